@@ -1,0 +1,41 @@
+# make demo: the quickstart sweep, start to report.   make test: the test suite.   Both build .venv first.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.ready
+STORE  ?= store
+export OMP_NUM_THREADS ?= 1
+export RAY_USAGE_STATS_ENABLED = 0
+export RAY_AUTH_MODE ?= disabled
+export MLFLOW_DISABLE_TELEMETRY = true
+
+.PHONY: env demo test test-slow test-gpu lint bench clean
+
+env: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "smoothsweep needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+demo: env
+	$(BIN)/smoothsweep run sweeps/quickstart.yaml --store $(STORE)
+
+test: env
+	$(BIN)/python -m pytest
+
+test-slow: env
+	$(BIN)/python -m pytest -m slow
+
+test-gpu: env
+	$(BIN)/python -m pytest -m gpu
+
+lint: env
+	$(BIN)/ruff check .
+
+bench: env
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build *.egg-info
