@@ -1,0 +1,9 @@
+"""The errors that carry a sentence for the person who runs a sweep."""
+
+
+class InputError(ValueError):
+    """Something the user gave is wrong. The message is one line: what, where, expected, got. Exit code 2."""
+
+
+class TrainingDiverged(RuntimeError):
+    """A loss or a weight stopped being finite. The message says at which epoch and step, and under which alpha."""
