@@ -1,0 +1,254 @@
+"""Random crop, colour jitter and flip, drawn for every image on its own and applied to the batch at once.
+
+Drawing and applying are two steps: in data-parallel training every rank draws for the whole global batch and
+applies its slice, so that the number of ranks does not change what an image looks like.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from core.errors import InputError
+
+# Weights of the grey value, as torchvision's rgb_to_grayscale uses them.
+_GREY = (0.2989, 0.587, 0.114)
+_CROP_TRIES = 10  # torchvision draws at most ten boxes before it falls back
+_COLUMNS = 2 * _CROP_TRIES + 2 + 4 + 1  # random numbers per image: boxes, position, four colour factors, flip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augmentation:
+    """What may happen to a training image; the defaults are the paper's (Appendix B.3).
+
+    crop_scale: smallest and largest share of the area that is kept, in (0, 1]; crop_ratio: width over height;
+    brightness, contrast, saturation: s draws a factor from [max(0, 1-s), 1+s]; hue: h in [0, 0.5] draws a
+    shift from [-h, h] of the colour circle; flip: probability of a horizontal flip. 0 (or scale 1) switches a
+    part off.
+    """
+
+    crop_scale: tuple[float, float] = (0.85, 1.0)
+    crop_ratio: tuple[float, float] = (1.0, 1.0)
+    brightness: float = 0.2
+    contrast: float = 0.2
+    saturation: float = 0.1
+    hue: float = 0.1
+    flip: float = 0.5
+
+    def __post_init__(self) -> None:
+        low, high = self.crop_scale
+        if not 0 < low <= high <= 1:
+            raise InputError(f"augmentation crop_scale: expected 0 < low <= high <= 1, got {low} and {high}")
+        low, high = self.crop_ratio
+        if not 0 < low <= high < math.inf:
+            raise InputError(f"augmentation crop_ratio: expected 0 < low <= high, got {low} and {high}")
+        for name, most in (("brightness", math.inf), ("contrast", math.inf), ("saturation", math.inf)):
+            self._check(name, most)
+        self._check("hue", 0.5)
+        self._check("flip", 1.0)
+
+    def _check(self, name: str, most: float) -> None:
+        value = getattr(self, name)
+        if not (0 <= value <= most and math.isfinite(value)):
+            limit = f" and at most {most}" if math.isfinite(most) else ""
+            raise InputError(
+                f"augmentation {name}: expected a finite number of at least 0{limit}, got {value}"
+            )
+
+    @classmethod
+    def none(cls) -> Augmentation:
+        """No change at all."""
+        return cls(crop_scale=(1.0, 1.0), brightness=0.0, contrast=0.0, saturation=0.0, hue=0.0, flip=0.0)
+
+    def replace(self, **changes: float | tuple[float, float]) -> Augmentation:
+        """A copy with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def crops(self) -> bool:
+        """Whether a box can be anything but the whole (square) image."""
+        return self.crop_scale != (1.0, 1.0) or self.crop_ratio != (1.0, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AugmentationDraw:
+    """The parameters drawn for n images; None where a part is switched off.
+
+    box: float32 [n, 4]: height and width as shares of the image's, then two numbers in [0, 1) that place the
+    box; brightness, contrast, saturation, hue: float32 [n]; flip: bool [n].
+    """
+
+    n: int
+    box: Tensor | None = None
+    brightness: Tensor | None = None
+    contrast: Tensor | None = None
+    saturation: Tensor | None = None
+    hue: Tensor | None = None
+    flip: Tensor | None = None
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: slice) -> AugmentationDraw:
+        """The parameters of a contiguous part of the batch."""
+        parts = {name: value if value is None else value[index] for name, value in self._tensors().items()}
+        return AugmentationDraw(n=len(range(*index.indices(self.n))), **parts)
+
+    def to(self, device: torch.device | str) -> AugmentationDraw:
+        """The same parameters on another device."""
+        parts = {k: v if v is None else v.to(device, non_blocking=True) for k, v in self._tensors().items()}
+        return AugmentationDraw(n=self.n, **parts)
+
+    def _tensors(self) -> dict[str, Tensor | None]:
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "n"}
+
+
+def draw_augmentation(n: int, augmentation: Augmentation, generator: Generator) -> AugmentationDraw:
+    """Draw the parameters of n images from a CPU generator.
+
+    Every image uses the same count of random numbers whatever is switched on: turning the flip off leaves the
+    crops as they were. A box whose ratio does not fit the image is drawn again up to ten times, like
+    torchvision's, and then cut to the image; its share of the area is measured before its sides are rounded
+    to whole pixels.
+    """
+    u = torch.rand(n, _COLUMNS, generator=generator, dtype=torch.float64)
+    a, colour = augmentation, u[:, 2 * _CROP_TRIES + 2 :]
+
+    def factor(column: int, strength: float) -> Tensor | None:
+        low = max(0.0, 1.0 - strength)
+        return (low + (1 + strength - low) * colour[:, column]).float() if strength else None
+
+    return AugmentationDraw(
+        n=n,
+        box=_draw_box(u[:, : 2 * _CROP_TRIES + 2], a) if a.crops else None,
+        brightness=factor(0, a.brightness),
+        contrast=factor(1, a.contrast),
+        saturation=factor(2, a.saturation),
+        hue=(a.hue * (2 * colour[:, 3] - 1)).float() if a.hue else None,
+        flip=colour[:, 4] < a.flip if a.flip else None,
+    )
+
+
+def _draw_box(u: Tensor, a: Augmentation) -> Tensor:
+    """Uniform numbers [n, 2 * tries + 2] -> boxes [n, 4] as `AugmentationDraw` describes them."""
+    area = a.crop_scale[0] + (a.crop_scale[1] - a.crop_scale[0]) * u[:, :_CROP_TRIES]
+    low, high = math.log(a.crop_ratio[0]), math.log(a.crop_ratio[1])
+    aspect = torch.exp(low + (high - low) * u[:, _CROP_TRIES : 2 * _CROP_TRIES])
+    height, width = (area / aspect).sqrt(), (area * aspect).sqrt()
+    first_fitting = ((height <= 1) & (width <= 1)).to(torch.uint8).argmax(dim=1, keepdim=True)
+    sides = torch.stack([height.gather(1, first_fitting), width.gather(1, first_fitting)], dim=1).squeeze(2)
+    return torch.cat([sides.clamp(max=1.0), u[:, -2:]], dim=1).float()
+
+
+def apply_augmentation(images: Tensor, draw: AugmentationDraw, *, out_size: int | None = None) -> Tensor:
+    """Images [n, 3, H, W] in [0, 1] with their drawn parameters -> [n, 3, out, out] in [0, 1].
+
+    Order: crop (to whole pixels inside the image) and antialiased bilinear resize to `out_size` (default:
+    unchanged size), then brightness, contrast, saturation and hue with torchvision's definitions of the
+    factors, then flip. torchvision shuffles the four colour steps; the fixed order is the only difference in
+    distribution. Crops alone may be used on any float images [n, C, H, W].
+    """
+    if len(images) != len(draw):
+        raise ValueError(f"augmentation drawn for {len(draw)} images, got {len(images)}")
+    height, width = images.shape[-2:]
+    out_height, out_width = (height, width) if out_size is None else (out_size, out_size)
+    draw = draw.to(images.device)
+    if draw.box is None and draw.flip is None and (out_height, out_width) == (height, width):
+        return _jitter(images, draw)
+    top, left, box_height, box_width = _pixel_box(draw, height, width, images.device)
+    rows = _resampling_matrix(top, box_height, height, out_height)
+    columns = _resampling_matrix(left, box_width, width, out_width)
+    if (
+        draw.flip is not None
+    ):  # mirroring the columns' matrix costs nothing; the colour steps do not see positions
+        columns = torch.where(draw.flip[:, None, None], columns.flip(1), columns)
+    return _jitter(_resample(images, rows, columns), draw)
+
+
+def augment_batch(
+    images01: Tensor, augmentation: Augmentation, *, generator: Generator, out_size: int | None = None
+) -> Tensor:
+    """Draw and apply in one call: [n, 3, H, W] in [0, 1] -> the same range, `out_size` wide if given."""
+    return apply_augmentation(
+        images01, draw_augmentation(len(images01), augmentation, generator), out_size=out_size
+    )
+
+
+def _pixel_box(
+    draw: AugmentationDraw, height: int, width: int, device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Top, left, height, width of every box in whole pixels, float32 [n] each."""
+    if draw.box is None:
+        full = torch.ones(draw.n, device=device)
+        return full * 0, full * 0, full * height, full * width
+    box_height = (draw.box[:, 0] * height).round().clamp(min=1)
+    box_width = (draw.box[:, 1] * width).round().clamp(min=1)
+    top = (draw.box[:, 2] * (height - box_height + 1)).floor().minimum(height - box_height)
+    left = (draw.box[:, 3] * (width - box_width + 1)).floor().minimum(width - box_width)
+    return top, left, box_height, box_width
+
+
+def _resampling_matrix(start: Tensor, length: Tensor, size: int, out_size: int) -> Tensor:
+    """Weights [n, out_size, size] that resample `length` pixels from `start` on to `out_size` pixels.
+
+    The triangle filter of bilinear interpolation, widened when it reduces (that is the antialiasing) and cut
+    and renormalised at the borders of the box.
+    """
+    scale = (length / out_size)[:, None]
+    centre = start[:, None] + (torch.arange(out_size, device=start.device) + 0.5) * scale
+    pixel = torch.arange(size, device=start.device, dtype=torch.float32)
+    reach = scale.clamp(min=1.0)[..., None]
+    weight = (1 - ((pixel + 0.5) - centre[..., None]).abs() / reach).clamp_(min=0)
+    inside = (pixel >= start[:, None]) & (pixel < (start + length)[:, None])
+    weight = weight * inside[:, None]
+    return weight / weight.sum(dim=2, keepdim=True)
+
+
+def _resample(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Apply [n, h, H] to the rows and [n, w, W] to the columns of images [n, C, H, W]."""
+    n, channels, height, width = images.shape
+    narrow = torch.bmm(images.reshape(n, channels * height, width), columns.transpose(1, 2))
+    return torch.matmul(rows[:, None], narrow.view(n, channels, height, -1))
+
+
+def _jitter(images: Tensor, draw: AugmentationDraw) -> Tensor:
+    """Brightness, contrast, saturation, hue; each clips to [0, 1] as torchvision's does."""
+    if draw.brightness is not None:
+        images = (images * draw.brightness.view(-1, 1, 1, 1)).clamp_(0, 1)
+    if draw.contrast is not None:
+        factor = draw.contrast.view(-1, 1, 1, 1)
+        mean = _grey(images).mean(dim=(1, 2, 3), keepdim=True)
+        images = torch.addcmul(mean * (1 - factor), images, factor).clamp_(0, 1)
+    if draw.saturation is not None:
+        factor = draw.saturation.view(-1, 1, 1, 1)
+        images = torch.addcmul(_grey(images) * (1 - factor), images, factor).clamp_(0, 1)
+    return images if draw.hue is None else _shift_hue(images, draw.hue.view(-1, 1, 1))
+
+
+def _grey(images: Tensor) -> Tensor:
+    """[n, 3, H, W] -> [n, 1, H, W]."""
+    red, green, blue = images.unbind(dim=1)
+    return (_GREY[0] * red).add_(green, alpha=_GREY[1]).add_(blue, alpha=_GREY[2]).unsqueeze(1)
+
+
+def _shift_hue(images: Tensor, shift: Tensor) -> Tensor:
+    """Turn the hue of [n, 3, H, W] by `shift` [n, 1, 1] in turns; value and saturation (HSV) stay."""
+    red, green, blue = images.unbind(dim=1)
+    value, chroma = images.amax(dim=1), images.amax(dim=1) - images.amin(dim=1)
+    # Hue in sixths of a turn; a grey pixel has none, and chroma 0 makes whatever comes out irrelevant.
+    safe = torch.where(chroma == 0, 1.0, chroma)
+    hue = torch.where(
+        value == red,
+        (green - blue) / safe,
+        torch.where(value == green, 2 + (blue - red) / safe, 4 + (red - green) / safe),
+    )
+    hue = hue + 6 * shift
+    shifted = []
+    for offset in (5.0, 3.0, 1.0):
+        position = (hue + offset).remainder(6)
+        shifted.append(value - chroma * position.minimum(4 - position).clamp(0, 1))
+    return torch.stack(shifted, dim=1).clamp_(0, 1)

@@ -1,0 +1,237 @@
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from torchvision.transforms import RandomResizedCrop
+from torchvision.transforms import functional as TF
+
+from core.data.augmentation import _pixel_box
+from core.data.transforms import (
+    Augmentation,
+    apply_augmentation,
+    augment_batch,
+    centre_crop,
+    draw_augmentation,
+    random_resized_crop_per_image,
+    random_resized_crop_shared,
+    reference_test_transform,
+    reference_train_transform,
+    resize,
+    resize_uint8,
+    to_uint8,
+    to_unit,
+)
+from core.errors import InputError
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "data.npz"
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.fixture(scope="module")
+def golden():
+    with np.load(GOLDEN, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+@pytest.fixture(scope="module")
+def images():
+    return torch.rand(12, 3, 24, 24, generator=generator(1))
+
+
+def test_to_unit_maps_the_ends_and_comes_back():
+    levels = torch.arange(256, dtype=torch.uint8).view(1, 1, 16, 16).repeat(1, 3, 1, 1)
+    unit = to_unit(levels)
+    assert unit.dtype == torch.float32
+    assert unit.min() == -1 and unit.max() == pytest.approx(1, abs=1e-6)
+    assert torch.equal(to_uint8(unit), levels)
+    with pytest.raises(ValueError, match="uint8"):
+        to_unit(unit)
+
+
+@pytest.mark.parametrize("size", [9, 12])
+def test_crop_and_resize_match_the_published_image_path(golden, size):
+    raw = torch.from_numpy(golden["img_raw"])
+    expected = golden[f"img_crop32_resize{size}"]
+    np.testing.assert_allclose(resize(centre_crop(raw, 32), size).numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("size", "crop", "name"),
+    [
+        (16, False, "tf_test_int16_facescrub"),
+        (16, True, "tf_test_int16_celeba"),
+        ((16, 16), False, "tf_test_list16_dogs"),
+    ],
+)
+def test_published_test_transforms(golden, size, crop, name):
+    picture = Image.fromarray(golden["tf_input_uint8_hwc"])
+    np.testing.assert_allclose(
+        reference_test_transform(size, crop=crop)(picture).numpy(), golden[name], atol=1e-5
+    )
+
+
+def test_published_training_transform(golden):
+    picture = Image.fromarray(golden["tf_input_uint8_hwc"])
+    transform = reference_train_transform(16)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(7)
+        drawn = np.stack([transform(picture).numpy() for _ in range(4)])
+    np.testing.assert_allclose(drawn, golden["tf_train_seed7"], atol=1e-4)
+
+
+def test_resize_of_a_uint8_set_is_the_rounded_float_resize(images):
+    levels = (images * 255).to(torch.uint8)
+    expected = resize(levels.float(), 10)
+    assert (resize_uint8(levels, 10).float() - expected).abs().max() <= 0.5
+    assert resize_uint8(levels, 24) is levels
+    assert resize_uint8(levels[:0], 10).shape == (0, 3, 10, 10)
+
+
+def test_centre_crop_refuses_images_that_are_too_small(images):
+    with pytest.raises(InputError, match="25 x 25 pixels, got 24 x 24"):
+        centre_crop(images, 25)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "shape"), [((1.0, 1.0), (24, 24)), ((0.5, 2.0), (20, 31)), ((4.0, 4.0), (20, 9))]
+)
+def test_shared_crop_is_torchvisions(ratio, shape):
+    batch = torch.rand(3, 3, *shape, generator=generator())
+    scale = (0.5, 0.9)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        expected = [RandomResizedCrop(16, scale, ratio, antialias=True)(batch) for _ in range(5)]
+    own = generator(5)
+    for want in expected:
+        got = random_resized_crop_shared(batch, 16, scale=scale, ratio=ratio, generator=own)
+        torch.testing.assert_close(got, want, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("out_size", [48, 24, 10])
+def test_per_image_crop_equals_torchvisions_on_the_same_boxes(images, out_size):
+    wide = Augmentation.none().replace(crop_scale=(0.3, 1.0), crop_ratio=(0.7, 1.4))
+    draw = draw_augmentation(len(images), wide, generator())
+    boxes = torch.stack(_pixel_box(draw, 24, 24, images.device), dim=1).int().tolist()
+    got = apply_augmentation(images, draw, out_size=out_size)
+    for i, box in enumerate(boxes):
+        want = TF.resized_crop(images[i : i + 1], *box, [out_size, out_size], antialias=True)
+        torch.testing.assert_close(got[i : i + 1], want, atol=1e-5, rtol=0)
+    assert len({tuple(box) for box in boxes}) > 6  # one box per image, not one for all
+
+
+def test_random_resized_crop_per_image_takes_any_range(images):
+    unit = images * 6 - 3
+    crops = random_resized_crop_per_image(unit, 24, scale=(1.0, 1.0), generator=generator())
+    torch.testing.assert_close(crops, unit)
+    crops = random_resized_crop_per_image(unit, 12, scale=(0.5, 0.9), generator=generator())
+    assert crops.shape == (12, 3, 12, 12) and crops.min() < -1
+
+
+@pytest.mark.parametrize(
+    ("part", "function"),
+    [
+        ("brightness", TF.adjust_brightness),
+        ("contrast", TF.adjust_contrast),
+        ("saturation", TF.adjust_saturation),
+        ("hue", TF.adjust_hue),
+    ],
+)
+def test_colour_factors_are_torchvisions(images, part, function):
+    draw = draw_augmentation(len(images), Augmentation.none().replace(**{part: 0.4}), generator())
+    factors = getattr(draw, part)
+    want = torch.stack([function(image, f.item()) for image, f in zip(images, factors, strict=True)])
+    torch.testing.assert_close(apply_augmentation(images, draw), want, atol=1e-5, rtol=0)
+
+
+def test_hue_leaves_grey_images_alone():
+    grey = torch.rand(4, 1, 6, 6, generator=generator()).expand(4, 3, 6, 6)
+    out = augment_batch(grey, Augmentation.none().replace(hue=0.5), generator=generator())
+    torch.testing.assert_close(out, grey)
+
+
+def test_flip_mirrors_the_drawn_images_only(images):
+    draw = draw_augmentation(len(images), Augmentation.none().replace(flip=0.5), generator())
+    assert 0 < draw.flip.sum() < len(images)
+    want = torch.where(draw.flip[:, None, None, None], images.flip(3), images)
+    torch.testing.assert_close(apply_augmentation(images, draw), want)
+
+
+def test_no_augmentation_returns_the_images(images):
+    assert torch.equal(augment_batch(images, Augmentation.none(), generator=generator()), images)
+
+
+def test_a_slice_of_the_draw_gives_the_slice_of_the_batch(images):
+    draw = draw_augmentation(len(images), Augmentation(), generator())
+    whole = apply_augmentation(images, draw, out_size=20)
+    for part in (slice(0, 5), slice(5, 12)):
+        torch.testing.assert_close(apply_augmentation(images[part], draw[part], out_size=20), whole[part])
+    assert len(draw[5:12]) == 7
+    with pytest.raises(ValueError, match="drawn for 12 images, got 5"):
+        apply_augmentation(images[:5], draw)
+
+
+def test_switching_a_part_off_leaves_the_other_draws(images):
+    full = draw_augmentation(8, Augmentation(), generator(3))
+    part = draw_augmentation(8, Augmentation(flip=0.0, hue=0.0), generator(3))
+    assert torch.equal(full.box, part.box) and torch.equal(full.contrast, part.contrast)
+    assert part.flip is None and part.hue is None
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    low=st.floats(0.05, 1.0),
+    high=st.floats(0.05, 1.0),
+    stretch=st.floats(1.0, 3.0),
+    seed=st.integers(0, 2**31),
+)
+def test_boxes_stay_inside_and_within_the_ranges(low, high, stretch, seed):
+    low, high = min(low, high), max(low, high)
+    drawn = Augmentation.none().replace(
+        crop_scale=(low, high), crop_ratio=(1 / stretch, stretch), brightness=0.2
+    )
+    draw = draw_augmentation(16, drawn, generator(seed))
+    assert draw.brightness.min() >= 0.8 and draw.brightness.max() <= 1.2
+    if draw.box is None:
+        assert (low, high, stretch) == (1.0, 1.0, 1.0)
+        return
+    top, left, height, width = _pixel_box(draw, 40, 40, torch.device("cpu"))
+    assert (top >= 0).all() and (left >= 0).all()
+    assert (top + height <= 40).all() and (left + width <= 40).all()
+    area = draw.box[:, 0] * draw.box[:, 1]
+    clipped = (draw.box[:, :2] == 1).any(dim=1)
+    assert ((area <= high + 1e-5) & ((area >= low - 1e-5) | clipped)).all()
+
+
+def test_crop_scales_and_positions_are_uniform():
+    draw = draw_augmentation(20000, Augmentation.none().replace(crop_scale=(0.5, 0.9), flip=0.3), generator())
+    area = (draw.box[:, 0] * draw.box[:, 1]).double()
+    assert area.mean().item() == pytest.approx(0.7, abs=0.005)
+    assert area.std().item() == pytest.approx(0.4 / math.sqrt(12), abs=0.005)
+    assert draw.box[:, 2].mean().item() == pytest.approx(0.5, abs=0.01)
+    assert draw.flip.float().mean().item() == pytest.approx(0.3, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"crop_scale": (0.0, 1.0)}, "crop_scale"),
+        ({"crop_scale": (0.9, 0.5)}, "crop_scale"),
+        ({"crop_scale": (0.5, 1.2)}, "crop_scale"),
+        ({"crop_ratio": (2.0, 1.0)}, "crop_ratio"),
+        ({"hue": 0.6}, "hue: .*at most 0.5, got 0.6"),
+        ({"brightness": -0.1}, "brightness"),
+        ({"contrast": float("nan")}, "contrast"),
+        ({"flip": 1.5}, "flip"),
+    ],
+)
+def test_impossible_settings_are_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        Augmentation(**changes)
