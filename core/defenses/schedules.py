@@ -1,0 +1,224 @@
+"""How the smoothing factor moves over the epochs.
+
+A schedule is a kind with its parameters; the factor it leads to (`alpha`) is given apart, so that one
+schedule serves a whole grid of factors. Kinds measure progress by t = (e + 1) / E, the share of the training
+done when zero-based epoch e of E ends. So t = 1 is the last epoch, a `start` of 0.5 leaves the first half
+untouched, and the official code's ramp has the same clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+from core.defenses.label_smoothing import check_alpha
+from core.errors import InputError
+
+REFERENCE_START, REFERENCE_FULL = 50, 75
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlphaSchedule:
+    """One way to reach the final smoothing factor. A field at None takes the kind's default (PARAMETERS).
+
+    kind: a key of SCHEDULES.
+    start, end: fractions of the training in [0, 1], start < 1: where the rise begins and is complete.
+    at: fraction in [0, 1) where `step` jumps.
+    scaled: for `reference`, breakpoints at half and three quarters of the training, not at epochs 50, 75.
+    points: for `piecewise`, (fraction of the training, alpha) pairs in order; these alphas are absolute. Two
+        points at one fraction are a jump. Before the first point and after the last the value is constant.
+
+    Construction checks nothing; `validate_schedule` does, and `alpha_at` calls it.
+    """
+
+    kind: str = "constant"
+    start: float | None = None
+    end: float | None = None
+    at: float | None = None
+    scaled: bool | None = None
+    points: tuple[tuple[float, float], ...] | None = None
+
+
+def _constant(*, alpha: float, epoch: int, epochs: int) -> float:
+    """alpha from the first epoch on."""
+    return alpha
+
+
+def _reference(*, alpha: float, epoch: int, epochs: int, scaled: bool) -> float:
+    """As coded in train_model.py of LukasStruppek/Plug-and-Play-Attacks (commit 9a79baf).
+
+    Nothing for 50 epochs, a ramp whose slope depends on E up to epoch 75, then a jump to alpha.
+    """
+    start, full = (epochs // 2, 3 * epochs // 4) if scaled else (REFERENCE_START, REFERENCE_FULL)
+    if epoch < start:
+        return 0.0
+    return alpha if epoch >= full else alpha * ((epoch + 1 - start) / (epochs - start))
+
+
+def _ramp(*, alpha: float, epoch: int, epochs: int, start: float, end: float) -> float:
+    """What the paper's text describes (section 4.1): no smoothing, a gradual rise, then alpha.
+
+    The rise is the smoothstep polynomial 3x^2 - 2x^3, flat at both ends, so that the loss never jumps.
+    """
+    x = _progress(epoch, epochs, start, end)
+    return alpha * min(1.0, x * x * (3 - 2 * x))
+
+
+def _linear(*, alpha: float, epoch: int, epochs: int, start: float, end: float) -> float:
+    """A straight rise from `start` to `end`."""
+    return alpha * _progress(epoch, epochs, start, end)
+
+
+def _cosine(*, alpha: float, epoch: int, epochs: int, start: float, end: float) -> float:
+    """Half a cosine wave from `start` to `end`; within 0.011 alpha of `ramp` over the same fractions."""
+    return alpha * ((1 - math.cos(math.pi * _progress(epoch, epochs, start, end))) / 2)
+
+
+def _step(*, alpha: float, epoch: int, epochs: int, at: float) -> float:
+    """Nothing up to `at`, alpha from there on."""
+    return alpha if (epoch + 1) / epochs > at else 0.0
+
+
+def _piecewise(*, alpha: float, epoch: int, epochs: int, points: tuple[tuple[float, float], ...]) -> float:
+    """Straight lines between free points. `alpha` has been checked to be the last point's value."""
+    t = (epoch + 1) / epochs
+    if t <= points[0][0]:
+        return points[0][1]
+    for (left, low), (right, high) in pairwise(points):
+        if left < t <= right:
+            share = (t - left) / (right - left)
+            value = low * (1 - share) + high * share
+            return min(max(value, min(low, high)), max(low, high))  # rounding must not leave the segment
+    return points[-1][1]
+
+
+def _progress(epoch: int, epochs: int, start: float, end: float) -> float:
+    """0 up to `start`, 1 from `end` on, linear between; a jump just after `start` when both are equal."""
+    t = (epoch + 1) / epochs
+    if t <= start:
+        return 0.0
+    return 1.0 if t >= end else (t - start) / (end - start)
+
+
+SCHEDULES: dict[str, Callable[..., float]] = {
+    "constant": _constant,
+    "reference": _reference,
+    "ramp": _ramp,
+    "linear": _linear,
+    "cosine": _cosine,
+    "step": _step,
+    "piecewise": _piecewise,
+}
+
+PARAMETERS: dict[str, dict[str, Any]] = {  # what each kind reads, and the default; None: must be given
+    "constant": {},
+    "reference": {"scaled": False},
+    "ramp": {"start": 0.5, "end": 0.75},
+    "linear": {"start": 0.0, "end": 1.0},
+    "cosine": {"start": 0.0, "end": 1.0},
+    "step": {"at": 0.5},
+    "piecewise": {"points": None},
+}
+
+
+def alpha_at(schedule: AlphaSchedule, *, alpha: float | None, epoch: int, epochs: int) -> float:
+    """Effective smoothing factor of zero-based `epoch` of `epochs`, for a schedule that leads to `alpha`.
+
+    `piecewise` carries its own values: there alpha must be None or equal the last point's.
+    Raises InputError for an invalid schedule or alpha, ValueError for an epoch outside [0, epochs).
+    """
+    validate_schedule(schedule)
+    if epochs < 1 or not 0 <= epoch < epochs:
+        raise ValueError(f"epoch: expected 0 <= epoch < epochs, got {epoch} of {epochs}")
+    final = _final_alpha(schedule, alpha)
+    return SCHEDULES[schedule.kind](alpha=final, epoch=epoch, epochs=epochs, **schedule_parameters(schedule))
+
+
+def alpha_curve(schedule: AlphaSchedule, *, alpha: float | None, epochs: int) -> list[float]:
+    """`alpha_at` for every epoch: `epochs` numbers."""
+    return [alpha_at(schedule, alpha=alpha, epoch=epoch, epochs=epochs) for epoch in range(epochs)]
+
+
+def schedule_parameters(schedule: AlphaSchedule) -> dict[str, Any]:
+    """The parameters a known kind reads, defaults filled in; with the kind, they decide the curve's shape."""
+    defaults = PARAMETERS[schedule.kind]
+    given = {name: getattr(schedule, name) for name in defaults}
+    return {name: defaults[name] if value is None else value for name, value in given.items()}
+
+
+def validate_schedule(schedule: AlphaSchedule, *, epochs: int | None = None) -> None:
+    """Raises InputError (one line) if the schedule is wrong in itself.
+
+    That is: an unknown kind, a parameter the kind does not read, fractions outside [0, 1], an end before the
+    start, a rise that would begin after the last epoch, points out of order or without effect. With `epochs`
+    given, also an unscaled `reference` schedule too short to ever smooth.
+    """
+    if schedule.kind not in SCHEDULES:
+        raise InputError(f"schedule kind: expected one of {', '.join(SCHEDULES)}, got {schedule.kind!r}")
+    accepted = PARAMETERS[schedule.kind]
+    for field in fields(schedule):
+        if field.name != "kind" and field.name not in accepted and getattr(schedule, field.name) is not None:
+            reads = ", ".join(accepted) or "no parameter"
+            raise InputError(f"schedule {schedule.kind}: does not read {field.name!r}; it reads {reads}")
+    parameters = schedule_parameters(schedule)
+    if schedule.kind == "piecewise":
+        return _check_points(parameters["points"])
+    if schedule.kind == "reference":
+        return _check_reference(parameters["scaled"], epochs)
+    for name, value in parameters.items():
+        _check_fraction(f"schedule {schedule.kind}: {name}", value)
+    begin = next((parameters[name] for name in ("start", "at") if name in parameters), None)
+    if begin is not None and begin == 1:
+        raise InputError(f"schedule {schedule.kind}: begins at 1, after the last epoch; expected below 1")
+    if "end" in parameters and parameters["end"] < parameters["start"]:
+        start, end = parameters["start"], parameters["end"]
+        raise InputError(f"schedule {schedule.kind}: ends before it starts, start {start:g}, end {end:g}")
+
+
+def _final_alpha(schedule: AlphaSchedule, alpha: float | None) -> float:
+    if schedule.kind == "piecewise":
+        last = float(schedule_parameters(schedule)["points"][-1][1])
+        if alpha is not None and not math.isclose(check_alpha(alpha), last, rel_tol=1e-12):
+            raise InputError(f"alpha: a piecewise schedule ends at its last point {last:g}, got {alpha:g}")
+        return last
+    if alpha is None:
+        raise InputError(f"alpha: expected a number for a {schedule.kind} schedule, got nothing")
+    return check_alpha(alpha)
+
+
+def _check_reference(scaled: object, epochs: int | None) -> None:
+    if not isinstance(scaled, bool):
+        raise InputError(f"schedule reference: scaled: expected true or false, got {scaled!r}")
+    if not scaled and epochs is not None and epochs <= REFERENCE_START:
+        raise InputError(
+            f"schedule reference: starts to smooth at epoch {REFERENCE_START}, but there are only {epochs} "
+            "epochs; set scaled to true or train longer"
+        )
+
+
+def _check_fraction(what: str, value: object) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 1:
+        raise InputError(f"{what}: expected a fraction of the training in [0, 1], got {value!r}")
+
+
+def _check_points(points: object) -> None:
+    what = "schedule piecewise: points"
+    if not isinstance(points, tuple | list) or not points:
+        raise InputError(f"{what}: expected a list of (fraction, alpha) pairs, got {points!r}")
+    for point in points:
+        if not isinstance(point, tuple | list) or len(point) != 2:
+            raise InputError(f"{what}: expected (fraction, alpha) pairs, got {point!r}")
+        _check_fraction(f"{what}: fraction", point[0])
+        check_alpha(point[1], name=f"{what}: alpha")
+    fractions = [point[0] for point in points]
+    if fractions != sorted(fractions):
+        raise InputError(f"{what}: expected rising fractions, got {', '.join(f'{f:g}' for f in fractions)}")
+    for fraction in set(fractions):
+        found = fractions.count(fraction)
+        most = 1 if fraction in (0, 1) else 2  # no effect: a jump at the very ends, the middle of three
+        if found > most:
+            raise InputError(f"{what}: expected at most {most} at fraction {fraction:g}, got {found}")

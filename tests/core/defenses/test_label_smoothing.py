@@ -1,0 +1,85 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
+from core.errors import InputError
+
+GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "label_smoothing.npz")
+LOGITS = torch.from_numpy(GOLDEN["ls_logits"])
+LABELS = torch.from_numpy(GOLDEN["ls_targets"])
+
+
+@pytest.mark.parametrize("row", range(6))
+def test_value_and_gradient_equal_the_official_loss(row):
+    logits = LOGITS.clone().requires_grad_()
+    loss = smoothed_cross_entropy(logits, LABELS, float(GOLDEN["ls_alphas"][row]))
+    loss.backward()
+    assert abs(loss.item() - GOLDEN["ls_loss"][row]) < 2e-6
+    assert abs(loss.item() - GOLDEN["ls_soft_target_ce_loss"][row]) < 2e-6
+    torch.testing.assert_close(logits.grad, torch.from_numpy(GOLDEN["ls_grad"][row]), rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("alpha", [-0.3, -0.05, -0.005])
+def test_torchs_own_criterion_ignores_negative_factors_and_ours_does_not(alpha):
+    """The reason this module exists; if torch ever learns negative factors, this test will say so."""
+    builtin = torch.nn.functional.cross_entropy(LOGITS, LABELS, label_smoothing=alpha)
+    row = GOLDEN["ls_alphas"].tolist().index(alpha)
+    assert builtin.item() == pytest.approx(GOLDEN["ls_torch_builtin_loss"][row], abs=1e-5)
+    assert builtin.item() == torch.nn.functional.cross_entropy(LOGITS, LABELS).item()
+    assert abs(smoothed_cross_entropy(LOGITS, LABELS, alpha).item() - builtin.item()) > 4e-4
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 0.3, 1.0])
+def test_positive_factors_agree_with_torch(alpha):
+    builtin = torch.nn.functional.cross_entropy(LOGITS, LABELS, label_smoothing=alpha)
+    torch.testing.assert_close(smoothed_cross_entropy(LOGITS, LABELS, alpha), builtin)
+
+
+@pytest.mark.parametrize(("alpha", "expected"), [(0.3, [0.8, 0.1, 0.1]), (-0.3, [1.2, -0.1, -0.1])])
+def test_targets_of_the_papers_example(alpha, expected):
+    assert smoothed_targets(torch.tensor([0]), 3, alpha)[0].tolist() == pytest.approx(expected)
+
+
+@settings(deadline=None, max_examples=30)
+@given(alpha=st.floats(-50, 1), seed=st.integers(0, 1000), classes=st.integers(2, 12))
+def test_gradient_is_softmax_minus_target(alpha, seed, classes):
+    """Eqs. 12 and 13, for any factor."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = torch.randn(5, classes, generator=generator, dtype=torch.float64).requires_grad_()
+    labels = torch.randint(classes, (5,), generator=generator)
+    smoothed_cross_entropy(logits, labels, alpha, reduction="sum").backward()
+    expected = logits.detach().softmax(1) - smoothed_targets(labels, classes, alpha).double()
+    torch.testing.assert_close(logits.grad, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_reductions_and_half_precision():
+    rows = smoothed_cross_entropy(LOGITS, LABELS, -0.1, reduction="none")
+    assert rows.shape == (32,)
+    torch.testing.assert_close(rows.sum(), smoothed_cross_entropy(LOGITS, LABELS, -0.1, reduction="sum"))
+    torch.testing.assert_close(rows.mean(), smoothed_cross_entropy(LOGITS, LABELS, -0.1))
+    half = smoothed_cross_entropy(LOGITS.bfloat16(), LABELS, -0.1)
+    assert half.dtype == torch.float32
+    assert half.item() == pytest.approx(rows.mean().item(), abs=0.02)
+
+
+def test_without_smoothing_an_excluded_class_stays_harmless():
+    logits = torch.tensor([[0.0, -torch.inf, 0.0]])
+    assert smoothed_cross_entropy(logits, torch.tensor([0]), 0.0).item() == pytest.approx(np.log(2))
+
+
+@pytest.mark.parametrize("alpha", [1.0001, float("nan"), float("inf"), float("-inf"), True, "0.1"])
+def test_impossible_factors_are_refused(alpha):
+    with pytest.raises(InputError, match="alpha: expected a finite number of at most 1"):
+        smoothed_cross_entropy(LOGITS, LABELS, alpha)
+
+
+def test_wrong_shapes_and_reductions_are_refused():
+    with pytest.raises(ValueError, match=r"expected logits \[N, C\]"):
+        smoothed_cross_entropy(LOGITS, LABELS[:3], 0.1)
+    with pytest.raises(ValueError, match="expected one of mean, sum, none"):
+        smoothed_cross_entropy(LOGITS, LABELS, 0.1, reduction="total")
