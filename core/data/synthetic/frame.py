@@ -1,0 +1,93 @@
+"""Where each pixel lies on the head: the coordinates every layer draws in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.data.synthetic.look import Look
+from core.data.synthetic.shapes import Plane
+from core.data.synthetic.shot import Shot
+
+HEAD_CENTRE_Y = -0.08  # the line of the ears, where the skull is widest
+_PIVOT_Y = 0.10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """Planes float32 [B, H, W] of head coordinates; all lengths in units of half the image side.
+
+    x, y: the picture itself, in [-1, 1].  u, v: the head, without pose (u right, v down).
+    q: 1 on the outline of the face, below 1 inside.  across, down: u and v relative to the face's half width and height.
+    inner_u, inner_v: u and v for features on the front of the face, which yaw and pitch slide over the skull.
+    side: |inner_u|; both eyes, brows and nostrils are drawn at once on it.  pixel: the width of one pixel.
+    """
+
+    x: Plane
+    y: Plane
+    u: Plane
+    v: Plane
+    q: Plane
+    across: Plane
+    down: Plane
+    inner_u: Plane
+    inner_v: Plane
+    side: Plane
+    pixel: np.float32
+
+    def rows(self, top: np.ndarray, bottom: np.ndarray) -> slice:
+        """The rows of the picture that can hold inner features with inner_v between `top` and `bottom` ([B, 1, 1])."""
+        wanted = (self.inner_v > top) & (self.inner_v < bottom)
+        hit = np.flatnonzero(wanted.any(axis=(0, 2)))
+        return slice(int(hit[0]), int(hit[-1]) + 1) if len(hit) else slice(0, 0)
+
+
+def frame_of(look: Look, shot: Shot, size: int) -> Frame:
+    """The coordinates of B pictures of size x size pixels."""
+    centres = ((2 * np.arange(size) + 1) / size - 1).astype(np.float32)
+    x = np.broadcast_to(centres[None, None, :], (1, size, size))
+    y = np.broadcast_to(centres[None, :, None], (1, size, size))
+    dx = x - shot.shift_x
+    dy = y - (shot.shift_y + np.float32(_PIVOT_Y))
+    cosine, sine = shot.cosine / shot.scale, shot.sine / shot.scale
+    u = dx * cosine + dy * sine
+    v = dy * cosine - dx * sine
+    v += np.float32(_PIVOT_Y)
+    across = u / look.head_width
+    down = v - np.float32(HEAD_CENTRE_Y)
+    down /= np.where(down < 0, look.head_top, look.chin)
+    q = outline(across, down, look.jaw_taper, look.jaw_squareness)
+    facing = np.maximum(np.float32(1) - q, np.float32(0))
+    inner_u = u - (np.float32(0.17) * shot.yaw) * facing
+    inner_v = v - (np.float32(0.11) * shot.pitch) * facing
+    return Frame(
+        x=x,
+        y=y,
+        u=u,
+        v=v,
+        q=q,
+        across=across,
+        down=down,
+        inner_u=inner_u,
+        inner_v=inner_v,
+        side=np.abs(inner_u),
+        pixel=np.float32(2.0 / size),
+    )
+
+
+def outline(across: Plane, down: Plane, taper: np.ndarray, squareness: np.ndarray) -> Plane:
+    """An egg: an ellipse whose lower half narrows by `taper` and fills its corners by `squareness`; 1 on the outline."""
+    below = np.maximum(down, np.float32(0))
+    below *= below
+    squared = across * across
+    widened = below * taper
+    widened += np.float32(1)
+    widened *= widened
+    squared *= widened
+    q = down * down
+    q += squared
+    squared *= below
+    squared *= squareness
+    q -= squared
+    return q
