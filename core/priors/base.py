@@ -1,0 +1,74 @@
+"""What an attack needs from a generative prior: latents in, images out."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@runtime_checkable
+class Prior(Protocol):
+    """A generative model of public images with two stages, z -> w -> images.
+
+    z_dim: size of the Gaussian latent z. num_ws: number of w vectors that steer one image.
+    w_dim: size of each. resolution: side length R of the square images in pixels.
+    """
+
+    @property
+    def z_dim(self) -> int: ...
+
+    @property
+    def num_ws(self) -> int: ...
+
+    @property
+    def w_dim(self) -> int: ...
+
+    @property
+    def resolution(self) -> int: ...
+
+    def sample_z(self, n: int, seed: int) -> np.ndarray:
+        """float64 [n, z_dim], standard normal, a function of the seed alone."""
+        ...
+
+    def map(self, z: Tensor, *, psi: float = 1.0, cutoff: int | None = None) -> Tensor:
+        """z [n, z_dim] (any float type) -> w float32 [n, num_ws, w_dim].
+
+        psi pulls the first `cutoff` of the num_ws vectors (None: all) towards their mean:
+        mean + psi (w - mean).
+        """
+        ...
+
+    def synthesize(self, w: Tensor) -> Tensor:
+        """w [n, 1 or num_ws, w_dim] -> images float32 [n, 3, R, R], nominally in [-1, 1] but not clipped.
+
+        Deterministic and differentiable in w. A single w vector is used for all num_ws places.
+        """
+        ...
+
+
+def sample_latents(n: int, z_dim: int, seed: int) -> np.ndarray:
+    """float64 [n, z_dim] from the legacy NumPy stream, as Plug & Play Attacks draws its pool.
+
+    Source: LukasStruppek/Plug-and-Play-Attacks, attacks/initial_selection.py.
+    """
+    return np.random.RandomState(seed).randn(n, z_dim)
+
+
+def truncate(w: Tensor, mean: Tensor | float, *, psi: float, cutoff: int | None) -> Tensor:
+    """Pull the first `cutoff` vectors of w [n, num_ws, w_dim] towards `mean`; None or >= num_ws: all."""
+    if cutoff is not None and cutoff < 0:
+        raise ValueError(f"cutoff: expected None or a number >= 0, got {cutoff}")
+    if psi == 1.0:
+        return w
+    head = mean + psi * (w[:, :cutoff] - mean)
+    return head if cutoff is None else torch.cat([head, w[:, cutoff:]], dim=1)
+
+
+def spread_over_places(w: Tensor, *, num_ws: int, w_dim: int) -> Tensor:
+    """Check w [n, 1 or num_ws, w_dim]; return it as [n, num_ws, w_dim], one vector filling every place."""
+    if w.ndim != 3 or w.shape[1] not in (1, num_ws) or w.shape[2] != w_dim:
+        raise ValueError(f"w: expected [n, 1 or {num_ws}, {w_dim}], got {list(w.shape)}")
+    return w.expand(-1, num_ws, -1)
