@@ -1,0 +1,66 @@
+"""Distance of reconstructions to the nearest real image of the same class, in a judge's feature space.
+
+The paper's delta_eval (evaluation model, penultimate layer) and delta_face (FaceNet). It calls them l2
+distances, but the published numbers are squared (metrics/distance_metrics.py of
+LukasStruppek/Plug-and-Play-Attacks), which is why `squared` has no default: protocol "paper" is squared=True.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from core.errors import InputError
+
+CHUNK_ELEMENTS = 2**24  # distances held at once: 64 MiB in float32
+
+
+def nearest_feature_distance(
+    features_fake: Tensor, labels_fake: Tensor, features_real: Tensor, labels_real: Tensor, *, squared: bool
+) -> Tensor:
+    """Euclidean distance of every fake to the nearest real of its class, float [N], on the features' device.
+
+    features_fake: [N, D], features_real: [M, D]; labels int64 [N], [M]. Half precision becomes float32.
+    squared: the squared distance, as in the paper's tables. `class_means` in accuracy.py gives class means.
+    Raises InputError naming the classes without a real image, ValueError for bad shapes, NaN or infinity.
+    """
+    return nearest_real(features_fake, labels_fake, features_real, labels_real, squared=squared)[0]
+
+
+def nearest_real(
+    features_fake: Tensor, labels_fake: Tensor, features_real: Tensor, labels_real: Tensor, *, squared: bool
+) -> tuple[Tensor, Tensor]:
+    """As `nearest_feature_distance`, with the row of the nearest real image: (float [N], int64 [N])."""
+    _check(features_fake, labels_fake, "fake")
+    _check(features_real, labels_real, "real")
+    if features_fake.shape[1] != features_real.shape[1]:
+        raise ValueError(
+            f"features: fake have {features_fake.shape[1]} numbers, real {features_real.shape[1]}"
+        )
+    missing = sorted(set(labels_fake.tolist()) - set(labels_real.tolist()))
+    if missing:
+        raise InputError(f"distance: no real image of class {', '.join(map(str, missing))}")
+    fake, real = _at_least_float32(features_fake), _at_least_float32(features_real)
+    distance = fake.new_empty(len(fake))
+    index = torch.empty_like(labels_fake)
+    for label in labels_fake.unique():
+        rows, candidates = (labels_fake == label).nonzero()[:, 0], (labels_real == label).nonzero()[:, 0]
+        step = max(1, CHUNK_ELEMENTS // len(candidates))
+        for part in rows.split(step):
+            # the matrix-product shortcut of cdist cancels digits exactly where the distance is small
+            between = torch.cdist(fake[part], real[candidates], compute_mode="donot_use_mm_for_euclid_dist")
+            distance[part], nearest = between.min(dim=1)
+            index[part] = candidates[nearest]
+    return distance.square() if squared else distance, index
+
+
+def _check(features: Tensor, labels: Tensor, what: str) -> None:
+    if features.ndim != 2 or labels.shape != features.shape[:1]:
+        got = f"{tuple(features.shape)}, {tuple(labels.shape)}"
+        raise ValueError(f"{what}: expected features [N, D] and labels [N], got {got}")
+    if not features.isfinite().all():
+        raise ValueError(f"{what}: expected finite features, got NaN or infinity")
+
+
+def _at_least_float32(features: Tensor) -> Tensor:
+    return features.float() if features.dtype in (torch.float16, torch.bfloat16) else features
