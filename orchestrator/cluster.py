@@ -1,0 +1,91 @@
+"""Joining a cluster, or starting one on this machine; and the fixed facts about it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+
+import ray
+
+from core.errors import InputError
+from orchestrator.execute import CODE_VERSION_VARIABLE, code_version
+
+SLOT = "trial_slot"  # what a trial holds instead of a CPU
+SLOTS_PER_CPU = 2
+OBJECT_STORE_BYTES = 150 * 2**20  # tasks exchange paths and small rows; tensors go through the artifact store
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterFacts:
+    """What the cluster offers: CPUs, GPUs, and how many trials may be open at once."""
+
+    cpus: int
+    gpus: float
+    trial_slots: int
+    is_local: bool
+
+
+def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
+    """Join the cluster at `address` (or RAY_ADDRESS, as under `ray job submit`); without one, start a local Ray.
+
+    Raises InputError if there is no cluster at the address, or one without trial slots.
+    """
+    _quiet_environment()
+    address = address or os.environ.get("RAY_ADDRESS")
+    if address:
+        return _join(address)
+    cpus = os.cpu_count() or 1
+    slots = trial_slots or SLOTS_PER_CPU * cpus
+    ray.init(
+        address="local",
+        num_cpus=cpus,
+        resources={SLOT: slots},
+        include_dashboard=False,
+        object_store_memory=OBJECT_STORE_BYTES,
+        configure_logging=False,
+        log_to_driver=False,
+        _temp_dir=_short_temporary_folder(),
+    )
+    return ClusterFacts(cpus=cpus, gpus=ray.cluster_resources().get("GPU", 0), trial_slots=slots, is_local=True)
+
+
+def disconnect() -> None:
+    ray.shutdown()
+
+
+def _join(address: str) -> ClusterFacts:
+    try:
+        ray.init(address=address, configure_logging=False, log_to_driver=False, namespace="smoothsweep")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"--address {address}: expected a Ray cluster there, got: {reason}") from None
+    found = ray.cluster_resources()
+    if not found.get(SLOT):
+        ray.shutdown()
+        raise InputError(
+            f"--address {address}: expected a cluster with the resource {SLOT} "
+            f"(start the head with --resources='{{\"{SLOT}\": 16}}'), got none"
+        )
+    cpus, gpus, slots = int(found.get("CPU", 0)), found.get("GPU", 0.0), int(found[SLOT])
+    return ClusterFacts(cpus=cpus, gpus=gpus, trial_slots=slots, is_local=False)
+
+
+def _quiet_environment() -> None:
+    """Settings that Ray reads when it starts; what the user has set already stays."""
+    for name, value in {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_task_oom_retries": "3",  # the default retries a task that never fits for ever
+        "RAY_AIR_NEW_OUTPUT": "0",
+        "RAY_DEDUP_LOGS": "1",
+        "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        CODE_VERSION_VARIABLE: code_version(),
+    }.items():
+        os.environ.setdefault(name, value)
+
+
+def _short_temporary_folder() -> str | None:
+    """Ray's socket names hold this path and may not exceed 107 characters."""
+    return "/tmp/ray" if len(tempfile.gettempdir()) > 40 else None

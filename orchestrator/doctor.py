@@ -1,0 +1,86 @@
+"""What this machine can run, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import psutil
+
+from core.errors import InputError
+from orchestrator.store import open_store
+
+PACKAGES = ("torch", "torchvision", "ray", "mlflow", "pyarrow", "pandas", "facenet-pytorch", "safetensors", "scikit-learn")
+SHIPPED = (
+    "core/models/weights/synthetic_embedder.safetensors",
+    "core/priors/weights/stylegan2_synthetic64.safetensors",
+)
+GIB = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One line of the examination. needed: without it the demo does not run."""
+
+    fine: bool
+    needed: bool
+    text: str
+
+
+def examine(store: Path) -> list[Finding]:
+    """Look at Python, packages, cores, memory, devices, disk and the files that come with smoothsweep."""
+    return [_python(), *map(_package, PACKAGES), _cores(), _memory(), _device(), *map(_shipped, SHIPPED), *_store(store)]
+
+
+def _python() -> Finding:
+    got = ".".join(map(str, sys.version_info[:3]))
+    return Finding(fine=sys.version_info >= (3, 11), needed=True, text=f"Python {got} (3.11 or newer)")
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(fine=True, needed=True, text=f"{name} {version(name)}")
+    except PackageNotFoundError:
+        return Finding(fine=False, needed=True, text=f"{name} is not installed: make env")
+
+
+def _cores() -> Finding:
+    cores = os.cpu_count() or 1
+    return Finding(fine=cores >= 2, needed=False, text=f"{cores} CPU cores (the demo is timed for 2)")
+
+
+def _memory() -> Finding:
+    free = psutil.virtual_memory().available / GIB
+    return Finding(fine=free >= 6, needed=False, text=f"{free:.1f} GiB of memory free (the demo takes up to 6)")
+
+
+def _device() -> Finding:
+    try:
+        import torch
+    except ImportError:
+        return Finding(fine=False, needed=False, text="no GPU check without torch")
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return Finding(fine=bool(names), needed=False, text=f"GPUs: {', '.join(names) or 'none, CPUs will do the work'}")
+
+
+def _shipped(name: str) -> Finding:
+    path = Path(__file__).resolve().parent.parent / name
+    size = f"{path.stat().st_size / 2**20:.1f} MiB" if path.is_file() else "missing: the README beside it says how to make it"
+    return Finding(fine=path.is_file(), needed=True, text=f"{name} ({size})")
+
+
+def _store(location: Path) -> list[Finding]:
+    existing = next(p for p in [location.resolve(), *location.resolve().parents] if p.exists())
+    free = shutil.disk_usage(existing).free / GIB
+    findings = [Finding(fine=free >= 5, needed=False, text=f"{free:.0f} GiB of disk free at {existing}")]
+    try:
+        if location.exists():
+            open_store(str(location)).open_for_writing()
+        writable = os.access(existing, os.W_OK)
+    except InputError:
+        writable = False
+    return [*findings, Finding(fine=writable, needed=True, text=f"store {location.resolve()} can be written")]

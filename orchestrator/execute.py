@@ -1,0 +1,111 @@
+"""Run one stage where we are: call its task, seal its artifact. No Ray here; workers and tests call the same."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from orchestrator.stage import Stage
+from orchestrator.store import Store
+from tasks.context import TaskContext
+from tasks.registry import task
+
+CODE_VERSION_VARIABLE = "SMOOTHSWEEP_CODE_VERSION"
+LIBRARIES = ("torch", "torchvision", "numpy", "ray", "scikit-learn", "pyarrow")
+
+
+def execute(store: Store, stage: Stage) -> None:
+    """Make the stage's artifact unless it exists. Its inputs must exist. Errors of the task pass through."""
+    if store.has(stage):
+        return
+    context = _context(store, stage)
+    draft = store.draft(stage)
+    try:
+        started = time.time()
+        metrics = task(stage.name).function()(
+            {**stage.config, **stage.hints}, {name: store.path(s) for name, s in stage.inputs.items()}, draft, context
+        )
+        store.commit(stage, draft, _manifest(stage, metrics, started, context.device))
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+def execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> int:
+    """Do these classes of a sharded stage; what they leave in the work folder is collected by `execute`."""
+    if not store.has(stage):
+        inputs = {name: store.path(source) for name, source in stage.inputs.items()}
+        task(stage.name).shard_function()({**stage.config, **stage.hints}, inputs, classes, _context(store, stage))
+    return len(classes)
+
+
+def execute_with_inputs(store: Store, stage: Stage) -> None:
+    """Make the stage and all it needs, in this process: the whole pipeline without a cluster."""
+    for source in stage.inputs.values():
+        execute_with_inputs(store, source)
+    execute(store, stage)
+
+
+def code_version() -> str:
+    """The commit of this source tree (with + when changed), or a digest of the sources where there is no git."""
+    return os.environ.get(CODE_VERSION_VARIABLE) or _code_version(Path(__file__).resolve().parent.parent)
+
+
+@lru_cache(maxsize=1)
+def _code_version(tree: Path) -> str:
+    if (tree / ".git").exists() and shutil.which("git"):
+        command = ["git", "-C", str(tree), "describe", "--always", "--dirty=+", "--abbrev=12"]
+        described = subprocess.run(command, capture_output=True, text=True, check=False)
+        if described.returncode == 0:
+            return described.stdout.strip()
+    digest = hashlib.sha256()
+    for room in ("core", "tasks", "sweeps", "orchestrator"):
+        for path in sorted((tree / room).rglob("*.py")):
+            digest.update(path.relative_to(tree).as_posix().encode() + b"\0" + path.read_bytes())
+    return f"source-{digest.hexdigest()[:12]}"
+
+
+def _context(store: Store, stage: Stage) -> TaskContext:
+    import torch
+
+    on_gpu = torch.cuda.is_available()
+    if on_gpu:
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
+    else:
+        torch.set_num_threads(1)  # sums over threads depend on their number; tasks are the unit of parallel work
+    work = store.work(stage)
+    work.mkdir(parents=True, exist_ok=True)
+    return TaskContext(work=work, device="cuda" if on_gpu else "cpu")
+
+
+def _manifest(stage: Stage, metrics: dict[str, Any], started: float, device: str) -> dict[str, Any]:
+    return {
+        **stage.identity(),
+        "fingerprint": stage.fingerprint,
+        "inputs": {name: {"stage": s.name, "fingerprint": s.fingerprint} for name, s in stage.inputs.items()},
+        "hints": dict(stage.hints),
+        "metrics": metrics,
+        "code_version": code_version(),
+        "libraries": {"python": platform.python_version(), **{name: _library(name) for name in LIBRARIES}},
+        "device": device,
+        "host": platform.node(),
+        "seconds": round(time.time() - started, 3),
+        "finished_at": round(time.time(), 3),
+    }
+
+
+def _library(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

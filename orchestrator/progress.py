@@ -1,0 +1,103 @@
+"""What a person sees while a sweep runs: a live panel on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+PLAIN_EVERY_S = 15.0
+
+
+@dataclass
+class SweepState:
+    """Everything the display needs, kept by the driver."""
+
+    name: str
+    total_stages: int
+    done_stages: int
+    total_trials: int
+    done_trials: int = 0
+    failed_trials: int = 0
+    running: list[dict[str, Any]] = field(default_factory=list)
+    seconds_left: float | None = None
+    started: float = field(default_factory=time.monotonic)
+    last: str = ""
+
+    def headline(self) -> str:
+        elapsed = duration(time.monotonic() - self.started)
+        left = f", about {duration(self.seconds_left)} left" if self.seconds_left is not None else ""
+        failed = f", {self.failed_trials} failed" if self.failed_trials else ""
+        return (
+            f"{self.name}: {self.done_stages}/{self.total_stages} stages, "
+            f"{self.done_trials}/{self.total_trials} trials{failed}, {elapsed}{left}"
+        )
+
+
+class Display:
+    """Shows a SweepState: `update` often, `say` for a line that stays. Use as a context manager."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.console = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True)
+        self._live = Live(console=self.console, refresh_per_second=4, transient=True) if self.console.is_terminal else None
+        self._printed_at = 0.0
+        self._printed = ""
+
+    def __enter__(self) -> Display:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def say(self, line: str) -> None:
+        self.console.print(line, markup=False)
+
+    def update(self, state: SweepState) -> None:
+        if self._live:
+            self._live.update(_panel(state))
+            return
+        now = time.monotonic()
+        text = state.headline() + _running_text(state)
+        if now - self._printed_at >= PLAIN_EVERY_S and text != self._printed:
+            self._printed_at, self._printed = now, text
+            self.console.print(text, markup=False)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person reads them: 42 s, 3 min 05 s, 2 h 10 min."""
+    whole = int(round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def _panel(state: SweepState) -> Group:
+    bar_width = 40
+    filled = int(bar_width * state.done_stages / max(1, state.total_stages))
+    bar = Text("━" * filled, style="green") + Text("━" * (bar_width - filled), style="grey37")
+    table = Table.grid(padding=(0, 2))
+    for entry in state.running[:12]:
+        fraction = f"{100 * entry['fraction']:3.0f} %" if entry["fraction"] else "  ..."
+        since = duration(time.time() - entry["since"])
+        table.add_row(Text(entry["stage"], style="cyan"), entry["fingerprint"][:8], fraction, since, entry["text"])
+    if len(state.running) > 12:
+        table.add_row(Text(f"and {len(state.running) - 12} more waiting or running"))
+    return Group(Text(state.headline()), bar, table)
+
+
+def _running_text(state: SweepState) -> str:
+    names: dict[str, int] = {}
+    for entry in state.running:
+        names[entry["stage"]] = names.get(entry["stage"], 0) + 1
+    return " | running: " + ", ".join(f"{n} x{count}" if count > 1 else n for n, count in names.items()) if names else ""

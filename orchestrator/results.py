@@ -1,0 +1,129 @@
+"""The results table: one row per trial, read from the artifacts and nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pandas as pd
+
+from orchestrator.stage import Stage, with_ancestors
+from orchestrator.store import Store, write_atomically
+from orchestrator.trial import Trial
+from sweeps.schema import ToySweep
+
+METRIC_COLUMNS = (
+    "test_acc", "train_acc", "ece", "logit_gap", "attack_acc1", "attack_acc1_std", "attack_acc1_std_slots",
+    "attack_acc5", "attack_conf", "target_conf", "dist_eval", "dist_eval_plain", "embedder_acc1", "embedder_acc1_std",
+    "embedder_acc5", "embedder_real_acc", "evaluator_real_acc", "dist_face", "dist_face_plain", "dist_knn", "fid",
+    "xi_train", "xi_test", "gradient_cosine", "num_frozen",
+)  # fmt: skip
+TOY_COLUMNS = ("steps", "distance", "train_loss", "distance_no_stop")
+TIME_COLUMNS = ("seconds_target", "seconds_attack")
+
+REASONS = {
+    "fid": "no FID judge at this scale: it needs thousands of images per set",
+    "dist_knn": "belongs to the low-resolution attacks; dist_eval is the same distance in our evaluator",
+}
+JUDGE_REASONS = {
+    "judge_evaluator": ("attack_acc1", "attack_acc1_std", "attack_acc1_std_slots", "attack_acc5", "attack_conf",
+                        "dist_eval", "dist_eval_plain", "evaluator_real_acc"),
+    "judge_embedder": ("embedder_acc1", "embedder_acc1_std", "embedder_acc5", "embedder_real_acc", "dist_face",
+                       "dist_face_plain"),
+    "knowledge": ("xi_train", "xi_test"),
+}  # fmt: skip
+
+
+def results_table(trials: list[Trial], store: Store, failures: dict[str, str]) -> pd.DataFrame:
+    """One row per trial in sweep order. status: done, failed (with its cause) or missing."""
+    rows = [trial_row(trial, store, failures.get(trial.id)) for trial in trials]
+    return pd.DataFrame(rows)
+
+
+def trial_row(trial: Trial, store: Store, failure: str | None = None) -> dict[str, Any]:
+    """Everything known of one trial; metrics of stages that are not there are None."""
+    manifests = {s.name: store.manifest(s) for s in trial.stages if store.has(s)}
+    done = len(manifests) == len(trial.stages)
+    metrics = {key: value for manifest in manifests.values() for key, value in manifest["metrics"].items()}
+    columns = TOY_COLUMNS if isinstance(trial.settings, ToySweep) else METRIC_COLUMNS
+    return {
+        "trial": trial.id,
+        "seed": trial.seed,
+        "protocol": trial.settings.protocol,
+        "status": "done" if done else "failed" if failure else "missing",
+        "failure": None if done else failure,
+        **trial.cell.axes,
+        **recipe_fields(trial),
+        **{column: metrics.get(column) for column in columns},
+        "reasons": json.dumps(missing_reasons(trial, metrics, columns), sort_keys=True),
+        **{column: _seconds(manifests, column.removeprefix("seconds_")) for column in TIME_COLUMNS},
+    }
+
+
+def recipe_fields(trial: Trial) -> dict[str, Any]:
+    """The recipe's own columns, beside the axes of the grid."""
+    settings = trial.settings
+    if isinstance(settings, ToySweep):
+        return {"recipe_alpha": settings.alpha}
+    recipe = settings.recipe
+    return {
+        "recipe_architecture": recipe.architecture,
+        "recipe_defense": recipe.defense.kind,
+        "recipe_alpha": recipe.defense.final_alpha,
+        "recipe_schedule": recipe.defense.resolved()["schedule"]["kind"],
+        "recipe_epochs": recipe.epochs,
+        "recipe_workers": recipe.workers,
+        "prior": settings.prior.kind,
+        "attack": f"{settings.attack.kind} {settings.attack.loss}",
+    }
+
+
+def missing_reasons(trial: Trial, metrics: dict[str, Any], columns: tuple[str, ...]) -> dict[str, str]:
+    """Why a metric is null: no such judge in the sweep, or a reason that goes with the metric."""
+    present = {stage.name for stage in trial.stages}
+    reasons = {}
+    for column in columns:
+        if metrics.get(column) is not None:
+            continue
+        judge = next((judge for judge, owned in JUDGE_REASONS.items() if column in owned), None)
+        if column in REASONS:
+            reasons[column] = REASONS[column]
+        elif judge and judge not in present:
+            reasons[column] = f"the sweep has no {judge.removeprefix('judge_')} judge"
+        else:
+            reasons[column] = "the stage that measures it has not finished"
+    return reasons
+
+
+def per_class_rows(trials: list[Trial], store: Store) -> pd.DataFrame:
+    """Per trial and class: share of its reconstructions that each judge takes for the class."""
+    frames = []
+    for trial in trials:
+        for stage in trial.stages:
+            path = store.path(stage) / "per_class.parquet"
+            if stage.name.startswith("judge_") and store.has(stage) and path.is_file():
+                frames.append(pd.read_parquet(path).assign(trial=trial.id))
+    if not frames:
+        return pd.DataFrame(columns=["trial", "class"])
+    merged = pd.concat(frames, ignore_index=True)
+    return merged.groupby(["trial", "class"], as_index=False, sort=True).first()
+
+
+def stage_links(trial: Trial, store: Store) -> list[tuple[str, str, float]]:
+    """(stage, path of its manifest relative to the store, seconds spent) for every finished stage of the trial."""
+    stages: list[Stage] = [stage for stage in with_ancestors(trial.stages) if store.has(stage)]
+    return [
+        (s.name, f"{s.name}/{s.fingerprint}/manifest.json", float(store.manifest(s)["seconds"])) for s in stages
+    ]
+
+
+def write_results(table: pd.DataFrame, folder: Any) -> None:
+    """results.parquet, replaced as a whole."""
+    buffer = io.BytesIO()
+    table.to_parquet(buffer, index=False, compression="zstd")
+    write_atomically(folder / "results.parquet", buffer.getvalue())
+
+
+def _seconds(manifests: dict[str, dict[str, Any]], name: str) -> float | None:
+    return manifests[name]["seconds"] if name in manifests else None

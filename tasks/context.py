@@ -1,0 +1,61 @@
+"""What every task receives beside its configuration, and the shape of a task."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Config = Mapping[str, Any]
+Inputs = Mapping[str, Path]
+Metrics = dict[str, float | None]
+
+PROGRESS_FILE = "progress.json"
+
+
+@dataclass(kw_only=True)
+class TaskContext:
+    """Where a task may keep things between attempts, what it computes on, and how it says how far it is.
+
+    work: directory that outlives a killed worker (checkpoints, finished classes); removed once the stage is done.
+    device: torch device string.
+    """
+
+    work: Path
+    device: str = "cpu"
+    _reported_at: float = field(default=0.0, repr=False)
+
+    def progress(self, fraction: float, text: str = "") -> None:
+        """Leave a mark at most once a second: fraction in [0, 1] and a few words. A full disk does not stop the work."""
+        now = time.monotonic()
+        if now - self._reported_at < 1.0 and fraction < 1.0:
+            return
+        self._reported_at = now
+        write_progress(self.work, fraction, text)
+
+
+def write_progress(work: Path, fraction: float, text: str) -> None:
+    """Replace `work/progress.json`; readers never see half a file."""
+    mark = {"fraction": fraction, "text": text, "host": socket.gethostname(), "pid": os.getpid(), "time": time.time()}
+    temporary = work / f".{PROGRESS_FILE}.{os.getpid()}"
+    try:
+        temporary.write_text(json.dumps(mark))
+        os.replace(temporary, work / PROGRESS_FILE)
+    except OSError:
+        temporary.unlink(missing_ok=True)  # a mark is a courtesy: the artifact itself will report a full disk
+
+
+def read_progress(work: Path) -> dict[str, Any] | None:
+    """The last mark left in `work`, or None."""
+    try:
+        return json.loads((work / PROGRESS_FILE).read_text())
+    except (OSError, ValueError):
+        return None
+
+
+RunFunction = Callable[[Config, Inputs, Path, TaskContext], Metrics]

@@ -1,0 +1,70 @@
+"""Every kind of stage: which plain function does it, and which version of its meaning it has.
+
+A task function is `run(config, inputs, out, context) -> metrics`: it reads the artifact directories in `inputs`,
+writes files into `out` and returns scalar metrics (None where a value could not be measured). It knows nothing of
+Ray, of fingerprints or of the store. Functions are named, not imported, so that planning a sweep loads no torch.
+
+Raise a version when the same configuration would give different numbers: old artifacts are then left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from core.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One kind of stage.
+
+    run: 'module:function' of the whole stage. shard: 'module:function' of a part `(config, inputs, classes, context)`
+    for stages fanned out per class; `run` then only collects what the parts left in `context.work`.
+    """
+
+    version: int
+    run: str
+    shard: str | None = None
+    trains: bool = False  # may run on several workers under Ray Train
+
+    def function(self) -> Callable[..., Any]:
+        return _load(self.run)
+
+    def shard_function(self) -> Callable[..., Any]:
+        if self.shard is None:
+            raise TypeError(f"{self.run} is not sharded")
+        return _load(self.shard)
+
+
+TASKS: dict[str, Task] = {
+    "data": Task(version=1, run="tasks.data:prepare_private"),
+    "public": Task(version=1, run="tasks.data:prepare_public"),
+    "prior": Task(version=1, run="tasks.prior:fit_prior", trains=True),
+    "pool": Task(version=1, run="tasks.attack:decode_candidate_pool"),
+    "target": Task(version=1, run="tasks.target:train_target", trains=True),
+    "candidates": Task(version=1, run="tasks.attack:score_candidates"),
+    "attack": Task(version=1, run="tasks.attack:collect_classes", shard="tasks.attack:invert_classes"),
+    "loot": Task(version=1, run="tasks.loot:synthesise_loot"),
+    "embeddings": Task(version=1, run="tasks.judges:embed_real_images"),
+    "judge_evaluator": Task(version=1, run="tasks.judges:judge_by_evaluator"),
+    "judge_embedder": Task(version=1, run="tasks.judges:judge_by_embedder"),
+    "knowledge": Task(version=1, run="tasks.knowledge:extract_knowledge", trains=True),
+    "toy": Task(version=1, run="tasks.toy:run_toy"),
+    "sleep": Task(version=1, run="tasks.sleep:collect", shard="tasks.sleep:sleep_classes"),
+}
+
+
+def task(name: str) -> Task:
+    """The task of that name; InputError naming the valid ones otherwise."""
+    try:
+        return TASKS[name]
+    except KeyError:
+        raise InputError(f"stage: expected one of {', '.join(TASKS)}, got {name!r}") from None
+
+
+def _load(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,26 @@
+"""Classes that only wait: what orchestration itself costs, measured without any science in the way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tasks.classes import class_file, classes_to_do
+from tasks.context import Config, Inputs, Metrics, TaskContext
+
+
+def sleep_classes(config: Config, inputs: Inputs, classes: Sequence[int], context: TaskContext) -> None:
+    """Wait config['seconds'] for each class and leave its file."""
+    for target_class in classes:
+        time.sleep(config["seconds"])
+        path = class_file(context.work, target_class)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+
+def collect(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
+    """Count the files of the finished classes."""
+    sleep_classes(config, inputs, [c for c in classes_to_do(config, inputs) if not class_file(context.work, c).exists()],
+                  context)  # fmt: skip
+    return {"classes": float(len(classes_to_do(config, inputs)))}
