@@ -1,0 +1,89 @@
+"""Which images make a training step, for one process and for the ranks of several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation
+from core.models.recipe import TrainingRecipe
+
+MIN_PER_RANK = 2  # BatchNorm cannot train on one image
+
+# What a random number is for; part of every derived seed, so that no two purposes share a stream.
+_ORDER, _AUGMENTATION, _NETWORK = range(3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """One rank's part of a global batch.
+
+    images: uint8 [n, 3, S, S]; labels: int64 [n]; draw: how to augment them, or None; weight: factor on the
+    mean loss of the part that turns the mean over ranks, which data-parallel training takes, into the mean
+    over the whole batch.
+    """
+
+    images: Tensor
+    labels: Tensor
+    draw: AugmentationDraw | None
+    weight: float
+
+
+def network_seed(seed: int, epoch: int, rank: int) -> int:
+    """The seed of what a network draws itself (dropout) in an epoch; ranks differ, as their images do."""
+    return _derive(seed, _NETWORK, epoch, rank)
+
+
+def epoch_batches(n: int, batch_size: int, *, world_size: int, seed: int, epoch: int) -> list[Tensor]:
+    """The global batches of an epoch: a seeded permutation of 0..n-1 in parts of int64 [batch_size] and a
+    rest.
+
+    The rest is kept unless it would leave a rank fewer than two images.
+    """
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(_derive(seed, _ORDER, epoch)))
+    return [part for part in order.split(batch_size) if len(part) >= MIN_PER_RANK * world_size]
+
+
+def rank_slice(length: int, rank: int, world_size: int) -> slice:
+    """The contiguous part of a global batch that a rank gets; sizes differ by one at most."""
+    return slice(length * rank // world_size, length * (rank + 1) // world_size)
+
+
+def rank_batches(
+    images: Tensor,
+    labels: Tensor,
+    recipe: TrainingRecipe,
+    *,
+    seed: int,
+    epoch: int,
+    rank: int = 0,
+    world_size: int = 1,
+) -> Iterator[Batch]:
+    """This rank's part of every global batch of an epoch; the augmentation is drawn for the global batch."""
+    batches = epoch_batches(len(images), recipe.batch_size, world_size=world_size, seed=seed, epoch=epoch)
+    for step, index in enumerate(batches):
+        part = rank_slice(len(index), rank, world_size)
+        draw = None
+        if recipe.augmentation is not None:
+            generator = torch.Generator().manual_seed(_derive(seed, _AUGMENTATION, epoch, step))
+            draw = draw_augmentation(len(index), recipe.augmentation, generator)[part]
+        mine = index[part].to(images.device)
+        weight = len(mine) * world_size / len(index)
+        yield Batch(images=images[mine], labels=labels[mine], draw=draw, weight=weight)
+
+
+def network_input(batch: Batch, image_size: int) -> Tensor:
+    """The batch's images, augmented: float32 [n, 3, image_size, image_size] in [-1, 1], channels_last."""
+    draw = batch.draw if batch.draw is not None else AugmentationDraw(n=len(batch.images))
+    images = apply_augmentation(batch.images.float().div_(255), draw, out_size=image_size)
+    return images.mul(2).sub_(1).contiguous(memory_format=torch.channels_last)
+
+
+def _derive(*key: int) -> int:
+    """A 63-bit seed from several integers; neighbouring keys give unrelated seeds."""
+    low, high = np.random.SeedSequence(key).generate_state(2).tolist()
+    return (high << 31) ^ low

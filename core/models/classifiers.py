@@ -1,0 +1,177 @@
+"""Classifiers: a backbone that embeds images and a linear head that scores classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torchvision
+from torch import Tensor, nn
+
+from core.errors import InputError
+from core.models.pretrained import load_published_state, read_pretrained_state
+from core.models.small import resnet_small, vgg_small
+
+PROTOCOLS = ("paper", "clean")
+_IMAGENET_CLASSES = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Architecture:
+    """How to build a backbone, and which images it takes.
+
+    build: makes the network; head: path of its own classification layer, "" if it ends in features already;
+    min_size: smallest side in pixels; exact_size: the only side it takes, if there is just one;
+    weights_url: where torchvision publishes its ImageNet weights (never fetched from here).
+    """
+
+    build: Callable[[], nn.Module]
+    head: str = ""
+    min_size: int = 32
+    exact_size: int | None = None
+    weights_url: str | None = None
+
+
+def _torchvision(
+    name: str, head: str, *, min_size: int = 32, exact_size: int | None = None, **options: bool
+) -> Architecture:
+    weights = torchvision.models.get_model_weights(name).DEFAULT
+
+    def build() -> nn.Module:
+        return torchvision.models.get_model(name, weights=None, num_classes=_IMAGENET_CLASSES, **options)
+
+    return Architecture(build=build, head=head, min_size=min_size, exact_size=exact_size, weights_url=weights.url)
+
+
+ARCHITECTURES: dict[str, Architecture] = {
+    "resnet_small": Architecture(build=resnet_small),
+    "vgg_small": Architecture(build=vgg_small),
+    "resnet18": _torchvision("resnet18", "fc"),
+    "resnet34": _torchvision("resnet34", "fc"),
+    "resnet50": _torchvision("resnet50", "fc"),
+    "resnet101": _torchvision("resnet101", "fc"),
+    "resnet152": _torchvision("resnet152", "fc"),
+    "resnext50": _torchvision("resnext50_32x4d", "fc"),
+    "densenet121": _torchvision("densenet121", "classifier"),
+    "densenet169": _torchvision("densenet169", "classifier"),
+    "vit_b_16": _torchvision("vit_b_16", "heads.head", min_size=224, exact_size=224),
+    "inception_v3": _torchvision("inception_v3", "fc", min_size=299, aux_logits=True, init_weights=True),
+}
+
+
+class LogitsWithAuxiliary(NamedTuple):
+    """What a classifier with an auxiliary head returns in training mode."""
+
+    logits: Tensor
+    auxiliary: Tensor
+
+
+class Classifier(nn.Module):
+    """forward: images [N, 3, S, S] in [-1, 1] -> logits [N, C]; embed: -> the features [N, D] under the head.
+
+    In training mode a backbone with an auxiliary head (inception_v3) makes forward return
+    `LogitsWithAuxiliary`.
+    """
+
+    def __init__(self, architecture: str, backbone: nn.Module, head: nn.Linear) -> None:
+        super().__init__()
+        self.architecture = architecture
+        self.backbone = backbone
+        self.head = head
+
+    @property
+    def num_classes(self) -> int:
+        """The number of logits."""
+        return self.head.out_features
+
+    @property
+    def feature_dim(self) -> int:
+        """The number of features under the head."""
+        return self.head.in_features
+
+    def embed(self, images: Tensor) -> Tensor:
+        """Penultimate features [N, D]."""
+        features = self.backbone(images)
+        return features.logits if isinstance(features, tuple) else features
+
+    def forward(self, images: Tensor) -> Tensor | LogitsWithAuxiliary:
+        """Logits [N, C]."""
+        features = self.backbone(images)
+        if isinstance(features, tuple):
+            return LogitsWithAuxiliary(self.head(features.logits), features.aux_logits)
+        return self.head(features)
+
+
+def build_classifier(
+    architecture: str,
+    num_classes: int,
+    *,
+    pretrained: bool = False,
+    protocol: str = "clean",
+    seed: int = 0,
+    transform_input: bool | None = None,
+) -> Classifier:
+    """A classifier with `num_classes` outputs, initialised from `seed` alone (the global RNG stays as it
+    was).
+
+    pretrained: start from torchvision's default ImageNet weights in the local torch hub cache. Protocol
+    `clean` always makes a new head; `paper` keeps the ImageNet head of a pretrained network when there are
+    exactly 1,000 classes. inception_v3 keeps an auxiliary head of 1,000 outputs, as the published evaluation
+    models have it, and `transform_input` (only there) maps inputs to ImageNet statistics first; None follows
+    torchvision: on exactly when pretrained. The flag is not part of the weights, so record it.
+
+    Raises InputError for an unknown name, too few classes, missing weights or an option the network does not
+    have. Source: Plug-and-Play-Attacks, models/classifier.py.
+    """
+    entry = _entry(architecture)
+    if protocol not in PROTOCOLS:
+        raise InputError(f"protocol: expected one of {', '.join(PROTOCOLS)}, got {protocol!r}")
+    if num_classes < 2:
+        raise InputError(f"number of classes: expected at least 2, got {num_classes}")
+    if architecture == "inception_v3" and num_classes > _IMAGENET_CLASSES:
+        raise InputError(f"inception_v3: expected at most 1000 classes (its auxiliary head), got {num_classes}")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        backbone = entry.build()
+        original_head = _detach_head(backbone, entry.head)
+        width = original_head.in_features if original_head is not None else backbone.feature_dim
+        head = nn.Linear(width, num_classes)
+    if architecture == "inception_v3":
+        backbone.transform_input = pretrained if transform_input is None else transform_input
+    elif transform_input is not None:
+        raise InputError(f"transform_input: expected it with inception_v3 only, got it with {architecture}")
+    classifier = Classifier(architecture, backbone, head)
+    if pretrained:
+        classifier.head = original_head if original_head is not None else head
+        load_published_state(classifier, read_pretrained_state(architecture, entry.weights_url), entry.head)
+        if not (protocol == "paper" and num_classes == _IMAGENET_CLASSES):
+            classifier.head = head
+    return classifier
+
+
+def check_image_size(architecture: str, image_size: int) -> None:
+    """Raise InputError if the architecture cannot take square images of `image_size` pixels."""
+    entry = _entry(architecture)
+    if entry.exact_size is not None and image_size != entry.exact_size:
+        raise InputError(f"{architecture}: expected images of {entry.exact_size} pixels, got {image_size}")
+    if image_size < entry.min_size:
+        raise InputError(f"{architecture}: expected images of at least {entry.min_size} pixels, got {image_size}")
+
+
+def _entry(architecture: str) -> Architecture:
+    if architecture not in ARCHITECTURES:
+        raise InputError(f"architecture: expected one of {', '.join(ARCHITECTURES)}, got {architecture!r}")
+    return ARCHITECTURES[architecture]
+
+
+def _detach_head(backbone: nn.Module, path: str) -> nn.Linear | None:
+    """Replace the layer at `path` by the identity and return it; None if the backbone has no head."""
+    if not path:
+        return None
+    parent, _, name = path.rpartition(".")
+    owner = backbone.get_submodule(parent)
+    head = getattr(owner, name)
+    setattr(owner, name, nn.Identity())
+    return head

@@ -1,0 +1,77 @@
+"""Logits, features and accuracy of whole image sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from core.data.images import ImageSet
+from core.data.transforms import resize, resize_uint8, to_unit
+
+
+def evaluate_logits(
+    model: nn.Module,
+    images: Tensor,
+    *,
+    image_size: int,
+    batch_size: int = 256,
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """Logits float32 [N, C] on the CPU for uint8 images [N, 3, H, W], in evaluation mode and without
+    gradients.
+
+    Larger images are reduced in uint8 and smaller ones enlarged in float, both exactly to `image_size`, as in
+    training without augmentation. The model's mode is restored. No images give float32 [0].
+    """
+    return _batched(model, model, images, image_size, batch_size, device)
+
+
+def embed_images(
+    model: nn.Module,
+    images: Tensor,
+    *,
+    image_size: int,
+    batch_size: int = 256,
+    device: torch.device | str = "cpu",
+) -> Tensor:
+    """The penultimate features float32 [N, D], otherwise like `evaluate_logits`; the model needs `embed`."""
+    return _batched(model, model.embed, images, image_size, batch_size, device)
+
+
+def evaluate_accuracy(
+    model: nn.Module,
+    data: ImageSet,
+    *,
+    image_size: int,
+    batch_size: int = 256,
+    device: torch.device | str = "cpu",
+) -> float:
+    """The share of images whose largest logit is that of their label, in [0, 1]."""
+    logits = evaluate_logits(model, data.images, image_size=image_size, batch_size=batch_size, device=device)
+    return (logits.argmax(dim=1) == data.labels.cpu()).double().mean().item()
+
+
+@torch.no_grad()
+def _batched(
+    model: nn.Module,
+    function: Callable[[Tensor], Tensor],
+    images: Tensor,
+    image_size: int,
+    batch_size: int,
+    device: torch.device | str,
+) -> Tensor:
+    was_training = model.training
+    model.eval()
+    try:
+        parts = [function(_fit(chunk.to(device), image_size)).float().cpu() for chunk in images.split(batch_size)]
+    finally:
+        model.train(was_training)
+    return torch.cat(parts) if len(images) else torch.empty(0)
+
+
+def _fit(images: Tensor, image_size: int) -> Tensor:
+    """uint8 -> float32 in [-1, 1] at the network's size."""
+    reduced = resize_uint8(images, image_size) if images.shape[-1] > image_size else images
+    return resize(to_unit(reduced), image_size).contiguous(memory_format=torch.channels_last)

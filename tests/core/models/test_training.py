@@ -1,0 +1,318 @@
+import copy
+import io
+
+import pytest
+import torch
+from torch import nn
+
+from core.data.augmentation import Augmentation
+from core.data.images import ImageSet
+from core.errors import InputError, TrainingDiverged
+from core.models.batches import epoch_batches, network_input, network_seed, rank_batches, rank_slice
+from core.models.classifiers import LogitsWithAuxiliary, build_classifier
+from core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
+from core.models.training import TrainingRecipe, batch_loss, train_classifier
+
+MILD = Augmentation(hue=0.0, brightness=0.1, contrast=0.1, saturation=0.0)
+
+
+def cross_entropy(_epoch):
+    return nn.functional.cross_entropy
+
+
+def colours(per_class=24, size=32, seed=0):
+    """Three classes of noisy plain colours."""
+    generator = torch.Generator().manual_seed(seed)
+    palette = torch.tensor([[200, 60, 60], [60, 200, 60], [60, 60, 200]])
+    labels = torch.arange(3).repeat_interleave(per_class)
+    noise = torch.randint(-50, 50, (3 * per_class, 3, size, size), generator=generator)
+    images = (palette[labels][:, :, None, None] + noise).to(torch.uint8)
+    return ImageSet(images=images, labels=labels, names=("red", "green", "blue"))
+
+
+def recipe(**changes):
+    return TrainingRecipe(**{"epochs": 3, "batch_size": 16, "image_size": 32, "augmentation": MILD, **changes})
+
+
+class Plain(nn.Module):
+    """A classifier without BatchNorm; with dropout if asked."""
+
+    num_classes = 3
+
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 4, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Dropout(dropout)
+        )
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, images):
+        return self.head(self.body(images))
+
+
+def plain(dropout=0.0):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return Plain(dropout)
+
+
+def weights(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def same(a, b):
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_learns_colours():
+    model = build_classifier("resnet_small", 3, seed=1)
+    records = train_classifier(
+        model,
+        colours(),
+        recipe(epochs=4),
+        loss_of_epoch=cross_entropy,
+        seed=0,
+        evaluate=colours(8, seed=9),
+        evaluate_every=3,
+    )
+    assert [r.test_acc is None for r in records] == [True, True, False, False]
+    assert records[-1].test_acc == 1.0
+    assert records[-1].loss < records[0].loss / 2
+    assert records[-1].extra["top_logit_gap"] > records[0].extra["top_logit_gap"] > 0
+    assert [r.lr for r in records] == pytest.approx([1e-3, 1e-3, 1e-3, 1e-4])
+    logits = evaluate_logits(model, colours(8, size=48).images, image_size=32, batch_size=5)
+    assert logits.shape == (24, 3)
+    assert evaluate_accuracy(model, colours(8, seed=9), image_size=32) == 1.0
+    assert embed_images(model, colours(2, size=20).images, image_size=32).shape == (6, model.feature_dim)
+
+
+def test_same_seed_same_weights_whatever_the_global_state():
+    results = []
+    for global_seed, seed in ((0, 5), (1, 5), (0, 6)):
+        model = plain(dropout=0.3)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(global_seed)
+            before = torch.get_rng_state()
+            train_classifier(model, colours(), recipe(), loss_of_epoch=cross_entropy, seed=seed)
+            assert torch.equal(torch.get_rng_state(), before)
+        results.append(weights(model))
+    assert same(results[0], results[1])
+    assert not same(results[0], results[2])
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_resuming_is_exact(optimizer):
+    settings = recipe(epochs=4, optimizer=optimizer, momentum=0.9 if optimizer == "sgd" else 0.0)
+    data = colours()
+    saved = []
+
+    def keep(record, state):
+        if record.epoch == 1:
+            buffer = io.BytesIO()
+            torch.save(state(), buffer)
+            saved.append(buffer)
+
+    straight = build_classifier("resnet_small", 3, seed=1)
+    straight_records = train_classifier(straight, data, settings, loss_of_epoch=cross_entropy, seed=0, on_epoch=keep)
+    saved[0].seek(0)
+    state = torch.load(saved[0], weights_only=True)
+    resumed = build_classifier("resnet_small", 3, seed=99)
+    resumed_records = train_classifier(resumed, data, settings, loss_of_epoch=cross_entropy, seed=0, resume=state)
+    assert same(weights(straight), weights(resumed))
+    timeless = [[{**vars(r), "seconds": 0} for r in records] for records in (straight_records, resumed_records)]
+    assert timeless[0] == timeless[1]
+    finished = dict(state, epoch=4, records=[vars(r) for r in straight_records])
+    assert len(train_classifier(resumed, data, settings, loss_of_epoch=cross_entropy, seed=0, resume=finished)) == 4
+    with pytest.raises(InputError, match="resume: expected a state of seed 1, got one of 0"):
+        train_classifier(resumed, data, settings, loss_of_epoch=cross_entropy, seed=1, resume=state)
+
+
+def test_the_state_is_a_copy_made_only_on_request():
+    calls = []
+
+    def keep(record, state):
+        if record.epoch == 0:
+            calls.append(state())
+
+    model = plain()
+    train_classifier(model, colours(), recipe(), loss_of_epoch=cross_entropy, seed=0, on_epoch=keep)
+    assert calls[0]["epoch"] == 1 and len(calls[0]["records"]) == 1
+    assert not torch.equal(calls[0]["model"]["head.weight"], model.head.weight)
+
+
+def test_the_loss_is_asked_for_every_epoch_and_facts_are_recorded():
+    asked = []
+
+    def loss_of_epoch(epoch):
+        asked.append(epoch)
+        return lambda logits, labels: (1 + epoch) * nn.functional.cross_entropy(logits, labels) * 0 + epoch
+
+    frozen = plain()
+    records = train_classifier(
+        frozen, colours(), recipe(), loss_of_epoch=loss_of_epoch, seed=0, facts_of_epoch=lambda e: {"alpha": -0.1 * e}
+    )
+    assert asked == [0, 1, 2]
+    assert [r.loss for r in records] == pytest.approx([0, 1, 2])
+    assert [r.extra["alpha"] for r in records] == pytest.approx([0, -0.1, -0.2])
+    assert same(weights(frozen), weights(plain()))
+
+
+def test_a_loss_that_is_not_finite_stops_with_epoch_step_and_facts():
+    def loss_of_epoch(epoch):
+        steps = iter(range(100))
+
+        def loss(logits, labels):
+            value = nn.functional.cross_entropy(logits, labels)
+            return value * float("nan") if epoch == 1 and next(steps) == 2 else value
+
+        return loss
+
+    with pytest.raises(TrainingDiverged, match=r"epoch 1, step 2: loss nan, alpha -0.05"):
+        train_classifier(
+            plain(),
+            colours(),
+            recipe(),
+            loss_of_epoch=loss_of_epoch,
+            seed=0,
+            facts_of_epoch=lambda _: {"alpha": -0.05},
+        )
+
+
+def test_a_weight_that_is_not_finite_stops_too():
+    class Overflowing(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * float("inf")
+
+    one_step = recipe(epochs=1, batch_size=72)
+    with pytest.raises(TrainingDiverged, match=r"epoch 0, last step: weight .* is not finite"):
+        train_classifier(
+            plain(),
+            colours(),
+            one_step,
+            loss_of_epoch=lambda _: lambda z, y: nn.functional.cross_entropy(Overflowing.apply(z), y),
+            seed=0,
+        )
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_ranks_together_have_the_gradient_of_one_process(world_size):
+    settings = recipe(batch_size=29)  # 72 images: 29, 29 and 14, none of them divisible by the ranks
+    data, model = colours(), plain()
+
+    def gradients(rank, ranks):
+        per_step = []
+        for batch in rank_batches(data.images, data.labels, settings, seed=3, epoch=1, rank=rank, world_size=ranks):
+            model.zero_grad()
+            value, sums = batch_loss(model, batch, 32, nn.functional.cross_entropy)
+            value.backward()
+            per_step.append((torch.cat([p.grad.flatten() for p in model.parameters()]), sums))
+        return per_step
+
+    single = gradients(0, 1)
+    ranks = [gradients(rank, world_size) for rank in range(world_size)]
+    assert [len(r) for r in ranks] == [3] * world_size
+    for step, (gradient, sums) in enumerate(single):
+        mean = torch.stack([r[step][0] for r in ranks]).mean(dim=0)
+        torch.testing.assert_close(mean, gradient, atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(sum(r[step][1] for r in ranks), sums, atol=1e-5, rtol=1e-5)
+
+
+def test_an_epoch_visits_every_image_once_in_a_new_order():
+    batches = [epoch_batches(50, 16, world_size=1, seed=0, epoch=e) for e in (0, 1)]
+    assert [len(b) for b in batches[0]] == [16, 16, 16, 2]
+    assert torch.equal(torch.cat(batches[0]).sort().values, torch.arange(50))
+    assert not torch.equal(torch.cat(batches[0]), torch.cat(batches[1]))
+
+
+@pytest.mark.parametrize(("n", "world_size", "kept"), [(49, 1, 3), (50, 1, 4), (50, 2, 3), (52, 2, 4), (53, 3, 3)])
+def test_a_rest_too_small_for_batchnorm_is_dropped(n, world_size, kept):
+    batches = epoch_batches(n, 16, world_size=world_size, seed=0, epoch=0)
+    assert len(batches) == kept
+    for batch in batches:
+        parts = [range(len(batch))[rank_slice(len(batch), r, world_size)] for r in range(world_size)]
+        assert [i for part in parts for i in part] == list(range(len(batch)))
+        assert min(len(part) for part in parts) >= 2
+
+
+def test_network_seeds_differ():
+    keys = [(s, e, r) for s in range(3) for e in range(3) for r in range(3)]
+    assert len({network_seed(*key) for key in keys}) == len(keys)
+    assert all(0 <= network_seed(*key) < 2**63 for key in keys)
+
+
+def test_an_auxiliary_head_adds_its_loss_in_full():
+    class Two(Plain):
+        def forward(self, images):
+            logits = super().forward(images)
+            return LogitsWithAuxiliary(logits, 2 * logits)
+
+    model = Two()
+    batch = next(rank_batches(colours().images, colours().labels, recipe(), seed=0, epoch=0))
+    value, sums = batch_loss(model, batch, 32, lambda z, y: z.mean())
+    logits_only, _ = batch_loss(model, batch, 32, lambda z, y: z.mean() * 0 + 1)
+    assert logits_only.item() == 2
+    with torch.no_grad():
+        logits = Plain.forward(model, network_input(batch, 32))
+    assert value.item() == pytest.approx(3 * logits.mean().item(), rel=1e-5)
+    assert sums[1] == (logits.argmax(1) == batch.labels).sum()
+
+
+def test_larger_images_are_reduced_and_smaller_ones_enlarged():
+    seen = set()
+
+    class Recording(Plain):
+        def forward(self, images):
+            seen.add((tuple(images.shape[1:]), images.dtype, images.is_contiguous(memory_format=torch.channels_last)))
+            assert images.min() >= -1 and images.max() <= 1
+            return super().forward(images)
+
+    for size in (24, 32, 40):
+        train_classifier(Recording(), colours(8, size=size), recipe(epochs=1), loss_of_epoch=cross_entropy, seed=0)
+    assert seen == {((3, 32, 32), torch.float32, True)}
+
+
+def test_without_augmentation_the_images_reach_the_network_unchanged():
+    data = colours()
+    batch = next(rank_batches(data.images, data.labels, recipe(augmentation=None), seed=0, epoch=0))
+    torch.testing.assert_close(network_input(batch, 32), batch.images.float() / 127.5 - 1)
+
+
+def test_evaluation_restores_the_mode_and_does_not_touch_the_running_statistics():
+    model = build_classifier("resnet_small", 3, seed=0).train()
+    before = copy.deepcopy(model.state_dict())
+    evaluate_logits(model, colours(4).images, image_size=32)
+    assert model.training and same(before, model.state_dict())
+    assert evaluate_logits(model, colours(4).images[:0], image_size=32).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "message"),
+    [
+        ({"batch_size": 1}, {}, "at least 2 images per worker"),
+        ({"image_size": 16}, {}, "resnet_small: expected images of at least 32 pixels, got 16"),
+        ({"architecture": "resnet"}, {}, "expected one of resnet_small, .*got 'resnet'"),
+    ],
+)
+def test_what_cannot_train_is_refused(changes, arguments, message):
+    with pytest.raises(InputError, match=message):
+        train_classifier(plain(), colours(4), recipe(**changes), loss_of_epoch=cross_entropy, seed=0, **arguments)
+
+
+def test_more_classes_than_the_model_has_are_refused():
+    model = build_classifier("resnet_small", 2, seed=0)
+    with pytest.raises(InputError, match="at most 2 classes, got 3"):
+        train_classifier(model, colours(4), recipe(), loss_of_epoch=cross_entropy, seed=0)
+
+
+def test_several_ranks_need_a_process_group():
+    with pytest.raises(ValueError, match="expected a process group"):
+        train_classifier(
+            plain(), colours(4), recipe(), loss_of_epoch=cross_entropy, seed=0, world_size=2, wrap=lambda m: m
+        )
+    with pytest.raises(ValueError, match="rank: expected 0 <= rank < 1, got 1"):
+        train_classifier(plain(), colours(4), recipe(), loss_of_epoch=cross_entropy, seed=0, rank=1)
