@@ -25,7 +25,7 @@ def _lids(frame: Frame, look: Look, shot: Shot) -> tuple[Plane, Plane, Plane, Pl
 
 def eyes(image: np.ndarray, frame: Frame, look: Look, shot: Shot) -> None:
     """Both eyes: white, iris with a dark rim, pupil, lids and lashes."""
-    height, upper, lower, along = _lids(frame, look, shot)
+    height, upper, lower, along = lids = _lids(frame, look, shot)
     opening = cover(np.maximum(upper - height, height - lower), 1.2 * frame.pixel)
     white = f32(0.93) - f32(0.28) * ramp(height - upper, 0.035, -0.01)
     white = white - f32(0.12) * np.minimum(along * along, f32(1))
@@ -40,11 +40,12 @@ def eyes(image: np.ndarray, frame: Frame, look: Look, shot: Shot) -> None:
     paint(image, look.iris * rim, iris)
     pupil = cover(radius - f32(0.44) * size, 1.1 * frame.pixel) * opening
     paint(image, np.full((3, 1, 1, 1), 0.03, np.float32), pupil)
+    _lashes(image, frame, look, lids)
 
 
-def lashes(image: np.ndarray, frame: Frame, look: Look, shot: Shot) -> None:
+def _lashes(image: np.ndarray, frame: Frame, look: Look, lids: tuple[Plane, Plane, Plane, Plane]) -> None:
     """The dark line of the upper lid, the faint one of the lower lid and the crease above."""
-    height, upper, lower, along = _lids(frame, look, shot)
+    height, upper, lower, along = lids
     inside = cover(np.abs(along) - f32(1.02), 0.14)
     line = cover(np.abs(height - upper) - f32(0.014), 1.4 * frame.pixel) * inside
     paint(image, look.skin * f32(0.12), line * f32(0.92))
@@ -79,7 +80,7 @@ def brows(image: np.ndarray, frame: Frame, look: Look, shot: Shot) -> None:
 
 
 def glasses(image: np.ndarray, frame: Frame, look: Look) -> None:
-    """Round-cornered frames with a bridge, temples and a little reflection; where Look.glasses is 0, nothing."""
+    """Square frames with a bridge, temples and a little reflection; nothing where Look.glasses is 0."""
     if not look.glasses.any():
         return
     du = (frame.side - look.eye_x) / f32(0.205)

@@ -32,8 +32,9 @@ def synthetic_faces(
 ) -> ImageSet:
     """Images first_image .. first_image + per_identity - 1 of the first `identities` people of a population.
 
-    Image k of identity i depends on (population, seed, spread, size, i, k) only: ranges of k are disjoint draws (train
-    and test), asking for more people leaves the first ones as they were, and `threads` changes the speed alone.
+    Image k of identity i depends on (population, seed, spread, size, i, k) only: ranges of k are disjoint draws
+    (train and test), asking for more people leaves the first ones as they were, and `threads` changes nothing
+    but the speed. A smaller `spread` makes people look alike; pose, light and expression vary as before.
     Returns uint8 images [identities * per_identity, 3, size, size] ordered by identity, then image; names
     "private-0000", ... Raises InputError for a value out of range.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -19,7 +19,8 @@ class Frame:
     """Planes float32 [B, H, W] of head coordinates; all lengths in units of half the image side.
 
     x, y: the picture itself, in [-1, 1].  u, v: the head, without pose (u right, v down).
-    q: 1 on the outline of the face, below 1 inside.  across, down: u and v relative to the face's half width and height.
+    q: 1 on the outline of the face, below 1 inside.
+    across, down: u and v relative to the half width and the height of the face.
     inner_u, inner_v: u and v for features on the front of the face, which yaw and pitch slide over the skull.
     side: |inner_u|; both eyes, brows and nostrils are drawn at once on it.  pixel: the width of one pixel.
     """
@@ -36,11 +37,16 @@ class Frame:
     side: Plane
     pixel: np.float32
 
-    def rows(self, top: np.ndarray, bottom: np.ndarray) -> slice:
-        """The rows of the picture that can hold inner features with inner_v between `top` and `bottom` ([B, 1, 1])."""
-        wanted = (self.inner_v > top) & (self.inner_v < bottom)
-        hit = np.flatnonzero(wanted.any(axis=(0, 2)))
-        return slice(int(hit[0]), int(hit[-1]) + 1) if len(hit) else slice(0, 0)
+    def band(self, rows: slice) -> Frame:
+        """The same coordinates on some rows of the picture only (views)."""
+        planes = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "pixel"}
+        return Frame(**{name: plane[:, rows] for name, plane in planes.items()}, pixel=self.pixel)
+
+
+def rows_between(plane: Plane, top: np.ndarray | float, bottom: np.ndarray | float) -> slice:
+    """The rows in which `plane` lies between `top` and `bottom` ([B, 1, 1]) in some picture."""
+    hit = np.flatnonzero(((plane > top) & (plane < bottom)).any(axis=(0, 2)))
+    return slice(int(hit[0]), int(hit[-1]) + 1) if len(hit) else slice(0, 0)
 
 
 def frame_of(look: Look, shot: Shot, size: int) -> Frame:
@@ -77,7 +83,7 @@ def frame_of(look: Look, shot: Shot, size: int) -> Frame:
 
 
 def outline(across: Plane, down: Plane, taper: np.ndarray, squareness: np.ndarray) -> Plane:
-    """An egg: an ellipse whose lower half narrows by `taper` and fills its corners by `squareness`; 1 on the outline."""
+    """An egg, 1 on its outline: an ellipse whose lower half `taper` narrows and `squareness` fills out."""
     below = np.maximum(down, np.float32(0))
     below *= below
     squared = across * across

@@ -16,31 +16,46 @@ f32 = np.float32
 
 @dataclass(frozen=True, kw_only=True)
 class Hair:
-    """mass: 1 where hair may be (behind the face too); colour: float32 [3, B, H, W], lit."""
+    """mass: 1 where hair may be (behind the face too); colour: float32 [3, B, H, W], lit.
+
+    line: about the signed distance from the opening that the hair leaves for the face, negative inside.
+    """
 
     mass: Plane
     colour: np.ndarray
+    line: Plane
+    pixel: np.float32
 
 
 def hair_of(frame: Frame, look: Look, shot: Shot) -> Hair:
-    """The outline of the hair: a cap around the skull that falls down the sides as far as the hair is long."""
+    """The outline of the hair: a cap on the skull that falls down the sides as far as the hair is long."""
+    end = ramp(frame.v, look.hair_end - f32(0.45), look.hair_end + f32(0.05))
     width = look.head_width + f32(0.65) * look.hair_volume
+    width = width * (f32(1) - f32(0.20) * end * end)
     height = look.head_top + look.hair_volume
     v = frame.v - f32(HEAD_CENTRE_Y)
     up = np.minimum(v, f32(0)) / height
-    fall = np.maximum(v, f32(0))
-    across = frame.u / (width + f32(0.10) * look.hair_volume * fall + f32(0.06) * fall)
-    q = across * across + up * up
-    radius = np.sqrt(q)
-    mass = cover((radius - f32(1)) * f32(0.75), 1.8 * frame.pixel)
-    mass *= cover(frame.v - look.hair_end - f32(0.25) * frame.across * frame.across + f32(0.2), 0.10)
-    strands = triangle_wave(frame.u * (f32(7) - f32(3.0) * up) + f32(1.2) * look.parting + f32(1.5) * frame.v * frame.u)
-    strands += f32(0.6) * triangle_wave(frame.u * f32(17) + f32(2) * frame.v)
-    light = f32(0.86) + f32(0.055) * strands
-    light += f32(0.30) * bump((radius - f32(0.80)) / f32(0.20)) * ramp(-up, 0.05, 0.7)
+    across = frame.u / (width + (f32(0.5) * look.hair_volume) * np.maximum(v, f32(0)))
+    radius = np.sqrt(across * across + up * up)
+    wave = triangle_wave(f32(2.3) * frame.v + f32(1.3) * np.abs(frame.u))
+    wave *= (f32(2) - np.abs(wave)) * look.hair_wave
+    mass = cover((radius + wave - f32(1)) * f32(0.75), 2.0 * frame.pixel)
+    mass *= cover(frame.v - look.hair_end - f32(0.06) + f32(0.10) * frame.across * frame.across, 0.14)
+    colour = _colour(frame, look, shot, radius, up, wave)
+    return Hair(mass=mass, colour=colour, line=_hair_line(frame, look), pixel=frame.pixel)
+
+
+def _colour(frame: Frame, look: Look, shot: Shot, radius: Plane, up: Plane, wave: Plane) -> np.ndarray:
+    """Strands fan out from the parting, a sheen runs around the crown, one side is darker."""
+    fan = (frame.u - f32(0.5) * look.parting) / (f32(1.35) + frame.v * f32(0.8)) + wave
+    strands = triangle_wave(fan * f32(4.3) + f32(0.25))
+    strands += f32(0.7) * triangle_wave(fan * f32(11))
+    light = f32(0.84) + f32(0.05) * strands
+    light += f32(0.34) * bump((radius - f32(0.84)) / f32(0.16)) * ramp(up, -0.05, -0.75)
     light += frame.across * (shot.light_x * f32(0.22))
     light -= f32(0.25) * ramp(frame.v, 0.0, 0.9)
-    return Hair(mass=mass, colour=look.hair * light + f32(0.02) * strands)
+    light *= f32(0.92) + f32(0.16) * ramp(frame.v, 0.2, -0.9)
+    return look.hair * light
 
 
 def back_hair(image: np.ndarray, hair: Hair) -> None:
@@ -48,14 +63,27 @@ def back_hair(image: np.ndarray, hair: Hair) -> None:
     paint(image, hair.colour * f32(0.80), hair.mass)
 
 
-def front_hair(image: np.ndarray, frame: Frame, look: Look, shot: Shot, hair: Hair) -> None:
+def front_hair(image: np.ndarray, hair: Hair) -> None:
     """The hair over forehead, temples and sides: all of the mass outside the opening of the face."""
+    outside = cover(-hair.line, 0.035 + 1.5 * hair.pixel)
+    outside *= hair.mass
+    paint(image, hair.colour, outside)
+
+
+def hair_shadow(hair: Hair) -> Plane:
+    """The soft shadow that the front hair throws on the forehead: to be taken off the light."""
+    return ramp(hair.line, -0.10, 0.02) * f32(0.20)
+
+
+def _hair_line(frame: Frame, look: Look) -> Plane:
+    """The opening for the face is flat or round above, level or swept aside, with or without a peak."""
     centre = f32(-0.10)
-    u = frame.u - f32(0.06) * shot.yaw
-    line = look.hair_line + f32(0.22) * look.parting * u
+    u = frame.inner_u * f32(0.3) + frame.u * f32(0.7) - f32(0.16) * look.parting
+    line = look.hair_line + f32(0.50) * look.parting * frame.u
+    line += look.hair_peak * bump(u / f32(0.26))
     above = np.maximum(centre - frame.v, f32(0)) / (centre - line)
-    across = u / (look.head_width * f32(0.90))
-    squared = across * across
-    q = squared * squared + above * above
-    opening = cover((np.sqrt(q) - f32(1)) * f32(0.40), 0.03 + 1.5 * frame.pixel)
-    paint(image, hair.colour, hair.mass * (f32(1) - opening))
+    squared = u / (look.head_width * f32(0.92))
+    squared *= squared
+    q = squared * (look.hair_flat * squared + (f32(1) - look.hair_flat))
+    q += above * above
+    return (np.sqrt(q) - f32(1)) * f32(0.40)

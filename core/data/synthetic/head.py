@@ -31,8 +31,8 @@ def neck(image: np.ndarray, frame: Frame, look: Look, shot: Shot) -> None:
     flare = np.maximum(frame.v - f32(0.80), f32(0))
     distance = beside - width - f32(0.8) * flare * flare
     mask = cover(distance, 1.5 * frame.pixel) * cover(f32(0.3) - frame.v, 0.2)
-    shade = f32(0.50) + f32(0.32) * ramp(frame.v, 0.78, 1.10)
-    shade = shade - f32(0.28) * bump(np.minimum(beside / width, f32(1)) - f32(1))
+    shade = f32(0.56) + f32(0.30) * ramp(frame.v, 0.78, 1.05)
+    shade = shade - f32(0.20) * bump(np.minimum(beside / width, f32(1)) - f32(1))
     paint(image, look.skin * shade, mask)
     inside = np.maximum(f32(0.48) - beside, f32(0))
     collar = f32(0.93) + f32(0.55) * inside + f32(0.10) * np.maximum(beside - f32(0.48), f32(0))
@@ -52,7 +52,7 @@ def ears(image: np.ndarray, frame: Frame, look: Look, shot: Shot) -> None:
 
 
 def complexion(frame: Frame, look: Look) -> np.ndarray:
-    """float32 [3, B, H, W]: the colour of the bare skin of the face: cheeks and nose are redder, jaw and temples darker."""
+    """float32 [3, B, H, W]: the colour of bare skin; cheeks and the tip of the nose are redder."""
     cheek = blob((frame.side - f32(0.36)) / f32(0.30), (frame.inner_v - f32(0.22)) / f32(0.26))
     tip = blob(frame.inner_u / (f32(1.6) * look.nose_width), (frame.inner_v - look.nose_y + f32(0.03)) / f32(0.15))
     red = (cheek + f32(0.5) * tip) * look.blush
@@ -65,7 +65,7 @@ def complexion(frame: Frame, look: Look) -> np.ndarray:
 
 
 def relief(frame: Frame, look: Look, shot: Shot) -> Plane:
-    """How much light the face returns, about 1 where it faces the light: the egg of the head, the nose, the sockets."""
+    """How much light the face returns, about 1 where it faces the light: the egg of the head."""
     flat = np.sqrt(np.maximum(f32(1) - f32(0.92) * frame.q, f32(0.02)))
     light = frame.across * (shot.light_x * f32(0.75))
     light += frame.down * (shot.light_y * f32(0.6))
@@ -73,15 +73,27 @@ def relief(frame: Frame, look: Look, shot: Shot) -> Plane:
     light -= f32(0.62)
     light *= shot.light * f32(1.5)
     light += f32(1.0)
-    light += nose_light(frame, look, shot)
-    sockets = blob((frame.side - look.eye_x * f32(0.92)) / f32(0.24), (frame.inner_v - look.eye_y + f32(0.045)) / f32(0.17))
-    light -= sockets * (f32(0.16) + f32(0.12) * shot.light)
+    light += blob(frame.inner_u / f32(0.45), (frame.inner_v + f32(0.42)) / f32(0.25)) * f32(0.06)
+    return light
+
+
+def eye_light(frame: Frame, look: Look, shot: Shot) -> Plane:
+    """The sockets of the eyes and the bags below them: added to the light."""
+    sockets = blob(
+        (frame.side - look.eye_x * f32(0.92)) / f32(0.24),
+        (frame.inner_v - look.eye_y + f32(0.045)) / f32(0.17),
+    )
+    light = sockets * (f32(-0.16) - f32(0.12) * shot.light)
     under_eye = blob((frame.side - look.eye_x) / f32(0.17), (frame.inner_v - look.eye_y - f32(0.12)) / f32(0.06))
     light -= under_eye * (f32(0.03) + f32(0.13) * look.age)
-    light -= folds(frame, look, shot)
+    return light
+
+
+def cheek_light(frame: Frame, look: Look, shot: Shot) -> Plane:
+    """Cheekbones, chin, and the folds beside the mouth: added to the light."""
+    light = -folds(frame, look, shot)
     chin = blob(frame.inner_u / f32(0.17), (frame.inner_v - f32(0.70)) / f32(0.13))
     light += chin * f32(0.05)
-    light += blob(frame.inner_u / f32(0.45), (frame.inner_v + f32(0.42)) / f32(0.25)) * f32(0.06)
     light += blob((frame.side - f32(0.36)) / f32(0.2), (frame.inner_v - f32(0.12)) / f32(0.16)) * f32(0.06)
     return light
 
@@ -121,8 +133,8 @@ def folds(frame: Frame, look: Look, shot: Shot) -> Plane:
     t = (frame.inner_v - look.nose_y + f32(0.03)) / (look.mouth_y + f32(0.05) - look.nose_y)
     start = f32(1.15) * look.nose_width
     curve = start + (f32(1.18) * look.mouth_width - start) * t
-    depth = f32(0.06) + f32(0.16) * look.age + f32(0.10) * np.clip(shot.smile, f32(0), f32(1.2))
-    return bump((frame.side - curve) / f32(0.055)) * bump(t * f32(2) - f32(1)) * depth
+    depth = f32(0.03) + f32(0.14) * look.age + f32(0.07) * np.clip(shot.smile, f32(0), f32(1.2))
+    return bump((frame.side - curve) / f32(0.065)) * bump(t * f32(2.2) - f32(1.0)) * depth
 
 
 def shine(image: np.ndarray, light: Plane) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from core.data.synthetic.traits import TRAIT_NAMES
 
-# Lengths are in units of half the image side; the face looks out of the origin, x right, y down. Colours are sRGB in [0, 1].
+# Lengths are in units of half the image side from its centre, x right, y down. Colours are sRGB in [0, 1].
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,9 @@ class Look:
     hair_line: np.ndarray
     hair_volume: np.ndarray
     parting: np.ndarray
+    hair_flat: np.ndarray
+    hair_peak: np.ndarray
+    hair_wave: np.ndarray
     beard: np.ndarray
     moustache: np.ndarray
     glasses: np.ndarray
@@ -59,7 +62,7 @@ def bounded(trait: np.ndarray) -> np.ndarray:
 
 
 def switch(trait: np.ndarray, threshold: float, width: float) -> np.ndarray:
-    """0 below `threshold`, 1 above `threshold + width`, linear between: for what some people have and others do not."""
+    """0 below `threshold`, 1 above `threshold + width`, linear between: for what only some people have."""
     return np.clip((trait - threshold) / width, 0.0, 1.0)
 
 
@@ -77,7 +80,9 @@ def _colours(trait: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     skin = between(0.36 + 0.21 * trait["skin_tone"], _SKIN)
     skin = skin * (1.0 + np.outer([0.02, 0.0, -0.055], trait["skin_warmth"]))
     hair = between(0.33 + 0.19 * trait["hair_light"], _HAIR)
-    hair = hair * (1.0 + np.outer([0.16, -0.03, -0.12], trait["hair_red"]))
+    # Ash-blond at most: the full range on the cool side would turn green.
+    red = np.where(trait["hair_red"] > 0, 1.0, 0.35) * trait["hair_red"]
+    hair = hair * (1.0 + np.outer([0.16, -0.03, -0.12], red))
     brown = np.outer([0.36, 0.22, 0.12], 1.0 + 0.30 * trait["iris_light"])
     blue = np.outer([0.36, 0.52, 0.62], 1.0 + 0.14 * trait["iris_light"])
     blueness = np.clip(0.45 + 0.32 * trait["iris_blue"], 0.0, 1.0)
@@ -118,10 +123,13 @@ def look_of(traits: np.ndarray) -> Look:
         "mouth_y": 0.45 + 0.35 * (nose_y - 0.215) + 0.020 * trait["mouth_height"],
         "mouth_width": 0.215 + 0.022 * trait["mouth_width"],
         "lip_thickness": 0.050 + 0.0105 * trait["lip_thickness"],
-        "hair_end": 0.15 + 0.42 * trait["hair_length"],
-        "hair_line": -0.56 - 0.050 * trait["hair_line"],
+        "hair_end": -0.05 + np.where(trait["hair_length"] > 0, 0.65, 0.16) * trait["hair_length"],
+        "hair_line": -0.615 - 0.050 * trait["hair_line"],
         "hair_volume": 0.105 + 0.030 * trait["hair_volume"],
-        "parting": 0.35 * trait["hair_parting"],
+        "parting": 0.38 * trait["hair_parting"],
+        "hair_flat": np.clip(0.5 + 0.28 * trait["hair_fringe"], 0.0, 1.0),
+        "hair_peak": 0.07 * np.clip(trait["hair_peak"] - 0.1, 0.0, 2.0),
+        "hair_wave": 0.030 * np.clip(trait["hair_wave"], 0.0, 2.0),
         "beard": 0.9 * switch(raw["beard"], 0.35, 1.1),
         "moustache": 0.9 * switch(raw["moustache"], 0.40, 1.0),
         "glasses": switch(raw["glasses"], 0.65, 0.15),

@@ -17,7 +17,9 @@ def _axes(frame: Frame, look: Look, shot: Shot) -> tuple[Plane, Plane, Plane]:
     width = look.mouth_width * (f32(1) + f32(0.13) * shot.smile)
     along = frame.inner_u / width
     squared = along * along
-    line = look.mouth_y + f32(0.012) * shot.smile - (f32(0.008) + f32(0.042) * shot.smile) * np.minimum(squared, f32(1.5))
+    line = (
+        look.mouth_y + f32(0.012) * shot.smile - (f32(0.008) + f32(0.042) * shot.smile) * np.minimum(squared, f32(1.5))
+    )
     return along, f32(1) - squared, frame.inner_v - line
 
 
@@ -31,11 +33,14 @@ def mouth(image: np.ndarray, frame: Frame, look: Look, shot: Shot) -> None:
     bottom = arc * ((f32(1.18) * stretch) * look.lip_thickness + f32(0.65) * gap)
     lips = cover(np.maximum(top - height, height - bottom), 1.5 * frame.pixel)
     shade = f32(0.86) + f32(0.20) * ramp(height, 0.0, 0.035)
-    shade += f32(0.16) * blob(along / f32(0.55), (height - f32(0.65) * gap - f32(0.55) * look.lip_thickness) / f32(0.035))
+    shade += f32(0.16) * blob(
+        along / f32(0.55), (height - f32(0.65) * gap - f32(0.55) * look.lip_thickness) / f32(0.035)
+    )
     paint(image, look.lips * shade, lips * f32(0.92))
     inner_top = arc * (f32(-0.35) * gap - f32(0.006))
     inner_bottom = arc * (f32(0.65) * gap + f32(0.006))
     inner = cover(np.maximum(inner_top - height, height - inner_bottom), 1.3 * frame.pixel)
+    inner *= ramp(arc, -0.02, 0.12)
     paint(image, look.lips * f32(0.28), inner * f32(0.90))
     teeth = cover(np.maximum(inner_top + f32(0.008) - height, height - inner_top - f32(0.042)), 1.2 * frame.pixel)
     teeth *= inner * ramp(gap, 0.008, 0.030) * ramp(arc, 0.05, 0.35)
@@ -55,7 +60,7 @@ def mouth_light(frame: Frame, look: Look, shot: Shot) -> Plane:
 
 
 def beard(image: np.ndarray, frame: Frame, look: Look, shot: Shot) -> None:
-    """Beard and moustache as a tint of the lower face; where Look.beard and Look.moustache are 0, nothing."""
+    """Beard and moustache as a tint of the lower face; nothing where Look.beard and Look.moustache are 0."""
     if not (look.beard.any() or look.moustache.any()):
         return
     along, _, height = _axes(frame, look, shot)

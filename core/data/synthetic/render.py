@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-
 import numpy as np
 
 from core.data.synthetic import eyes, hair, head, mouth
-from core.data.synthetic.frame import Frame, frame_of
+from core.data.synthetic.frame import Frame, frame_of, rows_between
 from core.data.synthetic.look import Look
 from core.data.synthetic.shapes import paint
 from core.data.synthetic.shot import Shot
@@ -24,43 +22,39 @@ def render(look: Look, shot: Shot, noise: np.ndarray, size: int) -> np.ndarray:
     image = head.background(frame, shot)
     locks = hair.hair_of(frame, look, shot)
     hair.back_hair(image, locks)
-    head.neck(image, frame, look, shot)
-    head.ears(image, frame, look, shot)
-    _face(image, frame, look, shot)
-    hair.front_hair(image, frame, look, shot, locks)
-    eye_rows = frame.rows(look.eye_y - f32(0.20), look.eye_y + f32(0.22))
-    eyes.glasses(image[:, :, eye_rows], _band(frame, eye_rows), look)
+    rows = rows_between(frame.v, 0.1, 9.0)
+    head.neck(image[:, :, rows], frame.band(rows), look, shot)
+    rows = rows_between(frame.v, -0.35, 0.45)
+    head.ears(image[:, :, rows], frame.band(rows), look, shot)
+    _face(image, frame, look, shot, locks)
+    hair.front_hair(image, locks)
+    rows = rows_between(frame.inner_v, look.eye_y - f32(0.20), look.eye_y + f32(0.26))
+    eyes.glasses(image[:, :, rows], frame.band(rows), look)
     return _develop(image, shot, noise, size)
 
 
-def _face(image: np.ndarray, frame: Frame, look: Look, shot: Shot) -> None:
+def _face(image: np.ndarray, frame: Frame, look: Look, shot: Shot, locks: hair.Hair) -> None:
     """Skin, features and light inside the outline of the face."""
     skin = head.complexion(frame, look)
     light = head.relief(frame, look, shot)
-    rows = frame.rows(look.nose_y - f32(0.12), look.chin + f32(0.1))
-    low, low_skin = _band(frame, rows), skin[:, :, rows]
+    light -= hair.hair_shadow(locks)
+    rows = rows_between(frame.inner_v, look.eye_y - f32(0.10), look.nose_y + f32(0.13))
+    light[:, rows] += head.nose_light(frame.band(rows), look, shot)
+    rows = rows_between(frame.inner_v, f32(-0.1), look.chin + f32(0.2))
+    low, low_skin, low_light = frame.band(rows), skin[:, :, rows], light[:, rows]
+    low_light += head.cheek_light(low, look, shot)
+    low_light += mouth.mouth_light(low, look, shot)
     mouth.beard(low_skin, low, look, shot)
     head.nostrils(low_skin, low, look)
     mouth.mouth(low_skin, low, look, shot)
-    light[:, rows] += mouth.mouth_light(low, look, shot)
-    rows = frame.rows(look.eye_y - f32(0.42), look.eye_y + f32(0.15))
-    high, high_skin = _band(frame, rows), skin[:, :, rows]
+    rows = rows_between(frame.inner_v, look.eye_y - f32(0.42), look.eye_y + f32(0.20))
+    high, high_skin, high_light = frame.band(rows), skin[:, :, rows], light[:, rows]
+    high_light += head.eye_light(high, look, shot)
     eyes.eyes(high_skin, high, look, shot)
-    eyes.lashes(high_skin, high, look, shot)
     eyes.brows(high_skin, high, look, shot)
     head.shine(skin, light)
     eyes.highlights(high_skin, high, look, shot)
     paint(image, skin, head.face_mask(frame, look))
-
-
-def _band(frame: Frame, rows: slice) -> Frame:
-    """The frame cut to some rows, in memory of its own so that the arithmetic runs over whole blocks."""
-    planes = {
-        field.name: np.ascontiguousarray(getattr(frame, field.name)[:, rows])
-        for field in fields(frame)
-        if field.name not in ("pixel", "x", "y")
-    }
-    return replace(frame, **planes)
 
 
 def _develop(image: np.ndarray, shot: Shot, noise: np.ndarray, size: int) -> np.ndarray:
@@ -81,7 +75,7 @@ def _develop(image: np.ndarray, shot: Shot, noise: np.ndarray, size: int) -> np.
 
 
 def _blur(image: np.ndarray, strength: np.ndarray, size: int) -> None:
-    """Separable three-tap passes in place; `strength` float32 [B, 1, 1] is the variance in pixels^2 at 64 x 64."""
+    """Separable three-tap passes in place; `strength` [B, 1, 1] is the variance in pixels^2 at 64 x 64."""
     variance = strength * f32((size / 64) ** 2)
     passes = max(1, int(np.ceil((size / 64) ** 2 * 0.9 / 0.5)))
     side = variance / f32(2 * passes)  # a tap of weight w on each side adds a variance of 2w

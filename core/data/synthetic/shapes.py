@@ -1,7 +1,7 @@
 """Soft masks on planes of pixels: float32 [B, H, W] in, float32 [B, H, W] out.
 
-Only + - * / sqrt min max floor: IEEE 754 defines these to the last bit, so that a picture is the same on every machine
-and however the batch was cut. Every mask has compact support for the same reason.
+Only + - * / sqrt min max floor: IEEE 754 defines these to the last bit, so that a picture is the same on
+every machine and however the batch was cut. Masks have compact support: a layer may be drawn on a few rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ Plane = np.ndarray
 
 
 def cover(distance: Plane, softness: np.ndarray | float) -> Plane:
-    """Coverage in [0, 1] of a shape with signed `distance` (negative inside): a linear ramp `softness` wide."""
+    """Coverage in [0, 1] of a shape of signed `distance`, negative inside: a ramp `softness` wide."""
     ramp = distance * np.float32(-1.0 / softness)
     ramp += np.float32(0.5)
     return np.clip(ramp, np.float32(0), np.float32(1), out=ramp)
@@ -56,7 +56,7 @@ def triangle_wave(x: Plane) -> Plane:
 
 
 def paint(image: np.ndarray, colour: np.ndarray, mask: Plane) -> None:
-    """Lay `colour` (float32 [3, B, 1, 1] or [3, B, H, W]) over `image` (float32 [3, B, H, W], changed in place)."""
+    """Lay `colour` (float32 [3, B, 1 | H, 1 | W]) over `image` (float32 [3, B, H, W], changed in place)."""
     change = colour - image
     change *= mask
     image += change

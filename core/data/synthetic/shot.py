@@ -11,7 +11,7 @@ from core.data.synthetic.streams import normals
 
 @dataclass(frozen=True, kw_only=True)
 class Shot:
-    """Nuisances per image: float32 [B, 1, 1] for numbers, float32 [3, B, 1, 1] for colours; lengths as in Look."""
+    """Nuisances per image: float32 [B, 1, 1] for numbers, float32 [3, B, 1, 1] for colours; units of Look."""
 
     shift_x: np.ndarray
     shift_y: np.ndarray
@@ -51,7 +51,7 @@ def shot_of(uniform: np.ndarray) -> Shot:
     numbers = {
         "shift_x": 0.030 * gauss[0],
         "shift_y": 0.030 * gauss[1],
-        "scale": 1.0 + 0.035 * gauss[2],
+        "scale": 1.07 + 0.035 * gauss[2],
         "cosine": np.cos(roll),
         "sine": np.sin(roll),
         "yaw": 0.45 * gauss[4],
@@ -61,7 +61,7 @@ def shot_of(uniform: np.ndarray) -> Shot:
         "light": 0.34 + 0.16 * flat[2],
         "exposure": 1.0 + 0.09 * gauss[8],
         "contrast": 1.0 + 0.07 * gauss[9],
-        "smile": 0.35 + 0.55 * gauss[10],
+        "smile": np.clip(0.35 + 0.5 * gauss[10], -0.35, 1.4),
         "mouth_open": open_mouth,
         "eye_open": np.clip(1.0 + 0.14 * gauss[11], 0.55, 1.3),
         "gaze_x": 0.018 * gauss[12],
@@ -69,14 +69,14 @@ def shot_of(uniform: np.ndarray) -> Shot:
         "brow_raise": 0.014 * gauss[14],
         "background_x": np.cos(angle),
         "background_y": np.sin(angle),
-        "blur": 0.9 * flat[3] ** 2,
-        "noise": 0.006 + 0.016 * flat[4],
+        "blur": 0.75 * flat[3] ** 2,
+        "noise": 0.004 + 0.010 * flat[4],
     }
     cast = 1.0 + 0.035 * np.stack([gauss[15], 0.4 * gauss[16], -gauss[15]])
     grey = 0.25 + 0.6 * flat[5]
     colours = {
         "cast": cast,
-        "background": np.clip(grey + 0.30 * (flat[6:9] - 0.5), 0.02, 0.98),
+        "background": np.clip(grey + 0.26 * (flat[6:9] - 0.5), 0.02, 0.98),
         "background_slope": 0.22 * (flat[9] - 0.5) + 0.14 * (flat[10:13] - 0.5),
         "clothes": np.clip(0.12 + 0.55 * flat[13] + 0.35 * (flat[14:17] - 0.5), 0.03, 0.97),
     }

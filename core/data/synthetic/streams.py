@@ -20,8 +20,8 @@ _NUISANCE_WORDS = 64
 class FaceStreams:
     """The random bits of one population under one seed.
 
-    A Philox generator is keyed by SHA-256 of (population, seed); its 256-bit counter holds the identity, the image and
-    what the bits are for. Nothing is therefore shared between populations, and nothing depends on the order of calls.
+    A Philox generator is keyed by SHA-256 of (population, seed); its 256-bit counter holds the identity, the
+    image and what the bits are for. So populations share nothing, and the order of calls does not matter.
     """
 
     def __init__(self, *, population: Population, seed: int) -> None:
@@ -46,7 +46,7 @@ class FaceStreams:
         return normals(uniforms(words))
 
     def image_bits(self, identity: int, image: int, noise_bytes: int) -> tuple[np.ndarray, np.ndarray]:
-        """(float64 [64] uniforms in (0, 1) for the nuisances, uint8 [noise_bytes] for the pixel noise) of one image."""
+        """(float64 [64] uniforms in (0, 1) for the nuisances, uint8 [noise_bytes] for its noise) of an image."""
         words = self._raw(
             stream=_IMAGE_STREAM, identity=identity, image=image, words=_NUISANCE_WORDS + -(-noise_bytes // 8)
         )

@@ -38,6 +38,9 @@ TRAIT_NAMES: tuple[str, ...] = (
     "hair_line",
     "hair_volume",
     "hair_parting",
+    "hair_fringe",
+    "hair_peak",
+    "hair_wave",
     "beard",
     "moustache",
     "glasses",
@@ -48,9 +51,9 @@ TRAIT_NAMES: tuple[str, ...] = (
 def identity_traits(*, population: Population, identities: int, spread: float = 1.0, seed: int) -> np.ndarray:
     """Traits of the first `identities` people of a population.
 
-    Returns float32 [identities, len(TRAIT_NAMES)], independent N(0, spread^2): 0 is the average face, spread 1 an
-    ordinary crowd, 0.4 a crowd of look-alikes. Row i depends on (population, seed, i, spread) only. Raises InputError
-    for an unknown population, no identities, or a negative spread.
+    Returns float32 [identities, len(TRAIT_NAMES)], independent N(0, spread^2): 0 is the average face, spread 1
+    an ordinary crowd, 0.4 a crowd of look-alikes. Row i depends on (population, seed, i, spread) only. Raises
+    InputError for an unknown population, no identities, or a negative spread.
     """
     if identities < 1:
         raise InputError(f"identities: expected at least 1, got {identities}")
