@@ -1,0 +1,115 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.priors import stylegan2_ops as ops
+
+GOLDEN = {
+    name: torch.from_numpy(array)
+    for name, array in np.load(Path(__file__).parents[2] / "golden" / "stylegan2.npz", allow_pickle=False).items()
+    if name.startswith("prim") or name == "fir_1331"
+}
+KERNEL = GOLDEN["prim_f"]
+
+
+def close(actual, name):
+    torch.testing.assert_close(actual, GOLDEN[name], atol=5e-6, rtol=0)
+
+
+def test_fir_kernels():
+    close(ops.fir_kernel(), "fir_1331")
+    close(ops.fir_kernel([1, 2, 3, 5]), "prim_f")
+
+
+def test_general_resampler():
+    x = GOLDEN["prim_x"]
+    close(ops.upfirdn2d(x, KERNEL, up=2, padding=(2, 1, 2, 1), gain=4), "prim_upfirdn_u2_d1")
+    close(ops.upfirdn2d(x, KERNEL, down=2, padding=(1, 1, 1, 1)), "prim_upfirdn_u1_d2")
+    cropped = ops.upfirdn2d(x, KERNEL, up=2, padding=(-1, 3, 2, -1), flip_kernel=True)
+    close(cropped, "prim_upfirdn_crop")
+
+
+def test_resampling_by_two():
+    x = GOLDEN["prim_x"]
+    close(ops.upsample2d(x, KERNEL), "prim_upsample2d")
+    close(ops.downsample2d(x, KERNEL), "prim_downsample2d")
+    close(ops.filter2d(x, KERNEL), "prim_filter2d")
+
+
+@pytest.mark.parametrize(
+    ("weight", "resampling", "name"),
+    [
+        ("prim_w3", {}, "prim_conv_plain"),
+        ("prim_w3", {"up": 2}, "prim_conv_up2"),
+        ("prim_w3", {"down": 2}, "prim_conv_down2"),
+        ("prim_w1", {"down": 2}, "prim_conv1_down2"),
+        ("prim_w1", {"up": 2}, "prim_conv1_up2"),
+    ],
+)
+def test_convolutions(weight, resampling, name):
+    close(ops.conv2d_resampled(GOLDEN["prim_x6"], GOLDEN[weight], KERNEL, **resampling), name)
+
+
+@pytest.mark.parametrize("form", [ops.modulated_conv2d, ops.modulated_conv2d_grouped])
+def test_modulated_convolutions(form):
+    x, w3, w1, style = (GOLDEN[f"prim_{name}"] for name in ("x6", "w3", "w1", "styles"))
+    close(form(x, w3, style, KERNEL, up=2) + GOLDEN["prim_noise"], "prim_modconv_up2")
+    close(form(x, w3, style, KERNEL), "prim_modconv")
+    close(form(x, w1, style, KERNEL, demodulate=False), "prim_modconv_nodemod")
+
+
+def test_bias_act():
+    close(ops.bias_act(GOLDEN["prim_x6"], GOLDEN["prim_b"], gain=1.0, clamp=0.9), "prim_bias_act")
+
+
+def test_bias_act_in_closed_form():
+    x = torch.tensor([[-10.0, -1.0, 0.0, 1.0, 10.0]])
+    bias = torch.ones(5)
+    expected = torch.tensor([[-1.8 * 2, 0.0, 2.0, 4.0, 5.0]])
+    torch.testing.assert_close(ops.bias_act(x, bias, gain=2.0, clamp=5.0), expected)
+    torch.testing.assert_close(ops.bias_act(x, bias, lrelu=False, gain=1.0), x + 1)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    n=st.integers(1, 3), inputs=st.integers(1, 4), outputs=st.integers(1, 4), side=st.integers(2, 5),
+    up=st.sampled_from([1, 2]), demodulate=st.booleans(), gain=st.floats(0.1, 3), seed=st.integers(0, 999),
+)  # fmt: skip
+def test_both_forms_of_modulation_agree(n, inputs, outputs, side, up, demodulate, gain, seed):
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, inputs, side, side, generator=generator)
+    weight = torch.randn(outputs, inputs, 3, 3, generator=generator)
+    style = torch.randn(n, inputs, generator=generator)
+    options = {"up": up, "demodulate": demodulate, "gain": gain}
+    scaled = ops.modulated_conv2d(x, weight, style, KERNEL, **options)
+    grouped = ops.modulated_conv2d_grouped(x, weight, style, KERNEL, **options)
+    torch.testing.assert_close(scaled, grouped, atol=1e-4, rtol=1e-4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(side=st.integers(1, 6), channels=st.integers(1, 3), seed=st.integers(0, 999))
+def test_special_forms_equal_the_general_resampler(side, channels, seed):
+    x = torch.randn(2, channels, 2 * side, 2 * side, generator=torch.Generator().manual_seed(seed))
+    general = ops.upfirdn2d(x, KERNEL, up=2, padding=(2, 1, 2, 1), gain=4)
+    torch.testing.assert_close(ops.upsample2d(x, KERNEL), general, atol=1e-5, rtol=0)
+    general = ops.upfirdn2d(x, KERNEL, down=2, padding=(1, 1, 1, 1))
+    torch.testing.assert_close(ops.downsample2d(x, KERNEL), general, atol=1e-5, rtol=0)
+    general = ops.upfirdn2d(x, KERNEL, padding=(2, 1, 2, 1))
+    torch.testing.assert_close(ops.filter2d(x, KERNEL), general, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("side", "options", "message"),
+    [
+        (3, {"up": 2, "down": 2}, "not both"),
+        (5, {}, "side 1 or 3"),
+        (3, {"up": 2, "bias": torch.zeros(1)}, "bias"),
+    ],
+)
+def test_refuses_other_convolutions(side, options, message):
+    with pytest.raises(ValueError, match=message):
+        ops.conv2d_resampled(torch.zeros(1, 1, 8, 8), torch.zeros(1, 1, side, side), KERNEL, **options)
