@@ -1,0 +1,128 @@
+"""What an attack minimises on the target's logits, one value per sample.
+
+A new objective is one function and one entry of `ATTACK_LOSSES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from core.errors import InputError
+
+Protocol = Literal["paper", "clean"]
+AttackLoss = Callable[[Tensor, Tensor, Protocol], Tensor]
+
+_NO_LOGITS = 1e-20  # a row whose largest |logit| is below this counts as all zero
+
+
+def poincare_loss(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    xi: float = 1e-4,
+    norm: Literal["analytic", "computed"] = "analytic",
+) -> Tensor:
+    """Hyperbolic distance between the normalised logits and the (slightly shrunk) one-hot target.
+
+    With u = logits / ||logits||_1 (raw, signed) and v = one-hot - xi clipped to [0, 1]:
+    arcosh(1 + 2 ||u - v||^2 / ((1 - ||u||^2)(1 - ||v||^2))). Paper appendix B.4, eq. 16.
+
+    logits: float [N, C], any scale; targets: int64 [N]; xi: in (0, 1). Returns float [N], in float32 at
+    least. The value does not depend on the scale of the logits.
+
+    `norm` says how the two factors of the denominator come about. "computed" subtracts squared norms from 1
+    in single precision, as `LukasStruppek/Plug-and-Play-Attacks` losses/poincare.py does: 1 - ||v||^2 is then
+    1.9999e-4 only up to rounding, which shifts the loss by about 2.2e-4. "analytic" uses xi (2 - xi) and a
+    form of 1 - ||u||^2 without cancellation.
+
+    Values and gradients are finite for finite logits: all-zero logits give u = 0 (the value of an undecided
+    model, 9.903), and 1 - ||u||^2 is not allowed below the machine epsilon (a single non-zero logit).
+    """
+    _check(logits, targets)
+    if not 0 < xi < 1:
+        raise InputError(f"xi: expected a number in (0, 1), got {xi}")
+    if logits.dtype in (torch.float16, torch.bfloat16):
+        logits = logits.float()
+    u = _unit_l1(logits)
+    one_hot = F.one_hot(targets, logits.shape[1])
+    v = (one_hot.to(torch.float32) - xi).clamp(0, 1) if norm == "computed" else one_hot.to(u.dtype) * (1 - xi)
+    if norm == "computed":
+        gap_u, gap_v = 1 - u.square().sum(1), 1 - v.square().sum(1)
+    else:
+        gap_u, gap_v = _one_minus_square_norm(u), torch.full_like(u[:, 0], xi * (2 - xi))
+    gap_u = gap_u.clamp_min(torch.finfo(u.dtype).eps)
+    excess = (2 * (u - v).square().sum(1) / (gap_u * gap_v)).clamp_min(torch.finfo(u.dtype).tiny)
+    # arcosh(1 + e), in the form that stays exact for a small e
+    return torch.log1p(excess + (excess * (excess + 2)).sqrt())
+
+
+def cross_entropy_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """-log softmax(logits)[target] per sample (the variant of the paper's Fig. 7).
+
+    logits: float [N, C]; targets: int64 [N]. Returns float [N].
+    """
+    _check(logits, targets)
+    return F.cross_entropy(logits, targets, reduction="none")
+
+
+def _poincare(logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor:
+    return poincare_loss(logits, targets, norm="computed" if protocol == "paper" else "analytic")
+
+
+def _cross_entropy(logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor:
+    return cross_entropy_loss(logits, targets)
+
+
+ATTACK_LOSSES: dict[str, AttackLoss] = {
+    "cross_entropy": _cross_entropy,
+    "poincare": _poincare,
+}
+
+
+def attack_loss(name: str) -> AttackLoss:
+    """The loss called `name`: (logits [N, C], targets [N], protocol) -> [N]. Raises InputError for another
+    name.
+    """
+    if name not in ATTACK_LOSSES:
+        raise InputError(f"attack loss: expected one of {', '.join(sorted(ATTACK_LOSSES))}, got {name!r}")
+    return ATTACK_LOSSES[name]
+
+
+def check_protocol(protocol: str) -> None:
+    """Raises InputError unless `protocol` is "paper" or "clean"."""
+    if protocol not in ("paper", "clean"):
+        raise InputError(f"protocol: expected paper or clean, got {protocol!r}")
+
+
+def _unit_l1(logits: Tensor) -> Tensor:
+    # The result does not depend on the scale, so dividing by a constant first changes neither value nor
+    # gradient; it only keeps the L1 norm of very large or very small logits inside the range of the type.
+    largest = logits.detach().abs().amax(1, keepdim=True)
+    empty = largest < _NO_LOGITS
+    scaled = logits / largest.masked_fill(empty, 1)
+    return scaled / scaled.abs().sum(1, keepdim=True).masked_fill(empty, 1)
+
+
+def _one_minus_square_norm(u: Tensor) -> Tensor:
+    # For ||u||_1 = 1 and r = the mass outside the largest entry: 1 - ||u||^2 = 2r - r^2 - (squares of the
+    # rest).
+    magnitude = u.abs()
+    total = magnitude.detach().sum(1)
+    rest = magnitude.scatter(1, magnitude.argmax(1, keepdim=True), 0.0)
+    mass = rest.sum(1)
+    gap = 2 * mass - mass.square() - rest.square().sum(1)
+    return torch.where(total > 0.5, gap, 1 - magnitude.square().sum(1))
+
+
+def _check(logits: Tensor, targets: Tensor) -> None:
+    if logits.ndim != 2 or not logits.is_floating_point():
+        raise InputError(f"logits: expected float [N, C], got {logits.dtype} {tuple(logits.shape)}")
+    if targets.dtype != torch.int64 or targets.shape != logits.shape[:1]:
+        raise InputError(
+            f"targets: expected int64 [{len(logits)}], got {targets.dtype} {tuple(targets.shape)}"
+        )
