@@ -60,9 +60,7 @@ def test_norms_are_ordered_and_within_range(seed, bins, scale):
     generator = torch.Generator().manual_seed(seed)
     logits = scale * torch.randn(30, 4, generator=generator)
     labels = torch.randint(4, (30,), generator=generator)
-    l1, l2, largest = (
-        expected_calibration_error(logits, labels, bins=bins, norm=norm) for norm in ("l1", "l2", "max")
-    )
+    l1, l2, largest = (expected_calibration_error(logits, labels, bins=bins, norm=norm) for norm in ("l1", "l2", "max"))
     assert 0 <= l1 <= l2 + 1e-9
     assert l2 <= largest + 1e-9
     assert largest <= 1 + 1e-9
