@@ -1,0 +1,123 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.data.splits import frequency_ranks, paper_shuffle, paper_split, samples_per_class, stratified_split
+from core.errors import InputError
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "data.npz"
+NAMES = ("ann", "bob", "cleo")
+
+class_sizes = st.lists(st.integers(2, 30), min_size=1, max_size=6)
+
+
+@pytest.fixture(scope="module")
+def golden():
+    with np.load(GOLDEN, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+def labels_of(sizes, seed=0):
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    np.random.default_rng(seed).shuffle(labels)
+    return torch.from_numpy(labels)
+
+
+def names_of(sizes):
+    return tuple(f"class {i}" for i in range(len(sizes)))
+
+
+def test_published_shuffle(golden):
+    np.testing.assert_array_equal(paper_shuffle(20), golden["split_seed42_n20_full"])
+    for n in (20, 1000, 37878):
+        head = golden[f"split_seed42_perm_n{n}_head"]
+        np.testing.assert_array_equal(paper_shuffle(n)[: len(head)], head)
+    np.testing.assert_array_equal(paper_shuffle(50), golden["trainset_reshuffle_seed42_n50"])
+
+
+def test_published_split_cuts_at_nine_tenths(golden):
+    train, test = paper_split(20)
+    np.testing.assert_array_equal(train, golden["split_seed42_n20_full"][:18])
+    np.testing.assert_array_equal(test, golden["split_seed42_n20_full"][18:])
+    assert [len(part) for part in paper_split(19)] == [17, 2]
+    with pytest.raises(InputError, match="at least 2 images, got 1"):
+        paper_split(1)
+
+
+def test_published_celeba_labels_and_split(golden):
+    identities = golden["celeba_identity_per_file"].tolist()
+    ends = (golden["celeba_train_seed42_fileindex_label"], golden["celeba_test_seed42_fileindex_label"])
+    classes = 1 + max(int(part[:, 1].max()) for part in ends)
+    labels = frequency_ranks(identities, classes)
+    chosen = torch.nonzero(labels >= 0).squeeze(1)
+    for part, expected in zip(paper_split(len(chosen)), ends, strict=True):
+        files = chosen[part]
+        np.testing.assert_array_equal(torch.stack([files, labels[files]], dim=1), expected)
+
+
+def test_frequency_ranks_break_ties_by_first_appearance():
+    assert frequency_ranks(["b", "a", "c", "c", "a", "d"], 3).tolist() == [2, 0, 1, 1, 0, -1]
+    with pytest.raises(InputError, match="at most the 2 identities there are, got 3"):
+        frequency_ranks([1, 2], 3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=class_sizes, fraction=st.floats(0.05, 0.95), seed=st.integers(0, 1000))
+def test_stratified_split_is_a_partition_with_the_share_of_every_class(sizes, fraction, seed):
+    labels, names = labels_of(sizes), names_of(sizes)
+    train, test = stratified_split(labels, test_fraction=fraction, seed=seed, names=names)
+    assert sorted(train.tolist() + test.tolist()) == list(range(len(labels)))
+    for label, size in enumerate(sizes):
+        in_test = int((labels[test] == label).sum())
+        assert in_test == min(max(round(fraction * size), 1), size - 1)
+    again = stratified_split(labels, test_fraction=fraction, seed=seed, names=names)
+    assert torch.equal(again[0], train) and torch.equal(again[1], test)
+
+
+def test_stratified_split_depends_on_the_seed():
+    labels = labels_of([30, 30, 30])
+    tests = [stratified_split(labels, test_fraction=0.2, seed=s, names=NAMES)[1] for s in (0, 1)]
+    assert not torch.equal(tests[0], tests[1])
+
+
+def test_a_class_is_split_independently_of_the_others():
+    alone = torch.zeros(10, dtype=torch.int64)
+    together = torch.cat([alone, torch.ones(7, dtype=torch.int64)])
+    first = stratified_split(alone, test_fraction=0.3, seed=4, names=("ann",))[1]
+    both = stratified_split(together, test_fraction=0.3, seed=4, names=("ann", "bob"))[1]
+    assert torch.equal(both[both < 10], first)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=st.lists(st.integers(8, 30), min_size=1, max_size=6), seed=st.integers(0, 1000), data=st.data())
+def test_samples_per_class_are_nested(sizes, seed, data):
+    labels, names = labels_of(sizes), names_of(sizes)
+    more = data.draw(st.integers(2, 8))
+    fewer = data.draw(st.integers(1, more))
+    large = samples_per_class(labels, more, seed=seed, names=names)
+    small = samples_per_class(labels, fewer, seed=seed, names=names)
+    assert torch.bincount(labels[large]).tolist() == [more] * len(sizes)
+    assert torch.bincount(labels[small]).tolist() == [fewer] * len(sizes)
+    assert set(small.tolist()) <= set(large.tolist())
+
+
+def test_too_few_images_name_the_class():
+    labels = torch.tensor([0, 0, 0, 1, 2, 2])
+    with pytest.raises(InputError, match="at least 2 images of class bob, got 1"):
+        stratified_split(labels, test_fraction=0.1, seed=0, names=NAMES)
+    with pytest.raises(InputError, match="at least 3 training images of class bob, got 1"):
+        samples_per_class(labels, 3, seed=0, names=NAMES)
+    with pytest.raises(InputError, match="at least 1 training images of class dan, got 0"):
+        samples_per_class(labels, 1, seed=0, names=(*NAMES, "dan"))
+    with pytest.raises(InputError, match="samples_per_class: expected at least 1, got 0"):
+        samples_per_class(labels, 0, seed=0, names=NAMES)
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1, float("nan")])
+def test_test_fractions_that_make_no_split_are_refused(fraction):
+    with pytest.raises(InputError, match="test_fraction"):
+        stratified_split(torch.tensor([0, 0]), test_fraction=fraction, seed=0, names=("ann",))
