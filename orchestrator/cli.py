@@ -125,7 +125,7 @@ def _ui(options: argparse.Namespace) -> int:
     store = open_store(options.store)
     database = store.root / "mlflow.db"
     if not database.is_file():
-        raise InputError(f"{database}: expected the MLflow database of an earlier run, got none (smoothsweep run first)")
+        raise InputError(f"{database}: expected the MLflow database of an earlier run, got none")
     print(f"MLflow on http://127.0.0.1:{options.port} (Ctrl-C ends it)", flush=True)
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", f"sqlite:///{database}"]
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")

@@ -14,7 +14,9 @@ import psutil
 from core.errors import InputError
 from orchestrator.store import open_store
 
-PACKAGES = ("torch", "torchvision", "ray", "mlflow", "pyarrow", "pandas", "facenet-pytorch", "safetensors", "scikit-learn")
+PACKAGES = (
+    "torch", "torchvision", "ray", "mlflow", "pyarrow", "pandas", "facenet-pytorch", "safetensors", "scikit-learn",
+)  # fmt: skip
 SHIPPED = (
     "core/models/weights/synthetic_embedder.safetensors",
     "core/priors/weights/stylegan2_synthetic64.safetensors",
@@ -33,7 +35,8 @@ class Finding:
 
 def examine(store: Path) -> list[Finding]:
     """Look at Python, packages, cores, memory, devices, disk and the files that come with smoothsweep."""
-    return [_python(), *map(_package, PACKAGES), _cores(), _memory(), _device(), *map(_shipped, SHIPPED), *_store(store)]
+    machine = [_python(), *map(_package, PACKAGES), _cores(), _memory(), _device()]
+    return [*machine, *map(_shipped, SHIPPED), *_store(store)]
 
 
 def _python() -> Finding:
@@ -69,7 +72,8 @@ def _device() -> Finding:
 
 def _shipped(name: str) -> Finding:
     path = Path(__file__).resolve().parent.parent / name
-    size = f"{path.stat().st_size / 2**20:.1f} MiB" if path.is_file() else "missing: the README beside it says how to make it"
+    missing = "missing: the README beside it says how to make it"
+    size = f"{path.stat().st_size / 2**20:.1f} MiB" if path.is_file() else missing
     return Finding(fine=path.is_file(), needed=True, text=f"{name} ({size})")
 
 

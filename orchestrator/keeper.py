@@ -121,7 +121,7 @@ class StageKeeper:
             write_progress(work, 1.0, "collecting")
 
     def _share(self, stage: Stage) -> dict[str, Any]:
-        """CPUs and GPUs of one task. Where the cluster has no GPU none is asked for: such a task would wait for ever."""
+        """CPUs and GPUs of one task. Where there is no GPU none is asked for: such a task would wait for ever."""
         if stage.config.get("workers", 1) > 1:
             return {"num_cpus": 0, "num_gpus": 0, "scheduling_strategy": "DEFAULT"}  # Ray Train's workers hold them
         wish = self.resources["gpus_per_training" if task(stage.name).trains else "gpus_per_task"]

@@ -45,7 +45,8 @@ class Display:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.console = Console(file=stream or sys.stderr, highlight=False, soft_wrap=True)
-        self._live = Live(console=self.console, refresh_per_second=4, transient=True) if self.console.is_terminal else None
+        live = Live(console=self.console, refresh_per_second=4, transient=True)
+        self._live = live if self.console.is_terminal else None
         self._printed_at = 0.0
         self._printed = ""
 
@@ -74,7 +75,7 @@ class Display:
 
 def duration(seconds: float) -> str:
     """Seconds as a person reads them: 42 s, 3 min 05 s, 2 h 10 min."""
-    whole = int(round(seconds))
+    whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
@@ -100,4 +101,5 @@ def _running_text(state: SweepState) -> str:
     names: dict[str, int] = {}
     for entry in state.running:
         names[entry["stage"]] = names.get(entry["stage"], 0) + 1
-    return " | running: " + ", ".join(f"{n} x{count}" if count > 1 else n for n, count in names.items()) if names else ""
+    listed = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in names.items())
+    return f" | running: {listed}" if listed else ""

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from core.errors import InputError
 from orchestrator.tracking import Tracker
@@ -36,6 +37,16 @@ class Recorder:
         """Wait until everything added is written or given up."""
         self._queue.put(None)
         self._thread.join()
+
+    def close(self, files: list[Path], *, failed: int) -> None:
+        """Add the sweep's report to its parent run and end that run; after `finish`."""
+        problem = self._try(lambda: self._close(files, failed))
+        if problem:
+            self.unwritten["report"] = problem
+
+    def _close(self, files: list[Path], failed: int) -> None:
+        tracker, parent = self.connection()
+        tracker.close_sweep(parent, files, failed)
 
     def _work(self) -> None:
         while (item := self._queue.get()) is not None:

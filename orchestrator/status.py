@@ -53,7 +53,8 @@ def status_text(summary: dict[str, Any]) -> str:
     stages = ", ".join(f"{kind} {row['done']}/{row['total']}" for kind, row in summary["stages"].items())
     lines.append(f"stages: {stages}")
     for entry in summary["running"]:
-        lines.append(f"running: {entry['stage']} {entry['fingerprint'][:8]} {100 * entry['fraction']:.0f} % {entry['text']}")
+        percent = f"{100 * entry['fraction']:.0f} %"
+        lines.append(f"running: {entry['stage']} {entry['fingerprint'][:8]} {percent} {entry['text']}")
     return "\n".join(lines)
 
 

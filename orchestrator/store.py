@@ -87,7 +87,8 @@ class Store:
     def damaged_files(self, stage: Stage) -> list[str]:
         """Names of the artifact's files that are missing or differ from their checksum."""
         folder, files = self.path(stage), self.manifest(stage)["files"]
-        return [name for name, sum_ in files.items() if not (folder / name).is_file() or _checksum(folder / name) != sum_]
+        intact = {name for name in files if (folder / name).is_file() and _checksum(folder / name) == files[name]}
+        return sorted(set(files) - intact)
 
     def open_for_writing(self) -> None:
         """Create the store and prove that it can be written; InputError otherwise."""

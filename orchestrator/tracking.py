@@ -67,12 +67,10 @@ class Tracker:
                 self._client.log_artifact(run_id, str(path))
         self._client.set_terminated(run_id, "FINISHED" if row["status"] == "done" else "FAILED")
 
-    def close_sweep(self, parent: str, files: list[Path], failed: int, summary: dict[str, float]) -> None:
+    def close_sweep(self, parent: str, files: list[Path], failed: int) -> None:
         """Add the sweep's report and table to its parent run, and end it."""
         for path in files:
             self._client.log_artifact(parent, str(path))
-        for key, value in summary.items():
-            self._client.set_tag(parent, key, f"{value:g}")
         self._client.set_terminated(parent, "FAILED" if failed else "FINISHED")
 
     def _experiment(self, name: str, uri: str) -> str:

@@ -109,7 +109,7 @@ def inversion_stages(settings: InversionSweep, seed: int) -> InversionStages:
     attack = Stage(
         name="attack",
         config=_attack_config(settings, seed),
-        inputs={"prior": prior, "target": target, "candidates": candidates},
+        inputs={"prior": prior, "pool": pool, "target": target, "candidates": candidates},
     )
     loot = Stage(
         name="loot",
@@ -158,7 +158,7 @@ def _target_config(settings: InversionSweep, seed: int) -> dict[str, Any]:
 
 
 def _attack_config(settings: InversionSweep, seed: int) -> dict[str, Any]:
-    config = normalised(settings.attack, without={"pool", "candidates", "seed"})
+    config = normalised(settings.attack, without={"pool", "seed"})
     return {
         **config,
         "crop": settings.attack.pool.crop,

@@ -35,7 +35,8 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
     cells = []
     for combination in itertools.product(*grid.values()):
         values = dict(zip(grid, combination, strict=True))
-        source = f"{loaded.source} with " + ", ".join(f"{k}={v}" for k, v in values.items()) if values else loaded.source
+        chosen = ", ".join(f"{key}={value}" for key, value in values.items())
+        source = f"{loaded.source} with {chosen}" if values else loaded.source
         settings = check(with_values(loaded.raw, values), source)
         cells.append(
             Cell(

@@ -29,6 +29,11 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
 
 
+def _only_with(model: Model, key: str, chooser: str, choice: str) -> None:
+    if getattr(model, key) is not None and getattr(model, chooser) != choice:
+        raise ValueError(f"{key}: expected only with {chooser}: {choice}, got {chooser}: {getattr(model, chooser)}")
+
+
 class SyntheticData(Model):
     """Private identities drawn by the procedural face renderer: no real person is exposed."""
 
@@ -43,7 +48,7 @@ class SyntheticData(Model):
 
 
 class LabelledData(Model):
-    """The user's own labelled images: a Parquet file (`image`, `label` or `identity`, optional `split`) or a folder per class."""
+    """The user's own images: a Parquet file (`image`, `label` or `identity`, optional `split`) or a folder per class."""
 
     kind: Literal["labelled"]
     path: str
@@ -123,6 +128,11 @@ class Training(Model):
         _only_with(self, "lr_milestones", "lr_schedule", "multistep")
         _only_with(self, "lr_factor", "lr_schedule", "multistep")
         _only_with(self, "lr_min", "lr_schedule", "cosine")
+        marks = self.lr_milestones or ()
+        if not all(0 < mark < 1 for mark in marks) or list(marks) != sorted(set(marks)):
+            raise ValueError(f"lr_milestones: expected ascending fractions of training in (0, 1), got {list(marks)}")
+        if self.lr_min is not None and self.lr_min > self.lr:
+            raise ValueError(f"lr_min: expected at most lr ({self.lr}), got {self.lr_min}")
         return self
 
 
@@ -197,7 +207,8 @@ class Recipe(Training):
     @model_validator(mode="after")
     def _enough_per_worker(self) -> Recipe:
         if self.batch_size < 2 * self.workers:
-            raise ValueError(f"batch_size: expected at least 2 images per worker ({2 * self.workers}), got {self.batch_size}")
+            least = 2 * self.workers
+            raise ValueError(f"batch_size: expected at least 2 images per worker ({least}), got {self.batch_size}")
         return self
 
 
@@ -359,6 +370,8 @@ class InversionSweep(Model):
             raise ValueError(
                 f"judges.evaluator.architecture: expected another than the target's, got {self.recipe.architecture}"
             )
+        if self.protocol == "paper" and self.judges.knowledge:
+            raise ValueError("judges.knowledge: expected none under protocol paper (no shared crops yet), got one")
         if self.prior.kind in ("shipped", "folder") and self.public is not None:
             raise ValueError(f"public: expected none, since a {self.prior.kind} prior is already fitted")
         return self
@@ -384,8 +397,3 @@ class ToySweep(Model):
 
 
 SWEEPS: dict[str, type[InversionSweep] | type[ToySweep]] = {"inversion": InversionSweep, "toy": ToySweep}
-
-
-def _only_with(model: Training, key: str, chooser: str, choice: str) -> None:
-    if getattr(model, key) is not None and getattr(model, chooser) != choice:
-        raise ValueError(f"{key}: expected only with {chooser}: {choice}, got {chooser}: {getattr(model, chooser)}")

@@ -31,7 +31,7 @@ class TaskContext:
     _reported_at: float = field(default=0.0, repr=False)
 
     def progress(self, fraction: float, text: str = "") -> None:
-        """Leave a mark at most once a second: fraction in [0, 1] and a few words. A full disk does not stop the work."""
+        """Leave a mark at most once a second: fraction in [0, 1] and a few words. A full disk stops no work."""
         now = time.monotonic()
         if now - self._reported_at < 1.0 and fraction < 1.0:
             return

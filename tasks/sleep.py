@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tasks.classes import class_file, classes_to_do
+from tasks.classes import class_file, classes_to_do, remaining
 from tasks.context import Config, Inputs, Metrics, TaskContext
 
 
@@ -21,6 +21,5 @@ def sleep_classes(config: Config, inputs: Inputs, classes: Sequence[int], contex
 
 def collect(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Count the files of the finished classes."""
-    sleep_classes(config, inputs, [c for c in classes_to_do(config, inputs) if not class_file(context.work, c).exists()],
-                  context)  # fmt: skip
+    sleep_classes(config, inputs, remaining(classes_to_do(config, inputs), context.work), context)
     return {"classes": float(len(classes_to_do(config, inputs)))}

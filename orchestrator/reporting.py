@@ -1,0 +1,160 @@
+"""From the store to the report: fills the report's data model and writes table, page and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from orchestrator.execute import code_version
+from orchestrator.pictures import comparison_sheet
+from orchestrator.report.metrics import BY_KEY
+from orchestrator.report.model import Axis, ContactSheet, ReportData, StageLink
+from orchestrator.report.summary import Summary, recipe_label, summarise
+from orchestrator.results import per_class_rows, results_table, stage_links, write_results
+from orchestrator.stage import Stage
+from orchestrator.store import Store
+from orchestrator.trial import Trial
+from sweeps.expand import axis_names
+from sweeps.load import LoadedSweep
+
+HISTORY = ("loss", "train_acc", "test_acc")
+
+
+def write_sweep_report(
+    loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
+) -> tuple[Summary, list[Path]]:
+    """Write results.parquet, report.html and figures into `out`; returns the summary and the files."""
+    from orchestrator.report.html import write_report
+
+    table = results_table(trials, store, failures)
+    out.mkdir(parents=True, exist_ok=True)
+    write_results(table, out)
+    data = report_data(loaded, trials, store, table, out)
+    summary = summarise(data)
+    page = write_report(data, out)
+    return summary, [out / "results.parquet", page, *sorted((out / "figures").glob("*.png"))]
+
+
+def report_data(
+    loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path
+) -> ReportData:
+    """Everything the page shows, read from the artifacts."""
+    axes = _axes(loaded)
+    per_class = per_class_rows(trials, store)
+    return ReportData(
+        title=loaded.sweep.name,
+        results=table,
+        axes=axes,
+        protocol=loaded.sweep.protocol,
+        intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
+        facts=_facts(loaded, trials, store),
+        per_class=per_class if len(per_class) else None,
+        baseline=_baseline(loaded),
+        reasons=_reasons(table),
+        alpha_curves=_curves(trials, axes, store)[0],
+        training_curves=_curves(trials, axes, store)[1],
+        sheets=tuple(_sheets(trials, axes, store)),
+        links={t.id: _links(t, store, out) for t in trials},
+    )
+
+
+def _axes(loaded: LoadedSweep) -> tuple[Axis, ...]:
+    names = axis_names(list(loaded.sweep.grid))
+    of_attacker = ("attack", "prior", "public", "classes")
+    return tuple(
+        Axis(key=names[key], role="attack" if key.split(".")[0] in of_attacker else "recipe")
+        for key in loaded.sweep.grid
+    )
+
+
+def _baseline(loaded: LoadedSweep) -> dict[str, Any]:
+    names = axis_names(list(loaded.sweep.grid))
+    return {names[key]: value for key, value in loaded.sweep.baseline.items()}
+
+
+def _reasons(table: pd.DataFrame) -> dict[str, str]:
+    """Reasons for metrics that no finished trial has."""
+    done = table[table["status"] == "done"]
+    reasons: dict[str, str] = {}
+    for row in done["reasons"]:
+        reasons.update(pd.io.json.ujson_loads(row))
+    return {k: v for k, v in reasons.items() if k in BY_KEY and (k not in done or done[k].isna().all())}
+
+
+def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
+    facts = {
+        "Sweep file": loaded.source,
+        "Store": str(store.root),
+        "Seeds": ", ".join(map(str, loaded.sweep.seeds)),
+        "Code": code_version(),
+    }
+    finished = {s.fingerprint: s for t in trials for s in _all_stages(t) if store.has(s)}
+    manifests = [store.manifest(stage) for stage in finished.values()]
+    for manifest in manifests:
+        if manifest["stage"] == "data":
+            m = manifest["metrics"]
+            facts["Private data"] = (
+                f"{m['num_classes']:.0f} classes, {m['num_train']:.0f} training and {m['num_test']:.0f} test images"
+            )
+    if manifests:
+        facts["Device time"] = f"{sum(m['seconds'] for m in manifests) / 60:.1f} min over {len(manifests)} stages"
+        facts["Devices"] = ", ".join(sorted({f"{m['device']} on {m['host']}" for m in manifests}))
+        facts["Libraries"] = ", ".join(f"{k} {v}" for k, v in manifests[-1]["libraries"].items() if v)
+    return facts
+
+
+def _all_stages(trial: Trial) -> list[Stage]:
+    from orchestrator.stage import with_ancestors
+
+    return with_ancestors(trial.stages)
+
+
+def _recipe_key(trial: Trial, axes: tuple[Axis, ...]) -> str:
+    return recipe_label([a for a in axes if a.role == "recipe"], trial.cell.axes)
+
+
+def _curves(
+    trials: list[Trial], axes: tuple[Axis, ...], store: Store
+) -> tuple[dict[str, list[float]], dict[str, list[dict[str, float]]]]:
+    """Effective alpha and training curves of each recipe's first finished seed."""
+    alphas: dict[str, list[float]] = {}
+    curves: dict[str, list[dict[str, float]]] = {}
+    for trial in trials:
+        label = _recipe_key(trial, axes)
+        target = next((s for s in trial.stages if s.name == "target"), None)
+        if label in alphas or target is None or not store.has(target):
+            continue
+        history = pd.read_parquet(store.path(target) / "history.parquet")
+        alphas[label] = history["alpha"].tolist()
+        curves[label] = [
+            {"epoch": row["epoch"], **{k: row[k] for k in HISTORY if pd.notna(row[k])}}
+            for row in history.to_dict("records")
+        ]
+    return alphas, curves
+
+
+def _sheets(trials: list[Trial], axes: tuple[Axis, ...], store: Store) -> list[ContactSheet]:
+    """One sheet per attack, of the first seed: recipes in columns."""
+    attack_axes = [a for a in axes if a.role == "attack"]
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.seed == trials[0].seed:
+            groups.setdefault(" · ".join(f"{a.name} {trial.cell.axes[a.key]}" for a in attack_axes), []).append(trial)
+    sheets = []
+    for attack, members in groups.items():
+        columns = [_recipe_key(trial, axes) for trial in members]
+        sheet = comparison_sheet(members, columns, store, title=attack or "Reconstructions")
+        if sheet is not None:
+            sheets.append(sheet)
+    return sheets
+
+
+def _links(trial: Trial, store: Store, out: Path) -> tuple[StageLink, ...]:
+    import os
+
+    return tuple(
+        StageLink(stage=name, path=Path(os.path.relpath(store.root / path, out)).as_posix(), seconds=seconds)
+        for name, path, seconds in stage_links(trial, store)
+    )

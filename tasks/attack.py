@@ -1,0 +1,143 @@
+"""The attack stages: one pool for all targets, candidates per target, then every class by itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+from core.priors.registry import load_prior
+
+from core.attacks.ppa import (
+    CandidateConfig,
+    ClassReconstruction,
+    OptimiseConfig,
+    PoolConfig,
+    PPAConfig,
+    SelectConfig,
+    decode_pool,
+    invert_class,
+    score_pool,
+)
+from core.errors import InputError
+from tasks.classes import CLASSES_FILE, class_file, classes_to_do, remaining
+from tasks.context import Config, Inputs, Metrics, TaskContext
+from tasks.files import load_tensors, save_rows, save_tensors
+from tasks.manifests import config_of
+from tasks.training import load_classifier
+
+DECODE_BATCH, SCORE_BATCH = 64, 256  # images at once; neither changes a result
+
+
+def decode_candidate_pool(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
+    """Writes latents.safetensors (w [S, num_ws, w_dim]) and images.safetensors (what a target will be shown)."""
+    prior = load_prior(inputs["prior"]).to(context.device)
+    settings = {key: config.get(key) for key in ("size", "seed", "truncation_psi", "truncation_cutoff", "crop")}
+    pool = PoolConfig(**settings, image_size=config["image_size"])
+    w, images = decode_pool(prior, pool, device=context.device, batch_size=DECODE_BATCH)
+    save_tensors(out / "latents.safetensors", {"w": w})
+    save_tensors(out / "images.safetensors", {"images": images})
+    return {"pool_size": len(w)}
+
+
+def score_candidates(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
+    """Writes the target's confidence in every class for every pool image, and the list of classes to invert."""
+    target = _load_target(inputs["target"], context.device)
+    images = load_tensors(inputs["pool"] / "images.safetensors")["images"]
+    confidences = score_pool(target, images, hflip=True, batch_size=SCORE_BATCH, device=context.device)
+    num_classes = confidences.shape[1]
+    classes = list(range(num_classes)) if config["classes"] == "all" else list(config["classes"])
+    if max(classes) >= num_classes:
+        raise InputError(f"classes: expected labels below {num_classes}, got {max(classes)}")
+    save_tensors(out / "confidences.safetensors", {"confidences": confidences})
+    (out / CLASSES_FILE).write_text(json.dumps(classes))
+    best = confidences[:, classes].topk(config["candidates"], dim=0).values
+    return {"candidate_conf": best.mean().item()}
+
+
+def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], context: TaskContext) -> None:
+    """Invert these classes one by one; each leaves its file in the work folder as soon as it is done.
+
+    A class's numbers depend on the seed and the class: every class is computed by itself, whatever its neighbours.
+    """
+    prior = load_prior(inputs["prior"]).to(context.device)
+    target = _load_target(inputs["target"], context.device)
+    confidences = load_tensors(inputs["candidates"] / "confidences.safetensors")["confidences"]
+    w_pool = load_tensors(inputs["pool"] / "latents.safetensors")["w"]
+    ppa, seed = _ppa_config(config, len(w_pool)), _seed(config["seed"])
+    for target_class in remaining(classes, context.work):
+        found = invert_class(
+            prior, target, confidences, w_pool, target_class, ppa,
+            seed=seed, protocol=config["protocol"], device=context.device,
+        )  # fmt: skip
+        save_tensors(class_file(context.work, target_class), _tensors_of(found))
+
+
+def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
+    """Writes reconstructions.safetensors (w, labels, scores; best first within a class) and rows.parquet."""
+    classes = classes_to_do(config, inputs)
+    invert_classes(config, inputs, classes, context)  # whatever a lost shard left undone
+    parts = [load_tensors(class_file(context.work, c)) for c in classes]
+    labels = torch.tensor(classes).repeat_interleave(torch.tensor([len(part["scores"]) for part in parts]))
+    merged = {name: torch.cat([part[name] for part in parts]) for name in ("w", "scores", "pool_index")}
+    save_tensors(out / "reconstructions.safetensors", {**merged, "labels": labels})
+    summaries = torch.stack([part["summary"] for part in parts])
+    rows = pd.DataFrame(summaries.numpy(), columns=list(SUMMARY)).assign(**{"class": classes})
+    save_rows(out / "rows.parquet", rows)
+    curves = torch.stack([part["loss_curve"] for part in parts])
+    save_tensors(out / "curves.safetensors", {"loss": curves})
+    return {
+        "target_conf": merged["scores"].mean().item(),
+        "gradient_cosine": summaries[:, SUMMARY.index("gradient_cosine")].nanmean().item(),
+        "num_frozen": summaries[:, SUMMARY.index("num_frozen")].sum().item(),
+    }
+
+
+SUMMARY = ("loss_first", "loss_last", "gradient_cosine", "num_frozen")
+
+
+def _tensors_of(found: ClassReconstruction) -> dict[str, torch.Tensor]:
+    curve = found.loss_curve
+    summary = torch.tensor([curve[0], curve[-1], found.gradient_cosine, float(found.num_frozen)])
+    return {
+        "w": found.w,
+        "scores": found.scores,
+        "pool_index": found.pool_index,
+        "loss_curve": curve,
+        "summary": summary,
+    }
+
+
+def _ppa_config(config: Config, pool_size: int) -> PPAConfig:
+    return PPAConfig(
+        # only the preprocessing of the pool's settings is used here: the pool itself has been decoded
+        pool=PoolConfig(size=pool_size, crop=config.get("crop"), image_size=config["image_size"]),
+        candidates=CandidateConfig(num_candidates=config["candidates"]),
+        optimise=OptimiseConfig(
+            steps=config["steps"],
+            lr=config["lr"],
+            betas=tuple(config["betas"]),
+            loss=config["loss"],
+            crop_scale=tuple(config["crop_scale"]),
+            batch_size=config["batch_size"],
+        ),
+        select=SelectConfig(
+            num_selected=config["selected"],
+            repeats=config["selection_repeats"],
+            crop_scale=tuple(config["selection_crop_scale"]),
+            crop_ratio=tuple(config["selection_crop_ratio"]),
+        ),
+    )
+
+
+def _seed(parts: Sequence[int]) -> int:
+    """One seed from the attack's own and the trial's."""
+    return int.from_bytes(hashlib.sha256(json.dumps(list(parts)).encode()).digest()[:7], "big")
+
+
+def _load_target(folder: Path, device: str) -> Any:
+    return load_classifier(folder, config_of(folder), device)

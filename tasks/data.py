@@ -1,0 +1,99 @@
+"""Data stages: private images split into train and test, public images for the prior."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+
+from core.data.images import ImageSet
+from core.data.synthetic import synthetic_faces
+from core.errors import InputError
+from tasks.context import Config, Inputs, Metrics, TaskContext
+from tasks.files import save_images, save_tensors
+
+TEST_IMAGES_FROM = 1_000_000  # test images of an identity stay the same however many train images are drawn
+
+
+def prepare_private(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
+    """Writes train.safetensors, test.safetensors (images uint8, labels), names.json and notes.json."""
+    train, test, notes = _PRIVATE[config["kind"]](config)
+    save_images(out, "train", train)
+    save_images(out, "test", test)
+    (out / "notes.json").write_text(json.dumps(list(notes), ensure_ascii=False, indent=1))
+    return {"num_classes": train.num_classes, "num_train": len(train), "num_test": len(test)}
+
+
+def prepare_public(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
+    """Writes images.safetensors with public images uint8 [N, 3, size, size]."""
+    images = _PUBLIC[config["kind"]](config)
+    save_tensors(out / "images.safetensors", {"images": images})
+    return {"num_public": len(images)}
+
+
+def _synthetic(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
+    common = {key: config[key] for key in ("identities", "size", "spread", "seed")}
+    per_class = config.get("samples_per_class", config["train_per_class"])
+    if per_class > config["train_per_class"]:
+        raise InputError(
+            f"data.samples_per_class: expected at most train_per_class ({config['train_per_class']}), got {per_class}"
+        )
+    train = synthetic_faces(population="private", per_identity=per_class, **common)
+    test = synthetic_faces(
+        population="private", per_identity=config["test_per_class"], first_image=TEST_IMAGES_FROM, **common
+    )
+    return train, test, ()
+
+
+def _labelled(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
+    from core.data.labelled import load_labelled
+
+    split = load_labelled(
+        Path(config["path"]).expanduser(),
+        size=config["size"],
+        test_fraction=config["test_fraction"],
+        split_seed=config["split_seed"],
+        samples_per_class=config.get("samples_per_class"),
+        on_corrupt=config["on_corrupt"],
+        crop=config["crop"],
+    )
+    train, test = split.train, split.test
+    if "largest_classes" in config:
+        train, test = _largest_classes(train, test, config["largest_classes"])
+    return train, test, tuple(split.notes)
+
+
+def _largest_classes(train: ImageSet, test: ImageSet, count: int) -> tuple[ImageSet, ImageSet]:
+    """Keep the classes with most training images (ties: the lower label), renumbered by rank."""
+    if count > train.num_classes:
+        raise InputError(f"data.largest_classes: expected at most {train.num_classes} classes, got {count}")
+    sizes = torch.bincount(train.labels, minlength=train.num_classes)
+    kept = torch.sort(sizes, descending=True, stable=True).indices[:count]
+    names = tuple(train.names[int(label)] for label in kept)
+    new_label = torch.full((train.num_classes,), -1)
+    new_label[kept] = torch.arange(count)
+
+    def keep(part: ImageSet) -> ImageSet:
+        labels = new_label[part.labels]
+        return ImageSet(images=part.images[labels >= 0], labels=labels[labels >= 0], names=names)
+
+    return keep(train), keep(test)
+
+
+def _synthetic_public(config: Config) -> torch.Tensor:
+    return synthetic_faces(
+        population="public", **{k: config[k] for k in ("identities", "per_identity", "size", "spread", "seed")}
+    ).images
+
+
+def _unlabelled(config: Config) -> torch.Tensor:
+    from core.data.labelled import load_unlabelled
+
+    return load_unlabelled(
+        Path(config["path"]).expanduser(), size=config["size"], limit=config.get("limit"), seed=config["seed"]
+    )
+
+
+_PRIVATE = {"synthetic": _synthetic, "labelled": _labelled}
+_PUBLIC = {"synthetic": _synthetic_public, "unlabelled": _unlabelled}

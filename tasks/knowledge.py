@@ -1,0 +1,30 @@
+"""Knowledge extraction: what a surrogate trained on the loot alone knows of the private images (paper section 4.1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from core.data.images import ImageSet
+from core.metrics.knowledge import score_surrogate
+from core.models.inference import evaluate_logits
+from tasks.context import Config, Inputs, Metrics, TaskContext
+from tasks.files import load_images, load_tensors
+from tasks.training import save_classifier, train_alone
+
+PLAIN = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
+
+
+def extract_knowledge(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
+    """Writes the surrogate's weights and history; returns xi_train and xi_test over the attacked classes."""
+    train, test = load_images(inputs["data"], "train"), load_images(inputs["data"], "test")
+    loot = load_tensors(inputs["loot"] / "images.safetensors")
+    stolen = ImageSet(images=loot["images"], labels=loot["labels"], names=train.names)
+    surrogate, records = train_alone({**config, "defense": PLAIN}, stolen, None, context)
+    save_classifier(out, surrogate, records)
+    logits = {
+        name: evaluate_logits(surrogate, part.images, image_size=config["image_size"], device=context.device)
+        for name, part in (("train", train), ("test", test))
+    }
+    return score_surrogate(
+        logits["train"], train.labels, logits["test"], test.labels, attacked=stolen.labels.unique()
+    )
