@@ -1,0 +1,83 @@
+"""Stage 1 of Plug & Play Attacks: a pool of latents, scored by the target, and the best of them for a class.
+
+Behaviour of `LukasStruppek/Plug-and-Play-Attacks` attacks/initial_selection.py.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from core.attacks.frozen import frozen
+from core.attacks.objective import Target, target_logits
+from core.attacks.ppa_config import CandidateConfig, PoolConfig
+from core.errors import InputError
+from core.priors.base import Prior
+
+
+def decode_pool(
+    prior: Prior, config: PoolConfig, *, device: torch.device | str, batch_size: int
+) -> tuple[Tensor, Tensor]:
+    """Draw the pool and decode it once: neither the latents nor the images depend on any target.
+
+    Returns w [S, num_ws, w_dim] and images [S, 3, image_size, image_size] (clipped to [-1, 1] if the config
+    says so, then centre-cropped, then resized), both float32 on the CPU. The prior must already be on
+    `device`.
+    """
+    z = torch.from_numpy(prior.sample_z(config.size, config.seed)).to(torch.float32).to(device)
+    images = []
+    with torch.no_grad(), frozen(prior):
+        w = prior.map(z, psi=config.truncation_psi, cutoff=config.truncation_cutoff)
+        for rows in w.split(batch_size):
+            decoded = prior.synthesize(rows)
+            images.append(config.preprocess(decoded.clamp(-1, 1) if config.clip else decoded).cpu())
+    return w.cpu(), torch.cat(images)
+
+
+def score_pool(
+    target: Target, images: Tensor, *, hflip: bool, batch_size: int, device: torch.device | str
+) -> Tensor:
+    """The target's softmax on every pool image, averaged over the image and its mirror if `hflip`.
+
+    images: float [S, 3, H, W]. Returns float32 [S, C] on the CPU; nothing random. With hflip two passes of
+    batch_size images are made, so the memory needed is that of one.
+    """
+    confidences = []
+    with torch.no_grad(), frozen(target):
+        for batch in images.split(batch_size):
+            batch = batch.to(device)
+            confidence = target_logits(target, batch, None).float().softmax(1)
+            if hflip:
+                confidence = (confidence + target_logits(target, batch.flip(3), None).float().softmax(1)) / 2
+            confidences.append(confidence.cpu())
+    return torch.cat(confidences)
+
+
+def sample_candidates(
+    confidences: Tensor, w_pool: Tensor, target_class: int, config: CandidateConfig
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The K latents of the pool to which the target gives the highest confidence in `target_class`.
+
+    confidences: [S, C] from `score_pool`; w_pool: [S, num_ws, w_dim]. Returns, best first, w0 [K, 1, w_dim]
+    (the first w vector alone with config.single_w, else [K, num_ws, w_dim]), indices int64 [K] into the pool
+    and confidences [K]. A latent may serve several classes, but serves a class once.
+
+    Equal confidences are ordered by pool index; the official code leaves their order to an unstable sort.
+    Latents whose confidence is not a number come last. Raises InputError for S < K (where the official code
+    silently repeats a latent) and for a class that the target does not have.
+    """
+    size, classes = confidences.shape
+    if len(w_pool) != size:
+        raise InputError(f"candidate pool: {size} rows of confidences for {len(w_pool)} latents")
+    if not 0 <= target_class < classes:
+        raise InputError(f"target class: expected 0..{classes - 1}, got {target_class}")
+    if config.num_candidates > size:
+        raise InputError(f"num_candidates: expected at most the pool's {size}, got {config.num_candidates}")
+    indices = best_first(confidences[:, target_class])[: config.num_candidates]
+    w0 = w_pool[indices.to(w_pool.device)]
+    return w0[:, :1] if config.single_w else w0, indices, confidences[indices, target_class]
+
+
+def best_first(scores: Tensor) -> Tensor:
+    """Indices int64 [N] in descending order of scores [N]; equal ones keep their order, NaN comes last."""
+    return torch.sort(scores.nan_to_num(nan=-torch.inf), descending=True, stable=True).indices

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from core.attacks.ppa_config import (
+    CandidateConfig,
+    OptimiseConfig,
+    PoolConfig,
+    PPAConfig,
+    SelectConfig,
+    paper_celeba,
+    paper_facescrub,
+)
+from core.errors import InputError
+
+POOL = {"size": 10, "crop": None, "image_size": 8}
+
+
+def test_the_values_of_the_paper():
+    facescrub, celeba = paper_facescrub(), paper_celeba()
+    assert dataclasses.asdict(facescrub) == {
+        "pool": {
+            "size": 2000,
+            "seed": 42,
+            "truncation_psi": 0.5,
+            "truncation_cutoff": 8,
+            "crop": 800,
+            "image_size": 224,
+            "clip": True,
+        },
+        "candidates": {"num_candidates": 200, "hflip": True, "single_w": True},
+        "optimise": {
+            "steps": 50,
+            "lr": 0.005,
+            "betas": (0.1, 0.1),
+            "weight_decay": 0.0,
+            "loss": "poincare",
+            "crop_scale": (0.9, 1.0),
+            "crop_ratio": (1.0, 1.0),
+            "batch_size": 25,
+            "clip": False,
+            "lr_milestones": (),
+            "lr_gamma": 0.1,
+            "discriminator_weight": 0.0,
+        },
+        "select": {
+            "num_selected": 50,
+            "repeats": 100,
+            "crop_scale": (0.5, 0.9),
+            "crop_ratio": (0.8, 1.2),
+            "hflip": 0.5,
+            "view_size": None,
+            "batch_size": 250,
+            "decode_batch_size": 25,
+        },
+    }
+    assert (celeba.pool.size, celeba.optimise.steps) == (5000, 70)
+    assert celeba.select == facescrub.select and celeba.candidates == facescrub.candidates
+    json.dumps(dataclasses.asdict(celeba))
+
+
+def test_learning_rate_milestones():
+    config = OptimiseConfig(steps=5, lr=1.0, lr_milestones=(2, 4), lr_gamma=0.5)
+    assert [config.lr_at(step) for step in range(5)] == [1, 1, 0.5, 0.5, 0.25]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: PoolConfig(**{**POOL, "size": 0}), "pool.size"),
+        (lambda: PoolConfig(**{**POOL, "crop": 0}), "pool.crop"),
+        (lambda: PoolConfig(**{**POOL, "image_size": 0}), "pool.image_size"),
+        (lambda: PoolConfig(**POOL, truncation_cutoff=-1), "truncation_cutoff"),
+        (lambda: CandidateConfig(num_candidates=0), "num_candidates"),
+        (lambda: OptimiseConfig(steps=0), "optimise.steps"),
+        (lambda: OptimiseConfig(steps=1, lr=0.0), "lr"),
+        (lambda: OptimiseConfig(steps=1, betas=(0.1, 1.0)), "betas"),
+        (lambda: OptimiseConfig(steps=1, loss="hinge"), "cross_entropy, poincare"),
+        (lambda: OptimiseConfig(steps=5, lr_milestones=(5,)), "lr_milestones"),
+        (lambda: OptimiseConfig(steps=5, lr_gamma=0.5), "lr_gamma"),
+        (lambda: OptimiseConfig(steps=5, crop_scale=(0.9, 1.1)), "crop_scale"),
+        (lambda: OptimiseConfig(steps=5, discriminator_weight=-1.0), "discriminator_weight"),
+        (lambda: SelectConfig(num_selected=0), "num_selected"),
+        (lambda: SelectConfig(hflip=1.5), "hflip"),
+        (lambda: SelectConfig(crop_scale=(1, 1), crop_ratio=(1, 1), hflip=0, view_size=5), "no effect"),
+        (lambda: SelectConfig(crop_scale=(1, 1), crop_ratio=(1, 1), hflip=0, repeats=2), "repeats"),
+        (
+            lambda: PPAConfig(
+                pool=PoolConfig(**POOL),
+                candidates=CandidateConfig(num_candidates=11),
+                optimise=OptimiseConfig(steps=1),
+            ),
+            "at most the pool's 10",
+        ),
+        (
+            lambda: PPAConfig(
+                pool=PoolConfig(**POOL),
+                candidates=CandidateConfig(num_candidates=5),
+                optimise=OptimiseConfig(steps=1),
+                select=SelectConfig(num_selected=6),
+            ),
+            "at most the 5 candidates",
+        ),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(build, message):
+    with pytest.raises(InputError, match=message):
+        build()
