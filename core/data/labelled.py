@@ -1,0 +1,261 @@
+"""The user's own pictures: from a Parquet file or folders to training and test images, or one clear sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.data import splits
+from core.data.decoding import UnreadablePicture, check_crop, decode_picture, strict_pillow
+from core.data.images import ImageSet
+from core.data.sources import TEST, TRAIN, VALIDATION, Entry, content_digest, list_labelled, list_unlabelled
+from core.errors import InputError
+
+__all__ = ["SplitImages", "content_digest", "load_labelled", "load_unlabelled"]
+
+SPLIT_METHODS = ("stratified", "paper")
+ON_CORRUPT = ("refuse", "skip")
+
+_BLOCK = 64  # pictures that a thread takes at a time
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SplitImages:
+    """Training and test images of the same classes, and sentences on what was decided while reading."""
+
+    train: ImageSet
+    test: ImageSet
+    notes: tuple[str, ...]
+
+
+def load_labelled(
+    path: Path | str,
+    *,
+    size: int,
+    test_fraction: float = 0.1,
+    split_method: str = "stratified",
+    split_seed: int = 42,
+    samples_per_class: int | None = None,
+    min_per_class: int = 2,
+    on_corrupt: str = "refuse",
+    crop: str = "centre",
+) -> SplitImages:
+    """Read pictures with classes as uint8 [N, 3, size, size].
+
+    path: a Parquet file with columns `image` (encoded bytes), `label` (whole numbers or names) or `identity`
+    or both, and optionally `split`; or a folder of class folders, optionally with `train` and `test` above
+    them. Labels become 0-based and contiguous in ascending order. Splits are train, test and validation;
+    validation pictures are left out (and noted). Without a split one is drawn: `stratified` gives
+    `test_fraction` of every class to the test, `paper` is the published 90/10 shuffle of protocol `paper`.
+    `samples_per_class` then keeps that many training images per class. on_corrupt: "skip" leaves out pictures
+    that cannot be read, and training pictures that the test part holds too, and notes them; "refuse" makes
+    both an error. crop: see `core.data.decoding.decode_picture`.
+
+    Raises InputError, one line naming file and row or picture, for everything else that is wrong: unreadable
+    files, missing columns or values, one identity with two labels, a class with fewer than `min_per_class`
+    images or with images in one part only, fewer than two classes, unknown splits.
+    """
+    path = Path(path)
+    _check_options(split_method, on_corrupt, crop, test_fraction, size)
+    entries, folders = list_labelled(path)
+    labels, names, notes = _assign_labels(entries, folders, path)
+    pixels, digests, readable, lines = _decode(entries, path, size=size, crop=crop, on_corrupt=on_corrupt)
+    notes += lines
+    entries, labels = [entries[i] for i in readable], labels[readable]
+    _check_counts(labels, names, min_per_class, f"data {path}")
+    train, test, lines = _split(entries, labels, names, path, test_fraction, split_method, split_seed)
+    notes += lines
+    train, lines = _without_leaks(entries, digests, labels, train, test, path, on_corrupt)
+    notes += lines
+    for part, index in (("training", train), ("test", test)):
+        _check_counts(labels[index], names, 1, f"data {path}: {part} part")
+    if samples_per_class is not None:
+        train = train[splits.samples_per_class(labels[train], samples_per_class, seed=split_seed, names=names)]
+    everything = ImageSet(images=pixels, labels=labels, names=names)
+    notes.append(f"{len(names)} classes, {len(train)} training and {len(test)} test images")
+    return SplitImages(train=everything.subset(train), test=everything.subset(test), notes=tuple(notes))
+
+
+def load_unlabelled(
+    path: Path | str, *, size: int, limit: int | None = None, seed: int = 0, crop: str = "centre"
+) -> Tensor:
+    """Read pictures without classes, for a prior: uint8 [N, 3, size, size].
+
+    path: a Parquet file with a column `image`, or a folder with pictures at any depth. With more than `limit`
+    pictures a seeded choice of them is read, in order. Raises InputError naming the first unreadable picture.
+    """
+    path = Path(path)
+    _check_options("stratified", "refuse", crop, 0.5, size)
+    if limit is not None and limit < 1:
+        raise InputError(f"limit: expected at least 1, got {limit}")
+    entries = list_unlabelled(path)
+    if limit is not None and limit < len(entries):
+        chosen = np.random.default_rng(seed).permutation(len(entries))[:limit]
+        entries = [entries[i] for i in sorted(chosen)]
+    return _decode(entries, path, size=size, crop=crop, on_corrupt="refuse")[0]
+
+
+def _check_options(split_method: str, on_corrupt: str, crop: str, test_fraction: float, size: int) -> None:
+    for name, value, valid in (
+        ("split_method", split_method, SPLIT_METHODS),
+        ("on_corrupt", on_corrupt, ON_CORRUPT),
+    ):
+        if value not in valid:
+            raise InputError(f"{name}: expected one of {', '.join(valid)}, got {value!r}")
+    check_crop(crop)
+    if size < 1:
+        raise InputError(f"size: expected at least 1 pixel, got {size}")
+    if not 0 < test_fraction < 1:
+        raise InputError(f"test_fraction: expected a number between 0 and 1, got {test_fraction}")
+    if split_method == "paper" and test_fraction != 0.1:
+        raise InputError(f"test_fraction: expected 0.1 with split_method paper, got {test_fraction}")
+
+
+def _assign_labels(
+    entries: Sequence[Entry], folders: Sequence[str], path: Path
+) -> tuple[Tensor, tuple[str, ...], list[str]]:
+    """Contiguous labels int64 [N], class names, notes; labels and identities must go together one to one."""
+    identity_of: dict[int | str, str] = {}
+    label_of: dict[str, int | str] = {}
+    for entry in entries:
+        if entry.identity is None:
+            continue
+        label = label_of.setdefault(entry.identity, entry.label)
+        identity = identity_of.setdefault(entry.label, entry.identity)
+        if label != entry.label:
+            what = f"one label for identity {entry.identity!r}, got {label!r} and {entry.label!r}"
+        elif identity != entry.identity:
+            what = f"one identity for label {entry.label!r}, got {identity!r} and {entry.identity!r}"
+        else:
+            continue
+        raise InputError(f"data {path}: {entry.where}: expected {what}")
+    classes = sorted({entry.label for entry in entries} | set(folders))
+    if len(classes) < 2:
+        raise InputError(f"data {path}: expected at least 2 classes, got {len(classes)}")
+    index = {label: i for i, label in enumerate(classes)}
+    names = tuple(identity_of.get(label, str(label)) for label in classes)
+    notes = []
+    if isinstance(classes[0], int) and classes != list(range(len(classes))):
+        notes.append(f"labels {_few(classes)} were renumbered 0 to {len(classes) - 1} in this order")
+    return torch.tensor([index[entry.label] for entry in entries], dtype=torch.int64), names, notes
+
+
+def _decode(
+    entries: Sequence[Entry], path: Path, *, size: int, crop: str, on_corrupt: str
+) -> tuple[Tensor, list[bytes], list[int], list[str]]:
+    """Pixels uint8 [n, 3, size, size] and digests of what could be read, its indices, and notes."""
+
+    pixels = np.empty((len(entries), size, size, 3), dtype=np.uint8)
+
+    def decode(i: int) -> tuple[bytes, int] | str:
+        try:
+            picture = decode_picture(entries[i].read(), size=size, crop=crop)
+        except (UnreadablePicture, OSError) as error:
+            return str(error)
+        pixels[i] = picture.pixels
+        return picture.digest, picture.side
+
+    results = _in_threads(decode, len(entries))
+    readable = [i for i, result in enumerate(results) if not isinstance(result, str)]
+    digests = [results[i][0] for i in readable]
+    failures = [f"{entry.where} ({r})" for entry, r in zip(entries, results, strict=True) if isinstance(r, str)]
+    enlarged = sum(results[i][1] < size for i in readable)
+    notes = [f"{enlarged} pictures are smaller than {size} pixels and were enlarged"] if enlarged else []
+    if failures and (on_corrupt == "refuse" or not readable):
+        raise InputError(f"data {path}: expected readable pictures, got {len(failures)} that are not: {_few(failures)}")
+    if failures:
+        notes.append(f"{len(failures)} unreadable pictures were left out: {_few(failures)}")
+    images = torch.from_numpy(pixels if not failures else pixels[readable]).permute(0, 3, 1, 2).contiguous()
+    return images, digests, readable, notes
+
+
+def _in_threads(work: Callable[[int], _T], count: int) -> list[_T]:
+    """work(0), work(1), ... on as many threads as torch would use; decoders leave Python's lock for large pictures.
+
+    A thread takes many items at a time: handing over small ones singly costs more than decoding them.
+    """
+    threads = max(1, torch.get_num_threads())
+    with strict_pillow():
+        if threads == 1:
+            return [work(i) for i in range(count)]
+        blocks = [range(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
+        with ThreadPoolExecutor(max_workers=threads) as pool:
+            done = pool.map(lambda block: [work(i) for i in block], blocks)
+            return [result for block in done for result in block]
+
+
+def _check_counts(labels: Tensor, names: Sequence[str], least: int, where: str) -> None:
+    counts = torch.bincount(labels, minlength=len(names)).tolist()
+    for name, count in zip(names, counts, strict=True):
+        if count < least:
+            raise InputError(f"{where}: expected at least {least} images of class {name}, got {count}")
+
+
+def _split(
+    entries: Sequence[Entry],
+    labels: Tensor,
+    names: Sequence[str],
+    path: Path,
+    test_fraction: float,
+    method: str,
+    seed: int,
+) -> tuple[Tensor, Tensor, list[str]]:
+    """Training and test indices: the data's own split if it has one, else a drawn one."""
+    given = [entry.split for entry in entries]
+    if given[0] is None:
+        if method == "paper":
+            return *splits.paper_split(len(labels), seed=seed), [f"split: published 90/10 shuffle, seed {seed}"]
+        train, test = splits.stratified_split(labels, test_fraction=test_fraction, seed=seed, names=names)
+        return train, test, [f"split: {test_fraction:g} of every class for the test, seed {seed}"]
+    parts = {part: torch.tensor([i for i, s in enumerate(given) if s == part]) for part in (TRAIN, TEST, VALIDATION)}
+    for part in (TRAIN, TEST):
+        if not len(parts[part]):
+            raise InputError(f"data {path}: expected images of the splits train and test, got none of {part}")
+    notes = ["split: the one that came with the data"]
+    if len(parts[VALIDATION]):
+        notes.append(f"{len(parts[VALIDATION])} validation images are not used")
+    return parts[TRAIN], parts[TEST], notes
+
+
+def _without_leaks(
+    entries: Sequence[Entry],
+    digests: Sequence[bytes],
+    labels: Tensor,
+    train: Tensor,
+    test: Tensor,
+    path: Path,
+    on_corrupt: str,
+) -> tuple[Tensor, list[str]]:
+    """The training indices without pictures that also test; the same picture in two classes is noted."""
+    in_test = {digests[i]: i for i in test.tolist()}
+    leaks = [i for i in train.tolist() if digests[i] in in_test]
+    notes = []
+    if leaks:
+        pairs = [f"{entries[i].where} = {entries[in_test[digests[i]]].where}" for i in leaks]
+        if on_corrupt == "refuse":
+            raise InputError(
+                f"data {path}: expected different pictures for training and test, got {len(leaks)} in both: "
+                f"{_few(pairs)}"
+            )
+        notes.append(f"{len(leaks)} training pictures that the test part holds too were left out: {_few(pairs)}")
+        train = torch.tensor([i for i in train.tolist() if digests[i] not in in_test], dtype=torch.int64)
+    first: dict[bytes, int] = {}
+    clashes = [i for i, digest in enumerate(digests) if labels[first.setdefault(digest, i)] != labels[i]]
+    if clashes:
+        pairs = [f"{entries[first[digests[i]]].where} = {entries[i].where}" for i in clashes]
+        notes.append(f"{len(clashes)} pictures appear in two classes: {_few(pairs)}")
+    return train, notes
+
+
+def _few(items: Sequence[object], most: int = 5) -> str:
+    """The first items, and how many more there are."""
+    shown = ", ".join(str(item) for item in items[:most])
+    return f"{shown} and {len(items) - most} more" if len(items) > most else shown

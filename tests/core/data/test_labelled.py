@@ -1,0 +1,482 @@
+import io
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+from core.data.labelled import content_digest, load_labelled, load_unlabelled
+from core.errors import InputError
+
+
+def pixels(seed, height=8, width=8):
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def encoded(image, kind="PNG", **options):
+    if isinstance(image, np.ndarray):
+        image = Image.fromarray(image)
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def png(seed, height=8, width=8):
+    return encoded(pixels(seed, height, width))
+
+
+def parquet(path, **columns):
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def people(path, per_class=4, classes=3, **changes):
+    """A regular table: `classes` people with `per_class` images, the last one of each for the test."""
+    n = per_class * classes
+    labels = [i // per_class for i in range(n)]
+    columns = {
+        "image": [png(i) for i in range(n)],
+        "label": labels,
+        "identity": ["person %d" % label for label in labels],  # noqa: UP031
+        "split": ["test" if i % per_class == per_class - 1 else "train" for i in range(n)],
+    }
+    columns.update(changes)
+    return parquet(path, **{name: column for name, column in columns.items() if column is not None})
+
+
+def folders(root, layout):
+    """layout: relative path -> bytes."""
+    for name, content in layout.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    return root
+
+
+def regular_folders(root):
+    return folders(root, {f"{c}/{i}.png": png(10 * k + i) for k, c in enumerate(("ann", "bob")) for i in range(5)})
+
+
+@pytest.fixture
+def table(tmp_path):
+    return tmp_path / "faces.parquet"
+
+
+def refusal(function, *arguments, **options):
+    """The one line with which the call is refused."""
+    with pytest.raises(InputError) as raised:
+        function(*arguments, **options)
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+# Parquet
+
+
+def test_a_regular_table(table):
+    people(table)
+    data = load_labelled(table, size=8)
+    assert data.train.names == data.test.names == ("person 0", "person 1", "person 2")
+    assert data.train.labels.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert data.test.labels.tolist() == [0, 1, 2]
+    assert data.train.images.dtype == torch.uint8 and data.train.images.shape == (9, 3, 8, 8)
+    np.testing.assert_array_equal(data.test.images[0].permute(1, 2, 0), pixels(3))
+    assert data.notes == ("split: the one that came with the data", "3 classes, 9 training and 3 test images")
+
+
+def test_threads_do_not_change_the_result(table, monkeypatch):
+    people(table, per_class=50)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    one = load_labelled(table, size=6)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    three = load_labelled(table, size=6)
+    assert torch.equal(one.train.images, three.train.images) and torch.equal(one.test.images, three.test.images)
+
+
+@pytest.mark.parametrize(
+    ("label", "identity", "names"),
+    [
+        ([7, 7, 3, 3, 12, 12], None, ("3", "7", "12")),
+        ([7, 7, 3, 3, 12, 12], list("aabbcc"), ("b", "a", "c")),
+        (None, ["zoe", "zoe", "ann", "ann", "mia", "mia"], ("ann", "mia", "zoe")),
+        (["zoe", "zoe", "ann", "ann", "mia", "mia"], None, ("ann", "mia", "zoe")),
+        ([7.0, 7.0, 3.0, 3.0, 12.0, 12.0], None, ("3", "7", "12")),
+    ],
+)
+def test_labels_become_contiguous(table, label, identity, names):
+    people(table, per_class=2, label=label, identity=identity, split=None)
+    data = load_labelled(table, size=8, test_fraction=0.5)
+    assert data.train.names == names
+    name_of_row = [str(int(x)) if isinstance(x, float) else str(x) for x in (identity or label)]
+    for part in (data.train, data.test):
+        for image, label_now in zip(part.images, part.labels.tolist(), strict=True):
+            row = next(i for i in range(6) if (pixels(i) == image.permute(1, 2, 0).numpy()).all())
+            assert part.names[label_now] == name_of_row[row]
+    renumbered = "labels 3, 7, 12 were renumbered 0 to 2 in this order" in data.notes
+    assert renumbered == (label is not None and not isinstance(label[0], str))
+
+
+def test_without_a_split_every_class_is_split_and_the_seed_counts(table):
+    people(table, per_class=10, split=None)
+    first, again, other = (load_labelled(table, size=8, test_fraction=0.2, split_seed=s) for s in (1, 1, 2))
+    assert torch.bincount(first.test.labels).tolist() == [2, 2, 2]
+    assert torch.equal(first.test.images, again.test.images)
+    assert not torch.equal(first.test.images, other.test.images)
+    assert "split: 0.2 of every class for the test, seed 1" in first.notes
+
+
+def test_the_published_split_can_be_asked_for(table):
+    people(table, per_class=20, classes=2, split=None)
+    data = load_labelled(table, size=8, split_method="paper")
+    order = np.arange(40)
+    np.random.RandomState(42).shuffle(order)
+    np.testing.assert_array_equal(data.test.images[0].permute(1, 2, 0), pixels(int(order[36])))
+    assert (len(data.train), len(data.test)) == (36, 4)
+    assert "0.1 with split_method paper" in refusal(
+        load_labelled, table, size=8, split_method="paper", test_fraction=0.2
+    )
+
+
+def test_samples_per_class_keeps_the_test_part(table):
+    people(table, per_class=10)
+    small, large = (load_labelled(table, size=8, samples_per_class=k) for k in (3, 6))
+    assert torch.bincount(small.train.labels).tolist() == [3, 3, 3]
+    held = {image.numpy().tobytes() for image in large.train.images}
+    assert all(image.numpy().tobytes() in held for image in small.train.images)
+    assert len(small.test) == len(large.test) == 3
+    message = refusal(load_labelled, table, size=8, samples_per_class=10)
+    assert "at least 10 training images of class person 0, got 9" in message
+
+
+def test_validation_images_are_left_out_and_noted(table):
+    people(table, per_class=4, split=["train", "Train", "valid", "test"] * 3)
+    data = load_labelled(table, size=8)
+    assert (len(data.train), len(data.test)) == (6, 3)
+    assert "3 validation images are not used" in data.notes
+
+
+def test_pictures_wrapped_in_a_struct(table):
+    wrapped = [{"bytes": png(i), "path": f"{i}.png"} for i in range(8)]
+    parquet(table, image=wrapped, label=[0] * 4 + [1] * 4)
+    assert len(load_labelled(table, size=8).train) == 6
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"label": None, "identity": None}, "expected a column 'label' or 'identity', got image, split"),
+        ({"label": [0] * 4 + [1] * 4 + [0] + [2] * 3}, "row 8: expected one identity for label 0, got 'person 0'"),
+        (
+            {"label": [0] * 4 + [1] * 4 + [2] * 3 + [3]},
+            "row 11: expected one label for identity 'person 2', got 2 and 3",
+        ),
+        ({"label": [0] * 11 + [None]}, "row 11: expected a number or a name in 'label', got null"),
+        ({"identity": ["a"] * 4 + [""] + ["b"] * 7}, "row 4: expected a number or a name in 'identity', got ''"),
+        ({"label": [0.5] * 12}, "row 0: expected a number or a name in 'label', got 0.5"),
+        ({"label": [0] * 12, "identity": None}, "expected at least 2 classes, got 1"),
+        ({"split": ["train"] * 11 + ["dev"]}, "row 11: expected a split of train, test, .*got 'dev'"),
+        ({"split": ["train"] * 12}, "expected images of the splits train and test, got none of test"),
+        ({"split": ["test"] * 12}, "got none of train"),
+        ({"split": ["train", "test"] * 4 + ["train"] * 4}, "test part: expected at least 1 images of class person 2"),
+        (
+            {"split": ["train", "test"] * 4 + ["test"] * 4},
+            "training part: expected at least 1 images of class person 2",
+        ),
+        ({"image": list(range(12))}, "column 'image': expected encoded pictures \\(bytes\\), got int64"),
+        ({"image": [png(i) for i in range(11)] + [None]}, "row 11: expected a picture in 'image', got null"),
+        ({"image": [png(i) for i in range(11)] + [b""]}, "row 11 \\(not a picture in a known format\\)"),
+    ],
+)
+def test_tables_that_are_refused(table, changes, message):
+    people(table, **changes)
+    text = refusal(load_labelled, table, size=8)
+    assert re.search(message, text), text
+    assert str(table) in text
+
+
+def test_tables_without_pictures(table, tmp_path):
+    parquet(table, picture=[b"x"], label=[0])
+    assert "expected a column 'image', got picture, label" in refusal(load_labelled, table, size=8)
+    parquet(table, image=pa.array([], pa.binary()), label=pa.array([], pa.int64()))
+    assert "got an empty table" in refusal(load_labelled, table, size=8)
+    table.write_bytes(b"")
+    assert "expected a Parquet file or a folder per class" in refusal(load_labelled, table, size=8)
+    table.write_bytes(b"PAR1 or not")
+    assert "expected a Parquet file or a folder per class" in refusal(load_unlabelled, table, size=8)
+    assert "got nothing at this path" in refusal(load_labelled, tmp_path / "none", size=8)
+
+
+def test_small_classes_are_refused(table):
+    people(table, per_class=4, classes=2, split=None)
+    assert len(load_labelled(table, size=8, min_per_class=4).train) == 6
+    message = refusal(load_labelled, table, size=8, min_per_class=5)
+    assert "expected at least 5 images of class person 0, got 4" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"crop": "center"}, "crop: expected one of centre, stretch, got 'center'"),
+        ({"on_corrupt": "ignore"}, "on_corrupt: expected one of refuse, skip, got 'ignore'"),
+        ({"split_method": "random"}, "split_method: expected one of stratified, paper, got 'random'"),
+        ({"test_fraction": 1.0}, "test_fraction: expected a number between 0 and 1, got 1.0"),
+        ({"size": 0}, "size: expected at least 1 pixel, got 0"),
+    ],
+)
+def test_options_are_checked(table, options, message):
+    people(table)
+    assert message in refusal(load_labelled, table, **{"size": 8, **options})
+
+
+# Unreadable and repeated pictures
+
+
+def test_damaged_pictures_are_refused_or_left_out(table):
+    damaged = [png(i) for i in range(12)]
+    damaged[1] = b"no picture"
+    damaged[5] = encoded(pixels(5, 40, 40))[:-500]
+    people(table, image=damaged)
+    message = refusal(load_labelled, table, size=8)
+    assert "got 2 that are not: row 1 (not a picture in a known format), row 5 (" in message
+    data = load_labelled(table, size=8, on_corrupt="skip")
+    assert data.train.labels.tolist() == [0, 0, 1, 1, 2, 2, 2]
+    assert any(note.startswith("2 unreadable pictures were left out: row 1 (") for note in data.notes)
+    people(table, image=[b""] * 12)
+    assert "got 12 that are not: row 0" in refusal(load_labelled, table, size=8, on_corrupt="skip")
+
+
+def test_leaving_out_can_make_a_class_too_small(table):
+    people(table, image=[b""] * 3 + [png(i) for i in range(9)])
+    message = refusal(load_labelled, table, size=8, on_corrupt="skip")
+    assert "expected at least 2 images of class person 0, got 1" in message
+
+
+def test_a_decompression_bomb_is_refused(table, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+    for side in (12, 30):  # Pillow warns beyond the limit and raises beyond twice the limit
+        people(table, image=[encoded(pixels(0, side, side))] + [png(i) for i in range(1, 12)])
+        assert "row 0 (more than 100 pixels)" in refusal(load_labelled, table, size=8)
+
+
+def test_the_same_picture_in_training_and_test(table):
+    images = [png(i) for i in range(12)]
+    images[0] = encoded(pixels(3), compress_level=1)  # other bytes, same pixels as the test picture in row 3
+    people(table, image=images)
+    assert "got 1 in both: row 0 = row 3" in refusal(load_labelled, table, size=4)
+    data = load_labelled(table, size=4, on_corrupt="skip")
+    assert (len(data.train), len(data.test)) == (8, 3)
+    assert "1 training pictures that the test part holds too were left out: row 0 = row 3" in data.notes
+
+
+def test_the_same_picture_in_two_classes_is_noted(table):
+    images = [png(i) for i in range(12)]
+    images[4] = images[0]
+    people(table, image=images)
+    assert "1 pictures appear in two classes: row 0 = row 4" in load_labelled(table, size=8).notes
+
+
+# Kinds of pictures
+
+
+def shown(table, data, size=8, crop="centre"):
+    """The pixels [size, size, 3] that one encoded picture becomes."""
+    parquet(table, image=[data])
+    return load_unlabelled(table, size=size, crop=crop)[0].permute(1, 2, 0).numpy()
+
+
+def test_grey_and_16_bit(table):
+    grey = pixels(0)[..., 0]
+    expected = np.repeat(grey[..., None], 3, axis=2)
+    np.testing.assert_array_equal(shown(table, encoded(grey)), expected)
+    deep = encoded(Image.fromarray(grey.astype(np.uint16) * 257))
+    np.testing.assert_array_equal(shown(table, deep), expected)
+    wide = Image.fromarray(np.full((8, 8), 1 << 20, dtype=np.int32))
+    assert "integer pixels beyond 16 bits" in refusal(shown, table, encoded(wide, "TIFF"))
+    floating = Image.fromarray(np.ones((8, 8), dtype=np.float32))
+    assert "floating-point pixels" in refusal(shown, table, encoded(floating, "TIFF"))
+
+
+def test_transparency_shows_white(table):
+    colour = pixels(0)
+    alpha = np.full((8, 8, 1), 255, dtype=np.uint8)
+    alpha[:4] = 0
+    got = shown(table, encoded(np.concatenate([colour, alpha], axis=2)))
+    assert (got[:4] == 255).all()
+    np.testing.assert_array_equal(got[4:], colour[4:])
+
+
+def test_palettes(table):
+    image = Image.new("P", (8, 8))
+    image.putpalette([10, 20, 30, 200, 100, 50])
+    image.putpixel((3, 2), 1)
+    got = shown(table, encoded(image))
+    assert got[2, 3].tolist() == [200, 100, 50] and got[0, 0].tolist() == [10, 20, 30]
+    got = shown(table, encoded(image, transparency=0))
+    assert got[2, 3].tolist() == [200, 100, 50] and got[0, 0].tolist() == [255, 255, 255]
+
+
+def test_cmyk(table):
+    got = shown(table, encoded(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG", quality=95))
+    assert np.abs(got.astype(int) - [255, 0, 0]).max() < 12
+
+
+def test_exif_orientation(table):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was held upright: turn a quarter clockwise
+    got = shown(table, encoded(pixels(0), exif=exif.tobytes()))
+    np.testing.assert_array_equal(got, np.rot90(pixels(0), -1))
+
+
+def test_pictures_that_are_not_square(table):
+    wide = pixels(0, 8, 14)
+    np.testing.assert_array_equal(shown(table, encoded(wide)), wide[:, 3:11])
+    tall = pixels(0, 13, 8)
+    np.testing.assert_array_equal(shown(table, encoded(tall)), tall[2:10])
+    stretched = np.asarray(Image.fromarray(wide).resize((8, 8), Image.Resampling.BILINEAR))
+    np.testing.assert_array_equal(shown(table, encoded(wide), crop="stretch"), stretched)
+
+
+def test_enlarging_is_noted(table):
+    people(table, image=[png(i, 20, 20) for i in range(11)] + [png(11, 8, 30)])
+    assert "1 pictures are smaller than 16 pixels and were enlarged" in load_labelled(table, size=16).notes
+
+
+# Folders
+
+
+def test_a_folder_per_class(tmp_path):
+    regular_folders(tmp_path)
+    (tmp_path / "ann" / ".DS_Store").write_bytes(b"x")
+    (tmp_path / "Thumbs.db").write_bytes(b"x")
+    data = load_labelled(tmp_path, size=8, test_fraction=0.2)
+    assert data.train.names == ("ann", "bob")
+    assert torch.bincount(data.train.labels).tolist() == [4, 4]
+    assert torch.bincount(data.test.labels).tolist() == [1, 1]
+
+
+def test_split_folders(tmp_path):
+    layout = {
+        f"{split}/{c}/{i}.png": png(100 * s + 10 * k + i)
+        for s, (split, n) in enumerate((("train", 3), ("test", 1)))
+        for k, c in enumerate(("ann", "bob"))
+        for i in range(n)
+    }
+    data = load_labelled(folders(tmp_path, layout), size=8)
+    assert (len(data.train), len(data.test)) == (6, 2)
+    np.testing.assert_array_equal(data.test.images[1].permute(1, 2, 0), pixels(110))
+
+
+def test_classes_may_be_called_like_splits(tmp_path):
+    data = load_labelled(
+        folders(tmp_path, {f"{c}/{i}.png": png(10 * k + i) for k, c in enumerate(("test", "train")) for i in range(3)}),
+        size=8,
+    )
+    assert data.train.names == ("test", "train")
+
+
+def test_a_linked_picture_and_class_are_followed(tmp_path):
+    regular_folders(tmp_path / "all")
+    chosen = tmp_path / "chosen"
+    (chosen / "bob").mkdir(parents=True)
+    (chosen / "ann").symlink_to(tmp_path / "all" / "ann")
+    for i in range(5):
+        (chosen / "bob" / f"{i}.png").symlink_to(tmp_path / "all" / "bob" / f"{i}.png")
+    linked, direct = load_labelled(chosen, size=8), load_labelled(tmp_path / "all", size=8)
+    assert torch.equal(linked.train.images, direct.train.images)
+    assert content_digest(chosen) == content_digest(tmp_path / "all")
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ({"ann/1.png": png(0), "notes.txt": b"x"}, "expected a folder per class, got the file notes.txt"),
+        ({"ann/1.png": png(0), "ann/notes.txt": b"x"}, "expected pictures only, got ann/notes.txt"),
+        ({"ann/1.png": png(0), "bob/old/1.png": png(1)}, "expected pictures in bob, got the folder bob/old"),
+        ({"ann/1.png": png(0), "ann/2.png": png(1), "bob/.keep": b""}, "at least 2 images of class bob, got 0"),
+        ({"ann/1.png": png(0)}, "expected at least 2 classes, got 1"),
+        ({"train/a/1.png": png(0), "train/b/1.png": png(1)}, "expected at least 2 images of class a, got 1"),
+        (
+            {f"train/{c}/{i}.png": png(10 * k + i) for k, c in enumerate("ab") for i in range(2)},
+            "expected images of the splits train and test, got none of test",
+        ),
+        ({"ann/1.png": png(0), "ann/2.png": b"x", "bob/1.png": png(1)}, "got 1 that are not: ann/2.png (not a picture"),
+        ({".hidden": b""}, "expected a folder per class, got an empty folder"),
+    ],
+)
+def test_folders_that_are_refused(tmp_path, layout, message):
+    text = refusal(load_labelled, folders(tmp_path, layout), size=8)
+    assert message in text, text
+
+
+def test_dangling_links_and_special_files_are_refused(tmp_path):
+    regular_folders(tmp_path)
+    link = tmp_path / "ann" / "9.png"
+    link.symlink_to(tmp_path / "nowhere.png")
+    assert "expected a picture at ann/9.png, got a link that leads nowhere" in refusal(load_labelled, tmp_path, size=8)
+    link.unlink()
+    os.mkfifo(link)
+    assert "expected a picture at ann/9.png, got something that is no file" in refusal(load_labelled, tmp_path, size=8)
+
+
+# Without labels
+
+
+def test_unlabelled_pictures_from_any_depth(tmp_path):
+    folders(tmp_path, {"b.png": png(1), "a/c.png": png(0), "c/d/e.png": png(2), ".hidden/x.txt": b"x"})
+    images = load_unlabelled(tmp_path, size=8)
+    for i in range(3):
+        np.testing.assert_array_equal(images[i].permute(1, 2, 0), pixels(i))
+
+
+def test_a_limit_draws_a_seeded_choice_in_order(table):
+    parquet(table, image=[png(i) for i in range(30)])
+    everything = load_unlabelled(table, size=8)
+    assert torch.equal(load_unlabelled(table, size=8, limit=30), everything)
+    some, again, other = (load_unlabelled(table, size=8, limit=10, seed=s) for s in (0, 0, 1))
+    assert torch.equal(some, again) and not torch.equal(some, other)
+    rows = [int((everything == image).all(dim=(1, 2, 3)).nonzero()) for image in some]
+    assert rows == sorted(set(rows)) and len(rows) == 10
+    assert "limit: expected at least 1, got 0" in refusal(load_unlabelled, table, size=8, limit=0)
+
+
+def test_unlabelled_folders_that_are_refused(tmp_path):
+    assert "expected pictures, got none" in refusal(load_unlabelled, tmp_path, size=8)
+    (tmp_path / "again").symlink_to(tmp_path)
+    assert "got again again through a link" in refusal(load_unlabelled, tmp_path, size=8)
+
+
+# Digest
+
+
+def test_the_digest_follows_content_and_names_only(tmp_path, table):
+    first, second = regular_folders(tmp_path / "a"), regular_folders(tmp_path / "b")
+    (second / ".DS_Store").write_bytes(b"x")
+    digest = content_digest(first)
+    assert re.fullmatch("[0-9a-f]{64}", digest) and digest == content_digest(second)
+    (second / "ann" / "0.png").rename(second / "ann" / "7.png")
+    assert content_digest(second) != digest
+    people(table)
+    before = content_digest(table)
+    moved = table.rename(tmp_path / "moved.parquet")
+    assert content_digest(moved) == before
+    people(moved, per_class=5)
+    assert content_digest(moved) != before
+    assert "got nothing at this path" in refusal(content_digest, tmp_path / "none")
+
+
+# The real sets, where they lie beside the repository
+
+
+@pytest.mark.parametrize(("name", "expected"), [("orl-faces", (40, 320, 80))])
+def test_a_real_set(name, expected):
+    path = Path(__file__).parents[4] / "shared" / "data" / name / "faces.parquet"
+    if not path.exists():
+        pytest.skip("no real faces beside the repository")
+    data = load_labelled(path, size=64)
+    assert (data.train.num_classes, len(data.train), len(data.test)) == expected
