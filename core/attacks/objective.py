@@ -53,7 +53,7 @@ class LatentObjective:
         losses = self.loss(logits, labels)
         # Two half backward passes, through the target and then through the prior, cost what one would: no
         # parameter wants a gradient, and the gradient at the image is the quantity of the paper's eq. 4.
-        (at_image,) = torch.autograd.grad(losses.sum(), shown, retain_graph=shown is images)
+        (at_image,) = torch.autograd.grad(losses.sum(), shown)
         outputs, scale = [shown], 1 / len(w) if self.mean else 1.0
         gradients = [at_image * scale]
         if self.discriminator is not None and self.discriminator_weight:
