@@ -1,0 +1,51 @@
+"""Which recipe the numbers choose: each recipe meets the attack that works best against it, the least leak wins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from orchestrator.report.metrics import MetricSpec, spec_of
+from orchestrator.report.summary import Summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """rows: recipe -> its row of the frame under its worst attack, where the leak was measured. best: the row that
+    leaks least among the recipes accurate enough, None where there is none. reference: the baseline's row, if known."""
+
+    rows: dict[str, int]
+    best: int | None
+    reference: int | None
+
+    @property
+    def marked(self) -> int | None:
+        """The row a table marks as leaking least: nothing is least among one."""
+        return self.best if len(self.rows) > 1 else None
+
+
+def leak_sign(spec: MetricSpec) -> int:
+    """+1 where larger values leak more, -1 where they leak less (distances)."""
+    return -1 if spec.better == "high" else 1
+
+
+def decide(summary: Summary) -> Decision:
+    """The defender picks the recipe, the attacker the attack; recipes below `min_test_acc` cannot win."""
+    metric, frame = summary.primary, summary.frame
+    if metric is None or metric not in summary.measured:
+        return Decision(rows={}, best=None, reference=None)
+    sign = leak_sign(spec_of(metric))
+    rows: dict[str, int] = {}
+    for index, row in frame.iterrows():
+        held = rows.get(row["recipe"])
+        if not pd.isna(row[metric]) and (held is None or sign * row[metric] > sign * frame.loc[held, metric]):
+            rows[row["recipe"]] = int(index)
+    allowed = [row for row in rows.values() if _accurate_enough(summary, row)]
+    best = min(allowed, key=lambda row: sign * frame.loc[row, metric]) if allowed else None
+    reference = rows.get(summary.baseline_recipe) if summary.baseline_recipe is not None else None
+    return Decision(rows=rows, best=best, reference=reference)
+
+
+def _accurate_enough(summary: Summary, row: int) -> bool:
+    return summary.min_test_acc is None or bool(summary.frame.loc[row, "test_acc"] >= summary.min_test_acc)

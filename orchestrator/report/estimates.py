@@ -1,0 +1,134 @@
+"""From the seeds of a cell to a mean with its interval, and from two cells to a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pandas as pd
+
+from core.metrics.intervals import bootstrap_mean_interval, paired_difference, seed_mean_interval
+from orchestrator.report.format import is_null
+from orchestrator.report.metrics import BY_KEY, CLASS_METRICS, MetricSpec
+
+CANNOT_TELL = "cannot tell"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One metric of one trial: its value, and the hit rates by class where they are known."""
+
+    value: float
+    by_class: pd.Series | None = None
+
+
+Seeds = Mapping[int, Sample]
+"""The samples of one metric in one cell, by seed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How intervals are computed: coverage, bootstrap resamples, and the bootstrap's own seed."""
+
+    level: float = 0.95
+    resamples: int = 2000
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A mean over `n` seeds; low and high are NaN where no interval is known."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A cell minus its reference, over the `n` seeds both have. verdict: "higher" | "lower" | "cannot tell" | ""
+    (nothing to compare)."""
+
+    difference: float
+    low: float
+    high: float
+    n: int
+    verdict: str
+
+
+NOTHING = Comparison(difference=np.nan, low=np.nan, high=np.nan, n=0, verdict="")
+
+
+def collect(trials: pd.DataFrame, per_class: pd.DataFrame | None) -> dict[str, dict[int, Sample]]:
+    """metric -> seed -> sample, from the trials that are done."""
+    found: dict[str, dict[int, Sample]] = {key: {} for key in BY_KEY}
+    for _, trial in trials[trials["status"] == "done"].iterrows():
+        rows = None if per_class is None else per_class[per_class["trial"] == trial["trial"]]
+        for key in BY_KEY:
+            if key in trial and not is_null(trial[key]):
+                found[key][int(trial["seed"])] = Sample(value=float(trial[key]), by_class=_by_class(rows, key))
+    return found
+
+
+def _by_class(rows: pd.DataFrame | None, key: str) -> pd.Series | None:
+    if rows is None or key not in CLASS_METRICS or key not in rows.columns:
+        return None
+    hits = rows.set_index("class")[key].dropna().astype(float).sort_index()
+    return hits if len(hits) else None
+
+
+def estimate(spec: MetricSpec, seeds: Seeds, settings: Settings) -> Estimate:
+    """Two-level bootstrap (seeds, classes) where every seed has hit rates by class, else Student's t over seeds."""
+    if not seeds:
+        return Estimate(mean=np.nan, low=np.nan, high=np.nan, n=0)
+    values = [sample.value for sample in seeds.values()]
+    hits = _aligned([sample.by_class for sample in seeds.values()])
+    if hits is None:
+        found = seed_mean_interval(values, level=settings.level, bounds=spec.range)
+    else:
+        found = bootstrap_mean_interval(
+            hits, level=settings.level, resamples=settings.resamples, seed=settings.seed, bounds=spec.range
+        )
+    return Estimate(mean=float(np.mean(values)), low=_end(found.low), high=_end(found.high), n=len(seeds))
+
+
+def compare(mine: Seeds, reference: Seeds, settings: Settings) -> Comparison:
+    """`mine` minus `reference`, paired by seed and, where hit rates are known, by class."""
+    shared = [seed for seed in mine if seed in reference]
+    if not shared:
+        return NOTHING
+    gaps = [mine[seed].value - reference[seed].value for seed in shared]
+    hits = _aligned([cell[seed].by_class for cell in (mine, reference) for seed in shared])
+    if hits is None:
+        found = seed_mean_interval(gaps, level=settings.level)
+    else:
+        found = paired_difference(
+            hits[: len(shared)],
+            hits[len(shared) :],
+            level=settings.level,
+            resamples=settings.resamples,
+            seed=settings.seed,
+        )
+    low, high = _end(found.low), _end(found.high)
+    return Comparison(difference=float(np.mean(gaps)), low=low, high=high, n=len(shared), verdict=verdict(low, high))
+
+
+def verdict(low: float, high: float) -> str:
+    """Which way a difference with this interval points. An unknown interval (NaN) cannot tell."""
+    return "higher" if low > 0 else "lower" if high < 0 else CANNOT_TELL
+
+
+def _aligned(hits: Sequence[pd.Series | None]) -> list[np.ndarray] | None:
+    """The hit rates of the classes that all have, in one order; None where any has none."""
+    if any(by_class is None for by_class in hits):
+        return None
+    classes = reduce(lambda shared, other: shared.intersection(other), (by_class.index for by_class in hits))
+    return [by_class.loc[classes].to_numpy() for by_class in hits] if len(classes) else None
+
+
+def _end(value: float | None) -> float:
+    """The end of an interval; NaN where there is none."""
+    return float("nan") if value is None else float(value)

@@ -1,0 +1,247 @@
+"""What the numbers say, in sentences a decision can rest on: the answer, how sure it is, and what to beware of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from orchestrator.report.decision import Decision, decide, leak_sign
+from orchestrator.report.estimates import CANNOT_TELL, Comparison
+from orchestrator.report.format import NBSP, count, difference, estimate, listing, number, points
+from orchestrator.report.metrics import CLASS_METRICS, spec_of
+from orchestrator.report.model import ReportData
+from orchestrator.report.summary import Summary
+
+TOO_SMALL = "n too small to tell"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """answer: what leaks least, then how sure that is. more: what else a reader should know. cautions: its limits."""
+
+    answer: tuple[str, ...]
+    more: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+
+
+def find(data: ReportData, summary: Summary) -> Findings:
+    """The findings of a sweep."""
+    cautions = _trial_cautions(data)
+    choice = decide(summary)
+    if not choice.rows:
+        return Findings(answer=(f"No leak has been measured yet: {_progress(data)}.",), cautions=cautions)
+    if choice.best is None:
+        return Findings(answer=(_none_accurate(summary, choice),), cautions=cautions)
+    if choice.reference is None or len(choice.rows) == 1:
+        answer = _alone(summary, choice)
+    elif choice.best == choice.reference:
+        answer = _baseline_best(summary, choice)
+    else:
+        answer = _against(summary, choice.best, choice.reference)
+    more = (*_catalyst(summary, choice), *_judges(summary, choice))
+    return Findings(answer=answer, more=more, cautions=(*cautions, *_cautions(summary, choice)))
+
+
+def by_judge(metric: str) -> str:
+    """`by the independent judge`."""
+    return f"by {'the ' if metric in CLASS_METRICS else ''}{spec_of(metric).label}"
+
+
+def start(sentence: str) -> str:
+    """With a capital, as sentences begin."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def _estimate(summary: Summary, metric: str, row: int) -> str:
+    values = summary.frame.loc[row]
+    return estimate(spec_of(metric), values[metric], values[f"{metric}_low"], values[f"{metric}_high"])
+
+
+def _recipe(summary: Summary, row: int) -> str:
+    return str(summary.frame.loc[row, "recipe"])
+
+
+def _strongest(summary: Summary) -> str:
+    return " under the strongest attack tried" if len(summary.attacks) > 1 else ""
+
+
+def _recognised(metric: str) -> str:
+    return " of its reconstructions are recognised" if metric in CLASS_METRICS else ""
+
+
+def _among(summary: Summary) -> str:
+    if summary.min_test_acc is None:
+        return ""
+    return f"among the recipes with at least {number(spec_of('test_acc'), summary.min_test_acc)} test accuracy, "
+
+
+def _none_accurate(summary: Summary, choice: Decision) -> str:
+    acc = spec_of("test_acc")
+    top = max(choice.rows.values(), key=lambda row: summary.frame["test_acc"].fillna(-1)[row])
+    return (
+        f"No recipe reaches the {number(acc, summary.min_test_acc)} test accuracy asked for. The most accurate, "
+        f"{_recipe(summary, top)}, has {number(acc, summary.frame.loc[top, 'test_acc'])} and leaks "
+        f"{_estimate(summary, summary.primary, top)} {by_judge(summary.primary)}."
+    )
+
+
+def _alone(summary: Summary, choice: Decision) -> tuple[str, ...]:
+    metric = summary.primary
+    acc = number(spec_of("test_acc"), summary.frame.loc[choice.best, "test_acc"])
+    leak = f"{_estimate(summary, metric, choice.best)}{_recognised(metric)}, at {acc} test accuracy"
+    name = _recipe(summary, choice.best)
+    if len(choice.rows) == 1:
+        return (
+            f"{start(name)} is the only recipe measured so far: {by_judge(metric)}, {leak}.",
+            "There is nothing yet to compare it with.",
+        )
+    return (
+        f"{start(_among(summary) + name)} leaks least {by_judge(metric)}{_strongest(summary)}: {leak}.",
+        "No baseline was measured beside it, so how much this gains cannot be said.",
+    )
+
+
+def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
+    metric, sign = summary.primary, leak_sign(spec_of(summary.primary))
+    among, name = _among(summary), _recipe(summary, choice.reference)
+    nothing = f"{among}none leaks less than {name}" if among else f"no recipe tried leaks less than {name}"
+    first = f"{nothing}{_strongest(summary)}: {by_judge(metric)}, {_estimate(summary, metric, choice.reference)}{_recognised(metric)}."
+    others = [row for row in choice.rows.values() if row != choice.reference]
+    nearest = min(others, key=lambda row: sign * summary.frame.loc[row, metric])
+    gap = summary.compare(metric, nearest, choice.reference)
+    second = f"{_recipe(summary, nearest)} has {_estimate(summary, metric, nearest)}; {_sureness(summary, gap)}"
+    return start(first), start(second)
+
+
+def _against(summary: Summary, best: int, reference: int) -> tuple[str, ...]:
+    metric = summary.primary
+    first = (
+        f"{_among(summary)}{_recipe(summary, best)} leaks least {by_judge(metric)}{_strongest(summary)}: "
+        f"{_estimate(summary, metric, best)}"
+        f"{_recognised(metric)}, against {_estimate(summary, metric, reference)} at {_recipe(summary, reference)}"
+        f"{_price(summary, best, reference)}."
+    )
+    sureness = _sureness(summary, summary.compare(metric, best, reference))
+    return (start(first), start(sureness), *_accuracy_sureness(summary, best, reference))
+
+
+def _price(summary: Summary, best: int, reference: int) -> str:
+    """`, for 1.2 points of test accuracy (86.2 % against 87.4 %)`."""
+    acc = spec_of("test_acc")
+    mine, theirs = (summary.frame.loc[row, "test_acc"] for row in (best, reference))
+    if pd.isna(mine) or pd.isna(theirs):
+        return "; what it costs in test accuracy was not measured"
+    values = f"({number(acc, mine)} against {number(acc, theirs)})"
+    gap = mine - theirs
+    if abs(gap) < 0.0005:
+        return f", at the same test accuracy {values}"
+    if gap < 0:
+        return f", for {points(acc, gap)} of test accuracy {values}"
+    return f", and gains {points(acc, gap)} of test accuracy {values}"
+
+
+def _sureness(summary: Summary, gap: Comparison) -> str:
+    """How sure a difference in leak is."""
+    spec = spec_of(summary.primary)
+    if gap.n == 0:
+        return "the two have no seed in common, so their difference has no interval."
+    shown = difference(spec, gap.difference, gap.low, gap.high)
+    classes = summary.judged_classes if summary.primary in CLASS_METRICS else None
+    sample = f"n = {count(gap.n, 'seed')}" + (f" and {count(classes, 'class', 'classes')}" if classes else "")
+    if gap.verdict == CANNOT_TELL:
+        return f"at {sample} the difference cannot be told from chance ({shown}): {TOO_SMALL}."
+    if gap.n == 1:
+        return (
+            f"at {sample} the difference is clear for these trained models ({shown}); "
+            "one seed cannot tell whether it survives the next training run."
+        )
+    return f"at {sample} the difference is clear: {shown}."
+
+
+def _accuracy_sureness(summary: Summary, best: int, reference: int) -> tuple[str, ...]:
+    gap = summary.compare("test_acc", best, reference)
+    if gap.n == 0:
+        return ()
+    if gap.n == 1:
+        return (f"The difference in accuracy rests on one seed and has no interval: {TOO_SMALL}.",)
+    shown = difference(spec_of("test_acc"), gap.difference, gap.low, gap.high)
+    if gap.verdict == CANNOT_TELL:
+        return (f"The difference in accuracy, {shown}, cannot be told from zero: {TOO_SMALL}.",)
+    return (f"The difference in accuracy is clear too: {shown}.",)
+
+
+def _catalyst(summary: Summary, choice: Decision) -> tuple[str, ...]:
+    """The recipe that clearly leaks more than the baseline, if there is one."""
+    metric, sign = summary.primary, leak_sign(spec_of(summary.primary))
+    if choice.reference is None:
+        return ()
+    worst = max(choice.rows.values(), key=lambda row: sign * summary.frame.loc[row, metric])
+    gap = summary.compare(metric, worst, choice.reference)
+    if worst in (choice.best, choice.reference) or gap.verdict != ("higher" if sign > 0 else "lower"):
+        return ()
+    shown = difference(spec_of(metric), gap.difference, gap.low, gap.high)
+    against = _recipe(summary, choice.reference)
+    name = start(_recipe(summary, worst))
+    return (f"{name} leaks most: {_estimate(summary, metric, worst)}, {shown} compared with {against}.",)
+
+
+def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
+    """Where the other judge contradicts the one that decides: a value far away, or another verdict."""
+    metric, frame, best, reference = summary.primary, summary.frame, choice.best, choice.reference
+    others = [key for key in CLASS_METRICS if key != metric and key in summary.measured]
+    if metric not in CLASS_METRICS or not others or pd.isna(frame.loc[best, others[0]]):
+        return ()
+    other, compared = others[0], reference not in (None, best)
+    verdicts = {summary.compare(key, best, reference).verdict for key in (other, metric)} if compared else {""}
+    if abs(frame.loc[best, other] - frame.loc[best, metric]) < 0.2 and len(verdicts) == 1:
+        return ()
+    beside = ""
+    if compared and not pd.isna(frame.loc[reference, other]):
+        beside = f" ({_estimate(summary, other, reference)} at {_recipe(summary, reference)})"
+    return (
+        f"The judges disagree: at {_recipe(summary, best)} the {spec_of(other).label} accepts "
+        f"{_estimate(summary, other, best)}{beside}, the {spec_of(metric).label} {_estimate(summary, metric, best)}.",
+    )
+
+
+def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
+    found, best, reference = [], choice.best, choice.reference
+    if len(summary.attacks) > 1:
+        named = {
+            _recipe(summary, row): str(summary.frame.loc[row, "attack"]) for row in (best, reference) if row is not None
+        }
+        met = (
+            listing(dict.fromkeys(named.values()))
+            if len(set(named.values())) == 1
+            else "; ".join(f"{recipe}: {attack}" for recipe, attack in named.items())
+        )
+        found.append(f"Each recipe counts with the attack that worked best against it ({met}).")
+    if len(choice.rows) > 2:
+        found.append(
+            f"The least of {len(choice.rows)} noisy numbers flatters itself, and the intervals are not corrected for "
+            "looking at several recipes: confirm the choice with fresh seeds."
+        )
+    if reference not in (None, best):
+        mine, theirs = (summary.frame.loc[row, "gradient_cosine"] for row in (best, reference))
+        if theirs - mine >= 0.1:
+            found.append(
+                f"The attack's gradients are less stable at {_recipe(summary, best)} (cosine {mine:.2f} against "
+                f"{theirs:.2f}): part of the defense may be masked gradients. Confirm with an attack that needs none."
+            )
+    return tuple(found)
+
+
+def _trial_cautions(data: ReportData) -> tuple[str, ...]:
+    status = data.results["status"].value_counts()
+    words = (("failed", "failed"), ("missing", "not run yet"))
+    absent = [f"{status[name]}{NBSP}{word}" for name, word in words if name in status]
+    if not absent:
+        return ()
+    return (f"Of {count(len(data.results), 'trial')}, {listing(absent)}: the numbers rest on the others.",)
+
+
+def _progress(data: ReportData) -> str:
+    status = data.results["status"].value_counts()
+    parts = [f"{status.get(name, 0)}{NBSP}{name}" for name in ("done", "failed", "missing")]
+    return f"of {count(len(data.results), 'trial')}, {listing(parts)}"

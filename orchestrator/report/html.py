@@ -1,0 +1,177 @@
+"""The report of a sweep as one page: question, answer, table, figures, pictures, and where every number comes from."""
+
+from __future__ import annotations
+
+from orchestrator.report import curves, plots, sections
+from orchestrator.report.colours import Colours, assign
+from orchestrator.report.decision import decide
+from orchestrator.report.findings import Findings, find
+from orchestrator.report.format import NBSP, count, listing, number
+from orchestrator.report.markup import Markup, join, tag
+from orchestrator.report.metrics import CEILINGS, CLASS_METRICS, spec_of
+from orchestrator.report.model import ReportData
+from orchestrator.report.page import PROTOCOLS, drawing, facts_list, page, paragraphs, section
+from orchestrator.report.sheets import sheet_table
+from orchestrator.report.summary import Summary, summarise
+
+
+def render(data: ReportData, summary: Summary | None = None, *, results_file: bool = False) -> str:
+    """The whole page. summary: `summarise(data)` where the caller has it. results_file: link results.parquet."""
+    summary = summary or summarise(data)
+    colours, findings = assign(summary), find(data, summary)
+    body = (
+        _header(data, findings),
+        tag(
+            "main",
+            _table(data, summary, colours, results_file),
+            _trade_off(summary, colours),
+            _pictures(data, colours),
+            _judges(summary, colours),
+            _exposure(summary, colours),
+            _training(data, colours),
+            _paper(data, summary),
+            _everything(data, summary, colours),
+            section("What did not finish", "", sections.troubles(data), ident="troubles"),
+            _about(data),
+            _method(data, summary),
+            _provenance(data),
+        ),
+        tag("footer", "Written by smoothsweep. This page is one file: it loads nothing and works offline."),
+    )
+    return page(data.title, colours.css(), *body)
+
+
+def _header(data: ReportData, findings: Findings) -> Markup:
+    status = data.results["status"].value_counts()
+    states = [f"{status[name]}{NBSP}{name}" for name in ("done", "failed", "missing") if name in status]
+    seeds = data.results["seed"].nunique()
+    troubled = len(data.results) > status.get("done", 0)
+    trials = tag("a", listing(states), href="#troubles") if troubled else "all done"
+    kicker = [tag("b", "smoothsweep"), join(count(len(data.results), "trial"), ", ", trials), count(seeds, "seed")]
+    if data.judged_classes:
+        kicker.append(count(data.judged_classes, "class", "classes"))
+    kicker.append(tag("abbr", f"protocol {data.protocol}", title=PROTOCOLS[data.protocol]))
+    more = tag("div", paragraphs(findings.more), class_="more") if findings.more else ""
+    cautions = tag("div", paragraphs(findings.cautions), class_="cautions") if findings.cautions else ""
+    return tag(
+        "header",
+        tag("p", *(tag("span", part) for part in kicker), class_="kicker"),
+        tag("h1", data.title),
+        tag("p", data.question, class_="question"),
+        tag("div", paragraphs(findings.answer), class_="answer"),
+        tag("div", more, cautions, class_="beside"),
+    )
+
+
+def _table(data: ReportData, summary: Summary, colours: Colours, results_file: bool) -> Markup:
+    level = f"{100 * summary.settings.level:g}{NBSP}%"
+    single = (
+        " With one seed, hit rates resample classes only and other metrics have no interval."
+        if (summary.frame["n"] == 1).any()
+        else ""
+    )
+    note = (
+        f"Means over n seeds with {level} intervals in brackets; bars share a scale within a column. "
+        f"Better means better for the owner of the model.{single}"
+    )
+    file = join(" All trials: ", tag("a", "results.parquet", href="results.parquet"), ".") if results_file else ""
+    return section(
+        "Recipes, utility and leak", join(note, file), sections.results_table(summary, colours), ident="results"
+    )
+
+
+def _trade_off(summary: Summary, colours: Colours) -> Markup:
+    caption = (
+        "Large dots are means over the seeds, small ones single seeds, the ring is the baseline, and bars are "
+        "intervals (an arrow head: the bar leaves the panel). Dotted lines cross at the baseline: below and right of "
+        "it a recipe is both more accurate and leaks less."
+    )
+    return section(
+        "Accuracy against leak", "", drawing(plots.accuracy_leak(summary, colours), caption), ident="trade-off"
+    )
+
+
+def _pictures(data: ReportData, colours: Colours) -> Markup:
+    lead = "One training image of each class beside the reconstruction that the attack itself ranks first."
+    if any(tile and tile.recognised for sheet in data.sheets for row in sheet.rows for tile in row.reconstructions):
+        lead += " A red frame: the independent judge recognises the class."
+    return section(
+        "What the attacker gets to see", lead, *(sheet_table(sheet, colours) for sheet in data.sheets), ident="sheets"
+    )
+
+
+def _judges(summary: Summary, colours: Colours) -> Markup:
+    figure = plots.judges(summary, colours)
+    ceilings = []
+    for judge, real in CEILINGS.items():
+        if real in summary.measured and judge in summary.measured:
+            ceilings.append(f"the {spec_of(judge).label} names {number(spec_of(real), summary.frame[real].mean())}")
+    limit = f" Of real images of these classes, {listing(ceilings)} correctly." if ceilings else ""
+    lead = (
+        "The evaluator was trained on the same private images as the target and may accept what only classifiers "
+        f"accept; the independent judge's features come from other people. The gap is itself a finding.{limit}"
+    )
+    return section("Do the judges agree?", lead, drawing(figure), ident="judges")
+
+
+def _exposure(summary: Summary, colours: Colours) -> Markup:
+    caption = "Each dot is one class, its mean over the seeds; hover for its name."
+    lead = "A low average may hide somebody who is recognised every time."
+    return section("Who is exposed?", lead, drawing(plots.exposure(summary, colours), caption), ident="exposure")
+
+
+def _training(data: ReportData, colours: Colours) -> Markup:
+    alphas = drawing(
+        curves.alpha_curves(data.alpha_curves, colours),
+        "Effective alpha per epoch: what the loss really used, not what was asked for.",
+    )
+    training = drawing(curves.training_curves(data.training_curves, colours))
+    return section("How the targets were trained", "", alphas, training, ident="training")
+
+
+def _paper(data: ReportData, summary: Summary) -> Markup:
+    if data.paper is None:
+        return Markup("")
+    lead = "The paper's numbers, in italics, come from its own data, networks and scale: no results of this sweep."
+    if len(summary.attacks) > 1:
+        lead += " Ours is the cell under the strongest attack, unless the row names one."
+    return section("Beside the paper", lead, sections.paper_table(data.paper, summary), ident="paper")
+
+
+def _everything(data: ReportData, summary: Summary, colours: Colours) -> Markup:
+    level = f"{100 * summary.settings.level:g}{NBSP}%"
+    lead = f"Value, {level} interval, and the difference from the baseline with its interval and verdict."
+    table = sections.every_metric(summary, colours) if summary.measured else Markup("")
+    return section("Everything measured", lead, table, sections.not_measured(data, summary), ident="everything")
+
+
+def _about(data: ReportData) -> Markup:
+    return section("About this sweep", "", paragraphs(data.intro), facts_list(data.facts), ident="about")
+
+
+def _method(data: ReportData, summary: Summary) -> Markup:
+    """How to read the page: n, intervals, pairing, protocol, and the words."""
+    level = f"{100 * summary.settings.level:g}{NBSP}%"
+    lines = [
+        f"n is the number of seeds: independently trained targets, each attacked anew. {PROTOCOLS[data.protocol]}",
+        f"Hit rates carry a {level} two-level bootstrap interval: seeds and classes are both drawn anew. With one seed "
+        "only classes are, and the interval says nothing about another training run. Other metrics carry Student's t "
+        "interval over seeds, and none with one seed.",
+        "Differences from the baseline are paired by seed and, for hit rates, by class, under the same attack. "
+        "Where such an interval covers zero, the page says that n is too small to tell: that is no proof of no effect.",
+    ]
+    chosen = decide(summary)
+    if chosen.best is not None and summary.primary in CLASS_METRICS:
+        lines.append(f"The answer is decided by the {spec_of(summary.primary).label}.")
+    terms = [tag("div", tag("dt", spec_of(key).label), tag("dd", spec_of(key).description)) for key in summary.measured]
+    return section(
+        "How to read this", "", paragraphs(lines), tag("dl", *terms, class_="terms") if terms else "", ident="method"
+    )
+
+
+def _provenance(data: ReportData) -> Markup:
+    table = sections.provenance(data.results, data.axes, data.links)
+    if len(data.results) > 24:
+        table = tag("details", tag("summary", f"All {count(len(data.results), 'trial')}"), table)
+    lead = "Every number leads to the manifests of the stages it comes from."
+    return section("Where every number comes from", lead, table, ident="provenance")

@@ -1,0 +1,287 @@
+"""The tables and lists of the page, one function per section."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+
+from orchestrator.report.colours import Colours
+from orchestrator.report.decision import decide
+from orchestrator.report.estimates import CANNOT_TELL
+from orchestrator.report.format import (
+    ABSENT,
+    axis_value,
+    count,
+    duration,
+    interval,
+    is_null,
+    listing,
+    number,
+    points,
+    signed,
+    signed_interval,
+)
+from orchestrator.report.markup import Markup, join, tag
+from orchestrator.report.metrics import METRICS, MetricSpec, spec_of
+from orchestrator.report.model import Axis, PaperTable, ReportData, StageLink
+from orchestrator.report.plots import micro
+from orchestrator.report.summary import Summary, same_value
+from orchestrator.report.tables import seeds, shown_metrics
+
+
+def results_table(summary: Summary, colours: Colours) -> Markup:
+    """The first table: one row per cell with the metrics that decide, grouped by attack."""
+    keys, best = shown_metrics(summary), decide(summary).marked
+    versus = summary.primary is not None and bool(summary.frame["is_baseline"].any())
+    heads = [tag("th", "Recipe", scope="col"), tag("th", tag("abbr", "n", title="seeds done"), scope="col")]
+    heads += [tag("th", _headed(spec_of(key)), scope="col") for key in keys]
+    if versus:
+        judge = spec_of(summary.primary).label
+        heads.append(tag("th", "Leak against the baseline", tag("br"), tag("span", judge, class_="soft"), scope="col"))
+    domains = {key: _domain(summary, key) for key in keys}
+    rows = []
+    for attack in summary.attacks:
+        if attack:
+            rows.append(tag("tr", tag("th", attack, colspan=len(heads), scope="rowgroup"), class_="group"))
+        for index in summary.frame.index[summary.frame["attack"] == attack]:
+            cell = summary.frame.loc[index]
+            cells = [_recipe_head(cell, colours, index == best), tag("td", seeds(cell))]
+            cells += [_value_cell(spec_of(key), cell, domains[key]) for key in keys]
+            if versus:
+                cells.append(_versus_cell(spec_of(summary.primary), cell))
+            look = f"{colours.css_class(cell['recipe'])}{' best' if index == best else ''}"
+            rows.append(tag("tr", *cells, class_=look, data_recipe=cell["recipe"]))
+    return tag(
+        "div", tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="results"), class_="scroll"
+    )
+
+
+def _headed(spec: MetricSpec) -> Markup:
+    way = {"low": "less is better", "high": "more is better", None: ""}[spec.better]
+    return join(
+        tag("abbr", spec.label[:1].upper() + spec.label[1:], title=spec.description),
+        tag("br"),
+        tag("span", way, class_="soft"),
+    )
+
+
+def _domain(summary: Summary, key: str) -> tuple[float, float]:
+    """The scale a column's bars share: hit rates from 0, the rest around what occurs."""
+    values = pd.concat([summary.frame[key], summary.frame[f"{key}_low"], summary.frame[f"{key}_high"]]).dropna()
+    if spec_of(key).unit == "percent" and spec_of(key).group == "leak":
+        return 0.0, max(0.05, float(values.max()))
+    means = summary.frame[key].dropna()
+    room = max(float(means.max() - means.min()), abs(float(means.mean())) * 0.02, 1e-9)
+    return float(means.min()) - room, float(means.max()) + room
+
+
+def _recipe_head(cell: pd.Series, colours: Colours, best: bool) -> Markup:
+    marks = [tag("span", "leaks least", class_="tag")] if best else []
+    marks += [tag("span", "baseline", class_="tag")] if cell["is_baseline"] else []
+    return tag("th", tag("span", cell["recipe"], class_="named"), *marks, scope="row")
+
+
+def _value_cell(spec: MetricSpec, cell: pd.Series, domain: tuple[float, float]) -> Markup:
+    mean, low, high = (cell[f"{spec.key}{end}"] for end in ("", "_low", "_high"))
+    if is_null(mean):
+        return tag("td", tag("span", ABSENT, class_="soft"))
+    shown = interval(spec, low, high)
+    beside = tag("span", f" {shown}" if shown else " no interval", class_="ci")
+    return tag("td", tag("span", number(spec, mean), class_="value"), beside, micro(spec, mean, low, high, domain))
+
+
+def _versus_cell(spec: MetricSpec, cell: pd.Series) -> Markup:
+    if cell["is_baseline"]:
+        return tag("td", tag("span", "reference", class_="soft"))
+    words = verdict_words(spec, cell)
+    if not words:
+        return tag("td", tag("span", ABSENT, class_="soft"))
+    return tag("td", words, tag("br"), _difference(spec, cell))
+
+
+def _difference(spec: MetricSpec, cell: pd.Series) -> Markup:
+    """The interval of a difference, and its size where the verdict did not say it."""
+    ends = signed_interval(spec, cell[f"{spec.key}_diff_low"], cell[f"{spec.key}_diff_high"])
+    size = signed(spec, cell[f"{spec.key}_diff"]) if cell[f"{spec.key}_verdict"] == CANNOT_TELL else ""
+    return tag("span", f"{size} {ends}".strip(), class_="ci")
+
+
+def verdict_words(spec: MetricSpec, cell: pd.Series) -> Markup:
+    """`26.1 points lower` in the colour of its meaning; `n too small to tell` where the interval covers 0."""
+    verdict = cell[f"{spec.key}_verdict"]
+    if not verdict:
+        return Markup("")
+    if verdict == CANNOT_TELL and cell[f"{spec.key}_diff_low"] == cell[f"{spec.key}_diff_high"] == 0:
+        return tag("span", "no difference", class_="verdict unclear")
+    if verdict == CANNOT_TELL:
+        return tag("span", "n too small to tell", class_="verdict unclear")
+    defended = spec.better is not None and (verdict == "lower") == (spec.better == "low")
+    look = "" if spec.better is None else " good" if defended else " bad"
+    seeds_in = int(cell[f"{spec.key}_diff_n"])
+    alone = tag("span", " (1 seed)", class_="ci") if seeds_in == 1 else ""
+    return tag("span", f"{points(spec, cell[f'{spec.key}_diff'])} {verdict}", alone, class_=f"verdict{look}")
+
+
+MOST_COLUMNS = 6
+"""Metrics side by side that still fit a printed page."""
+
+
+def every_metric(summary: Summary, colours: Colours) -> Markup:
+    """Everything measured: value, interval, and difference from the baseline with its interval and verdict."""
+    specs = [spec_of(key) for key in summary.measured]
+    tables = math.ceil(len(specs) / MOST_COLUMNS)
+    parts = []
+    for start in range(0, len(specs), math.ceil(len(specs) / max(1, tables))):
+        chosen = specs[start : start + math.ceil(len(specs) / tables)]
+        name = listing(spec.label for spec in chosen)
+        table = _every_table(summary, colours, chosen)
+        parts.append(tag("div", table, class_="scroll", tabindex=0, role="region", aria_label=name))
+    return join(*parts)
+
+
+def _every_table(summary: Summary, colours: Colours, specs: Sequence[MetricSpec]) -> Markup:
+    heads = [tag("th", "Recipe", scope="col"), *(tag("th", _headed(spec), scope="col") for spec in specs)]
+    rows = []
+    for attack in summary.attacks:
+        if attack:
+            rows.append(tag("tr", tag("th", attack, colspan=len(heads), scope="rowgroup"), class_="group"))
+        for _, cell in summary.frame[summary.frame["attack"] == attack].iterrows():
+            name = tag("th", tag("span", cell["recipe"], class_="named"), scope="row")
+            cells = [_every_cell(spec, cell) for spec in specs]
+            rows.append(tag("tr", name, *cells, class_=colours.css_class(cell["recipe"])))
+    return tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="every")
+
+
+def _every_cell(spec: MetricSpec, cell: pd.Series) -> Markup:
+    mean, low, high = (cell[f"{spec.key}{end}"] for end in ("", "_low", "_high"))
+    if is_null(mean):
+        return tag("td", tag("span", ABSENT, class_="soft"))
+    measured = int(cell[f"{spec.key}_n"])
+    parts = [
+        tag("span", number(spec, mean), class_="value"),
+        tag("span", interval(spec, low, high) or "no interval", class_="ci"),
+    ]
+    if measured != cell["n"]:
+        parts.append(tag("span", f"{measured} of {count(int(cell['n']), 'seed')}", class_="ci"))
+    if cell[f"{spec.key}_verdict"]:
+        parts += [verdict_words(spec, cell), _difference(spec, cell)]
+    return tag("td", *parts)
+
+
+def not_measured(data: ReportData, summary: Summary) -> Markup:
+    """What has no value anywhere, with the reason; a metric nobody mentions is left out."""
+    missing = [spec for spec in METRICS if spec.key not in summary.measured and spec.key in data.reasons]
+    if not missing:
+        return Markup("")
+    items = [tag("li", tag("strong", spec.label), f": {data.reasons[spec.key]}") for spec in missing]
+    return join(tag("h3", "Not measured"), tag("ul", *items))
+
+
+def troubles(data: ReportData) -> Markup:
+    """Failed and missing trials with their cause; empty where all are done."""
+    rows = data.results[data.results["status"] != "done"]
+    if not len(rows):
+        return Markup("")
+    body = [
+        tag(
+            "tr",
+            tag("td", tag("code", row["trial"])),
+            tag("td", axes_words(data.axes, row)),
+            tag("td", row["seed"]),
+            tag("td", tag("span", row["status"], class_="failure" if row["status"] == "failed" else "soft")),
+            tag("td", _cause(row)),
+        )
+        for _, row in rows.iterrows()
+    ]
+    return _table(("Trial", "Setting", "Seed", "State", "Cause"), body)
+
+
+def _cause(row: pd.Series) -> str:
+    if "failure" in row and not is_null(row["failure"]):
+        return str(row["failure"])
+    return "no cause recorded" if row["status"] == "failed" else "it has not run; run the sweep again to fill it in"
+
+
+def axes_words(axes: Sequence[Axis], row: Mapping) -> str:
+    """All axes of a trial in words."""
+    return ", ".join(f"{axis.name} {axis_value(axis, row[axis.key])}" for axis in axes if not is_null(row[axis.key]))
+
+
+def provenance(results: pd.DataFrame, axes: Sequence[Axis], links: Mapping[str, Sequence[StageLink]]) -> Markup:
+    """Every trial's stages with their manifests, seconds, and whether the store had them already."""
+    body = []
+    for _, row in results.iterrows():
+        stages = join(*(stage_link(link) for link in links.get(row["trial"], ())), separator=" \u00b7 ")
+        body.append(
+            tag(
+                "tr",
+                tag("td", tag("code", row["trial"])),
+                tag("td", axes_words(axes, row)),
+                tag("td", row["seed"]),
+                tag("td", row["status"]),
+                tag("td", stages or ABSENT),
+            )
+        )
+    return _table(("Trial", "Setting", "Seed", "State", "Stages: manifest, time"), body)
+
+
+def stage_link(link: StageLink) -> Markup:
+    """`target 42 s (cached)`, linked to its manifest. Quoting keeps a path a path: no scheme survives it."""
+    spent = f" {duration(link.seconds)}" + (", cached" if link.cached else "")
+    return join(tag("a", link.stage, href=quote(link.path)), tag("span", spent, class_="soft"))
+
+
+def _table(heads: Sequence[str], rows: Sequence[Markup]) -> Markup:
+    top = tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads)))
+    return tag("div", tag("table", top, tag("tbody", *rows), class_="plain"), class_="scroll")
+
+
+def paper_table(paper: PaperTable, summary: Summary) -> Markup:
+    """The published numbers in italics, ours in bold beside them where a cell has the same axes."""
+    ours = [_matching(paper, row, summary) for _, row in paper.rows.iterrows()]
+    both = any(cell is not None for cell in ours)
+    heads = [tag("th", "", scope="col")]
+    for key in paper.metrics:
+        heads.append(tag("th", spec_of(key).label, tag("br"), tag("span", "the paper's", class_="theirs"), scope="col"))
+        if both:
+            heads.append(
+                tag("th", spec_of(key).label, tag("br"), tag("span", "this sweep", class_="ours"), scope="col")
+            )
+    rows = []
+    for (_, row), cell in zip(paper.rows.iterrows(), ours, strict=True):
+        cells = [tag("th", row["label"], scope="row")]
+        for key in paper.metrics:
+            cells.append(tag("td", _published(spec_of(key), row[key]), class_="theirs"))
+            if both:
+                cells.append(tag("td", _ours(spec_of(key), cell), class_="ours"))
+        rows.append(tag("tr", *cells))
+    caption = tag("caption", tag("strong", paper.title), f" {paper.source}" if paper.source else "")
+    table = tag("table", caption, tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="paper")
+    return tag("div", table, class_="scroll")
+
+
+def _ours(spec: MetricSpec, cell: pd.Series | None) -> Markup:
+    if cell is None or is_null(cell[spec.key]):
+        return tag("span", ABSENT, class_="soft")
+    ends = interval(spec, cell[f"{spec.key}_low"], cell[f"{spec.key}_high"])
+    return join(number(spec, cell[spec.key]), tag("span", f" {ends}" if ends else "", class_="ci"))
+
+
+def _published(spec: MetricSpec, value: Any) -> str:
+    """As many digits as the paper gave."""
+    return number(spec, value) if spec.unit == "percent" or is_null(value) else f"{value:,g}"
+
+
+def _matching(paper: PaperTable, row: pd.Series, summary: Summary) -> pd.Series | None:
+    """Our cell with the row's axes, under the strongest attack where several have them; a paper row without axes
+    matches nothing."""
+    named = [axis.key for axis in summary.axes if axis.key in paper.rows.columns and not is_null(row[axis.key])]
+    if not named:
+        return None
+    found = [index for index, cell in summary.frame.iterrows() if all(same_value(cell[key], row[key]) for key in named)]
+    strongest = [index for index in found if index in decide(summary).rows.values()]
+    return summary.frame.loc[(strongest or found)[0]] if found else None

@@ -1,0 +1,197 @@
+"""Trials to cells: one row per combination of axes, with intervals over seeds and classes and a verdict each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from orchestrator.report.estimates import NOTHING, Comparison, Sample, Settings, collect, compare, estimate
+from orchestrator.report.format import axis_value, is_null
+from orchestrator.report.metrics import CLASS_METRICS, METRICS, spec_of
+from orchestrator.report.model import Axis, ReportData
+
+Key = tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The cells of a sweep and how to read them.
+
+    frame: one row per cell, see `cells`. samples: per row of the frame, metric -> seed -> sample. primary: the metric
+    that decides, None where no leak was measured. measured: the metrics with at least one value. min_test_acc: the
+    accuracy a recipe needs to be chosen, if one was asked for.
+    """
+
+    frame: pd.DataFrame
+    samples: tuple[dict[str, dict[int, Sample]], ...]
+    axes: tuple[Axis, ...]
+    primary: str | None
+    measured: tuple[str, ...]
+    judged_classes: int | None = None
+    min_test_acc: float | None = None
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def recipes(self) -> list[str]:
+        """Recipe labels in the order of the frame."""
+        return list(dict.fromkeys(self.frame["recipe"]))
+
+    @property
+    def attacks(self) -> list[str]:
+        """Attack labels in the order of the frame; [""] where the sweep varies no attack."""
+        return list(dict.fromkeys(self.frame["attack"]))
+
+    @property
+    def baseline_recipe(self) -> str | None:
+        """The label of the reference recipe, None where the sweep has none or several."""
+        labels = set(self.frame.loc[self.frame["is_baseline"], "recipe"])
+        return labels.pop() if len(labels) == 1 else None
+
+    def recipe_label(self, values: Mapping[str, Any]) -> str:
+        """What this report calls the recipe with these axis values."""
+        return recipe_label(self.axes, values)
+
+    def compare(self, metric: str, row: int, reference: int) -> Comparison:
+        """Any two rows of the frame, paired by seed and class."""
+        mine, theirs = self.samples[row][metric], self.samples[reference][metric]
+        return compare(mine, theirs, self.settings)
+
+
+def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Summary:
+    """The cells of `data`, and the metric that decides between them."""
+    settings = Settings(level=level, resamples=resamples, seed=seed)
+    groups = _groups(data.results, data.axes)
+    samples = {key: collect(trials, data.per_class) for key, trials in groups.items()}
+    frame = _frame(groups, samples, data.axes, data.baseline, settings)
+    measured = tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())
+    leaks = [key for key in measured if spec_of(key).group == "leak" and spec_of(key).better]
+    primary = data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
+    return Summary(
+        frame=frame,
+        samples=tuple(samples.values()),
+        axes=data.axes,
+        primary=primary,
+        measured=measured,
+        judged_classes=data.judged_classes,
+        min_test_acc=data.min_test_acc,
+        settings=settings,
+    )
+
+
+def cells(
+    results: pd.DataFrame,
+    per_class: pd.DataFrame | None,
+    axes: Sequence[Axis],
+    *,
+    baseline: Mapping[str, Any] | None = None,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """One row per combination of axes: the axes, `recipe` and `attack` (labels), `n` (seeds done), `failed`, `missing`,
+    `trials`, `is_baseline`, and for every metric m of `METRICS`
+
+    m, m_low, m_high (mean over the seeds and its interval), m_n (seeds measured), and
+    m_diff, m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "cannot tell" | "")
+    against the baseline cell, paired by seed and, where hit rates per class are known, by class.
+    Hit rates use the two-level bootstrap over seeds and classes, the rest Student's t over seeds; with one seed the
+    first resamples classes only and the second has no interval (NaN). Intervals of fractions stay within [0, 1].
+    Attacks outermost, numbers ascending.
+    """
+    groups = _groups(results, axes)
+    samples = {key: collect(trials, per_class) for key, trials in groups.items()}
+    settings = Settings(level=level, resamples=resamples, seed=seed)
+    return _frame(groups, samples, axes, baseline or {}, settings)
+
+
+def recipe_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
+    """`alpha -0.2, schedule ramp`: the defender's axes in words. Axes without a value in this recipe are left out."""
+    return _label(axes, values, "recipe") or "the recipe"
+
+
+def _label(axes: Sequence[Axis], values: Mapping[str, Any], role: str) -> str:
+    mine = [(axis, values[axis.key]) for axis in axes if axis.role == role and not is_null(values[axis.key])]
+    return ", ".join(f"{axis.name} {axis_value(axis, value)}" for axis, value in mine)
+
+
+def _hashable(value: Any) -> Hashable:
+    """Axis values as dictionary keys: null is None, 0 equals 0.0, a list or mapping is its JSON."""
+    if isinstance(value, (dict, list, tuple, np.ndarray)):
+        return json.dumps(value, sort_keys=True, default=list)
+    if is_null(value):
+        return None
+    value = value.item() if hasattr(value, "item") else value
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def same_value(a: Any, b: Any) -> bool:
+    """Whether two axis values are the same: 0 is 0.0, null is null."""
+    return _hashable(a) == _hashable(b)
+
+
+def _groups(results: pd.DataFrame, axes: Sequence[Axis]) -> dict[Key, pd.DataFrame]:
+    """Trials by cell; attacks outermost, numbers ascending, other values in order of appearance."""
+    columns = {axis.key: [_hashable(value) for value in results[axis.key]] for axis in axes}
+    ranks = [_ranks(columns[axis.key]) for axis in axes]
+    keys: list[Key] = list(zip(*columns.values(), strict=True)) if axes else [()] * len(results)
+    outermost = sorted(range(len(axes)), key=lambda index: axes[index].role != "attack")
+    order = sorted(set(keys), key=lambda key: [ranks[index][key[index]] for index in outermost])
+    return {key: results[[other == key for other in keys]] for key in order}
+
+
+def _ranks(values: Sequence[Hashable]) -> dict[Hashable, int]:
+    unique = list(dict.fromkeys(values))
+    if all(value is None or isinstance(value, float) for value in unique):
+        unique.sort(key=lambda value: (value is not None, value or 0.0))
+    return {value: rank for rank, value in enumerate(unique)}
+
+
+def _frame(
+    groups: Mapping[Key, pd.DataFrame],
+    samples: Mapping[Key, dict[str, dict[int, Sample]]],
+    axes: Sequence[Axis],
+    baseline: Mapping[str, Any],
+    settings: Settings,
+) -> pd.DataFrame:
+    named = {name: _hashable(value) for name, value in baseline.items()}
+    rows = []
+    for key, trials in groups.items():
+        reference = tuple(named.get(axis.key, value) for axis, value in zip(axes, key, strict=True))
+        row = _counts(trials, axes) | {"is_baseline": bool(named) and key == reference}
+        for spec in METRICS:
+            found = estimate(spec, samples[key][spec.key], settings)
+            known = bool(named) and key != reference and reference in samples
+            gap = NOTHING
+            if known:
+                gap = compare(samples[key][spec.key], samples[reference][spec.key], settings)
+            row |= {
+                spec.key: found.mean,
+                f"{spec.key}_low": found.low,
+                f"{spec.key}_high": found.high,
+                f"{spec.key}_n": found.n,
+                f"{spec.key}_diff": gap.difference,
+                f"{spec.key}_diff_low": gap.low,
+                f"{spec.key}_diff_high": gap.high,
+                f"{spec.key}_diff_n": gap.n,
+                f"{spec.key}_verdict": gap.verdict,
+            }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _counts(trials: pd.DataFrame, axes: Sequence[Axis]) -> dict[str, Any]:
+    values = {axis.key: trials[axis.key].iloc[0] for axis in axes}
+    status = trials["status"].value_counts()
+    return values | {
+        "recipe": recipe_label(axes, values),
+        "attack": _label(axes, values, "attack"),
+        "n": int(status.get("done", 0)),
+        "failed": int(status.get("failed", 0)),
+        "missing": int(status.get("missing", 0)),
+        "trials": tuple(trials["trial"]),
+    }

@@ -1,0 +1,84 @@
+"""Putting a report on disk: the page, its figures as files of their own, and the overview for a README."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+from orchestrator.report import curves, plots
+from orchestrator.report.colours import assign
+from orchestrator.report.html import render
+from orchestrator.report.model import ReportData, ToyData
+from orchestrator.report.overview import overview_png, toy_overview_png
+from orchestrator.report.sheets import sheet_image
+from orchestrator.report.summary import Summary, summarise
+from orchestrator.report.svg import standalone
+from orchestrator.report.toy import render_toy, toy_panel
+
+
+def write_report(data: ReportData | ToyData, out: Path, summary: Summary | None = None) -> Path:
+    """Write `out/report.html` and `out/figures/*`; returns the page's path.
+
+    summary: `summarise(data)` where the caller has it already. Every file replaces its predecessor in one step, the
+    page last, so that a reader never meets half a report. results.parquet is linked where it lies in `out` already.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    if isinstance(data, ToyData):
+        contents, page = _toy_figures(data), render_toy(data)
+    else:
+        summary = summary or summarise(data)
+        contents = _figures(data, summary)
+        page = render(data, summary, results_file=(out / "results.parquet").is_file())
+    for name, content in contents.items():
+        _replace(out / "figures" / name, content)
+    _replace(out / "report.html", page.encode("utf-8"))
+    return out / "report.html"
+
+
+def _figures(data: ReportData, summary: Summary) -> dict[str, bytes]:
+    """File name -> content of every figure there is something to show in."""
+    colours = assign(summary)
+    drawn = {
+        "accuracy-leak.svg": plots.accuracy_leak(summary, colours),
+        "judges.svg": plots.judges(summary, colours),
+        "exposure.svg": plots.exposure(summary, colours),
+        "alpha-curves.svg": curves.alpha_curves(data.alpha_curves, colours),
+        "training-curves.svg": curves.training_curves(data.training_curves, colours),
+    }
+    found = {name: standalone(figure, colours.css()).encode("utf-8") for name, figure in drawn.items() if figure}
+    for number, sheet in enumerate(data.sheets, start=1):
+        found[f"sheet-{number}.png"] = _png(sheet_image(sheet))
+    overview = overview_png(data, summary, colours)
+    return found | ({"overview.png": overview} if overview else {})
+
+
+def _toy_figures(data: ToyData) -> dict[str, bytes]:
+    found = {}
+    for number, shown in enumerate(data.figures, start=1):
+        for panel in shown.panels:
+            found[f"toy-{number}-alpha{panel.alpha:g}.svg"] = standalone(toy_panel(data, panel), "").encode("utf-8")
+    return found | ({"overview.png": toy_overview_png(data)} if data.figures else {})
+
+
+def _png(image: Image.Image) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write beside, then rename: the old file or the new one, never a torn one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
