@@ -79,7 +79,6 @@ def _quiet_environment() -> None:
         "RAY_task_oom_retries": "3",  # the default retries a task that never fits for ever
         "RAY_AIR_NEW_OUTPUT": "0",
         "RAY_DEDUP_LOGS": "1",
-        "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         CODE_VERSION_VARIABLE: code_version(),
     }.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import queue
 import shutil
 import threading
 import time
@@ -131,14 +130,12 @@ def _run_pending(run: SweepRun, pending: list[Trial], address: str | None) -> No
     facts = connect(address, run.resources.get("trial_slots"))
     try:
         keeper = StageKeeper.remote(run.store, run.resources, facts.cpus, facts.gpus)
-        outcomes: queue.Queue[tuple[str, str | None]] = queue.Queue()
-        by_id = {trial.id: trial for trial in pending}
-        tuning = _in_thread(
-            lambda: tune_trials(by_id, keeper, outcomes, run.store.sweep_folder(run.name) / "tune", facts.trial_slots)
-        )
+        open_trials = {trial.id: trial for trial in pending}
+        folder = run.store.sweep_folder(run.name) / "tune"
+        tuning = _in_thread(lambda: tune_trials(dict(open_trials), keeper, folder, facts.trial_slots))
         with run.display:
-            _watch(run, tuning, keeper, outcomes, by_id, parallel=int(facts.gpus) or facts.cpus)
-        for trial in by_id.values():  # whatever Tune lost on the way: the store knows
+            _watch(run, tuning, keeper, open_trials, parallel=int(facts.gpus) or facts.cpus)
+        for trial in open_trials.values():  # whatever Tune lost on the way: the store knows
             complete = all(run.store.has(stage) for stage in trial.stages)
             run.trial_done(trial, None if complete else tuning.problem or "the trial ended without a result")
     finally:
@@ -150,24 +147,22 @@ def _watch(
     run: SweepRun,
     tuning: _Background,
     keeper: Any,
-    outcomes: queue.Queue[tuple[str, str | None]],
     open_trials: dict[str, Trial],
     parallel: int,
 ) -> None:
     """Until Tune is through: poll the keeper, settle trials, refresh the display."""
     import ray
 
-    saved_at = 0.0
-    while tuning.is_alive() or not outcomes.empty():
+    saved_at, through = 0.0, False
+    while not through:
+        through = not tuning.is_alive()  # before the last look, so that nothing told meanwhile is missed
         snapshot = ray.get(keeper.snapshot.remote(), timeout=120)
         for event in snapshot["events"]:
             if event["what"] == "done":
                 run.stage_done(event["fingerprint"], event["seconds"])
+            elif event["what"] == "trial" and event["trial"] in open_trials:
+                run.trial_done(open_trials.pop(event["trial"]), event["failure"])
         run.state.running = snapshot["running"]
-        while not outcomes.empty():
-            trial_id, failure = outcomes.get()
-            if trial_id in open_trials:
-                run.trial_done(open_trials.pop(trial_id), failure)
         run.forecast(parallel)
         run.display.update(run.state)
         if time.monotonic() - saved_at > STATE_EVERY_S:

@@ -57,6 +57,10 @@ class StageKeeper:
             self.in_flight.setdefault(stage.fingerprint, asyncio.ensure_future(self._make(stage)))
         await asyncio.shield(self.in_flight[stage.fingerprint])
 
+    async def trial_ended(self, trial_id: str, failure: str | None) -> None:
+        """A trial's driver is through; failure is the cause in one line, or None."""
+        self.events.append({"what": "trial", "trial": trial_id, "failure": failure})
+
     async def snapshot(self) -> dict[str, Any]:
         """What runs now (with the marks its workers left) and what happened since the last call."""
         events, self.events = list(self.events), deque()

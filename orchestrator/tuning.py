@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import queue
+import logging
 import shutil
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray import tune
-from ray.tune import Callback
 
 from orchestrator.cluster import SLOT
 from orchestrator.keeper import one_line
@@ -19,9 +18,9 @@ from orchestrator.trial import Trial, run_trial
 DRIVER_RETRIES = 3  # of a trial's own process; the stages it asked for go on meanwhile
 
 
-def drive_trial(config: dict[str, Any], trials: dict[str, Trial], keeper: Any) -> dict[str, str | None]:
-    """One trial. Its numbers lie in the store; Tune learns only whether there was a failure, and which."""
-    trial = trials[config["trial"]]
+def drive_trial(config: dict[str, Any], trials: dict[str, Trial], keeper: Any) -> dict[str, int]:
+    """One trial. Its numbers lie in the store; how it ended is told to the keeper, whom the sweep's driver asks."""
+    trial, failure = trials[config["trial"]], None
 
     def ensure(stage: Stage) -> None:
         ray.get(keeper.ensure.remote(stage))
@@ -29,18 +28,14 @@ def drive_trial(config: dict[str, Any], trials: dict[str, Trial], keeper: Any) -
     try:
         run_trial(trial, ensure)
     except Exception as error:  # every cause becomes the trial's own, so that the others go on
-        return {"failure": one_line(error)}
-    return {"failure": None}
+        failure = one_line(error)
+    ray.get(keeper.trial_ended.remote(trial.id, failure))
+    return {"failed": int(failure is not None)}
 
 
-def tune_trials(
-    trials: dict[str, Trial],
-    keeper: Any,
-    outcomes: queue.Queue[tuple[str, str | None]],
-    folder: Path,
-    slots: int,
-) -> None:
-    """Run the trials through Tune; (trial id, failure or None) is put into `outcomes` as each one ends."""
+def tune_trials(trials: dict[str, Trial], keeper: Any, folder: Path, slots: int) -> None:
+    """Propose every trial through Tune and wait until all have ended."""
+    logging.getLogger("ray.tune").setLevel(logging.ERROR)
     shutil.rmtree(folder, ignore_errors=True)  # Tune's own notes of an earlier run: the store replaces them
     trainable = tune.with_resources(
         tune.with_parameters(drive_trial, trials=trials, keeper=keeper), tune.PlacementGroupFactory([{SLOT: 1}])
@@ -54,21 +49,7 @@ def tune_trials(
             storage_path=str(folder.parent),
             verbose=0,
             failure_config=tune.FailureConfig(max_failures=DRIVER_RETRIES),
-            callbacks=[_Outcomes(outcomes)],
         ),
     )
     tuner.fit()
     shutil.rmtree(folder, ignore_errors=True)
-
-
-class _Outcomes(Callback):
-    """Tells the driver of every trial that ended."""
-
-    def __init__(self, outcomes: queue.Queue[tuple[str, str | None]]) -> None:
-        self._outcomes = outcomes
-
-    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        self._outcomes.put((trial.config["trial"], (trial.last_result or {}).get("failure")))
-
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        self._outcomes.put((trial.config["trial"], f"its driver was killed {DRIVER_RETRIES + 1} times"))
