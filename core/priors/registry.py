@@ -1,0 +1,132 @@
+"""Priors by name, and their files: weights.safetensors beside prior.json.
+
+A directory holds a prior when it holds both. Only plain tensors and JSON are read; nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from core.errors import InputError
+from core.priors.base import Prior
+from core.priors.eigenfaces import Eigenfaces, EigenfacesConfig
+from core.priors.stylegan2 import StyleGAN2
+from core.priors.stylegan2_layers import StyleGAN2Config
+
+WEIGHTS, DESCRIPTION = "weights.safetensors", "prior.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorKind:
+    """A network class whose constructor takes one frozen dataclass, and that dataclass."""
+
+    network: Callable[[Any], nn.Module]
+    config: type
+
+
+PRIORS: dict[str, PriorKind] = {
+    "eigenfaces": PriorKind(network=Eigenfaces, config=EigenfacesConfig),
+    "stylegan2": PriorKind(network=StyleGAN2, config=StyleGAN2Config),
+}
+
+_SHIPPED_AT = Path(__file__).parent / "weights"
+SHIPPED: dict[str, Path] = {"stylegan2_synthetic64": _SHIPPED_AT / "stylegan2_synthetic64"}
+"""Priors that come with the package: the common stem of the two files. weights/README.md says how good they are."""
+
+
+def save_prior(prior: Prior, directory: Path) -> None:
+    """Write weights.safetensors and prior.json into `directory`, created if needed; prior.json last."""
+    directory.mkdir(parents=True, exist_ok=True)
+    write_prior(prior, weights=directory / WEIGHTS, description=directory / DESCRIPTION)
+
+
+def load_prior(directory: Path) -> Prior:
+    """Read what `save_prior` wrote: in eval mode, on the CPU, without parameter gradients. Raises InputError."""
+    return read_prior(weights=directory / WEIGHTS, description=directory / DESCRIPTION)
+
+
+def load_shipped_prior(name: str) -> Prior:
+    """One of `SHIPPED` by name. Raises InputError for another name."""
+    if name not in SHIPPED:
+        raise InputError(f"shipped prior: expected one of {', '.join(sorted(SHIPPED))}, got {name!r}")
+    stem = SHIPPED[name]
+    return read_prior(weights=stem.with_suffix(".safetensors"), description=stem.with_suffix(".json"))
+
+
+def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.dtype = torch.float32) -> None:
+    """As `save_prior`, under any two names. dtype: of the stored weights, float32 or float16."""
+    kinds = {kind.network: name for name, kind in PRIORS.items()}
+    if type(prior) not in kinds:
+        raise ValueError(f"prior: expected one of {', '.join(sorted(PRIORS))}, got {type(prior).__name__}")
+    state = {name: value.detach().cpu().to(dtype).contiguous() for name, value in prior.state_dict().items()}
+    text = json.dumps({"kind": kinds[type(prior)], "config": asdict(prior.config)}, indent=2) + "\n"
+    _replace(weights, lambda path: save_file(state, path))
+    _replace(description, lambda path: path.write_text(text))
+
+
+def read_prior(*, weights: Path, description: Path) -> Prior:
+    """As `load_prior`, from any two names; float16 weights become float32. Raises InputError."""
+    kind, config = _read_description(description)
+    try:
+        state = load_file(weights)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{weights}: expected a safetensors file, got: {error}") from error
+    network = PRIORS[kind].network(config)
+    _check_state(weights, state, network.state_dict())
+    network.load_state_dict({name: value.float() for name, value in state.items()})
+    return network.eval().requires_grad_(False)
+
+
+def _read_description(path: Path) -> tuple[str, Any]:
+    try:
+        description = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: expected the JSON description of a prior, got: {error}") from error
+    if not isinstance(description, dict) or set(description) != {"kind", "config"}:
+        raise InputError(f"{path}: expected an object with the keys kind and config")
+    kind, values = description["kind"], description["config"]
+    if kind not in PRIORS:
+        raise InputError(f"{path}: kind: expected one of {', '.join(sorted(PRIORS))}, got {kind!r}")
+    names = {field.name for field in fields(PRIORS[kind].config)}
+    if not isinstance(values, dict) or set(values) != names:
+        raise InputError(f"{path}: config: expected the keys {', '.join(sorted(names))}")
+    for name, value in values.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise InputError(f"{path}: config.{name}: expected a number or null, got {value!r}")
+    return kind, PRIORS[kind].config(**values)
+
+
+def _check_state(path: Path, state: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    if missing := sorted(expected.keys() - state.keys()):
+        raise InputError(f"{path}: {len(missing)} tensors are missing, the first is {missing[0]}")
+    if unknown := sorted(state.keys() - expected.keys()):
+        raise InputError(f"{path}: {len(unknown)} unknown tensors, the first is {unknown[0]}")
+    for name, value in state.items():
+        if value.shape != expected[name].shape:
+            raise InputError(
+                f"{path}: {name}: expected shape {list(expected[name].shape)}, got {list(value.shape)}"
+            )
+        if value.dtype not in (torch.float32, torch.float16):
+            raise InputError(f"{path}: {name}: expected float32 or float16, got {value.dtype}")
+        if not value.isfinite().all():
+            raise InputError(f"{path}: {name}: expected finite numbers")
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    """Write under a temporary name, then rename, so that a reader never sees half a file."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
