@@ -1,0 +1,72 @@
+"""How a StyleGAN2 is trained: the numbers that make two trainings the same."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from core.errors import InputError
+
+AUGMENTATIONS = ("none", "light", "adaptive")
+DEFAULT_ADA_TARGET = 0.6
+DEFAULT_ADA_KIMG = 500.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GanRecipe:
+    """Counts are in thousands of real images shown to the discriminator (kimg), as in the literature.
+
+    kimg: length of the training. batch_size: over all workers together. learning_rate, betas: Adam, both
+    networks. r1_gamma: weight of the gradient penalty on real images, every r1_interval steps (lazy
+    regularisation). ema_kimg: half-life of the moving average of the generator; during the start it is at most
+    ema_rampup times what was seen so far. style_mixing: share of images whose w changes at a random place.
+    augmentation: "none"; "light" distorts every image the discriminator sees; "adaptive" steers the probability
+    so that the share of real images judged real stays near ada_target (mean sign of the logits; None: 0.6),
+    moving it from 0 to 1 in at most ada_kimg (None: 500). The last two belong to "adaptive" alone.
+    """
+
+    kimg: float
+    batch_size: int = 32
+    learning_rate: float = 0.0025
+    betas: tuple[float, float] = (0.0, 0.99)
+    r1_gamma: float = 1.0
+    r1_interval: int = 16
+    ema_kimg: float = 10.0
+    ema_rampup: float = 0.05
+    style_mixing: float = 0.0
+    augmentation: Literal["none", "light", "adaptive"] = "none"
+    ada_target: float | None = None
+    ada_kimg: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("kimg", "batch_size", "learning_rate", "r1_interval", "ema_kimg", "ema_rampup"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"gan recipe: {name}: expected a number > 0, got {getattr(self, name)}")
+        if self.r1_gamma < 0:
+            raise InputError(f"gan recipe: r1_gamma: expected a number >= 0, got {self.r1_gamma}")
+        if not 0 <= self.style_mixing <= 1:
+            raise InputError(f"gan recipe: style_mixing: expected a share in [0, 1], got {self.style_mixing}")
+        if self.augmentation not in AUGMENTATIONS:
+            names = ", ".join(AUGMENTATIONS)
+            raise InputError(f"gan recipe: augmentation: expected one of {names}, got {self.augmentation!r}")
+        if self.augmentation != "adaptive" and (self.ada_target, self.ada_kimg) != (None, None):
+            raise InputError(
+                f"gan recipe: ada_target, ada_kimg: only for augmentation 'adaptive', got {self.augmentation!r}"
+            )
+
+    @property
+    def steps(self) -> int:
+        return math.ceil(self.kimg * 1000 / self.batch_size)
+
+    def adjusted_probability(self, probability: float, mean_sign: float, images: int) -> float:
+        """The adaptive probability after `images` more images whose real logits had this mean sign."""
+        target = DEFAULT_ADA_TARGET if self.ada_target is None else self.ada_target
+        kimg = DEFAULT_ADA_KIMG if self.ada_kimg is None else self.ada_kimg
+        direction = (mean_sign > target) - (mean_sign < target)
+        return min(max(probability + direction * images / (kimg * 1000), 0.0), 1.0)
+
+    def ema_keep(self, step: int) -> float:
+        """The weight of the old average when step (0-based) has just updated the generator."""
+        half_life = min(self.ema_kimg * 1000, self.ema_rampup * (step + 1) * self.batch_size)
+        return 0.5 ** (self.batch_size / half_life)
