@@ -55,9 +55,7 @@ class Augmentation:
         value = getattr(self, name)
         if not (0 <= value <= most and math.isfinite(value)):
             limit = f" and at most {most}" if math.isfinite(most) else ""
-            raise InputError(
-                f"augmentation {name}: expected a finite number of at least 0{limit}, got {value}"
-            )
+            raise InputError(f"augmentation {name}: expected a finite number of at least 0{limit}, got {value}")
 
     @classmethod
     def none(cls) -> Augmentation:
@@ -162,9 +160,7 @@ def apply_augmentation(images: Tensor, draw: AugmentationDraw, *, out_size: int 
     top, left, box_height, box_width = _pixel_box(draw, height, width, images.device)
     rows = _resampling_matrix(top, box_height, height, out_height)
     columns = _resampling_matrix(left, box_width, width, out_width)
-    if (
-        draw.flip is not None
-    ):  # mirroring the columns' matrix costs nothing; the colour steps do not see positions
+    if draw.flip is not None:  # mirroring the columns' matrix costs nothing; the colour steps do not see positions
         columns = torch.where(draw.flip[:, None, None], columns.flip(1), columns)
     return _jitter(_resample(images, rows, columns), draw)
 
@@ -173,9 +169,7 @@ def augment_batch(
     images01: Tensor, augmentation: Augmentation, *, generator: Generator, out_size: int | None = None
 ) -> Tensor:
     """Draw and apply in one call: [n, 3, H, W] in [0, 1] -> the same range, `out_size` wide if given."""
-    return apply_augmentation(
-        images01, draw_augmentation(len(images01), augmentation, generator), out_size=out_size
-    )
+    return apply_augmentation(images01, draw_augmentation(len(images01), augmentation, generator), out_size=out_size)
 
 
 def _pixel_box(

@@ -35,8 +35,7 @@ class Entry:
 
 
 def list_labelled(path: Path) -> tuple[list[Entry], tuple[str, ...]]:
-    """The pictures of a Parquet file or of a folder per class, and the names of classes that must not be
-    empty.
+    """The pictures of a Parquet file or of a folder per class, and the names of classes that must not be empty.
 
     Raises InputError if the path is neither, or its layout is not understood.
     """

@@ -55,8 +55,7 @@ def frequency_ranks(identities: Sequence[int | str], classes: int) -> Tensor:
 
 
 def stratified_split(labels: Tensor, *, test_fraction: float, seed: int, names: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Training and test indices, int64, ascending; every class gives the same share of its images to the
-    test.
+    """Training and test indices, int64, ascending; every class gives the same share of its images to the test.
 
     The share is rounded, but at least one image of a class trains and one tests. A class is split by (seed,
     label) alone: other classes do not change it. Raises InputError naming a class with fewer than two images.

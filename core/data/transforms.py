@@ -73,23 +73,18 @@ def resize_uint8(images: Tensor, size: int) -> Tensor:
     """
     if images.shape[-1] == size and images.shape[-2] == size:
         return images
-    chunks = [
-        resize(c.float(), size).round_().clamp_(0, 255).to(torch.uint8) for c in images.split(_RESIZE_CHUNK)
-    ]
+    chunks = [resize(c.float(), size).round_().clamp_(0, 255).to(torch.uint8) for c in images.split(_RESIZE_CHUNK)]
     return torch.cat(chunks) if chunks else images.new_empty(0, images.shape[1], size, size)
 
 
 def centre_crop(images: Tensor, size: int) -> Tensor:
-    """The central `size` x `size` square of images [..., H, W]; odd margins as in torchvision (rounded half
-    to even).
+    """The central `size` x `size` square of images [..., H, W]; odd margins as in torchvision (rounded half to even).
 
     Raises InputError if the images are smaller than the crop.
     """
     height, width = images.shape[-2:]
     if height < size or width < size:
-        raise InputError(
-            f"centre crop: expected images of at least {size} x {size} pixels, got {height} x {width}"
-        )
+        raise InputError(f"centre crop: expected images of at least {size} x {size} pixels, got {height} x {width}")
     top, left = round((height - size) / 2.0), round((width - size) / 2.0)
     return images[..., top : top + size, left : left + size]
 
@@ -102,8 +97,7 @@ def random_resized_crop_shared(
     ratio: tuple[float, float] = (1.0, 1.0),
     generator: Generator,
 ) -> Tensor:
-    """One random box, the same for every image of the batch [N, C, H, W], resized to `size` with
-    antialiasing.
+    """One random box, the same for every image of the batch [N, C, H, W], resized to `size` with antialiasing.
 
     This is what torchvision's RandomResizedCrop does to a batch, and with it the published attack (protocol
     `paper`); a generator in the state of torch's global one gives the identical box.
@@ -120,9 +114,7 @@ def random_resized_crop_per_image(
     ratio: tuple[float, float] = (1.0, 1.0),
     generator: Generator,
 ) -> Tensor:
-    """An independent random box for every image of [N, C, H, W] (protocol `clean`), resized with
-    antialiasing.
-    """
+    """An independent random box for every image of [N, C, H, W] (protocol `clean`), resized with antialiasing."""
     crop_only = Augmentation.none().replace(crop_scale=scale, crop_ratio=ratio)
     draw = draw_augmentation(len(images), crop_only, generator)
     return apply_augmentation(images, draw, out_size=size)
@@ -164,8 +156,7 @@ def reference_test_transform(size: int | tuple[int, int], *, crop: bool = False)
 def reference_train_transform(
     size: int | tuple[int, int], augmentation: Augmentation | None = None
 ) -> Callable[[Any], Tensor]:
-    """The published training transform: PIL image -> float [3, size, size] in [-1, 1], by torchvision's
-    global RNG.
+    """The published training transform: PIL image -> float [3, size, size] in [-1, 1], by torchvision's global RNG.
 
     Order: resize, to tensor, crop, colour jitter (in random order), flip, normalise. The defaults of
     `Augmentation` are the paper's. It exists to compare with; training uses `augment_batch`. Source: as

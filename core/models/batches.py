@@ -39,8 +39,7 @@ def network_seed(seed: int, epoch: int, rank: int) -> int:
 
 
 def epoch_batches(n: int, batch_size: int, *, world_size: int, seed: int, epoch: int) -> list[Tensor]:
-    """The global batches of an epoch: a seeded permutation of 0..n-1 in parts of int64 [batch_size] and a
-    rest.
+    """The global batches of an epoch: a seeded permutation of 0..n-1 in parts of int64 [batch_size] and a rest.
 
     The rest is kept unless it would leave a rank fewer than two images.
     """

@@ -111,16 +111,17 @@ def build_classifier(
     pretrained: bool = False,
     protocol: str = "clean",
     seed: int = 0,
-    transform_input: bool | None = None,
+    transform_input: bool = False,
 ) -> Classifier:
-    """A classifier with `num_classes` outputs, initialised from `seed` alone (the global RNG stays as it
-    was).
+    """A classifier with `num_classes` outputs, initialised from `seed` alone (the global RNG stays as it was).
 
     pretrained: start from torchvision's default ImageNet weights in the local torch hub cache. Protocol
     `clean` always makes a new head; `paper` keeps the ImageNet head of a pretrained network when there are
-    exactly 1,000 classes. inception_v3 keeps an auxiliary head of 1,000 outputs, as the published evaluation
-    models have it, and `transform_input` (only there) maps inputs to ImageNet statistics first; None follows
-    torchvision: on exactly when pretrained. The flag is not part of the weights, so record it.
+    exactly 1,000 classes.
+    inception_v3 keeps an auxiliary head of 1,000 outputs, as the published evaluation models have it, and with
+    `transform_input` (only there) maps its inputs to ImageNet statistics first. torchvision switches that on by itself
+    when it loads ImageNet weights; here it is on only if asked for, since it is no part of the saved weights and a
+    network must be used as it was trained.
 
     Raises InputError for an unknown name, too few classes, missing weights or an option the network does not
     have. Source: Plug-and-Play-Attacks, models/classifier.py.
@@ -139,8 +140,8 @@ def build_classifier(
         width = original_head.in_features if original_head is not None else backbone.feature_dim
         head = nn.Linear(width, num_classes)
     if architecture == "inception_v3":
-        backbone.transform_input = pretrained if transform_input is None else transform_input
-    elif transform_input is not None:
+        backbone.transform_input = transform_input
+    elif transform_input:
         raise InputError(f"transform_input: expected it with inception_v3 only, got it with {architecture}")
     classifier = Classifier(architecture, backbone, head)
     if pretrained:

@@ -19,8 +19,7 @@ def evaluate_logits(
     batch_size: int = 256,
     device: torch.device | str = "cpu",
 ) -> Tensor:
-    """Logits float32 [N, C] on the CPU for uint8 images [N, 3, H, W], in evaluation mode and without
-    gradients.
+    """Logits float32 [N, C] on the CPU for uint8 images [N, 3, H, W], in evaluation mode and without gradients.
 
     Larger images are reduced in uint8 and smaller ones enlarged in float, both exactly to `image_size`, as in
     training without augmentation. The model's mode is restored. No images give float32 [0].

@@ -45,8 +45,7 @@ _AUXILIARY_WEIGHT = 1.0  # the published training adds the auxiliary loss in ful
 
 @dataclass(frozen=True, kw_only=True)
 class EpochRecord:
-    """One epoch: zero-based number, learning rate, mean training loss and accuracy (in training mode,
-    augmented).
+    """One epoch: zero-based number, learning rate, mean training loss and accuracy (in training mode, augmented).
 
     seconds: wall-clock time without the held-out evaluation; test_acc: accuracy on the held-out images, None
     when it was not measured in this epoch; extra: `top_logit_gap` (mean over the training images of the true
@@ -79,8 +78,7 @@ def train_classifier(
     evaluate_every: int = 1,
     facts_of_epoch: Callable[[int], Mapping[str, float]] | None = None,
 ) -> list[EpochRecord]:
-    """Train `model` in place for `recipe.epochs` epochs and return one record per epoch, resumed ones
-    included.
+    """Train `model` in place for `recipe.epochs` epochs and return one record per epoch, resumed ones included.
 
     model: images [N, 3, S, S] in [-1, 1] -> logits [N, C], or any output with a field `logits`.
     loss_of_epoch(epoch)(output, labels): the loss, a mean over the batch. It gets what the model returned; of
@@ -131,9 +129,7 @@ def train_classifier(
 
 
 def batch_loss(model: nn.Module, batch: Batch, image_size: int, loss: Loss) -> tuple[Tensor, Tensor]:
-    """The loss to call backward on (a scalar) and the float64 sums [loss, hits, logit gaps, images] of this
-    part.
-    """
+    """The loss to call backward on (a scalar) and the float64 sums [loss, hits, logit gaps, images] of this part."""
     output = model(network_input(batch, image_size))
     labels = batch.labels
     if isinstance(output, LogitsWithAuxiliary):
@@ -185,9 +181,7 @@ def _resident(data: ImageSet, image_size: int, device: torch.device) -> tuple[Te
 
 @contextmanager
 def _reproducible(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed what the network draws itself, choose repeatable kernels, and leave torch's global state as it
-    was.
-    """
+    """Seed what the network draws itself, choose repeatable kernels, and leave torch's global state as it was."""
     with (
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
         torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True),

@@ -155,7 +155,7 @@ def test_states_that_do_not_fit_are_refused():
         (("resnet18", 1, {}), "at least 2, got 1"),
         (("resnet18", 5, {"protocol": "papers"}), "protocol: expected one of paper, clean, got 'papers'"),
         (("resnet_small", 5, {"pretrained": True}), "with ImageNet weights, got resnet_small"),
-        (("resnet_small", 5, {"transform_input": False}), "transform_input: expected it with inception_v3 only"),
+        (("resnet_small", 5, {"transform_input": True}), "transform_input: expected it with inception_v3 only"),
     ],
 )
 def test_wrong_requests_are_refused(arguments, message):
