@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orchestrator.report.format import is_null
+from orchestrator.report.format import ascii_text, is_null
 from orchestrator.report.summary import Summary
 
 # Below the baseline (a shield, in the paper's words) cool, above it (a catalyst) warm; stronger values more saturated.
@@ -31,9 +31,9 @@ class Colours:
     dark: dict[str, str]
 
     def css_class(self, recipe: str) -> str:
-        """The CSS class of a recipe; labels the sweep does not know (a curve's own name) look neutral."""
-        names = list(self.light)
-        return f"r{names.index(recipe)}" if recipe in self.light else "rx"
+        """The CSS class of a recipe; a label the sweep does not know (a curve's own name) looks neutral."""
+        names = [ascii_text(name) for name in self.light]
+        return f"r{names.index(ascii_text(recipe))}" if ascii_text(recipe) in names else "rx"
 
     def css(self) -> str:
         """Rules setting `--rc` for each recipe, light and dark."""

@@ -9,7 +9,7 @@ from orchestrator.report.format import minus
 from orchestrator.report.markup import Markup, join, tag
 from orchestrator.report.svg import Scale, figure, label, line, padded, percent, plain, polyline, x_axis, y_axis
 
-WIDTH = 1020.0
+WIDTH = 880.0
 Curve = Sequence[tuple[float, float]]
 
 
@@ -18,7 +18,7 @@ def alpha_curves(curves: Mapping[str, Sequence[float]], colours: Colours) -> Mar
     lines = {name: list(enumerate(values, start=1)) for name, values in curves.items() if len(values)}
     if not lines:
         return None
-    x, y = _scales(lines.values(), (62, 860), (20, 260))
+    x, y = _scales(lines.values(), (52, 720), (20, 260))
     zero = line(x.start, y(0), x.end, y(0), "axis") if y.lo <= 0 <= y.hi else Markup("")
     parts = [y_axis(x, y, plain), zero, *_lines(lines, colours, x, y)]
     parts += [x_axis(x, y, plain, "epoch"), _end_labels(lines, colours, x, y)]
@@ -35,7 +35,7 @@ def training_curves(curves: Mapping[str, Sequence[Mapping[str, float]]], colours
     loss, train, test = series("loss"), series("train_acc"), series("test_acc")
     parts = []
     if loss:
-        x, y = _scales(loss.values(), (62, 400), (44, 260))
+        x, y = _scales(loss.values(), (52, 340), (44, 260))
         parts += [
             label(x.start, 20, "Training loss", "strong"),
             y_axis(x, y, plain),
@@ -43,7 +43,7 @@ def training_curves(curves: Mapping[str, Sequence[Mapping[str, float]]], colours
             *_lines(loss, colours, x, y),
         ]
     if train or test:
-        x, y = _scales([*train.values(), *test.values()], (480, 860), (44, 260))
+        x, y = _scales([*train.values(), *test.values()], (410, 720), (44, 260))
         parts += [
             tag("text", tag("tspan", "Accuracy, %: test", class_="strong"), " and training (dashed)", x=x.start, y=20),
             y_axis(x, y, percent),

@@ -106,7 +106,8 @@ def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
     metric, sign = summary.primary, leak_sign(spec_of(summary.primary))
     among, name = _among(summary), _recipe(summary, choice.reference)
     nothing = f"{among}none leaks less than {name}" if among else f"no recipe tried leaks less than {name}"
-    first = f"{nothing}{_strongest(summary)}: {by_judge(metric)}, {_estimate(summary, metric, choice.reference)}{_recognised(metric)}."
+    leak = f"{_estimate(summary, metric, choice.reference)}{_recognised(metric)}"
+    first = f"{nothing}{_strongest(summary)}: {by_judge(metric)}, {leak}."
     others = [row for row in choice.rows.values() if row != choice.reference]
     nearest = min(others, key=lambda row: sign * summary.frame.loc[row, metric])
     gap = summary.compare(metric, nearest, choice.reference)
@@ -208,14 +209,10 @@ def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
 def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
     found, best, reference = [], choice.best, choice.reference
     if len(summary.attacks) > 1:
-        named = {
-            _recipe(summary, row): str(summary.frame.loc[row, "attack"]) for row in (best, reference) if row is not None
-        }
-        met = (
-            listing(dict.fromkeys(named.values()))
-            if len(set(named.values())) == 1
-            else "; ".join(f"{recipe}: {attack}" for recipe, attack in named.items())
-        )
+        rows = [row for row in (best, reference) if row is not None]
+        named = {_recipe(summary, row): str(summary.frame.loc[row, "attack"]) for row in rows}
+        pairs = [f"{recipe}: {attack}" for recipe, attack in named.items()]
+        met = next(iter(named.values())) if len(set(named.values())) == 1 else "; ".join(pairs)
         found.append(f"Each recipe counts with the attack that worked best against it ({met}).")
     if len(choice.rows) > 2:
         found.append(

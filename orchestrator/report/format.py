@@ -154,7 +154,7 @@ def duration(seconds: float) -> str:
 
 def count(number_of: int, noun: str, plural: str = "") -> str:
     """`1 seed`, `2 seeds`, `3 classes`."""
-    return f"{number_of}{NBSP}{noun if number_of == 1 else plural or noun + 's'}"
+    return f"{number_of:,}{NBSP}{noun if number_of == 1 else plural or noun + 's'}"
 
 
 def listing(items: Iterable[str]) -> str:

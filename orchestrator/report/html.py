@@ -87,7 +87,7 @@ def _trade_off(summary: Summary, colours: Colours) -> Markup:
         "it a recipe is both more accurate and leaks less."
     )
     return section(
-        "Accuracy against leak", "", drawing(plots.accuracy_leak(summary, colours), caption), ident="trade-off"
+        "Accuracy against leak", "", drawing(plots.accuracy_leak_grid(summary, colours), caption), ident="trade-off"
     )
 
 

@@ -14,6 +14,7 @@ from orchestrator.report.model import ReportData, ToyData
 from orchestrator.report.plots import judges_shown
 from orchestrator.report.sheets import sheet_image
 from orchestrator.report.summary import Summary
+from orchestrator.report.svg import Labels, text_width
 from orchestrator.report.toy import HUES, background
 
 if TYPE_CHECKING:
@@ -24,27 +25,37 @@ INK, SOFT, LINE = "#1d1d1b", "#65635d", "#d9d6ce"
 ROWS = 3
 """Classes of the contact sheet that the overview shows."""
 
+WIDTH, PLOT = 9.2, 3.7
+"""Inches: the picture's width, the height of its plots."""
+
 
 def overview_png(data: ReportData, summary: Summary, colours: Colours) -> bytes | None:
     """The picture as PNG, None where there is neither a sheet nor a leak to plot."""
-    judges = judges_shown(summary) if "test_acc" in summary.measured else []
-    if not data.sheets and not judges:
+    panels = _panels(summary) if "test_acc" in summary.measured else []
+    if not data.sheets and not panels:
         return None
     sheet = sheet_image(data.sheets[0], rows=ROWS) if data.sheets else None
-    strip = 9.2 * sheet.height / sheet.width if sheet else 0.0
-    plot = 3.6 * len(summary.attacks) if judges else 0.0
-    figure = _figure(9.2, strip + plot)
+    strip = WIDTH * sheet.height / sheet.width if sheet else 0.0
+    plot = PLOT if panels else 0.0
+    figure = _figure(WIDTH, strip + plot)
     if sheet is not None:
         axes = figure.add_axes((0, plot / (strip + plot), 1, strip / (strip + plot)))
         axes.imshow(np.asarray(sheet), interpolation="lanczos")
         axes.axis("off")
-    total, columns = strip + plot, len(judges)
-    for down, attack in enumerate(summary.attacks if judges else []):
-        for across, judge in enumerate(judges):
-            left, bottom = 0.075 + across * 0.93 / columns, (plot - 3.6 * down - 3.6 + 0.55) / total
-            axes = figure.add_axes((left, bottom, 0.93 / columns - 0.09, 2.55 / total))
-            _scatter(axes, summary, colours, judge, attack)
+    share = 0.94 / max(1, len(panels))
+    for index, (judge, attack) in enumerate(panels):
+        box = (0.055 + index * share, 0.6 / (strip + plot), share - 0.05, (PLOT - 1.05) / (strip + plot))
+        axes = figure.add_axes(box)
+        _scatter(axes, summary, colours, judge, attack)
     return _bytes(figure)
+
+
+def _panels(summary: Summary) -> list[tuple[str, str]]:
+    """(judge, attack) of at most two panels: the deciding judge under each attack, or each judge under the one."""
+    judges = judges_shown(summary)
+    if len(summary.attacks) == 1 or not judges:
+        return [(judge, summary.attacks[0]) for judge in judges[:2]]
+    return [(judges[0], attack) for attack in summary.attacks[:2]]
 
 
 def _figure(width: float, height: float) -> Figure:
@@ -65,25 +76,24 @@ def _bytes(figure: Figure) -> bytes:
 def _scatter(axes: Axes, summary: Summary, colours: Colours, judge: str, attack: str) -> None:
     spec, frame = spec_of(judge), summary.frame
     factor = 100 if spec.unit == "percent" else 1
-    shown = frame[(frame["attack"] == attack) & frame[judge].notna() & frame["test_acc"].notna()]
-    for _, row in shown.iterrows():
-        _dot(axes, row, judge, factor, colours.light[row["recipe"]])
-    xs = 100 * frame.loc[frame[judge].notna(), "test_acc"]
-    room = max(1.0, 0.3 * (xs.max() - xs.min()))
+    known = frame[frame[judge].notna() & frame["test_acc"].notna()]
+    xs = 100 * known["test_acc"]
+    room = max(0.6, 0.3 * (xs.max() - xs.min()))
     axes.set_xlim(xs.min() - room, xs.max() + room)
     if spec.unit == "percent":
-        rates = [
-            frame[f"{key}{end}"]
-            for key in judges_shown(summary)
-            for end in ("", "_high")
-            if spec_of(key).unit == "percent"
-        ]
-        axes.set_ylim(0, min(102.0, 110 * float(pd.concat(rates).max())))
-    axes.set_title(f"Leak: {spec.label}" + (f" · {attack}" if attack else ""), loc="left", fontsize=10, color=INK)
+        shown_rates = [frame[f"{key}{end}"] for key, _ in _panels(summary) for end in ("", "_high")]
+        axes.set_ylim(0, min(100.0, 112 * float(pd.concat(shown_rates).max())))
+    shown = known[known["attack"] == attack]
+    for _, row in shown.iterrows():
+        _dot(axes, row, judge, factor, colours.light[row["recipe"]])
+    _name_dots(axes, shown, judge, factor, colours)
+    unit = ", %" if spec.unit == "percent" else ""
+    axes.set_title(f"Leak: {spec.label}{unit}" + (f" ({attack})" if attack else ""), loc="left", fontsize=10, color=INK)
     axes.set_xlabel("test accuracy, %", fontsize=9, color=SOFT)
     axes.grid(axis="y", color=LINE, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=8, colors=SOFT, length=0)
+    axes.locator_params(nbins=6)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(SOFT)
@@ -92,25 +102,28 @@ def _scatter(axes: Axes, summary: Summary, colours: Colours, judge: str, attack:
 def _dot(axes: Axes, row: pd.Series, judge: str, factor: float, colour: str) -> None:
     x, y = 100 * row["test_acc"], factor * row[judge]
     if not pd.isna(row[f"{judge}_low"]):
-        axes.plot([x, x], [factor * row[f"{judge}_low"], factor * row[f"{judge}_high"]], color=colour, linewidth=1.4)
-    axes.plot(
-        [x],
-        [y],
-        "o",
-        markersize=7.5,
-        markerfacecolor="white" if row["is_baseline"] else colour,
-        markeredgecolor=colour,
-        markeredgewidth=1.8,
-    )
-    axes.annotate(
-        row["recipe"].replace("$", r"\$"),
-        (x, y),
-        xytext=(7, 4),
-        textcoords="offset points",
-        fontsize=8.5,
-        color=colour,
-        fontweight="bold",
-    )
+        ends = [factor * row[f"{judge}_low"], factor * row[f"{judge}_high"]]
+        axes.plot([x, x], ends, color=colour, linewidth=1.4, clip_on=False)
+    face = "white" if row["is_baseline"] else colour
+    axes.plot([x], [y], "o", markersize=7.5, mfc=face, mec=colour, mew=1.8, clip_on=False, zorder=3)
+
+
+def _name_dots(axes: Axes, shown: pd.DataFrame, judge: str, factor: float, colours: Colours) -> None:
+    """Recipe names beside their dots, placed as in the page's figures."""
+    if not len(shown):
+        return
+    placed = Labels()
+    pixels = axes.transData.transform(np.column_stack([100 * shown["test_acc"], factor * shown[judge]]))
+    panel = axes.get_window_extent()
+    for px, py in pixels:
+        placed.keep_clear(px - 8, -py - 8, px + 8, -py + 8)
+    within = (panel.x0, -panel.y1 - 14, panel.x1 + 20, -panel.y0)
+    for (px, py), recipe in zip(pixels, shown["recipe"], strict=True):
+        spot = placed.place(px, -py, text_width(recipe, 13.5), within)
+        at = axes.transData.inverted().transform((spot.x, -spot.y))
+        side = "left" if spot.anchor == "start" else "right"
+        words = recipe.replace("$", r"\$")
+        axes.text(*at, words, fontsize=8.5, color=colours.light[recipe], fontweight="bold", ha=side)
 
 
 def toy_overview_png(data: ToyData) -> bytes:

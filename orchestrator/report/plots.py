@@ -27,7 +27,7 @@ from orchestrator.report.svg import (
     y_axis,
 )
 
-WIDTH = 1020.0
+WIDTH = 880.0
 
 
 def judges_shown(summary: Summary) -> list[str]:
@@ -38,30 +38,50 @@ def judges_shown(summary: Summary) -> list[str]:
     return judges
 
 
-def accuracy_leak(summary: Summary, colours: Colours) -> Markup | None:
-    """Test accuracy (x) against leak (y), one panel per attack and judge; None where either was never measured."""
-    judges, frame = judges_shown(summary), summary.frame
-    if not judges or "test_acc" not in summary.measured:
-        return None
-    columns, rows = len(judges), summary.attacks
-    panel_w = (WIDTH - 56 * columns - 10) / columns if columns > 1 else 640.0
-    panel_h = 290.0 if columns > 1 else 360.0
-    shown_x = percent
+PANEL_W, PANEL_H = 500.0, 390.0
+"""One accuracy-leak panel with its title and axes."""
+
+
+def leak_panels(summary: Summary, colours: Colours) -> list[list[Markup]]:
+    """Test accuracy (x) against leak (y): one row of drawings per attack, one drawing per judge, each `PANEL_W` by
+    `PANEL_H` with its origin at the top left. Empty where either was never measured."""
+    shown, frame = judges_shown(summary), summary.frame
+    if not shown or "test_acc" not in summary.measured:
+        return []
     lo, hi = padded(_seen(summary, "test_acc"), share=0.16, least=0.008)
-    parts = []
-    for down, attack in enumerate(rows):
-        for across, judge in enumerate(judges):
-            left, top = 56 + across * (panel_w + 56), 44 + down * (panel_h + 96)
-            x = Scale(lo=lo, hi=hi, start=left, end=left + panel_w)
-            y = _leak_scale(summary, judge, top, top + panel_h)
-            picked = [int(index) for index in frame.index[frame["attack"] == attack]]
-            parts.append(_panel(summary, colours, judge, picked, x, y))
-            head = spec_of(judge).label + (f" \u00b7 {attack}" if attack else "")
-            parts.append(label(left, top - 18, f"Leak: {head}", "strong"))
-            parts.append(x_axis(x, y, shown_x, "test accuracy, %"))
-    height = 44 + len(rows) * (panel_h + 96) - 40
-    width = 56 * columns + panel_w * columns + 10
-    return figure(width, height, "Test accuracy against leak for each recipe, by attack and judge", *parts)
+    x = Scale(lo=lo, hi=hi, start=46, end=PANEL_W - 8)
+    rows = []
+    for attack in summary.attacks:
+        picked = [int(index) for index in frame.index[frame["attack"] == attack]]
+        panels = []
+        for judge in shown:
+            y = _leak_scale(summary, judge, 36, PANEL_H - 48)
+            head = "Leak: " + spec_of(judge).label + (f" \u00b7 {attack}" if attack else "")
+            drawn = _panel(summary, colours, judge, picked, x, y)
+            panels.append(join(label(x.start, 16, head, "strong"), drawn, x_axis(x, y, percent, "test accuracy, %")))
+        rows.append(panels)
+    return rows
+
+
+def accuracy_leak_grid(summary: Summary, colours: Colours) -> Markup | None:
+    """The panels as separate figures in a grid, which narrow screens stack."""
+    panels = [panel for row in leak_panels(summary, colours) for panel in row]
+    figures = [figure(PANEL_W, PANEL_H, "Test accuracy against leak", panel) for panel in panels]
+    return tag("div", *figures, class_="pair") if figures else None
+
+
+def accuracy_leak(summary: Summary, colours: Colours) -> Markup | None:
+    """The panels in one figure, for a file of its own."""
+    rows = leak_panels(summary, colours)
+    placed = [
+        tag("g", panel, transform=f"translate({across * (PANEL_W + 20):g} {down * (PANEL_H + 20):g})")
+        for down, row in enumerate(rows)
+        for across, panel in enumerate(row)
+    ]
+    if not placed:
+        return None
+    width, height = len(rows[0]) * (PANEL_W + 20) - 20, len(rows) * (PANEL_H + 20) - 20
+    return figure(width, height, "Test accuracy against leak for each recipe, by attack and judge", *placed)
 
 
 def _seen(summary: Summary, key: str) -> list[float]:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from orchestrator.report.estimates import NOTHING, Comparison, Sample, Settings, collect, compare, estimate
-from orchestrator.report.format import axis_value, is_null
+from orchestrator.report.format import NBSP, axis_value, is_null
 from orchestrator.report.metrics import CLASS_METRICS, METRICS, spec_of
 from orchestrator.report.model import Axis, ReportData
 
@@ -116,7 +116,7 @@ def recipe_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
 
 def _label(axes: Sequence[Axis], values: Mapping[str, Any], role: str) -> str:
     mine = [(axis, values[axis.key]) for axis in axes if axis.role == role and not is_null(values[axis.key])]
-    return ", ".join(f"{axis.name} {axis_value(axis, value)}" for axis, value in mine)
+    return ", ".join(f"{axis.name}{NBSP}{axis_value(axis, value)}" for axis, value in mine)
 
 
 def _hashable(value: Any) -> Hashable:

@@ -25,7 +25,8 @@ def render_toy(data: ToyData) -> str:
         _header(data),
         tag(
             "main",
-            *(_figure(data, shown) for shown in data.figures),
+            _legend(data),
+            *(_figure(shown, data) for shown in data.figures),
             section("Ours beside the paper's", "", _table(data), ident="table"),
             section("About this example", "", paragraphs(data.intro), facts_list(data.facts), ident="about"),
             _provenance(data),
@@ -76,20 +77,20 @@ def _alpha(panel: ToyPanel) -> str:
     return minus(f"{panel.alpha:g}")
 
 
-def _figure(data: ToyData, shown: ToyFigure) -> Markup:
-    panels = [tag("figure", toy_panel(data, panel), tag("figcaption", _panel_caption(panel))) for panel in shown.panels]
-    key = [
-        tag("span", _swatch(index), f" {name}{' (target)' if index == data.target_class else ''}", " \u2003")
+def _legend(data: ToyData) -> Markup:
+    classes = [
+        tag("span", _swatch(index), f" {name}{' (target)' if index == data.target_class else ''}\u2003")
         for index, name in enumerate(data.class_names)
     ]
-    legend = tag(
-        "p",
-        *key,
-        "Yellow: the attack's path, from the open to the filled ring. "
-        "Dashed: the distance to the nearest training point.",
-        class_="soft",
+    marks = "Yellow: the attack's path, from the open ring to the filled one. Dashed: the way to the nearest "
+    return tag(
+        "div", tag("p", *classes), tag("p", marks, "training point. Strong colour: high confidence."), class_="soft"
     )
-    return section(shown.title, shown.caption, legend, tag("div", *panels, class_="panels"))
+
+
+def _figure(shown: ToyFigure, data: ToyData) -> Markup:
+    panels = [tag("figure", toy_panel(data, panel), tag("figcaption", _panel_caption(panel))) for panel in shown.panels]
+    return section(shown.title, shown.caption, tag("div", *panels, class_="panels"))
 
 
 def _panel_caption(panel: ToyPanel) -> Markup:

@@ -83,7 +83,9 @@ def picture(seed: int, size: int = 16) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (size, size, 3), dtype=np.uint8)
 
 
-def make_sheet(rows: int = 5, columns: tuple[str, ...] = ("alpha \u22120.2", "alpha 0", "alpha 0.1")) -> ContactSheet:
+def make_sheet(
+    rows: int = 5, columns: tuple[str, ...] = ("alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1")
+) -> ContactSheet:
     def row(index: int) -> SheetRow:
         tiles = [Tile(image=picture(10 * index + c), recognised=c == 1, note="0.92") for c in range(len(columns) - 1)]
         return SheetRow(name=NAMES[index], real=Tile(image=picture(index)), reconstructions=(*tiles, None))
@@ -110,14 +112,16 @@ def make_data() -> Callable[..., ReportData]:
             "facts": {"store": "store/", "device": "cpu, 2 cores", "wall time": "12 min"},
             "baseline": {"alpha": 0.0},
             "reasons": {"fid": "no FID judge at this scale", "xi_train": "the sweep does not ask for it"},
-            "alpha_curves": {"alpha \u22120.2": list(-0.2 * ramp), "alpha 0": [0.0] * 40, "alpha 0.1": [0.1] * 40},
+            "alpha_curves": {
+                "alpha\u00a0\u22120.2": list(-0.2 * ramp),
+                "alpha\u00a00": [0.0] * 40, "alpha\u00a00.1": [0.1] * 40},
             "training_curves": {
                 name: [
                     {"epoch": e, "loss": s + np.exp(-e / 9), "train_acc": 1 - 0.9 * np.exp(-e / 8),
                      "test_acc": 0.87 - 0.8 * np.exp(-e / 7) if e % 2 else float("nan")}
                     for e in range(40)
                 ]
-                for name, s in (("alpha \u22120.2", 0.1), ("alpha 0", 0.2), ("alpha 0.1", 0.5))
+                for name, s in (("alpha\u00a0\u22120.2", 0.1), ("alpha\u00a00", 0.2), ("alpha\u00a00.1", 0.5))
             },
             "sheets": (make_sheet(),),
             "links": {
