@@ -12,15 +12,12 @@ from pathlib import Path
 import psutil
 
 from core.errors import InputError
+from orchestrator.fingerprints import SHIPPED_FILES
 from orchestrator.store import open_store
 
 PACKAGES = (
     "torch", "torchvision", "ray", "mlflow", "pyarrow", "pandas", "facenet-pytorch", "safetensors", "scikit-learn",
 )  # fmt: skip
-SHIPPED = (
-    "core/models/weights/synthetic_embedder.safetensors",
-    "core/priors/weights/stylegan2_synthetic64.safetensors",
-)
 GIB = 2**30
 
 
@@ -36,7 +33,7 @@ class Finding:
 def examine(store: Path) -> list[Finding]:
     """Look at Python, packages, cores, memory, devices, disk and the files that come with smoothsweep."""
     machine = [_python(), *map(_package, PACKAGES), _cores(), _memory(), _device()]
-    return [*machine, *map(_shipped, SHIPPED), *_store(store)]
+    return [*machine, *map(_shipped, SHIPPED_FILES.values()), *_store(store)]
 
 
 def _python() -> Finding:

@@ -11,9 +11,11 @@ from orchestrator.execute import code_version
 from orchestrator.pictures import comparison_sheet
 from orchestrator.report.metrics import BY_KEY
 from orchestrator.report.model import Axis, ContactSheet, ReportData, StageLink
-from orchestrator.report.summary import Summary, recipe_label, summarise
-from orchestrator.results import per_class_rows, results_table, stage_links, write_results
-from orchestrator.stage import Stage
+from orchestrator.report.summary import recipe_label, summarise
+from orchestrator.report.tables import text_table
+from orchestrator.report.writing import write_report
+from orchestrator.results import per_class_rows, relative_links, results_table, write_results
+from orchestrator.stage import with_ancestors
 from orchestrator.store import Store
 from orchestrator.trial import Trial
 from sweeps.expand import axis_names
@@ -24,17 +26,15 @@ HISTORY = ("loss", "train_acc", "test_acc")
 
 def write_sweep_report(
     loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
-) -> tuple[Summary, list[Path]]:
-    """Write results.parquet, report.html and figures into `out`; returns the summary and the files."""
-    from orchestrator.report.html import write_report
-
+) -> tuple[str, list[Path]]:
+    """Write results.parquet, report.html and figures into `out`; returns the table as text and the files."""
     table = results_table(trials, store, failures)
     out.mkdir(parents=True, exist_ok=True)
     write_results(table, out)
     data = report_data(loaded, trials, store, table, out)
     summary = summarise(data)
-    page = write_report(data, out)
-    return summary, [out / "results.parquet", page, *sorted((out / "figures").glob("*.png"))]
+    page = write_report(data, out, summary)
+    return text_table(summary), [out / "results.parquet", page, *sorted((out / "figures").glob("*.png"))]
 
 
 def report_data(
@@ -56,7 +56,7 @@ def report_data(
         alpha_curves=_curves(trials, axes, store)[0],
         training_curves=_curves(trials, axes, store)[1],
         sheets=tuple(_sheets(trials, axes, store)),
-        links={t.id: _links(t, store, out) for t in trials},
+        links={t.id: tuple(StageLink(**link) for link in relative_links(t, store, out)) for t in trials},
     )
 
 
@@ -90,8 +90,8 @@ def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, 
         "Seeds": ", ".join(map(str, loaded.sweep.seeds)),
         "Code": code_version(),
     }
-    finished = {s.fingerprint: s for t in trials for s in _all_stages(t) if store.has(s)}
-    manifests = [store.manifest(stage) for stage in finished.values()]
+    stages = with_ancestors([stage for trial in trials for stage in trial.stages])
+    manifests = [store.manifest(stage) for stage in stages if store.has(stage)]
     for manifest in manifests:
         if manifest["stage"] == "data":
             m = manifest["metrics"]
@@ -103,12 +103,6 @@ def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, 
         facts["Devices"] = ", ".join(sorted({f"{m['device']} on {m['host']}" for m in manifests}))
         facts["Libraries"] = ", ".join(f"{k} {v}" for k, v in manifests[-1]["libraries"].items() if v)
     return facts
-
-
-def _all_stages(trial: Trial) -> list[Stage]:
-    from orchestrator.stage import with_ancestors
-
-    return with_ancestors(trial.stages)
 
 
 def _recipe_key(trial: Trial, axes: tuple[Axis, ...]) -> str:
@@ -149,12 +143,3 @@ def _sheets(trials: list[Trial], axes: tuple[Axis, ...], store: Store) -> list[C
         if sheet is not None:
             sheets.append(sheet)
     return sheets
-
-
-def _links(trial: Trial, store: Store, out: Path) -> tuple[StageLink, ...]:
-    import os
-
-    return tuple(
-        StageLink(stage=name, path=Path(os.path.relpath(store.root / path, out)).as_posix(), seconds=seconds)
-        for name, path, seconds in stage_links(trial, store)
-    )

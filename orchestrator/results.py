@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from orchestrator.stage import Stage, with_ancestors
-from orchestrator.store import Store, write_atomically
+from orchestrator.stage import with_ancestors
+from orchestrator.store import MANIFEST, Store, write_atomically
 from orchestrator.trial import Trial
 from sweeps.schema import ToySweep
 
@@ -110,15 +112,20 @@ def per_class_rows(trials: list[Trial], store: Store) -> pd.DataFrame:
     return merged.groupby(["trial", "class"], as_index=False, sort=True).first()
 
 
-def stage_links(trial: Trial, store: Store) -> list[tuple[str, str, float]]:
-    """(stage, path of its manifest relative to the store, seconds spent) for every finished stage of the trial."""
-    stages: list[Stage] = [stage for stage in with_ancestors(trial.stages) if store.has(stage)]
+def relative_links(trial: Trial, store: Store, folder: Path) -> list[dict[str, Any]]:
+    """Of every finished stage of the trial: its name, its manifest's path as seen from `folder`, its seconds."""
+    stages = [stage for stage in with_ancestors(trial.stages) if store.has(stage)]
     return [
-        (s.name, f"{s.name}/{s.fingerprint}/manifest.json", float(store.manifest(s)["seconds"])) for s in stages
+        {
+            "stage": stage.name,
+            "path": Path(os.path.relpath(store.path(stage) / MANIFEST, folder)).as_posix(),
+            "seconds": float(store.manifest(stage)["seconds"]),
+        }
+        for stage in stages
     ]
 
 
-def write_results(table: pd.DataFrame, folder: Any) -> None:
+def write_results(table: pd.DataFrame, folder: Path) -> None:
     """results.parquet, replaced as a whole."""
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False, compression="zstd")

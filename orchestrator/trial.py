@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from orchestrator.fingerprints import content_of, normalised
+from orchestrator.fingerprints import content_of, normalised, shipped_file
 from orchestrator.stage import Stage
 from sweeps.expand import Cell, expand
 from sweeps.load import LoadedSweep, Sweep
-from sweeps.schema import Embedder, Evaluator, InversionSweep, Knowledge, ToySweep
+from sweeps.schema import Embedder, Evaluator, InversionSweep, Knowledge, ShippedPrior, ToySweep
 
 Run = Callable[[Stage], None]
 
@@ -134,6 +134,8 @@ def _data_stage(settings: InversionSweep) -> Stage:
 
 def _prior_stage(settings: InversionSweep) -> Stage:
     parts = _file_stage(settings.prior)
+    if isinstance(settings.prior, ShippedPrior):
+        parts["config"].update(content_of(shipped_file(settings.prior.name)))
     if settings.public is None:
         return Stage(name="prior", **parts)
     return Stage(name="prior", **parts, inputs={"public": Stage(name="public", **_file_stage(settings.public))})
@@ -187,7 +189,8 @@ def _evaluator_judge(evaluator: Evaluator, data: Stage, loot: Stage) -> Stage:
 
 
 def _embedder_judge(embedder: Embedder, data: Stage, loot: Stage) -> Stage:
-    config = {"network": embedder.name, **content_of(embedder.weights)}
+    weights = embedder.weights if embedder.weights is not None else shipped_file(embedder.name)
+    config = {"network": embedder.name, **content_of(weights)}
     hints = {"path": embedder.weights} if embedder.weights is not None else {}
     real = Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
     return Stage(name="judge_embedder", config=config, hints=hints, inputs={"real": real, "loot": loot})

@@ -48,7 +48,7 @@ class SyntheticData(Model):
 
 
 class LabelledData(Model):
-    """The user's own images: a Parquet file (`image`, `label` or `identity`, optional `split`) or a folder per class."""
+    """The user's own images: a Parquet file (`image`, `label` or `identity`, maybe `split`) or a folder per class."""
 
     kind: Literal["labelled"]
     path: str
@@ -303,6 +303,12 @@ class Embedder(Model):
 
     name: Literal["synthetic", "mobilefacenet_a", "mobilefacenet_b"]
     weights: str | None = None  # file of the weights; the synthetic one is shipped
+
+    @model_validator(mode="after")
+    def _has_weights(self) -> Embedder:
+        if self.weights is None and self.name != "synthetic":
+            raise ValueError(f"weights: expected the file of {self.name}, got none")
+        return self
 
 
 class Knowledge(Training):

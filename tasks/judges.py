@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from core.models.embedders import load_embedder
 from torch import Tensor, nn
 
 from core.data.images import ImageSet
@@ -14,6 +13,7 @@ from core.data.transforms import resize, to_unit
 from core.metrics.accuracy import accuracy_report, class_means, result_slots, top1_accuracy, topk_hits
 from core.metrics.distances import nearest_feature_distance
 from core.metrics.open_set import fit_head, head_logits
+from core.models.embedders import load_embedder
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_images, load_tensors, save_rows, save_tensors
 from tasks.manifests import config_of
@@ -36,7 +36,7 @@ def embed_real_images(config: Config, inputs: Inputs, out: Path, context: TaskCo
 
 
 def judge_by_evaluator(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
-    """Acc@1, Acc@5 and feature distance in the evaluation model (paper section 4.1). Writes per_class and per_image.parquet."""
+    """Acc@1, Acc@5 and feature distance in the evaluation model (paper section 4.1); writes verdicts."""
     recipe = config_of(inputs["evaluator"])
     evaluator = load_classifier(inputs["evaluator"], recipe, context.device)
     loot, real = load_tensors(inputs["loot"] / "images.safetensors"), _real(inputs)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from core.priors.registry import load_prior, save_prior
 
 from core.errors import InputError
 from core.priors.eigenfaces import fit_eigenfaces
+from core.priors.registry import load_prior, load_shipped_prior, save_prior
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors
 from tasks.stylegan import train_generator
-
-SHIPPED = Path(__file__).resolve().parent.parent / "core" / "priors" / "weights"
 
 
 def fit_prior(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
@@ -25,9 +23,10 @@ def fit_prior(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     elif config["kind"] == "stylegan2":
         images = load_tensors(inputs["public"] / "images.safetensors")["images"]
         save_prior(train_generator(config, images, context), out)
+    elif config["kind"] == "shipped":
+        save_prior(load_shipped_prior(config["name"]), out)
     else:
-        folder = SHIPPED / config["name"] if config["kind"] == "shipped" else Path(config["path"]).expanduser()
-        save_prior(load_prior(folder), out)
+        save_prior(load_prior(Path(config["path"]).expanduser()), out)
     prior = load_prior(out)
     image = prior.synthesize(prior.map(torch.from_numpy(prior.sample_z(1, 0)).float()))
     if not image.isfinite().all():

@@ -1,0 +1,87 @@
+"""What every training under Ray Train shares: the trainer, its failures, checkpoints in and out."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ray
+import ray.train
+import torch
+from ray.train import Checkpoint, CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
+from ray.train.torch import TorchConfig, TorchTrainer
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from tasks.files import load_checkpoint
+
+STATE_FILE = "state.pt"
+WORKER_FAILURES = 3  # lost workers of one training before it counts as failed
+
+
+def fit(loop: Callable[[dict[str, Any]], None], settings: dict[str, Any], *, workers: int, work: Path) -> None:
+    """Run `loop(settings)` on every worker until all are through; lost workers restart from the last checkpoint.
+
+    settings reach the loop with `on_gpu` added. State lies in `work`, so that a killed driver resumes as well.
+    Raises the first worker's error when it fails for good.
+    """
+    on_gpu = ray.cluster_resources().get("GPU", 0) >= workers
+    trainer = TorchTrainer(
+        loop,
+        train_loop_config={**settings, "on_gpu": on_gpu},
+        scaling_config=ScalingConfig(num_workers=workers, use_gpu=on_gpu, resources_per_worker={"CPU": 1}),
+        torch_config=TorchConfig(backend="nccl" if on_gpu else "gloo"),
+        run_config=RunConfig(
+            name="ray_train",
+            storage_path=str(work),
+            failure_config=FailureConfig(max_failures=WORKER_FAILURES),
+            checkpoint_config=CheckpointConfig(num_to_keep=1),
+            logging_config=ray.train.LoggingConfig(log_level="ERROR"),
+        ),
+    )
+    try:
+        trainer.fit()
+    except ray.train.WorkerGroupError as error:
+        raise next(iter(error.worker_failures.values()), error) from None
+
+
+def data_parallel(on_gpu: bool) -> Callable[[nn.Module], nn.Module]:
+    """How a rank wraps a model: DDP, with synchronised BatchNorm where the device has it (torch refuses on CPUs)."""
+
+    def wrap(model: nn.Module) -> nn.Module:
+        if not on_gpu:
+            return DistributedDataParallel(model)
+        device = ray.train.torch.get_device()
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(model.to(device))
+        return DistributedDataParallel(model, device_ids=[device])
+
+    return wrap
+
+
+def last_state() -> dict[str, Any] | None:
+    """The state in Ray Train's last checkpoint of this run, after a lost worker or a killed driver."""
+    checkpoint = ray.train.get_checkpoint()
+    if checkpoint is None:
+        return None
+    with checkpoint.as_directory() as folder:
+        return load_checkpoint(Path(folder) / STATE_FILE)
+
+
+def report_state(rank: int, state: dict[str, Any] | None, **metrics: float) -> None:
+    """Hand a state to Ray Train. A collective: every rank calls it as often; rank 0 brings the checkpoint."""
+    if rank != 0:
+        ray.train.report(metrics)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        torch.save(state, Path(folder) / STATE_FILE)
+        ray.train.report(metrics, checkpoint=Checkpoint.from_directory(folder))
+
+
+def prepare_rank(on_gpu: bool) -> tuple[int, int, str]:
+    """(rank, world size, device) of this worker; on CPUs one thread each, so that sums do not depend on cores."""
+    if not on_gpu:
+        torch.set_num_threads(1)
+    context = ray.train.get_context()
+    return context.get_world_rank(), context.get_world_size(), "cuda" if on_gpu else "cpu"

@@ -1,0 +1,85 @@
+"""Training a StyleGAN2 prior: one process, or several under Ray Train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ray
+from torch import Tensor
+
+from core.priors.gan_recipe import GanRecipe
+from core.priors.gan_training import train_stylegan2
+from core.priors.stylegan2 import StyleGAN2
+from core.priors.stylegan2_layers import StyleGAN2Config
+from tasks import ray_train
+from tasks.context import Config, TaskContext
+from tasks.files import load_checkpoint, save_checkpoint
+
+CHECKPOINT, FINAL_FILE = "checkpoint.pt", "final.pt"
+CHECKPOINTS = 20  # per training
+NETWORK_KEYS = ("z_dim", "w_dim", "mapping_layers", "channel_base", "channel_max")
+
+
+def train_generator(config: Config, images: Tensor, context: TaskContext) -> StyleGAN2:
+    """The averaged generator of a training on images uint8 [N, 3, R, R]; goes on from its last checkpoint."""
+    network = StyleGAN2Config(resolution=images.shape[-1], **{key: config[key] for key in NETWORK_KEYS})
+    if config["workers"] > 1:
+        settings = {"config": dict(config), "network": network, "work": str(context.work), "data": ray.put(images)}
+        ray_train.fit(_worker_loop, settings, workers=config["workers"], work=context.work)
+        state = load_checkpoint(context.work / FINAL_FILE)
+        if state is None:
+            raise RuntimeError("Ray Train ended without leaving the trained generator")
+    else:
+        state = _train_alone(config, network, images, context)
+    generator = StyleGAN2(network)
+    generator.load_state_dict(state)
+    return generator.eval().requires_grad_(False)
+
+
+def _train_alone(config: Config, network: StyleGAN2Config, images: Tensor, context: TaskContext) -> dict[str, Any]:
+    recipe, path = _recipe(config), context.work / CHECKPOINT
+
+    def keep(step: int, state: dict[str, Any]) -> None:
+        save_checkpoint(path, state)
+        context.progress(step / recipe.steps, f"step {step}/{recipe.steps}")
+
+    state, _, _ = train_stylegan2(
+        images, network, recipe, seed=config["seed"], device=context.device, resume=load_checkpoint(path),
+        on_checkpoint=keep, checkpoint_every=_interval(recipe),
+    )  # fmt: skip
+    return state
+
+
+def _worker_loop(settings: dict[str, Any]) -> None:
+    """What each rank runs under Ray Train."""
+    config, recipe = settings["config"], _recipe(settings["config"])
+    rank, world_size, device = ray_train.prepare_rank(settings["on_gpu"])
+    context = TaskContext(work=Path(settings["work"]), device=device)
+
+    def keep(step: int, state: dict[str, Any]) -> None:
+        ray_train.report_state(rank, state, step=step)
+        if rank == 0:
+            context.progress(step / recipe.steps, f"step {step}/{recipe.steps}")
+
+    state, _, _ = train_stylegan2(
+        ray.get(settings["data"]), settings["network"], recipe, seed=config["seed"], device=device, rank=rank,
+        world_size=world_size, wrap=ray_train.data_parallel(settings["on_gpu"]), resume=ray_train.last_state(),
+        on_checkpoint=keep, checkpoint_every=_interval(recipe),
+    )  # fmt: skip
+    if rank == 0:
+        save_checkpoint(context.work / FINAL_FILE, {name: tensor.cpu() for name, tensor in state.items()})
+
+
+def _recipe(config: Config) -> GanRecipe:
+    return GanRecipe(
+        kimg=config["kimg"],
+        batch_size=config["batch_size"],
+        learning_rate=config["lr"],
+        r1_gamma=config["r1_gamma"],
+        augmentation=config["augmentation"],
+    )
+
+
+def _interval(recipe: GanRecipe) -> int:
+    return max(1, recipe.steps // CHECKPOINTS)
