@@ -1,10 +1,10 @@
-"""The paper's example in two dimensions: why smoothing helps or hinders an inversion (section 3, Figs. 1 and
-8).
+"""The paper's example in two dimensions: why smoothing helps or hinders an inversion (section 3).
 
-Three classes of points, a small network trained under a constant smoothing factor, and a point that climbs
-towards high confidence in another class. Follows notebooks/label_smoothing_toy_example.ipynb of
-LukasStruppek/Plug-and-Play-Attacks to the digit: 763, 3113 and 53 steps for factors 0, 0.05 and -0.05.
-Everything is float32 on the CPU; the results are arrays for someone else to draw.
+It is behind Figs. 1 and 8. Three classes of points, a small network trained under a constant smoothing
+factor, and a point that climbs towards high confidence in another class. Follows
+notebooks/label_smoothing_toy_example.ipynb of LukasStruppek/Plug-and-Play-Attacks to the digit: 763, 3113 and
+53 steps for factors 0, 0.05 and -0.05. Everything is float32 on the CPU; the results are arrays for someone
+else to draw.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ GRID_LIMIT = 15.0
 
 @dataclass(frozen=True, kw_only=True)
 class ToyAttack:
-    """One climb. path: float32 [steps + 2, 2], the start and every update; steps: index of the last
-    iteration.
+    """One climb towards the target class.
 
+    path: float32 [steps + 2, 2], the start and every update. steps: zero-based index of the last update.
     distance: Euclidean, from the end of the path to the nearest training point of the target class.
     stopped: whether the confidence was reached; False also when there was no such criterion.
     """
@@ -51,8 +51,8 @@ class ToyResult:
     """All there is to draw for one smoothing factor.
 
     points: float32 [500, 2] with labels int64 [500]. axis: float32 [G], the grid's coordinates on both axes.
-    confidence: float32 [G, G], largest softmax probability, row = second coordinate; prediction: int64 [G,
-    G]. attack: the climb that stops at a confidence (Fig. 1); endless: the one that does not (Fig. 8), None
+    confidence: float32 [G, G], largest softmax probability, row = second coordinate. prediction: int64 [G,
+    G]. attack: the climb that stops at a confidence (Fig. 1). endless: the one that does not (Fig. 8), None
     if it was not asked for. train_loss: of the full data, train-mode batch norm, after the last update.
     """
 
@@ -69,9 +69,7 @@ class ToyResult:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Tensors this small lose time on a second thread, and the last digits, hence the steps, depend on
-    threads.
-    """
+    """One thread inside: a second one costs time on tensors this small, and the last digits depend on it."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -81,9 +79,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def make_blobs_data() -> tuple[Tensor, Tensor]:
-    """The 500 points (float32 [500, 2]) and classes (int64 [500]): three round clouds, 167, 167 and 166
-    points.
-    """
+    """The 500 points (float32 [500, 2]) and their classes (int64 [500]): three round clouds."""
     centres = [(0, -10), (-10, 10), (10, 10)]
     points, labels = make_blobs(n_samples=500, centers=centres, cluster_std=1.6, random_state=17)
     return torch.from_numpy(points).float(), torch.from_numpy(labels).long()
@@ -109,8 +105,7 @@ def build_toy_net(*, seed: int = 42) -> nn.Sequential:
 
 @_one_thread()
 def train_toy(alpha: float, *, steps: int = 5000, seed: int = 42) -> tuple[nn.Sequential, float]:
-    """The network trained on all points at once with SGD (0.001, momentum 0.9), in eval mode, and its final
-    loss.
+    """The trained network in eval mode, and its final loss. SGD on all points at once, 0.001, momentum 0.9.
 
     alpha: smoothing factor, at most 1, the same in every step: the example has no schedule. The loss is taken
     in train mode after the last update. Raises TrainingDiverged if it is not finite.

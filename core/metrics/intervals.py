@@ -3,7 +3,7 @@
 A trial's accuracy varies because training and attack are random (seeds) and because another choice of people
 would have given another mean (classes). The same classes come back under every seed, so seeds and classes are
 resampled independently of each other (crossed, as in Owen, 2007). With the two to five seeds one can afford,
-plain bootstrap percentiles are much too narrow: nominal 95 % covered 68 to 85 % in simulations where seeds
+plain bootstrap percentiles are much too narrow: nominal 95 % covered 68 to 87 % in simulations where seeds
 matter. So the bootstrap gives the shape of the interval, and its width is stretched to what Student's t with
 Satterthwaite's degrees of freedom says (88 to 99 % in the same simulations).
 """
