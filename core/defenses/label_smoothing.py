@@ -7,21 +7,12 @@ it returns plain cross entropy without a word.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
-from core.errors import InputError
+from core.defenses.alpha import check_alpha
 
 REDUCTIONS = ("mean", "sum", "none")
-
-
-def check_alpha(alpha: float, *, name: str = "alpha") -> float:
-    """`alpha` as a float if it is finite and at most 1; otherwise InputError, which calls it `name`."""
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not math.isfinite(alpha) or alpha > 1:
-        raise InputError(f"{name}: expected a finite number of at most 1, got {alpha!r}")
-    return float(alpha)
 
 
 def smoothed_targets(labels: Tensor, num_classes: int, alpha: float) -> Tensor:

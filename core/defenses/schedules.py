@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from core.defenses.label_smoothing import check_alpha
+from core.defenses.alpha import check_alpha
 from core.errors import InputError
 
 REFERENCE_START, REFERENCE_FULL = 50, 75
