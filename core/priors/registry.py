@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from core.errors import InputError
@@ -70,7 +70,8 @@ def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.
         raise ValueError(f"prior: expected one of {', '.join(sorted(PRIORS))}, got {type(prior).__name__}")
     state = {name: value.detach().cpu().to(dtype).contiguous() for name, value in prior.state_dict().items()}
     text = json.dumps({"kind": kinds[type(prior)], "config": asdict(prior.config)}, indent=2) + "\n"
-    _replace(weights, lambda path: save_file(state, path))
+    # Not save_file: it makes files that only their owner may read, and a cluster shares its store.
+    _replace(weights, lambda path: path.write_bytes(save(state)))
     _replace(description, lambda path: path.write_text(text))
 
 

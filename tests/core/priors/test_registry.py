@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -48,6 +49,8 @@ def test_round_trip(prior, tmp_path):
     assert sorted(path.name for path in (tmp_path / "new" / "prior").iterdir()) == [
         "prior.json", "weights.safetensors",
     ]  # fmt: skip
+    modes = {path.stat().st_mode for path in (tmp_path / "new" / "prior").iterdir()}
+    assert len(modes) == 1
 
 
 def test_half_precision_on_disk_becomes_single_precision(prior, tmp_path):
@@ -66,11 +69,11 @@ def test_refuses_to_save_what_it_could_not_load(tmp_path):
 
 
 def test_a_failed_write_leaves_nothing_behind(prior, tmp_path, monkeypatch):
-    def fail(state, path):
-        path.write_bytes(b"half")
+    def fail(path, data):
+        path.touch()
         raise OSError("disk full")
 
-    monkeypatch.setattr(registry, "save_file", fail)
+    monkeypatch.setattr(Path, "write_bytes", fail)
     with pytest.raises(OSError, match="disk full"):
         save_prior(prior, tmp_path)
     assert not list(tmp_path.iterdir())
