@@ -75,8 +75,12 @@ def load_labelled(
     notes += lines
     train, lines = _without_leaks(entries, digests, labels, train, test, path, on_corrupt)
     notes += lines
-    for part, index in (("training", train), ("test", test)):
-        _check_counts(labels[index], names, 1, f"data {path}: {part} part")
+    _check_counts(labels[train], names, 1, f"data {path}: training part")
+    if split_method == "paper":  # it is not stratified, and a rare class may well be missing from the test
+        untested = len(names) - len(labels[test].unique())
+        notes += [f"{untested} classes have no test image"] if untested else []
+    else:
+        _check_counts(labels[test], names, 1, f"data {path}: test part")
     if samples_per_class is not None:
         train = train[splits.samples_per_class(labels[train], samples_per_class, seed=split_seed, names=names)]
     everything = ImageSet(images=pixels, labels=labels, names=names)
@@ -215,6 +219,8 @@ def _split(
             return *splits.paper_split(len(labels), seed=seed), [f"split: published 90/10 shuffle, seed {seed}"]
         train, test = splits.stratified_split(labels, test_fraction=test_fraction, seed=seed, names=names)
         return train, test, [f"split: {test_fraction:g} of every class for the test, seed {seed}"]
+    if method != "stratified":
+        raise InputError(f"data {path}: split_method: expected no {method} split, since the data have one of their own")
     parts = {part: torch.tensor([i for i, s in enumerate(given) if s == part]) for part in (TRAIN, TEST, VALIDATION)}
     for part in (TRAIN, TEST):
         if not len(parts[part]):

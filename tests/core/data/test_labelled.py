@@ -143,6 +143,20 @@ def test_the_published_split_can_be_asked_for(table):
     )
 
 
+def test_the_published_split_may_leave_classes_untested(table):
+    people(table, per_class=4, classes=4, split=None)
+    data = load_labelled(table, size=8, split_method="paper")
+    assert (len(data.train), len(data.test)) == (14, 2)
+    untested = 4 - len(data.test.labels.unique())
+    assert f"{untested} classes have no test image" in data.notes
+
+
+def test_a_published_split_of_data_that_are_split_is_refused(table):
+    people(table)
+    message = refusal(load_labelled, table, size=8, split_method="paper")
+    assert "expected no paper split, since the data have one of their own" in message
+
+
 def test_samples_per_class_keeps_the_test_part(table):
     people(table, per_class=10)
     small, large = (load_labelled(table, size=8, samples_per_class=k) for k in (3, 6))
