@@ -38,9 +38,38 @@ def synthetic_faces(
     Returns uint8 images [identities * per_identity, 3, size, size] ordered by identity, then image; names
     "private-0000", ... Raises InputError for a value out of range.
     """
+    traits = identity_traits(population=population, identities=identities, spread=spread, seed=seed)
+    images = faces_of(
+        traits,
+        population=population,
+        per_identity=per_identity,
+        size=size,
+        seed=seed,
+        first_image=first_image,
+        threads=threads,
+    )
+    labels = torch.arange(identities).repeat_interleave(per_identity)
+    names = tuple(f"{population}-{identity:04d}" for identity in range(identities))
+    return ImageSet(images=images, labels=labels, names=names)
+
+
+def faces_of(
+    traits: np.ndarray,
+    *,
+    population: Population,
+    per_identity: int,
+    size: int = 64,
+    seed: int,
+    first_image: int = 0,
+    threads: int = 1,
+) -> torch.Tensor:
+    """Images of people with the given traits (float32 [P, T]): uint8 [P * per_identity, 3, size, size].
+
+    Pose, light and so on are those of the first P identities of (population, seed). Raises as synthetic_faces.
+    """
     _check(per_identity=per_identity, size=size, first_image=first_image, threads=threads)
-    looks = look_of(identity_traits(population=population, identities=identities, spread=spread, seed=seed))
-    total = identities * per_identity
+    looks = look_of(traits)
+    total = len(traits) * per_identity
     images = np.empty((total, 3, size, size), np.uint8)
 
     def draw(span: range) -> None:
@@ -57,9 +86,7 @@ def synthetic_faces(
     else:
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(draw, spans))
-    labels = torch.arange(identities).repeat_interleave(per_identity)
-    names = tuple(f"{population}-{identity:04d}" for identity in range(identities))
-    return ImageSet(images=torch.from_numpy(images), labels=labels, names=names)
+    return torch.from_numpy(images)
 
 
 def _draw_batch(streams: FaceStreams, looks: Look, who: np.ndarray, which: np.ndarray, size: int) -> np.ndarray:

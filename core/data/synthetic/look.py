@@ -77,9 +77,9 @@ _HAIR = ((0.07, 0.06, 0.07), (0.20, 0.13, 0.09), (0.40, 0.26, 0.15), (0.66, 0.49
 
 
 def _colours(trait: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    skin = between(0.36 + 0.21 * trait["skin_tone"], _SKIN)
+    skin = between(0.36 + 0.17 * trait["skin_tone"], _SKIN)
     skin = skin * (1.0 + np.outer([0.02, 0.0, -0.055], trait["skin_warmth"]))
-    hair = between(0.33 + 0.19 * trait["hair_light"], _HAIR)
+    hair = between(0.33 + 0.15 * trait["hair_light"], _HAIR)
     # Ash-blond at most: the full range on the cool side would turn green.
     red = np.where(trait["hair_red"] > 0, 1.0, 0.35) * trait["hair_red"]
     hair = hair * (1.0 + np.outer([0.16, -0.03, -0.12], red))
@@ -100,32 +100,32 @@ def look_of(traits: np.ndarray) -> Look:
     """traits float32 [B, T] (see TRAIT_NAMES) -> Look of B faces."""
     trait = dict(zip(TRAIT_NAMES, bounded(traits.astype(np.float64)).T, strict=True))
     raw = dict(zip(TRAIT_NAMES, traits.astype(np.float64).T, strict=True))
-    eye_y = -0.15 + 0.018 * trait["eye_height"]
-    nose_y = 0.215 + 0.030 * trait["nose_length"]
+    eye_y = -0.15 + 0.024 * trait["eye_height"]
+    nose_y = 0.215 + 0.040 * trait["nose_length"]
     numbers = {
         "blush": 0.10 + 0.040 * trait["skin_redness"],
         "head_width": 0.60 + 0.028 * trait["head_width"],
         "head_top": 0.80 + 0.020 * trait["head_height"],
         "chin": 0.86 + 0.030 * trait["head_height"],
         "jaw_taper": 0.06 - 0.05 * trait["jaw_taper"],
-        "jaw_squareness": 0.30 + 0.16 * trait["jaw_squareness"],
+        "jaw_squareness": 0.30 + 0.20 * trait["jaw_squareness"],
         "ear": 1.0 + 0.14 * trait["ear_size"],
-        "eye_x": 0.265 + 0.016 * trait["eye_spacing"],
+        "eye_x": 0.265 + 0.020 * trait["eye_spacing"],
         "eye_y": eye_y,
-        "eye_size": 1.0 + 0.11 * trait["eye_size"],
-        "eye_tilt": 0.03 + 0.075 * trait["eye_tilt"],
-        "brow_y": eye_y - 0.195 - 0.020 * trait["brow_height"],
-        "brow_thickness": 0.028 + 0.0075 * trait["brow_thickness"],
-        "brow_tilt": 0.020 * trait["brow_tilt"],
-        "brow_arch": 0.045 + 0.018 * trait["brow_arch"],
+        "eye_size": 1.0 + 0.14 * trait["eye_size"],
+        "eye_tilt": 0.03 + 0.10 * trait["eye_tilt"],
+        "brow_y": eye_y - 0.20 - 0.026 * trait["brow_height"],
+        "brow_thickness": 0.028 + 0.0090 * trait["brow_thickness"],
+        "brow_tilt": 0.028 * trait["brow_tilt"],
+        "brow_arch": 0.045 + 0.021 * trait["brow_arch"],
         "nose_y": nose_y,
-        "nose_width": 0.125 + 0.015 * trait["nose_width"],
-        "mouth_y": 0.45 + 0.35 * (nose_y - 0.215) + 0.020 * trait["mouth_height"],
-        "mouth_width": 0.215 + 0.022 * trait["mouth_width"],
-        "lip_thickness": 0.050 + 0.0105 * trait["lip_thickness"],
-        "hair_end": -0.05 + np.where(trait["hair_length"] > 0, 0.65, 0.16) * trait["hair_length"],
-        "hair_line": -0.615 - 0.050 * trait["hair_line"],
-        "hair_volume": 0.105 + 0.030 * trait["hair_volume"],
+        "nose_width": 0.125 + 0.020 * trait["nose_width"],
+        "mouth_y": 0.45 + 0.45 * (nose_y - 0.215) + 0.024 * trait["mouth_height"],
+        "mouth_width": 0.215 + 0.030 * trait["mouth_width"],
+        "lip_thickness": 0.050 + 0.0140 * trait["lip_thickness"],
+        "hair_end": -0.05 + np.where(trait["hair_length"] > 0, 0.50, 0.12) * trait["hair_length"],
+        "hair_line": -0.615 - 0.036 * trait["hair_line"],
+        "hair_volume": 0.105 + 0.025 * trait["hair_volume"],
         "parting": 0.38 * trait["hair_parting"],
         "hair_flat": np.clip(0.5 + 0.28 * trait["hair_fringe"], 0.0, 1.0),
         "hair_peak": 0.07 * np.clip(trait["hair_peak"] - 0.1, 0.0, 2.0),

@@ -13,9 +13,9 @@ from core.data.synthetic.shapes import blob, bump, cover, ramp, triangle_wave
 from core.data.synthetic.streams import FaceStreams
 from core.errors import InputError
 
-KNOWN_NOSE = [242, 194, 158]
+KNOWN_NOSE = [241, 193, 157]
 KNOWN_BACKGROUND = [154, 181, 121]
-KNOWN_MEAN = 151.219
+KNOWN_MEAN = 150.548
 KNOWN_STREAM = "730ffdc3ff8e14f6"
 
 
