@@ -37,7 +37,7 @@ RECIPE = GanRecipe(kimg=200, batch_size=16, learning_rate=0.003, r1_gamma=0.1, e
 CHECKPOINT_EVERY = 250
 
 
-def public_images(*, first_image: int = 0, identities: int = IDENTITIES) -> Tensor:
+def public_images(identities: int = IDENTITIES) -> Tensor:
     """uint8 [identities x PER_IDENTITY x spreads, 3, 64, 64]: people of both spreads, strangers to each other."""
     sets = [
         synthetic_faces(
@@ -47,7 +47,6 @@ def public_images(*, first_image: int = 0, identities: int = IDENTITIES) -> Tens
             size=CONFIG.resolution,
             spread=spread,
             seed=PUBLIC_SEED + index,
-            first_image=first_image,
         ).images
         for index, spread in enumerate(SPREADS)
     ]
@@ -68,8 +67,8 @@ def contact_sheet(images: Tensor, columns: int) -> Image.Image:
     return Image.fromarray(tiles.permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1).numpy())
 
 
-def train(out: Path, *, kimg: float) -> None:
-    """Train or continue in `out`, then write the prior and its sample sheet there."""
+def train(images: Tensor, out: Path, *, kimg: float) -> None:
+    """Train or continue in `out`; every checkpoint renews the prior and its sample sheet there."""
     out.mkdir(parents=True, exist_ok=True)
     saved = out / f"{NAME}.checkpoint"
     resume = torch.load(saved, weights_only=True) if saved.exists() else None
@@ -86,7 +85,7 @@ def train(out: Path, *, kimg: float) -> None:
         print(f"{time.monotonic() - started:7.0f} s  {numbers}", flush=True)
 
     train_stylegan2(
-        public_images(),
+        images,
         CONFIG,
         replace(RECIPE, kimg=kimg),
         seed=SEED,
@@ -115,7 +114,7 @@ def main() -> None:
     parser.add_argument("--kimg", type=float, default=RECIPE.kimg, help="thousands of images to train on")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    train(arguments.out, kimg=arguments.kimg)
+    train(public_images(), arguments.out, kimg=arguments.kimg)
 
 
 if __name__ == "__main__":
