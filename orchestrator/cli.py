@@ -29,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("smoothsweep: interrupted; the same command goes on from here", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - so that the interpreter's last flush finds a home
+        return EXIT_DONE
     except OSError as error:
         print(f"smoothsweep: {error.filename or 'the store'}: {error.strerror or error}", file=sys.stderr)
         return EXIT_FAILED

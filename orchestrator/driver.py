@@ -111,13 +111,15 @@ def run_sweep(
 
 
 def _read_input(run: SweepRun, stages: list[Stage]) -> None:
-    """Prepare the data here and now: mistakes in them are the user's, and nothing else may have started."""
+    """Prepare the data here and now: mistakes in them are the user's, and then nothing is left behind."""
     for stage in stages:
         started = time.monotonic()
         try:
             execute(run.store, stage)
         except InputError:
-            shutil.rmtree(run.store.work(stage), ignore_errors=True)
+            for made in stages:
+                shutil.rmtree(run.store.path(made), ignore_errors=True)
+                shutil.rmtree(run.store.work(made), ignore_errors=True)
             raise
         run.stage_done(stage.fingerprint, time.monotonic() - started)
 

@@ -51,10 +51,8 @@ class StageKeeper:
 
     async def ensure(self, stage: Stage) -> None:
         """Return when the artifact exists. Raises the task's error, also to everybody else who asked."""
-        if stage.fingerprint not in self.in_flight:
-            if await asyncio.to_thread(self.store.has, stage):
-                return
-            self.in_flight.setdefault(stage.fingerprint, asyncio.ensure_future(self._make(stage)))
+        if stage.fingerprint not in self.in_flight:  # no await before it is entered: a second asker must find it
+            self.in_flight[stage.fingerprint] = asyncio.ensure_future(self._make(stage))
         await asyncio.shield(self.in_flight[stage.fingerprint])
 
     async def trial_ended(self, trial_id: str, failure: str | None) -> None:
@@ -80,6 +78,8 @@ class StageKeeper:
 
     async def _make(self, stage: Stage) -> None:
         try:
+            if await asyncio.to_thread(self.store.has, stage):
+                return
             await asyncio.gather(*(self.ensure(source) for source in stage.inputs.values()))
             self.running[stage.fingerprint] = {"stage": stage, "since": time.time()}
             if task(stage.name).shard:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from orchestrator.history import read_history
@@ -21,14 +22,12 @@ class Plan:
     stages: list[Stage]
     cached: frozenset[str]  # fingerprints
 
-    @property
+    @cached_property
     def missing(self) -> list[Stage]:
-        """Stages that must run: no artifact, and some trial still needs them."""
-        return [stage for stage in self.stages if stage.fingerprint in self._needed]
+        """Stages that must run, inputs first: no artifact, and some trial still needs them.
 
-    @property
-    def _needed(self) -> set[str]:
-        """A finished stage does not need its inputs any more, so those are not made again if they were deleted."""
+        A finished stage does not need its inputs any more, so those are not made again if they were deleted.
+        """
         needed: set[str] = set()
         waiting = [s for trial in self.trials for s in trial.stages]
         while waiting:
@@ -36,7 +35,7 @@ class Plan:
             if stage.fingerprint not in self.cached and stage.fingerprint not in needed:
                 needed.add(stage.fingerprint)
                 waiting.extend(stage.inputs.values())
-        return needed
+        return [stage for stage in self.stages if stage.fingerprint in needed]
 
     def is_complete(self, trial: Trial) -> bool:
         return all(stage.fingerprint in self.cached for stage in trial.stages)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core.errors import InputError
-from orchestrator.tracking import Tracker
+from orchestrator.tracking import Tracker, tracking_errors
 from orchestrator.trial import Trial
 
 RETRY_AFTER_S = (1, 5, 15)
@@ -73,14 +73,8 @@ class Recorder:
             try:
                 write()
                 return None
-            except (OSError, InputError, _mlflow_exception()) as error:
+            except (OSError, InputError, *tracking_errors()) as error:
                 if pause is None:
                     return " ".join(str(error).split())[:300]
                 time.sleep(pause)
         return None
-
-
-def _mlflow_exception() -> type[Exception]:
-    from mlflow.exceptions import MlflowException
-
-    return MlflowException

@@ -129,6 +129,13 @@ class Tracker:
             yield folder / "contact_sheet.png"
 
 
+def tracking_errors() -> tuple[type[Exception], ...]:
+    """What MLflow raises when it cannot be reached or refuses a write."""
+    from mlflow.exceptions import MlflowException
+
+    return (MlflowException,)
+
+
 def _connect(uri: str) -> Any:
     """A client that has spoken with the tracking store once; quiet, without telemetry, impatient."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")

@@ -370,6 +370,13 @@ class InversionSweep(Model):
             raise ValueError(f"seeds: expected each once, got {list(self.seeds)}")
         if self.classes != "all" and len(set(self.classes)) != len(self.classes):
             raise ValueError(f"classes: expected each once, got {list(self.classes)}")
+        if isinstance(self.data, SyntheticData):
+            self._fits_synthetic(self.data)
+        if isinstance(self.prior, Eigenfaces) and isinstance(self.public, SyntheticPublic):
+            images = self.public.identities * self.public.per_identity
+            if self.prior.components >= images:
+                got = self.prior.components
+                raise ValueError(f"prior.components: expected fewer than the {images} public images, got {got}")
         if self.prior.kind in ("eigenfaces", "stylegan2") and self.public is None:
             raise ValueError(f"public: expected the images to fit the {self.prior.kind} prior on, got none")
         if self.judges.evaluator and self.judges.evaluator.architecture == self.recipe.architecture:
@@ -381,6 +388,14 @@ class InversionSweep(Model):
         if self.prior.kind in ("shipped", "folder") and self.public is not None:
             raise ValueError(f"public: expected none, since a {self.prior.kind} prior is already fitted")
         return self
+
+
+    def _fits_synthetic(self, data: SyntheticData) -> None:
+        if data.samples_per_class is not None and data.samples_per_class > data.train_per_class:
+            got = data.samples_per_class
+            raise ValueError(f"data.samples_per_class: expected at most {data.train_per_class} images, got {got}")
+        if self.classes != "all" and max(self.classes) >= data.identities:
+            raise ValueError(f"classes: expected labels below {data.identities}, got {max(self.classes)}")
 
 
 class ToySweep(Model):

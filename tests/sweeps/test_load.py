@@ -1,0 +1,171 @@
+"""Sweep files: what is refused, in one line that names file, key, expected and got."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from core.errors import InputError
+from sweeps.expand import axis_names, expand
+from sweeps.load import load_sweep
+
+GOOD = {
+    "name": "t",
+    "seeds": [1],
+    "data": {"kind": "synthetic", "identities": 4},
+    "public": {"kind": "synthetic", "identities": 50},
+    "recipe": {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "batch_size": 16},
+    "prior": {"kind": "eigenfaces", "components": 8},
+    "attack": {"pool": {"size": 20}, "candidates": 4, "selected": 2},
+}
+
+
+def write(tmp_path: Path, **changes) -> Path:
+    path = tmp_path / "sweep.yaml"
+    path.write_text("# What it shows.\n#\n# Hardware.\n" + yaml.safe_dump({**GOOD, **changes}, sort_keys=False))
+    return path
+
+
+def test_a_good_file_loads_with_its_opening_comment(tmp_path):
+    loaded = load_sweep(write(tmp_path))
+    assert loaded.sweep.recipe.epochs == 100
+    assert loaded.intro == "What it shows.\n\nHardware."
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key", "words"),
+    [
+        (["recipe.epoch=3"], "recipe.epoch", "expected no such key"),
+        (["recipe.epochs=many"], "recipe.epochs", "expected a valid integer"),
+        (["recipe.epochs=0"], "recipe.epochs", "greater than or equal to 1"),
+        (["recipe.defense.alpha=1.5"], "recipe.defense.alpha", "expected a number in (-inf, 1], got 1.5"),
+        (["recipe.architecture=resnet19"], "recipe.architecture", "expected one of 'resnet_small'"),
+        (["recipe.defense.schedule={kind: ramp, start: 0.8, end: 0.4}"], "recipe.defense.schedule", "0.8"),
+        (["recipe.defense.schedule={kind: ramp, at: 0.4}"], "recipe.defense.schedule", "at"),
+        (["recipe.optimizer=sgd", "recipe.betas=[0.9, 0.99]"], "recipe", "betas: expected only with optimizer: adam"),
+        (["recipe.lr_milestones=[0.9, 0.5]"], "recipe", "ascending fractions"),
+        (["recipe.workers=20"], "recipe", "at least 2 images per worker"),
+        (["attack.candidates=30"], "attack", "expected at most pool.size (20), got 30"),
+        (["attack.selected=9"], "attack", "expected at most candidates (4), got 9"),
+        (["attack.lr=nan"], "attack.lr", "finite number"),
+        (["public=null"], "", "public: expected the images to fit the eigenfaces prior on, got none"),
+        (["judges.embedder.name=mobilefacenet_a"], "judges.embedder", "weights: expected the file"),
+        (["judges.evaluator={architecture: resnet_small}"], "", "expected another than the target's"),
+        (["data.kind=video"], "data", "expected one of 'synthetic', 'labelled', got 'video'"),
+        (["seeds=[]"], "seeds", "at least 1 item"),
+        (["seeds=[1, 1]"], "", "seeds: expected each once"),
+        (["name=a/b"], "name", "pattern"),
+        (["experiment=dream"], "experiment", "expected one of inversion, toy, got 'dream'"),
+    ],
+)
+def test_mistakes_are_one_line_with_file_key_expected_got(tmp_path, overrides, key, words):
+    path = write(tmp_path)
+    with pytest.raises(InputError) as caught:
+        load_sweep(path, overrides)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: {key}") and words in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("text", ["a: [1", "- 1\n- 2\n", "", "name: x\nname: y\n", "name: \t: {"])
+def test_broken_yaml_is_one_line(tmp_path, text):
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_sweep(path)
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_missing_file_says_so(tmp_path):
+    with pytest.raises(InputError, match="expected a sweep file, got no such file"):
+        load_sweep(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("override", ["recipe.epochs", "=3", "recipe.epochs=[1", "name.x=3"])
+def test_bad_overrides_are_refused(tmp_path, override):
+    with pytest.raises(InputError, match="--set"):
+        load_sweep(write(tmp_path), [override])
+
+
+def test_the_grid_multiplies_and_every_cell_is_checked(tmp_path):
+    grid = {"recipe.defense.alpha": [0.1, -0.05], "attack.loss": ["poincare", "cross_entropy"]}
+    cells = expand(load_sweep(write(tmp_path, grid=grid, baseline={"recipe.defense.alpha": 0.1})))
+    assert [c.axes for c in cells][:2] == [
+        {"alpha": 0.1, "attack_loss": "poincare"},
+        {"alpha": 0.1, "attack_loss": "cross_entropy"},
+    ]
+    assert [c.is_baseline for c in cells] == [True, True, False, False]
+    assert [c.settings.recipe.defense.final_alpha for c in cells] == [0.1, 0.1, -0.05, -0.05]
+    bad = load_sweep(write(tmp_path, grid={"recipe.defense.alpha": [0.1, 2]}))
+    with pytest.raises(InputError, match=r"with recipe.defense.alpha=2: recipe.defense.alpha: expected"):
+        expand(bad)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"grid": {"recipe.epochs": []}},
+        {"grid": {"seeds": [[1]]}},
+        {"grid": {"recipe.epochs": [1, 2]}, "baseline": {"recipe.epochs": 3}},
+        {"baseline": {"recipe.epochs": 3}},
+        {"grid": {"recipe.nothing": [1]}},
+    ],
+)
+def test_grids_that_make_no_sense_are_refused(tmp_path, changes):
+    loaded = load_sweep(write(tmp_path, **changes))
+    with pytest.raises(InputError):
+        expand(loaded)
+
+
+def test_axis_names_are_short_and_unambiguous():
+    names = axis_names(["recipe.lr", "attack.lr", "recipe.defense.alpha", "attack.loss"])
+    assert names == {
+        "recipe.lr": "recipe_lr",
+        "attack.lr": "attack_lr",
+        "recipe.defense.alpha": "alpha",
+        "attack.loss": "attack_loss",
+    }
+
+
+def test_names_in_the_schema_are_those_of_the_core():
+    from typing import get_args
+
+    from core.attacks.losses import ATTACK_LOSSES
+    from core.defenses.schedules import SCHEDULES
+    from core.models.classifiers import ARCHITECTURES
+    from core.models.embedders import EMBEDDERS
+    from core.priors.registry import SHIPPED
+    from sweeps import schema
+
+    assert set(get_args(schema.Architecture)) == set(ARCHITECTURES)
+    for model, field, registry in (
+        (schema.Schedule, "kind", SCHEDULES),
+        (schema.Attack, "loss", ATTACK_LOSSES),
+        (schema.Embedder, "name", EMBEDDERS),
+        (schema.ShippedPrior, "name", SHIPPED),
+    ):
+        assert set(get_args(model.model_fields[field].annotation)) == set(registry)
+
+
+def test_defaults_are_the_papers_appendix():
+    from core.attacks.ppa import paper_facescrub
+    from core.models.recipe import TrainingRecipe
+    from sweeps.schema import Attack, Recipe
+    from tasks.training import recipe_from
+
+    assert recipe_from(Recipe().model_dump(mode="json", exclude_none=True)) == TrainingRecipe.paper_224()
+    paper, ours = paper_facescrub(), Attack()
+    assert (ours.candidates, ours.selected, ours.selection_repeats) == (
+        paper.candidates.num_candidates, paper.select.num_selected, paper.select.repeats)  # fmt: skip
+    assert (ours.steps, ours.lr, ours.betas, ours.batch_size) == (
+        paper.optimise.steps, paper.optimise.lr, paper.optimise.betas, paper.optimise.batch_size)  # fmt: skip
+    assert (ours.pool.size, ours.pool.truncation_psi, ours.pool.truncation_cutoff) == (
+        paper.pool.size, paper.pool.truncation_psi, paper.pool.truncation_cutoff)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["quickstart.yaml", "lfw.yaml", "toy.yaml"])
+def test_shipped_sweeps_load_and_open_with_what_they_show(repository, name):
+    loaded = load_sweep(repository / "sweeps" / name)
+    assert expand(loaded)
+    for word in ("Hardware", "Expect"):
+        assert word in loaded.intro

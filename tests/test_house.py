@@ -1,0 +1,56 @@
+"""The rules of the house that a machine can check: import direction, and what loads torch."""
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+RANK = {"core": 0, "tasks": 1, "sweeps": 1, "orchestrator": 2}
+ONLY_IN = {"ray": ("tasks", "orchestrator"), "pydantic": ("tasks", "sweeps", "orchestrator")}
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+
+
+def modules(repository):
+    for room in RANK:
+        yield from ((room, path) for path in sorted((repository / room).rglob("*.py")))
+
+
+def test_imports_go_one_way(repository):
+    wrong = []
+    for room, path in modules(repository):
+        for name in imports(path):
+            other = name.split(".")[0]
+            if RANK.get(other, -1) > RANK[room] or (other in RANK and other != room and RANK[other] == RANK[room]):
+                wrong.append(f"{path.relative_to(repository)} imports {name}")
+            if room not in ONLY_IN.get(other, tuple(RANK)):
+                wrong.append(f"{path.relative_to(repository)} imports {name}")
+    assert not wrong
+
+
+def test_only_tracking_imports_mlflow(repository):
+    users = {
+        path.relative_to(repository).as_posix()
+        for _, path in modules(repository)
+        if any(name.split(".")[0] == "mlflow" for name in imports(path))
+    }
+    assert users == {"orchestrator/tracking.py"}
+
+
+@pytest.mark.parametrize("module", ["orchestrator.cli", "orchestrator.plan", "orchestrator.trial", "orchestrator.keeper"])
+def test_planning_and_driving_load_no_torch(module):
+    code = f"import sys, {module}; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_rooms_are_documented(repository):
+    bare = [p for _, p in modules(repository) if p.name != "__init__.py" and not ast.get_docstring(ast.parse(p.read_text()))]
+    assert not bare

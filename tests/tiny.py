@@ -1,0 +1,39 @@
+"""A sweep of seconds that goes through every stage: what the end-to-end tests run."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+TRAINING = {
+    "pretrained": False, "image_size": 32, "epochs": 2, "batch_size": 16, "augmentation": {"hue": 0.0},
+}  # fmt: skip
+
+
+def tiny_sweep(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "tiny",
+        "seeds": [1],
+        "data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "test_per_class": 4, "size": 32},
+        "public": {"kind": "synthetic", "identities": 60, "per_identity": 1, "size": 32},
+        "recipe": {"architecture": "resnet_small", "checkpoint_every": 1, **TRAINING},
+        "prior": {"kind": "eigenfaces", "components": 12},
+        "attack": {
+            "pool": {"size": 20, "truncation_psi": 1.0, "truncation_cutoff": None}, "candidates": 4, "steps": 3,
+            "lr": 0.03, "batch_size": 4, "selected": 2, "selection_repeats": 4,
+        },
+        "judges": {
+            "evaluator": {"architecture": "vgg_small", **TRAINING},
+            "embedder": {"name": "synthetic"},
+            "knowledge": {"architecture": "resnet_small", **TRAINING, "lr": 0.05},
+        },
+        "grid": {"recipe.defense.alpha": [0.0, -0.2]},
+        "baseline": {"recipe.defense.alpha": 0.0},
+        **changes,
+    }  # fmt: skip
+
+
+def write_tiny(folder: Path, **changes: Any) -> Path:
+    path = folder / "tiny.yaml"
+    path.write_text("# Tiny.\n" + yaml.safe_dump(tiny_sweep(**changes), sort_keys=False))
+    return path
