@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orchestrator.report.decision import decide
 from orchestrator.report.format import ascii_text, is_null
 from orchestrator.report.summary import Summary
 
@@ -11,6 +12,7 @@ from orchestrator.report.summary import Summary
 COOL = (("#5b9fb5", "#a3d5e5"), ("#0b4f6c", "#38a3d1"))
 WARM = (("#d98a3d", "#f2c48d"), ("#a8320a", "#ff7a45"))
 BASELINE = ("#4a4a4a", "#cfcfcf")
+REST = ("#8f8b82", "#8a877f")
 CATEGORIES = (
     ("#0072b2", "#58b4e8"),
     ("#c4500a", "#ff9a55"),
@@ -80,8 +82,11 @@ def _diverging(ordered: list[tuple[str, float]], baseline: str | None) -> dict[s
 
 
 def _categorical(summary: Summary) -> dict[str, tuple[str, str]]:
-    pairs = {}
+    """A colour each; where there are too many recipes, one for those on the front and grey for the rest."""
     others = [recipe for recipe in summary.recipes if recipe != summary.baseline_recipe]
+    pairs = dict.fromkeys(others, REST)
+    if len(others) > len(CATEGORIES):
+        others = [recipe for recipe in others if recipe in decide(summary).front]
     for index, recipe in enumerate(others):
         pairs[recipe] = CATEGORIES[index % len(CATEGORIES)]
     if summary.baseline_recipe is not None:

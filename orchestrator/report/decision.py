@@ -13,11 +13,13 @@ from orchestrator.report.summary import Summary
 @dataclass(frozen=True, kw_only=True)
 class Decision:
     """rows: recipe -> its row of the frame under its worst attack, where the leak was measured. best: the row that
-    leaks least among the recipes accurate enough, None where there is none. reference: the baseline's row, if known."""
+    leaks least among the recipes accurate enough, None where there is none. reference: the baseline's row, if known.
+    front: recipes that no other beats in both test accuracy and leak."""
 
     rows: dict[str, int]
     best: int | None
     reference: int | None
+    front: tuple[str, ...] = ()
 
     @property
     def marked(self) -> int | None:
@@ -44,7 +46,21 @@ def decide(summary: Summary) -> Decision:
     allowed = [row for row in rows.values() if _accurate_enough(summary, row)]
     best = min(allowed, key=lambda row: sign * frame.loc[row, metric]) if allowed else None
     reference = rows.get(summary.baseline_recipe) if summary.baseline_recipe is not None else None
-    return Decision(rows=rows, best=best, reference=reference)
+    return Decision(rows=rows, best=best, reference=reference, front=_front(summary, rows, sign))
+
+
+def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]:
+    """The Pareto front of accuracy and leak, by their means."""
+    frame = summary.frame
+    places = {
+        recipe: (frame.loc[row, "test_acc"], sign * frame.loc[row, summary.primary]) for recipe, row in rows.items()
+    }
+    known = {recipe: place for recipe, place in places.items() if not pd.isna(place[0])}
+    return tuple(
+        recipe
+        for recipe, (acc, leak) in known.items()
+        if not any(a >= acc and b <= leak and (a, b) != (acc, leak) for a, b in known.values())
+    )
 
 
 def _accurate_enough(summary: Summary, row: int) -> bool:

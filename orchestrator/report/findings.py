@@ -14,6 +14,8 @@ from orchestrator.report.model import ReportData
 from orchestrator.report.summary import Summary
 
 TOO_SMALL = "n too small to tell"
+CHEAP = 0.02
+"""Test accuracy that most owners would give up for less leak."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +32,7 @@ def find(data: ReportData, summary: Summary) -> Findings:
     cautions = _trial_cautions(data)
     choice = decide(summary)
     if not choice.rows:
-        return Findings(answer=(f"No leak has been measured yet: {_progress(data)}.",), cautions=cautions)
+        return Findings(answer=(f"No leak has been measured yet: {_progress(data)}.",))
     if choice.best is None:
         return Findings(answer=(_none_accurate(summary, choice),), cautions=cautions)
     if choice.reference is None or len(choice.rows) == 1:
@@ -39,7 +41,7 @@ def find(data: ReportData, summary: Summary) -> Findings:
         answer = _baseline_best(summary, choice)
     else:
         answer = _against(summary, choice.best, choice.reference)
-    more = (*_catalyst(summary, choice), *_judges(summary, choice))
+    more = (*_cheaper(summary, choice), *_catalyst(summary, choice), *_judges(summary, choice))
     return Findings(answer=answer, more=more, cautions=(*cautions, *_cautions(summary, choice)))
 
 
@@ -59,7 +61,8 @@ def _estimate(summary: Summary, metric: str, row: int) -> str:
 
 
 def _recipe(summary: Summary, row: int) -> str:
-    return str(summary.frame.loc[row, "recipe"])
+    name = str(summary.frame.loc[row, "recipe"])
+    return f"\u201c{name}\u201d" if ", " in name else name
 
 
 def _strongest(summary: Summary) -> str:
@@ -162,7 +165,7 @@ def _sureness(summary: Summary, gap: Comparison) -> str:
 
 def _accuracy_sureness(summary: Summary, best: int, reference: int) -> tuple[str, ...]:
     gap = summary.compare("test_acc", best, reference)
-    if gap.n == 0:
+    if gap.n == 0 or gap.low == gap.high == 0:
         return ()
     if gap.n == 1:
         return (f"The difference in accuracy rests on one seed and has no interval: {TOO_SMALL}.",)
@@ -170,6 +173,22 @@ def _accuracy_sureness(summary: Summary, best: int, reference: int) -> tuple[str
     if gap.verdict == CANNOT_TELL:
         return (f"The difference in accuracy, {shown}, cannot be told from zero: {TOO_SMALL}.",)
     return (f"The difference in accuracy is clear too: {shown}.",)
+
+
+def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
+    """Where the answer costs much accuracy and no floor was asked for: the best that costs little."""
+    metric, frame, reference = summary.primary, summary.frame, choice.reference
+    if reference is None or summary.min_test_acc is not None:
+        return ()
+    floor = frame.loc[reference, "test_acc"] - CHEAP
+    near = [row for row in choice.rows.values() if frame.loc[row, "test_acc"] >= floor]
+    best = min(near, key=lambda row: leak_sign(spec_of(metric)) * frame.loc[row, metric], default=reference)
+    if frame.loc[choice.best, "test_acc"] >= floor or best == reference:
+        return ()
+    return (
+        f"Within {points(spec_of('test_acc'), CHEAP)} of the accuracy of {_recipe(summary, reference)}, "
+        f"{_recipe(summary, best)} leaks least: {_estimate(summary, metric, best)}.",
+    )
 
 
 def _catalyst(summary: Summary, choice: Decision) -> tuple[str, ...]:

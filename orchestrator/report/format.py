@@ -13,6 +13,8 @@ from orchestrator.report.model import Axis
 NBSP = "\u00a0"
 MINUS = "\u2212"
 ABSENT = "\u2013"
+ROUGH = 0.02
+"""Intervals of fractions at least this far to either side are given in whole per cents."""
 
 
 def is_null(value: Any) -> bool:
@@ -82,7 +84,7 @@ def interval(spec: MetricSpec, low: Any, high: Any) -> str:
     if is_null(low) or is_null(high):
         return ""
     if spec.unit == "percent":
-        decimals = 0 if _width(low, high) >= 0.02 else 1
+        decimals = 0 if _width(low, high) >= ROUGH else 1
         ends = [minus(f"{100 * end:.{decimals}f}") for end in (low, high)]
     else:
         ends = [_significant(end) for end in (low, high)]
@@ -90,8 +92,8 @@ def interval(spec: MetricSpec, low: Any, high: Any) -> str:
 
 
 def estimate(spec: MetricSpec, mean: Any, low: Any, high: Any) -> str:
-    """Mean and interval for a sentence: whole per cents where the interval is wider than a point either side."""
-    rough = not is_null(low) and not is_null(high) and _width(low, high) >= 0.01
+    """Mean and interval for a sentence: whole per cents where the interval is wide."""
+    rough = not is_null(low) and not is_null(high) and _width(low, high) >= ROUGH
     bracket = interval(spec, low, high)
     return f"{number(spec, mean, rough=rough)} {bracket}".strip()
 
@@ -119,7 +121,7 @@ def signed_interval(spec: MetricSpec, low: Any, high: Any) -> str:
     """The interval of a difference, both ends with their sign. An end near zero keeps the digits that show its side."""
     if is_null(low) or is_null(high):
         return ""
-    decimals = 0 if _width(low, high) >= 0.02 else 1
+    decimals = 0 if _width(low, high) >= ROUGH else 1
     ends = [_signed_end(spec, end, decimals) for end in (low, high)]
     return f"[{ends[0]},{NBSP}{ends[1]}]"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.report import curves, plots, sections
+from orchestrator.report import curves, plots, scatter, sections
 from orchestrator.report.colours import Colours, assign
 from orchestrator.report.decision import decide
 from orchestrator.report.findings import Findings, find
@@ -81,14 +81,23 @@ def _table(data: ReportData, summary: Summary, colours: Colours, results_file: b
 
 
 def _trade_off(summary: Summary, colours: Colours) -> Markup:
+    lead = ""
+    if len(summary.recipes) > scatter.MANY:
+        lead = (
+            "Of so many recipes, those have colours and names that no other beats in both accuracy and leak; "
+            "hover for the rest."
+        )
     caption = (
-        "Large dots are means over the seeds, small ones single seeds, the ring is the baseline, and bars are "
-        "intervals (an arrow head: the bar leaves the panel). Dotted lines cross at the baseline: below and right of "
-        "it a recipe is both more accurate and leaks less."
+        "Large dots are means over the seeds, small ones single seeds, and bars are intervals (an arrow head: the bar "
+        "leaves the panel)."
     )
-    return section(
-        "Accuracy against leak", "", drawing(plots.accuracy_leak_grid(summary, colours), caption), ident="trade-off"
-    )
+    if summary.frame["is_baseline"].any():
+        caption += (
+            " The ring is the baseline, where the dotted lines cross: below and right of it a recipe is both more "
+            "accurate and leaks less."
+        )
+    figures = drawing(scatter.accuracy_leak_grid(summary, colours), caption)
+    return section("Accuracy against leak", lead, figures, ident="trade-off")
 
 
 def _pictures(data: ReportData, colours: Colours) -> Markup:
@@ -117,6 +126,8 @@ def _judges(summary: Summary, colours: Colours) -> Markup:
 def _exposure(summary: Summary, colours: Colours) -> Markup:
     caption = "Each dot is one class, its mean over the seeds; hover for its name."
     lead = "A low average may hide somebody who is recognised every time."
+    if len(summary.recipes) > scatter.MANY:
+        lead += " Shown: the baseline and the recipes that no other beats in both accuracy and leak."
     return section("Who is exposed?", lead, drawing(plots.exposure(summary, colours), caption), ident="exposure")
 
 

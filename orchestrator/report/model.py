@@ -21,12 +21,14 @@ class Axis:
 
     role: "recipe" is the defender's choice (alpha, schedule, defense), "attack" the attacker's (attack loss, prior).
     Recipes are compared within one attack. label: how a reader calls it. values: how a reader calls its values.
+    bare: the values speak for themselves ("MID"), so that a recipe's name leaves the axis's name out.
     """
 
     key: str
     label: str = ""
     role: Literal["recipe", "attack"] = "recipe"
     values: Mapping[Any, str] = field(default_factory=dict)
+    bare: bool = False
 
     @property
     def name(self) -> str:
@@ -124,7 +126,7 @@ class ReportData:
     independent judge where measured, else the evaluator. min_test_acc: the accuracy the reader needs, if stated.
     alpha_curves: recipe label -> effective alpha per epoch. training_curves: recipe label -> one mapping per epoch
     with `epoch` and any of `loss`, `train_acc`, `test_acc`. links: trial -> its stages.
-    Raises ValueError where a column is missing, a status is unknown, a trial occurs twice, or a fraction is not one.
+    Raises ValueError where a column is missing, a status is unknown, a cell holds a seed twice, or a fraction is none.
     """
 
     title: str
@@ -151,13 +153,13 @@ class ReportData:
         unknown = sorted(set(self.results["status"]) - set(STATUSES))
         if unknown:
             raise ValueError(f"results: expected status {' | '.join(STATUSES)}, got {', '.join(map(str, unknown))}")
-        repeated = self.results["trial"][self.results["trial"].duplicated()]
-        if len(repeated):
-            raise ValueError(f"results: trial {repeated.iloc[0]} occurs twice")
+        _check_unique(self.results.assign(cell=self.results[keys].astype(str).agg(" ".join, axis=1) if keys else ""))
         _check_fractions(self.results, "results")
         if self.per_class is not None:
             _need_columns(self.per_class, ["trial", "class"], "per_class")
             _check_fractions(self.per_class, "per_class")
+            if self.per_class.duplicated(["trial", "class"]).any():
+                raise ValueError("per_class: expected each class once per trial")
         strangers = sorted(set(self.baseline) - set(keys))
         if strangers:
             raise ValueError(f"baseline: {', '.join(strangers)} is no axis; the axes are {', '.join(keys)}")
@@ -233,6 +235,14 @@ class ToyData:
     intro: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     links: Mapping[str, Sequence[StageLink]] = field(default_factory=dict)
+
+
+def _check_unique(results: pd.DataFrame) -> None:
+    """Cells may share a trial (two spellings of one recipe), but no cell holds a seed twice."""
+    repeated = results[results.duplicated(["cell", "seed"])]
+    if len(repeated):
+        first = repeated.iloc[0]
+        raise ValueError(f"results: trial {first['trial']} repeats seed {first['seed']} of its cell")
 
 
 def _need_columns(frame: pd.DataFrame, columns: Sequence[str], where: str) -> None:

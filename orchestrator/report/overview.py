@@ -11,7 +11,7 @@ import pandas as pd
 from orchestrator.report.colours import Colours
 from orchestrator.report.metrics import spec_of
 from orchestrator.report.model import ReportData, ToyData
-from orchestrator.report.plots import judges_shown
+from orchestrator.report.scatter import judges_shown
 from orchestrator.report.sheets import sheet_image
 from orchestrator.report.summary import Summary
 from orchestrator.report.svg import Labels, text_width

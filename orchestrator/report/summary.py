@@ -116,7 +116,10 @@ def recipe_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
 
 def _label(axes: Sequence[Axis], values: Mapping[str, Any], role: str) -> str:
     mine = [(axis, values[axis.key]) for axis in axes if axis.role == role and not is_null(values[axis.key])]
-    return ", ".join(f"{axis.name}{NBSP}{axis_value(axis, value)}" for axis, value in mine)
+    words = [
+        axis_value(axis, value) if axis.bare else f"{axis.name}{NBSP}{axis_value(axis, value)}" for axis, value in mine
+    ]
+    return ", ".join(words)
 
 
 def _hashable(value: Any) -> Hashable:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from orchestrator.report import curves, plots
+from orchestrator.report import curves, plots, scatter
 from orchestrator.report.colours import assign
 from orchestrator.report.html import render
 from orchestrator.report.model import ReportData, ToyData
@@ -43,7 +43,7 @@ def _figures(data: ReportData, summary: Summary) -> dict[str, bytes]:
     """File name -> content of every figure there is something to show in."""
     colours = assign(summary)
     drawn = {
-        "accuracy-leak.svg": plots.accuracy_leak(summary, colours),
+        "accuracy-leak.svg": scatter.accuracy_leak(summary, colours),
         "judges.svg": plots.judges(summary, colours),
         "exposure.svg": plots.exposure(summary, colours),
         "alpha-curves.svg": curves.alpha_curves(data.alpha_curves, colours),

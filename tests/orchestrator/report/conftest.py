@@ -95,7 +95,7 @@ def make_sheet(
     )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_data() -> Callable[..., ReportData]:
     """Builds a full report's data; keyword arguments replace fields."""
 
@@ -146,7 +146,7 @@ def make_data() -> Callable[..., ReportData]:
     return build
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def toy_data() -> ToyData:
     """Three clouds, three models, straight attack paths."""
     rng = np.random.default_rng(1)

@@ -1,0 +1,139 @@
+"""The generated sentences: what leaks least, and how sure that is."""
+
+import numpy as np
+import pandas as pd
+
+from orchestrator.report import Axis, ReportData, summarise
+from orchestrator.report.decision import decide
+from orchestrator.report.findings import find
+from orchestrator.report.format import ascii_text
+
+ALPHA = Axis(key="alpha")
+CLASSES = 30
+
+
+def sweep(leaks, *, seeds=2, accs=None, noise=0.02, drift=0.0, metric="embedder_acc1", **changes):
+    """leaks: alpha -> mean hit rate; noise: of a class, drift: of a seed."""
+    rng = np.random.default_rng(2)
+    rows, hits = [], []
+    for alpha, leak in leaks.items():
+        for seed in range(seeds):
+            values = np.clip(leak + drift * rng.normal() + rng.normal(0, noise, CLASSES), 0, 1)
+            trial = f"{alpha}/{seed}"
+            hits.append(pd.DataFrame({"trial": trial, "class": [f"c{i}" for i in range(CLASSES)], metric: values}))
+            acc = (accs or {}).get(alpha, 0.87) + 0.002 * seed
+            rows.append({"trial": trial, "seed": seed, "status": "done", "failure": None, "alpha": alpha,
+                         "test_acc": acc, metric: values.mean()})  # fmt: skip
+    fields = {"title": "t", "results": pd.DataFrame(rows), "per_class": pd.concat(hits), "axes": (ALPHA,),
+              "baseline": {"alpha": 0.0}}  # fmt: skip
+    return ReportData(**(fields | changes))
+
+
+def said(data):
+    found = find(data, summarise(data))
+    return ascii_text(" ".join(found.answer)), ascii_text(" ".join((*found.more, *found.cautions)))
+
+
+def test_a_clear_case_is_called_clear():
+    answer, more = said(sweep({-0.2: 0.13, 0.0: 0.39, 0.1: 0.55}, accs={-0.2: 0.86, 0.0: 0.872}))
+    assert "Alpha -0.2 leaks least by the independent judge: 13" in answer
+    assert "against 39" in answer and "at alpha 0" in answer
+    assert "for 1.2 points of test accuracy (86.1 % against 87.3 %)" in answer
+    assert "At n = 2 seeds and 30 classes the difference is clear: -25.8 points" in answer
+    assert "too small" not in answer.split("The difference in accuracy")[0]
+    assert "Alpha 0.1 leaks most: 54.8" in more
+    assert "The least of 3 noisy numbers flatters itself" in more
+
+
+def test_an_unclear_case_says_that_n_is_too_small():
+    answer, more = said(sweep({-0.2: 0.38, 0.0: 0.39}, noise=0.2, drift=0.05))
+    assert "cannot be told from chance" in answer and "n too small to tell" in answer
+    assert "is clear" not in answer.split("The difference in accuracy")[0]
+    assert "leaks most" not in more and "flatters" not in more
+
+
+def test_one_seed_is_never_more_than_these_models():
+    answer, _ = said(sweep({-0.2: 0.13, 0.0: 0.39}, seeds=1))
+    assert "At n = 1 seed and 30 classes the difference is clear for these trained models" in answer
+    assert "one seed cannot tell whether it survives the next training run" in answer
+    assert "rests on one seed and has no interval: n too small to tell" in answer
+
+
+def test_the_baseline_may_win():
+    answer, _ = said(sweep({0.0: 0.2, 0.1: 0.5}))
+    assert "No recipe tried leaks less than alpha 0: by the independent judge, 20" in answer
+    assert "Alpha 0.1 has 50" in answer and "is clear: +29" in answer
+
+
+def test_gains_and_equal_accuracy_are_said_as_such():
+    assert "and gains 2.0 points of test accuracy" in said(sweep({-0.2: 0.1, 0.0: 0.4}, accs={-0.2: 0.89}))[0]
+    assert "at the same test accuracy" in said(sweep({-0.2: 0.1, 0.0: 0.4}))[0]
+
+
+def test_an_accuracy_floor_excludes_recipes():
+    data = sweep({-0.3: 0.05, -0.1: 0.2, 0.0: 0.4}, accs={-0.3: 0.80, -0.1: 0.86}, min_test_acc=0.85)
+    answer, _ = said(data)
+    assert answer.startswith("Among the recipes with at least 85.0 % test accuracy, alpha -0.1 leaks least")
+    answer, _ = said(sweep({-0.3: 0.05, 0.0: 0.4}, accs={-0.3: 0.80, 0.0: 0.86}, min_test_acc=0.85))
+    assert "none leaks less than alpha 0" in answer
+    answer, _ = said(sweep({-0.3: 0.05, 0.0: 0.4}, min_test_acc=0.95))
+    assert "No recipe reaches the 95.0 % test accuracy asked for" in answer
+
+
+def test_without_baseline_or_company_no_gain_is_claimed():
+    assert "how much this gains cannot be said" in said(sweep({-0.2: 0.1, -0.1: 0.4}))[0]
+    assert "how much this gains cannot be said" in said(sweep({-0.2: 0.1, 0.0: 0.4}, baseline={}))[0]
+    assert "nothing yet to compare" in said(sweep({0.0: 0.4}))[0]
+
+
+def test_the_attacker_picks_the_attack(make_data):
+    summary = summarise(make_data())
+    choice = decide(summary)
+    # By construction the Poincare attack finds more under every recipe.
+    assert {summary.frame.loc[row, "attack_loss"] for row in choice.rows.values()} == {"poincare"}
+    answer, more = said(make_data())
+    assert "leaks least by the independent judge under the strongest attack tried" in answer
+    assert "the attack that worked best against it (attack loss Poincaré)" in more
+
+
+def test_judges_that_disagree_are_reported(make_data):
+    _, more = said(make_data())
+    assert "The judges disagree: at alpha -0.2 the evaluator accepts 9" in more
+
+
+def test_unstable_gradients_are_a_caution(make_data):
+    _, more = said(make_data())
+    assert "less stable at alpha -0.2 (cosine 0.30 against 0.51)" in more
+
+
+def test_distances_leak_less_when_larger():
+    rows = [{"trial": f"{a}{s}", "seed": s, "status": "done", "failure": None, "alpha": a, "test_acc": 0.9,
+             "dist_face": d + s / 100} for a, d in ((0.0, 0.7), (-0.2, 1.2), (0.1, 0.5)) for s in (0, 1)]  # fmt: skip
+    data = ReportData(title="t", results=pd.DataFrame(rows), axes=(ALPHA,), baseline={"alpha": 0})
+    answer, _ = said(data)
+    assert "Alpha -0.2 leaks least by face distance: 1.21" in answer
+    assert "is clear: +0.500" in answer
+
+
+def test_failures_are_counted_and_nothing_measured_is_said():
+    data = sweep({-0.2: 0.1, 0.0: 0.4})
+    spoilt = data.results.copy()
+    spoilt.loc[0, "status"] = "failed"
+    _, more = said(sweep({-0.2: 0.1, 0.0: 0.4}, results=spoilt))
+    assert "Of 4 trials, 1 failed: the numbers rest on the others." in more
+    answer, more = said(sweep({0.0: 0.4}, results=spoilt.assign(status="missing")))
+    assert answer == "No leak has been measured yet: of 4 trials, 0 done, 0 failed and 4 missing." and more == ""
+
+
+def test_the_front_holds_what_no_other_beats():
+    data = sweep({-0.3: 0.1, -0.2: 0.2, -0.1: 0.3, 0.0: 0.4}, accs={-0.3: 0.80, -0.2: 0.86, -0.1: 0.84, 0.0: 0.88})
+    front = [ascii_text(recipe) for recipe in decide(summarise(data)).front]
+    assert front == ["alpha -0.3", "alpha -0.2", "alpha 0"]
+
+
+def test_a_dear_answer_comes_with_a_cheaper_one():
+    accs = {-0.3: 0.78, -0.05: 0.865, 0.0: 0.87}
+    _, more = said(sweep({-0.3: 0.1, -0.05: 0.3, 0.0: 0.4}, accs=accs))
+    assert "Within 2.0 points of the accuracy of alpha 0, alpha -0.05 leaks least: 30" in more
+    _, more = said(sweep({-0.05: 0.3, 0.0: 0.4}, accs=accs))
+    assert "Within" not in more

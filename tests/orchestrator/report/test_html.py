@@ -1,0 +1,195 @@
+"""The page: whole, well formed, harmless, and holding every number."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from orchestrator.report import Axis, ReportData, StageLink, summarise
+from orchestrator.report.estimates import CANNOT_TELL
+from orchestrator.report.format import interval, number, points, signed, signed_interval
+from orchestrator.report.html import render
+from orchestrator.report.markup import VOID
+from orchestrator.report.metrics import BY_KEY
+from orchestrator.report.page import resource
+
+SECTIONS = ["results", "trade-off", "sheets", "judges", "exposure", "training", "paper", "everything", "troubles",
+            "about", "method", "provenance"]  # fmt: skip
+
+
+class Page(HTMLParser):
+    """Reads a page strictly: every element closed in order; collects text, elements and attributes."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.elements, self.text = [], [], ""
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.text += data
+
+    def of(self, name):
+        return [attributes for tag, attributes in self.elements if tag == name]
+
+
+@pytest.fixture(scope="module")
+def page(make_data):
+    return render(make_data())
+
+
+def test_the_page_is_well_formed_and_complete(page):
+    read = Page(page)
+    assert page.startswith("<!doctype html>")
+    assert [attributes["id"] for attributes in read.of("section")] == SECTIONS
+    anchors = {a["href"][1:] for a in read.of("a") if a["href"].startswith("#")}
+    assert anchors <= set(SECTIONS)
+    assert read.of("html") == [{"lang": "en"}]
+
+
+def test_the_page_loads_nothing_and_runs_only_its_own_script(page):
+    read = Page(page)
+    for name, attributes in read.elements:
+        for key, value in attributes.items():
+            if key in ("src", "href", "action", "data", "srcset", "poster"):
+                assert not re.match(r"(?i)\s*([a-z][a-z0-9+.-]*:|//)", value) or value.startswith("data:image/png")
+            assert not key.startswith("on"), (name, key)
+    assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org/2000/svg)", page)
+    assert page.count("<script") == 1 and resource("page.js") in page
+    policy = next(a["content"] for a in read.of("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; img-src data:;") and "script-src 'sha256-" in policy
+    assert not read.of("link") and not read.of("iframe")
+
+
+def test_hostile_names_stay_text(page):
+    assert "<script>alert(1)" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    read = Page(page)
+    assert 'Zoë "Z" O\'Hara & Söhne' in read.text and "王小明" in read.text
+    assert "worker died: <script>alert(1)</script>" in read.text
+    assert not any(
+        "alert" in str(attributes.get("href", "")) and ":" in attributes["href"] for attributes in read.of("a")
+    )
+
+
+def test_every_number_of_the_cells_is_on_the_page(make_data):
+    data = make_data()
+    summary = summarise(data)
+    text = Page(render(data, summary)).text
+    for _, cell in summary.frame.iterrows():
+        for key in summary.measured:
+            spec = BY_KEY[key]
+            if np.isnan(cell[key]):
+                continue
+            assert number(spec, cell[key]) in text
+            assert interval(spec, cell[f"{key}_low"], cell[f"{key}_high"]) in text
+            if cell[f"{key}_verdict"]:
+                amount = points if cell[f"{key}_verdict"] != CANNOT_TELL else signed
+                assert amount(spec, cell[f"{key}_diff"]) in text
+                assert signed_interval(spec, cell[f"{key}_diff_low"], cell[f"{key}_diff_high"]) in text
+
+
+def test_failures_gaps_and_provenance_are_listed(make_data):
+    data = make_data()
+    text = Page(render(data)).text
+    for trial in data.results["trial"]:
+        assert trial in text
+    assert "22\u00a0done, 1\u00a0failed and 1\u00a0missing" in text
+    assert "it has not run; run the sweep again to fill it in" in text
+    assert "no FID judge at this scale" in text and "the sweep does not ask for it" in text
+    assert "1\u00a0h 2\u00a0min, cached" in text
+    assert "Twenty look-alike identities." in text and "cpu, 2 cores" in text
+
+
+def test_the_papers_numbers_are_marked_as_the_papers(make_data):
+    page = render(make_data())
+    assert page.count('class="theirs"') >= 9
+    text = Page(page).text
+    assert "94.3\u00a0%" in text and "1.23" in text and "no results of this sweep" in text
+
+
+def test_one_seed_is_shown_without_interval(make_data):
+    data = make_data()
+    one = data.results[data.results["seed"] == 1]
+    text = Page(render(make_data(results=one))).text
+    assert "no interval" in text and "(1 seed)" in text
+    assert "With one seed, hit rates resample classes only" in text
+
+
+def test_unclear_differences_say_so(make_data):
+    data = make_data()
+    results = data.results.assign(embedder_acc1=0.4)
+    text = Page(render(make_data(results=results, per_class=None))).text
+    assert "no difference" in text
+    results = data.results.copy()
+    results["embedder_acc1"] = 0.4 + 0.2 * np.sin(np.arange(len(results)) * 7.7)
+    assert "n too small to tell" in Page(render(make_data(results=results, per_class=None))).text
+
+
+def test_quiet_corners(make_data):
+    bare = {"per_class": None, "sheets": (), "alpha_curves": {}, "training_curves": {}, "links": {}, "paper": None,
+            "intro": (), "facts": {}, "reasons": {}}  # fmt: skip
+    sections = [attributes["id"] for attributes in Page(render(make_data(**bare))).of("section")]
+    assert "sheets" not in sections and "paper" not in sections and "training" not in sections
+    nothing = make_data().results.assign(status="missing")
+    read = Page(render(make_data(results=nothing, **bare)))
+    assert "No leak has been measured yet" in read.text
+    done = make_data().results.query("status == 'done'")
+    read = Page(render(make_data(results=done, **bare)))
+    assert "troubles" not in [attributes["id"] for attributes in read.of("section")] and "all done" in read.text
+
+
+def test_many_recipes_keep_the_page_readable():
+    rng = np.random.default_rng(0)
+    rows = [{"trial": f"t{i}", "seed": 0, "status": "done", "failure": None, "alpha": a, "lr": 0.1 * (i % 2),
+             "test_acc": 0.8 + rng.uniform(0, 0.1), "embedder_acc1": rng.uniform(0, 1)}
+            for i, a in enumerate(np.linspace(-1, 0, 40))]  # fmt: skip
+    data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="alpha"), Axis(key="lr")))
+    page = render(data)
+    read = Page(page)
+    assert "no other beats in both accuracy and leak" in read.text
+    assert page.count('class="named halo"') < 20
+    assert read.of("details")
+
+
+def test_links_are_relative_and_results_are_linked_where_they_lie(make_data):
+    trial = make_data().results["trial"].iloc[0]
+    links = {trial: (StageLink(stage="data", path="../../store/da ta/é/manifest.json", seconds=1.0),)}
+    page = render(make_data(links=links), results_file=True)
+    hrefs = [attributes["href"] for attributes in Page(page).of("a")]
+    assert "../../store/da%20ta/%C3%A9/manifest.json" in hrefs and "results.parquet" in hrefs
+    assert "results.parquet" not in [a["href"] for a in Page(render(make_data())).of("a")]
+
+
+def test_tables_have_headers_and_pictures_have_words(page):
+    read = Page(page)
+    assert all("scope" in attributes for attributes in read.of("th"))
+    assert all(attributes.get("alt") for attributes in read.of("img"))
+    figures = [a for a in read.of("svg") if a.get("class") == "fig"]
+    assert figures and all(a["role"] == "img" and a["aria-label"] for a in figures)
+
+
+def test_the_page_prints_and_follows_the_screens_scheme(page):
+    assert "@media print" in page and "prefers-color-scheme:dark" in page
+
+
+def test_recipes_have_one_colour_in_table_figure_and_sheet(page):
+    read = Page(page)
+    used = {}
+    for _, attributes in read.elements:
+        if "data-recipe" in attributes and attributes.get("class"):
+            names = [c for c in attributes["class"].split() if re.fullmatch(r"r\d+|rx", c)]
+            used.setdefault(attributes["data-recipe"], set()).update(names)
+    assert all(len(classes) == 1 for classes in used.values()) and len(used) >= 4

@@ -1,0 +1,52 @@
+"""The two-dimensional example's page."""
+
+import dataclasses
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+
+from orchestrator.report.svg import standalone
+from orchestrator.report.toy import background, nearest_point, render_toy, toy_answer, toy_panel
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_the_page_shows_panels_numbers_and_the_papers(toy_data):
+    page = render_toy(toy_data)
+    assert page.count('class="panels"') == 2 and page.count("data:image/png;base64,") == 6
+    for panel in toy_data.figures[0].panels:
+        assert f"{panel.steps:,}" in page and f"{panel.distance:.2f}" in page
+    assert "3.23" in page and "0.65" in page and "the paper&#x27;s" in page
+    assert "<script>alert(1)" not in page and "&lt;script&gt;" in page
+    assert "https://" not in page
+
+
+def test_the_answer_names_the_nearest_and_the_farthest_end(toy_data):
+    near, far, caveat = toy_answer(toy_data)
+    distances = {panel.alpha: panel.distance for panel in toy_data.figures[0].panels}
+    assert f"alpha 0.05 the attack ends {distances[0.05]:.2f}" in near
+    assert f"ends {distances[-0.05]:.2f} away" in far and "not evidence" in caveat
+    assert toy_answer(dataclasses.replace(toy_data, figures=())) == ("Nothing has been computed yet.",)
+
+
+def test_the_background_has_north_up_and_is_white_where_unsure(toy_data):
+    panel = toy_data.figures[0].panels[2]
+    image = background(panel)
+    assert image.shape == (100, 100, 3) and image.dtype == np.uint8
+    top, bottom_left = image[2, 50].astype(int), image[95, 5].astype(int)
+    assert top[0] > top[2] + 40  # orange pentagons live in the north
+    assert bottom_left[2] > bottom_left[0] + 40  # blue squares in the south-west
+    unsure = dataclasses.replace(panel, confidence=np.full((4, 4), 1 / 3), predicted=None)
+    assert (background(unsure) == 255).all()
+
+
+def test_the_panel_draws_every_point_the_thinned_path_and_the_gap(toy_data):
+    panel = toy_data.figures[0].panels[1]
+    tree = ElementTree.fromstring(standalone(toy_panel(toy_data, panel), "").encode())
+    assert len(list(tree.iter(f"{SVG}polygon"))) == 60 and len(list(tree.iter(f"{SVG}circle"))) == 30 + 2
+    path = next(iter(tree.iter(f"{SVG}polyline"))).get("points").split()
+    assert len(path) == 400
+    start, end = ([float(v) for v in path[i].split(",")] for i in (0, -1))
+    assert end[1] < start[1]  # north is up
+    gap = np.linalg.norm(nearest_point(toy_data, panel) - panel.path[-1])
+    assert np.isclose(gap, panel.distance)

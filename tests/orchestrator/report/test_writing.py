@@ -1,0 +1,62 @@
+"""Files on disk: whole, replaced in one step, readable."""
+
+import io
+import xml.etree.ElementTree as ElementTree
+
+import pandas as pd
+import pytest
+from PIL import Image
+
+from orchestrator.report import summarise, writing
+from orchestrator.report.html import render
+from orchestrator.report.writing import write_report
+
+FIGURES = {"accuracy-leak.svg", "judges.svg", "exposure.svg", "alpha-curves.svg", "training-curves.svg", "sheet-1.png",
+           "overview.png"}  # fmt: skip
+
+
+def test_the_report_and_its_figures_are_written(make_data, tmp_path):
+    data = make_data()
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "results.parquet")
+    path = write_report(data, tmp_path, summarise(data))
+    assert path == tmp_path / "report.html" and path.read_text(encoding="utf-8").endswith("</html>\n")
+    assert 'href="results.parquet"' in path.read_text(encoding="utf-8")
+    assert {p.name for p in (tmp_path / "figures").iterdir()} == FIGURES
+    for name in FIGURES:
+        content = (tmp_path / "figures" / name).read_bytes()
+        if name.endswith(".svg"):
+            assert ElementTree.fromstring(content).tag.endswith("svg")
+        else:
+            assert min(Image.open(io.BytesIO(content)).size) > 200
+
+
+def test_the_same_data_gives_the_same_page(make_data):
+    assert render(make_data()) == render(make_data())
+
+
+def test_the_toy_example_is_written_too(toy_data, tmp_path):
+    write_report(toy_data, tmp_path / "new" / "folder")
+    names = {p.name for p in (tmp_path / "new/folder/figures").iterdir()}
+    assert names == {"overview.png"} | {f"toy-{n}-alpha{a}.svg" for n in (1, 2) for a in ("0", "0.05", "-0.05")}
+
+
+def test_a_failing_write_leaves_the_old_report(make_data, tmp_path, monkeypatch):
+    path = write_report(make_data(sheets=()), tmp_path)
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(writing.os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_report(make_data(title="new", sheets=()), tmp_path)
+    assert path.read_bytes() == before
+    assert not [p for p in tmp_path.rglob(".*") if p.is_file()]
+
+
+def test_a_sweep_without_results_still_has_a_page(make_data, tmp_path):
+    data = make_data(
+        results=make_data().results.assign(status="missing"), sheets=(), alpha_curves={}, training_curves={}
+    )
+    write_report(data, tmp_path)
+    assert not (tmp_path / "figures").exists()
