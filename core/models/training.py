@@ -81,14 +81,15 @@ def train_classifier(
     """Train `model` in place for `recipe.epochs` epochs and return one record per epoch, resumed ones included.
 
     model: images [N, 3, S, S] in [-1, 1] -> logits [N, C], or any output with a field `logits`.
-    loss_of_epoch(epoch)(output, labels): the loss, a mean over the batch. It gets what the model returned; of
-    a `LogitsWithAuxiliary` it gets both parts in turn, and the sum is minimised. world_size: with more than
-    one rank every rank calls this with the same arguments inside an initialised process group, and `wrap`
-    puts the model into DistributedDataParallel. `recipe.batch_size` is that of all ranks together.
-    on_epoch(record, state): called after every epoch; `state()` copies model, optimizer and history to the
-    CPU, and only if it is called. Its value, saved and loaded, is what `resume` takes. evaluate: held-out
-    images; rank 0 measures the accuracy every `evaluate_every` epochs and after the last. facts_of_epoch:
-    numbers to record with an epoch and to name if it diverges, such as the smoothing factor.
+    loss_of_epoch(epoch)(output, labels): the loss, a mean over the batch. It gets what the model returned; of a
+        `LogitsWithAuxiliary` it gets both parts in turn, and the sum is minimised.
+    world_size: with more than one rank every rank calls this with the same arguments inside an initialised process
+        group, and `wrap` puts the model into DistributedDataParallel. `recipe.batch_size` is that of all ranks
+        together.
+    on_epoch(record, state): called after every epoch; `state()` copies model, optimizer and history to the CPU, and
+        only if it is called. Its value, saved and loaded, is what `resume` takes.
+    evaluate: held-out images; rank 0 measures the accuracy every `evaluate_every` epochs and after the last.
+    facts_of_epoch: numbers to record with an epoch and to name if it diverges, such as the smoothing factor.
 
     The images stay on the device as uint8. Images larger than `recipe.image_size` are reduced to it once,
     before the first epoch; smaller ones are enlarged by the crop of every step. The last, shorter batch of an
