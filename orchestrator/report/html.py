@@ -9,7 +9,7 @@ from orchestrator.report.findings import Findings, find
 from orchestrator.report.format import NBSP, count, listing, number
 from orchestrator.report.markup import Markup, join, tag
 from orchestrator.report.metrics import CEILINGS, CLASS_METRICS, spec_of
-from orchestrator.report.model import ReportData
+from orchestrator.report.model import ContactSheet, ReportData
 from orchestrator.report.page import PROTOCOLS, drawing, facts_list, page, paragraphs, section
 from orchestrator.report.sheets import sheet_table
 from orchestrator.report.summary import Summary, summarise
@@ -31,7 +31,7 @@ def render(data: ReportData, summary: Summary | None = None, *, results_file: bo
             _training(data, colours),
             _paper(data, summary),
             _everything(data, summary, colours),
-            section("What did not finish", "", sections.troubles(data), ident="troubles"),
+            section("What did not finish", "", sections.troubles(data.results, data.axes), ident="troubles"),
             _about(data),
             _method(data, summary),
             _provenance(data),
@@ -102,11 +102,16 @@ def _trade_off(summary: Summary, colours: Colours) -> Markup:
 
 def _pictures(data: ReportData, colours: Colours) -> Markup:
     lead = "One training image of each class beside the reconstruction that the attack itself ranks first."
-    if any(tile and tile.recognised for sheet in data.sheets for row in sheet.rows for tile in row.reconstructions):
-        lead += " A red frame: the independent judge recognises the class."
+    marked = [sheet for sheet in data.sheets if _has_verdicts(sheet)]
+    if marked:
+        lead += f" A red frame: the {listing(dict.fromkeys(sheet.judge for sheet in marked))} recognises the class."
     return section(
         "What the attacker gets to see", lead, *(sheet_table(sheet, colours) for sheet in data.sheets), ident="sheets"
     )
+
+
+def _has_verdicts(sheet: ContactSheet) -> bool:
+    return any(tile is not None and tile.recognised is not None for row in sheet.rows for tile in row.reconstructions)
 
 
 def _judges(summary: Summary, colours: Colours) -> Markup:

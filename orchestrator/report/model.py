@@ -39,7 +39,7 @@ class Axis:
 class Tile:
     """One picture of a contact sheet: uint8 [H, W, 3] or [3, H, W].
 
-    recognised: whether the independent judge takes it for the class (None: not judged). note: a few words below it.
+    recognised: whether the sheet's judge takes it for the class (None: not judged). note: a few words below it.
     """
 
     image: np.ndarray
@@ -68,13 +68,17 @@ class SheetRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ContactSheet:
-    """Classes in rows, recipes in columns. Use recipe labels (`Summary.recipe_label`) as columns to share colours."""
+    """Classes in rows, recipes in columns. Use recipe labels (`Summary.recipe_label`) as columns to share colours.
+
+    judge: who says whether a tile is recognised.
+    """
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[SheetRow, ...]
     caption: str = ""
     real_label: str = "REAL"
+    judge: str = "independent judge"
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -125,7 +129,7 @@ class ReportData:
     reasons: metric -> one sentence on why it was not measured. primary: the metric that decides; by default the
     independent judge where measured, else the evaluator. min_test_acc: the accuracy the reader needs, if stated.
     alpha_curves: recipe label -> effective alpha per epoch. training_curves: recipe label -> one mapping per epoch
-    with `epoch` and any of `loss`, `train_acc`, `test_acc`. links: trial -> its stages.
+    with `epoch` (from 0) and any of `loss`, `train_acc`, `test_acc`. links: trial -> its stages.
     Raises ValueError where a column is missing, a status is unknown, a cell holds a seed twice, or a fraction is none.
     """
 
@@ -187,14 +191,15 @@ class ToyPanel:
     confidence: [R, R] in [0, 1], the highest class probability; row r and column c lie at the r-th y and c-th x of R
     even steps through the extent, both ascending. predicted: int [R, R], the class it belongs to, if known.
     path: [T, 2], the attack's points from start to end. distance: from the end to the nearest training point of the
-    target class. paper_steps, paper_distance: the published numbers, None where there are none.
+    target class, None where the attack left all bounds. paper_steps, paper_distance: the published numbers, None where
+    there are none.
     """
 
     alpha: float
     confidence: np.ndarray
     path: np.ndarray
     steps: int
-    distance: float
+    distance: float | None
     label: str = ""
     predicted: np.ndarray | None = None
     paper_steps: int | None = None
@@ -220,6 +225,7 @@ class ToyFigure:
 class ToyData:
     """The two-dimensional example: points [N, 2] with labels int [N] into class_names, and what the attacks did.
 
+    Colours and shapes follow the words in the class names ("orange pentagons") where they say any.
     extent: lowest and highest x and y shown. results: one row per trial as in `ReportData`, for the trials' states.
     """
 

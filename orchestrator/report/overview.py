@@ -10,12 +10,12 @@ import pandas as pd
 
 from orchestrator.report.colours import Colours
 from orchestrator.report.metrics import spec_of
-from orchestrator.report.model import ReportData, ToyData
+from orchestrator.report.model import ReportData, ToyData, ToyPanel
 from orchestrator.report.scatter import judges_shown
 from orchestrator.report.sheets import sheet_image
 from orchestrator.report.summary import Summary
 from orchestrator.report.svg import Labels, text_width
-from orchestrator.report.toy import HUES, background
+from orchestrator.report.toy_plots import background, hue, sides_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,29 +126,29 @@ def _name_dots(axes: Axes, shown: pd.DataFrame, judge: str, factor: float, colou
         axes.text(*at, words, fontsize=8.5, color=colours.light[recipe], fontweight="bold", ha=side)
 
 
+MARKERS = {0: "o", 4: "s", 5: "p"}
+"""Corners -> matplotlib marker."""
+
+
 def toy_overview_png(data: ToyData) -> bytes:
     """The panels of the first figure side by side."""
     panels = data.figures[0].panels
     figure = _figure(3.4 * len(panels), 3.7)
-    lo, hi = data.extent
     for index, panel in enumerate(panels):
         axes = figure.add_axes((index / len(panels) + 0.012, 0.02, 1 / len(panels) - 0.024, 0.86))
-        axes.imshow(background(panel), extent=(lo, hi, lo, hi), interpolation="bilinear")
-        for label, marker in zip(range(len(data.class_names)), "sop^vD" * len(data.class_names), strict=False):
-            mine = data.points[data.labels == label]
-            axes.plot(
-                mine[:, 0],
-                mine[:, 1],
-                marker,
-                markersize=3,
-                color=HUES[label % len(HUES)],
-                markeredgecolor=INK,
-                markeredgewidth=0.4,
-            )
-        axes.plot(panel.path[:, 0], panel.path[:, 1], color=INK, linewidth=3.4)
-        axes.plot(panel.path[:, 0], panel.path[:, 1], color="#ffd60a", linewidth=2)
-        axes.set(xlim=(lo, hi), ylim=(lo, hi), xticks=[], yticks=[])
-        axes.set_title(
-            f"alpha {panel.alpha:g}: {panel.steps:,} steps, distance {panel.distance:.2f}", fontsize=10, color=INK
-        )
+        _toy_axes(axes, data, panel)
     return _bytes(figure)
+
+
+def _toy_axes(axes: Axes, data: ToyData, panel: ToyPanel) -> None:
+    lo, hi = data.extent
+    axes.imshow(background(data, panel), extent=(lo, hi, lo, hi), interpolation="bilinear")
+    for index, name in enumerate(data.class_names):
+        mine, marker = data.points[data.labels == index], MARKERS[sides_of(index, name)]
+        axes.plot(mine[:, 0], mine[:, 1], marker, ms=3, color=hue(index, name), mec=INK, mew=0.4)
+    path = panel.path[np.isfinite(panel.path).all(axis=1)]
+    axes.plot(path[:, 0], path[:, 1], color=INK, linewidth=3.4)
+    axes.plot(path[:, 0], path[:, 1], color="#ffd60a", linewidth=2)
+    axes.set(xlim=(lo, hi), ylim=(lo, hi), xticks=[], yticks=[])
+    distance = "" if panel.distance is None else f", distance {panel.distance:.2f}"
+    axes.set_title(f"alpha {panel.alpha:g}: {panel.steps:,} steps{distance}", fontsize=10, color=INK)

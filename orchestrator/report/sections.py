@@ -181,16 +181,16 @@ def not_measured(data: ReportData, summary: Summary) -> Markup:
     return join(tag("h3", "Not measured"), tag("ul", *items))
 
 
-def troubles(data: ReportData) -> Markup:
+def troubles(results: pd.DataFrame, axes: Sequence[Axis]) -> Markup:
     """Failed and missing trials with their cause; empty where all are done."""
-    rows = data.results[data.results["status"] != "done"]
+    rows = results[results["status"] != "done"]
     if not len(rows):
         return Markup("")
     body = [
         tag(
             "tr",
             tag("td", tag("code", row["trial"])),
-            tag("td", axes_words(data.axes, row)),
+            tag("td", axes_words(axes, row)),
             tag("td", row["seed"]),
             tag("td", tag("span", row["status"], class_="failure" if row["status"] == "failed" else "soft")),
             tag("td", _cause(row)),

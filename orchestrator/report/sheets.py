@@ -45,19 +45,21 @@ def sheet_table(sheet: ContactSheet, colours: Colours) -> Markup:
 def _row(row: SheetRow, sheet: ContactSheet) -> Markup:
     cells = [
         tag("th", row.name, scope="row"),
-        tag("td", _picture(row.real, f"{sheet.real_label}: {row.name}"), class_="real"),
+        tag("td", _picture(row.real, f"{sheet.real_label}: {row.name}", sheet.judge), class_="real"),
     ]
     for name, tile in zip(sheet.columns, row.reconstructions, strict=True):
         shown = (
-            _picture(tile, f"Reconstruction of {row.name} from {name}") if tile else tag("span", "none", class_="soft")
+            _picture(tile, f"Reconstruction of {row.name} from {name}", sheet.judge)
+            if tile
+            else tag("span", "none", class_="soft")
         )
         cells.append(tag("td", shown))
     return tag("tr", *cells)
 
 
-def _picture(tile: Tile, alt: str) -> Markup:
+def _picture(tile: Tile, alt: str, judge: str) -> Markup:
     verdict = {True: " recognised", False: " missed", None: ""}[tile.recognised]
-    said = {True: ", recognised by the independent judge", False: ", not recognised", None: ""}[tile.recognised]
+    said = {True: f", recognised by the {judge}", False: ", not recognised", None: ""}[tile.recognised]
     mark = {True: tag("b", "recognised"), False: tag("span", "missed"), None: ""}[tile.recognised]
     words = join(mark, tag("br") if mark and tile.note else "", tile.note)
     picture = tag("img", src=data_uri(_bounded(tile.pixels)), alt=alt + said, width=TILE, height=TILE, loading="lazy")

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from orchestrator.report import sections
-from orchestrator.report.format import ABSENT, NBSP, count, minus
+from orchestrator.report.format import ABSENT, count, minus
 from orchestrator.report.markup import Markup, join, tag
-from orchestrator.report.model import ToyData, ToyFigure, ToyPanel
+from orchestrator.report.model import Axis, ToyData, ToyFigure, ToyPanel
 from orchestrator.report.page import PROTOCOLS, facts_list, page, paragraphs, section
-from orchestrator.report.sheets import data_uri
-from orchestrator.report.svg import Scale, figure, label, line, plain, ticks
-
-SIZE = 340.0
-HUES = ("#3b6fb6", "#3f8f4f", "#e07b1a", "#8a4fa3", "#b33f62", "#5c6b73")
-"""Blue squares, green circles, orange pentagons as in the paper, then whatever comes."""
+from orchestrator.report.toy_plots import ends_inside, swatch, toy_panel
 
 
 def render_toy(data: ToyData) -> str:
@@ -28,6 +19,7 @@ def render_toy(data: ToyData) -> str:
             _legend(data),
             *(_figure(shown, data) for shown in data.figures),
             section("Ours beside the paper's", "", _table(data), ident="table"),
+            _troubles(data),
             section("About this example", "", paragraphs(data.intro), facts_list(data.facts), ident="about"),
             _provenance(data),
         ),
@@ -55,7 +47,10 @@ def toy_answer(data: ToyData) -> tuple[str, ...]:
     """What the first figure shows, in one or two sentences."""
     if not data.figures or not data.figures[0].panels:
         return ("Nothing has been computed yet.",)
-    panels = sorted(data.figures[0].panels, key=lambda panel: panel.distance)
+    known = [panel for panel in data.figures[0].panels if panel.distance is not None]
+    panels = sorted(known, key=lambda panel: panel.distance)
+    if not panels:
+        return ("No attack ended anywhere near: each left all bounds.",)
     near, far = panels[0], panels[-1]
     first = (
         f"With alpha {_alpha(near)} the attack ends {near.distance:.2f} from the nearest training point of its target "
@@ -63,12 +58,12 @@ def toy_answer(data: ToyData) -> tuple[str, ...]:
     )
     if near is far:
         return (first,)
-    middle = "".join(
+    between = "".join(
         f" With alpha {_alpha(panel)}: {panel.distance:.2f}, {count(panel.steps, 'step')}." for panel in panels[1:-1]
     )
     return (
         first,
-        f"With alpha {_alpha(far)} it ends {far.distance:.2f} away, after {count(far.steps, 'step')}.{middle}",
+        f"With alpha {_alpha(far)} it ends {far.distance:.2f} away, after {count(far.steps, 'step')}.{between}",
         "One model and one start each: an illustration, not evidence.",
     )
 
@@ -79,7 +74,7 @@ def _alpha(panel: ToyPanel) -> str:
 
 def _legend(data: ToyData) -> Markup:
     classes = [
-        tag("span", _swatch(index), f" {name}{' (target)' if index == data.target_class else ''}\u2003")
+        tag("span", swatch(index, name), f" {name}{' (target)' if index == data.target_class else ''}\u2003")
         for index, name in enumerate(data.class_names)
     ]
     marks = "Yellow: the attack's path, from the open ring to the filled one. Dashed: the way to the nearest "
@@ -89,109 +84,20 @@ def _legend(data: ToyData) -> Markup:
 
 
 def _figure(shown: ToyFigure, data: ToyData) -> Markup:
-    panels = [tag("figure", toy_panel(data, panel), tag("figcaption", _panel_caption(panel))) for panel in shown.panels]
+    panels = [
+        tag("figure", toy_panel(data, panel), tag("figcaption", _panel_caption(data, panel))) for panel in shown.panels
+    ]
     return section(shown.title, shown.caption, tag("div", *panels, class_="panels"))
 
 
-def _panel_caption(panel: ToyPanel) -> Markup:
+def _panel_caption(data: ToyData, panel: ToyPanel) -> Markup:
     named = f"alpha {_alpha(panel)}" + (f", {panel.label}" if panel.label else "")
-    ours = f"{count(panel.steps, 'step')}, ends {panel.distance:.2f} from the training data."
-    return join(tag("span", named, class_="big"), ours)
-
-
-def _swatch(index: int) -> Markup:
-    mark = _shape(index, 7, 7, 5)
-    return tag("svg", mark, viewBox="0 0 14 14", width=14, height=14, aria_hidden="true")
-
-
-def toy_panel(data: ToyData, panel: ToyPanel) -> Markup:
-    """Confidence as background, training points, the attack's path, and the distance it ended at."""
-    lo, hi = data.extent
-    x, y = Scale(lo=lo, hi=hi, start=26, end=26 + SIZE), Scale(lo=lo, hi=hi, start=8 + SIZE, end=8)
-    ground = tag(
-        "image",
-        href=data_uri(background(panel)),
-        x=x.start,
-        y=y.end,
-        width=SIZE,
-        height=SIZE,
-        preserveAspectRatio="none",
-        style="image-rendering:auto",
-    )
-    dots = [_shape(int(label_), x(px), y(py), 3.1) for (px, py), label_ in zip(data.points, data.labels, strict=True)]
-    marks = [label(x(value), y.start + 17, plain(value), "soft small", "middle") for value in ticks(lo, hi, 4)]
-    marks += [label(x.start - 5, y(value) + 4, plain(value), "soft small", "end") for value in ticks(lo, hi, 4)]
-    inside = tag("svg", *dots, *_path(data, panel, x, y), x=0, y=0, width=x.end, height=y.start, overflow="hidden")
-    title = f"alpha {_alpha(panel)}: {panel.steps} steps, distance {panel.distance:.2f}"
-    return figure(x.end + 8, y.start + 26, title, tag("title", title), ground, inside, *marks)
-
-
-def _path(data: ToyData, panel: ToyPanel, x: Scale, y: Scale) -> list[Markup]:
-    points = [(x(px), y(py)) for px, py in _thinned(panel.path)]
-    nearest = nearest_point(data, panel)
-    (sx, sy), (ex, ey) = points[0], points[-1]
-    parts = [
-        tag(
-            "polyline",
-            points=" ".join(f"{px:.1f},{py:.1f}" for px, py in points),
-            fill="none",
-            stroke=colour,
-            stroke_width=width,
-            stroke_linejoin="round",
-        )
-        for colour, width in (("#1d1d1b", 5), ("#ffd60a", 2.8))
-    ]
-    if nearest is not None:
-        gap = line(ex, ey, x(nearest[0]), y(nearest[1]), "gap")
-        parts.append(tag("g", gap, stroke="#1d1d1b", stroke_width=1.6, stroke_dasharray="4 3"))
-    parts.append(tag("circle", cx=sx, cy=sy, r=5.5, fill="#fff", stroke="#1d1d1b", stroke_width=2))
-    parts.append(tag("circle", cx=ex, cy=ey, r=5.5, fill="#ffd60a", stroke="#1d1d1b", stroke_width=2))
-    return parts
-
-
-def nearest_point(data: ToyData, panel: ToyPanel) -> np.ndarray | None:
-    """The training point of the target class nearest to the path's end."""
-    mine = data.points[data.labels == data.target_class]
-    if not len(mine):
-        return None
-    return mine[np.linalg.norm(mine - panel.path[-1], axis=1).argmin()]
-
-
-def _thinned(path: np.ndarray, most: int = 400) -> np.ndarray:
-    """At most `most` points of a path, both ends among them."""
-    keep = np.unique(np.linspace(0, len(path) - 1, min(len(path), most)).round().astype(int))
-    return path[keep]
-
-
-def background(panel: ToyPanel) -> np.ndarray:
-    """uint8 [R, R, 3], north up: white where the model is unsure, the class's colour (or grey) where it is certain."""
-    share = np.clip((panel.confidence - 1 / 3) / (2 / 3), 0, 1)[..., None]
-    if panel.predicted is None:
-        colour = np.array([70.0, 90.0, 120.0])
+    if panel.distance is None:
+        words = f"{count(panel.steps, 'step')}; the path left all bounds."
     else:
-        colour = np.array([_rgb(HUES[int(c) % len(HUES)]) for c in panel.predicted.ravel()], dtype=float)
-        colour = colour.reshape(*panel.predicted.shape, 3)
-    shaded = 255 + (colour - 255) * share * 0.55
-    return np.ascontiguousarray(shaded.round().astype(np.uint8)[::-1])
-
-
-def _rgb(colour: str) -> tuple[int, int, int]:
-    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
-
-
-def _shape(index: int, x: float, y: float, radius: float) -> Markup:
-    """Squares, circles, pentagons, then circles again: told apart without colour."""
-    style = {"fill": HUES[index % len(HUES)], "stroke": "#1d1d1b", "stroke_width": 0.7}
-    if index % 3 == 1:
-        return tag("circle", cx=float(x), cy=float(y), r=radius, **style)
-    sides = 4 if index % 3 == 0 else 5
-    turn = math.pi / 4 if sides == 4 else -math.pi / 2
-    reach = radius * (1.3 if sides == 4 else 1.2)
-    corners = [
-        (x + reach * math.cos(turn + 2 * math.pi * k / sides), y + reach * math.sin(turn + 2 * math.pi * k / sides))
-        for k in range(sides)
-    ]
-    return tag("polygon", points=" ".join(f"{cx:.1f},{cy:.1f}" for cx, cy in corners), **style)
+        words = f"{count(panel.steps, 'step')}, ends {panel.distance:.2f} from the training data"
+        words += "." if ends_inside(data, panel) else ", outside the picture."
+    return join(tag("span", named, class_="big"), words)
 
 
 def _table(data: ToyData) -> Markup:
@@ -210,7 +116,7 @@ def _table(data: ToyData) -> Markup:
                     tag("td", _alpha(panel)),
                     tag("td", f"{panel.steps:,}", class_="ours"),
                     tag("td", paper[0], class_="theirs"),
-                    tag("td", f"{panel.distance:.2f}", class_="ours"),
+                    tag("td", ABSENT if panel.distance is None else f"{panel.distance:.2f}", class_="ours"),
                     tag("td", paper[1], class_="theirs"),
                 )
             )
@@ -218,12 +124,19 @@ def _table(data: ToyData) -> Markup:
     return tag("div", tag("table", head, tag("tbody", *rows), class_="paper"), class_="scroll") if rows else Markup("")
 
 
+def _troubles(data: ToyData) -> Markup:
+    if data.results is None:
+        return Markup("")
+    return section("What did not finish", "", sections.troubles(data.results, _axes(data)), ident="troubles")
+
+
 def _provenance(data: ToyData) -> Markup:
     if data.results is None:
         return Markup("")
-    axes = ()
-    return section(
-        "Where every number comes from",
-        f"{count(len(data.results), 'trial')}{NBSP}",
-        sections.provenance(data.results, axes, data.links),
-    )
+    lead = "Every number leads to the manifests of the stages it comes from."
+    table = sections.provenance(data.results, _axes(data), data.links)
+    return section("Where every number comes from", lead, table, ident="provenance")
+
+
+def _axes(data: ToyData) -> tuple[Axis, ...]:
+    return (Axis(key="alpha"),) if "alpha" in data.results.columns else ()

@@ -17,7 +17,8 @@ from orchestrator.report.overview import overview_png, toy_overview_png
 from orchestrator.report.sheets import sheet_image
 from orchestrator.report.summary import Summary, summarise
 from orchestrator.report.svg import standalone
-from orchestrator.report.toy import render_toy, toy_panel
+from orchestrator.report.toy import render_toy
+from orchestrator.report.toy_plots import toy_panel
 
 
 def write_report(data: ReportData | ToyData, out: Path, summary: Summary | None = None) -> Path:
@@ -61,7 +62,8 @@ def _toy_figures(data: ToyData) -> dict[str, bytes]:
     for number, shown in enumerate(data.figures, start=1):
         for panel in shown.panels:
             found[f"toy-{number}-alpha{panel.alpha:g}.svg"] = standalone(toy_panel(data, panel), "").encode("utf-8")
-    return found | ({"overview.png": toy_overview_png(data)} if data.figures else {})
+    drawn = data.figures and data.figures[0].panels
+    return found | ({"overview.png": toy_overview_png(data)} if drawn else {})
 
 
 def _png(image: Image.Image) -> bytes:

@@ -4,9 +4,11 @@ import dataclasses
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
+import pandas as pd
 
 from orchestrator.report.svg import standalone
-from orchestrator.report.toy import background, nearest_point, render_toy, toy_answer, toy_panel
+from orchestrator.report.toy import render_toy, toy_answer
+from orchestrator.report.toy_plots import background, hue, nearest_point, sides_of, toy_panel
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -31,13 +33,13 @@ def test_the_answer_names_the_nearest_and_the_farthest_end(toy_data):
 
 def test_the_background_has_north_up_and_is_white_where_unsure(toy_data):
     panel = toy_data.figures[0].panels[2]
-    image = background(panel)
+    image = background(toy_data, panel)
     assert image.shape == (100, 100, 3) and image.dtype == np.uint8
     top, bottom_left = image[2, 50].astype(int), image[95, 5].astype(int)
     assert top[0] > top[2] + 40  # orange pentagons live in the north
     assert bottom_left[2] > bottom_left[0] + 40  # blue squares in the south-west
     unsure = dataclasses.replace(panel, confidence=np.full((4, 4), 1 / 3), predicted=None)
-    assert (background(unsure) == 255).all()
+    assert (background(toy_data, unsure) == 255).all()
 
 
 def test_the_panel_draws_every_point_the_thinned_path_and_the_gap(toy_data):
@@ -50,3 +52,30 @@ def test_the_panel_draws_every_point_the_thinned_path_and_the_gap(toy_data):
     assert end[1] < start[1]  # north is up
     gap = np.linalg.norm(nearest_point(toy_data, panel) - panel.path[-1])
     assert np.isclose(gap, panel.distance)
+
+
+def test_colours_and_shapes_follow_the_names():
+    assert hue(0, "green circles") == hue(1, "green circles") != hue(0, "blue squares")
+    assert [sides_of(0, name) for name in ("green circles", "blue squares", "orange pentagons")] == [0, 4, 5]
+    assert len({(hue(i, f"class {i}"), sides_of(i, f"class {i}")) for i in range(6)}) == 6
+
+
+def test_an_attack_that_left_all_bounds_is_shown_as_such(toy_data):
+    panel = toy_data.figures[0].panels[0]
+    wild = np.concatenate([panel.path[:5], [[1e30, -1e30], [np.inf, np.nan]]])
+    lost = dataclasses.replace(panel, path=wild, distance=None)
+    figures = (dataclasses.replace(toy_data.figures[0], panels=(lost, *toy_data.figures[0].panels[1:])),)
+    page = render_toy(dataclasses.replace(toy_data, figures=figures))
+    assert "the path left all bounds" in page
+    assert "inf" not in toy_panel(toy_data, lost) and "nan" not in toy_panel(toy_data, lost)
+    outside = dataclasses.replace(panel, path=np.array([[0.0, 0.0], [20.0, 0.0]]), distance=13.0)
+    figures = (dataclasses.replace(toy_data.figures[0], panels=(outside,)),)
+    assert "outside the picture" in render_toy(dataclasses.replace(toy_data, figures=figures))
+    nowhere = dataclasses.replace(toy_data.figures[0], panels=(lost,))
+    assert "left all bounds" in toy_answer(dataclasses.replace(toy_data, figures=(nowhere,)))[0]
+
+
+def test_failed_trials_are_listed(toy_data):
+    rows = [{"trial": "t1", "seed": 42, "status": "failed", "failure": "diverged at step 3", "alpha": -5.0}]
+    page = render_toy(dataclasses.replace(toy_data, results=pd.DataFrame(rows)))
+    assert "diverged at step 3" in page and "alpha \u22125" in page
