@@ -143,6 +143,7 @@ def _run_pending(run: SweepRun, pending: list[Trial], address: str | None) -> No
     finally:
         run.save_state()
         disconnect()
+        run.store.sweep_away_drafts()  # of workers that were killed on the way
 
 
 def _watch(

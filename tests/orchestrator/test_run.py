@@ -121,7 +121,7 @@ def test_a_wider_grid_costs_only_the_difference(finished, capsys):
 
 
 def test_a_diverging_recipe_fails_alone_with_its_cause(finished, tmp_path):
-    sweep, store, _ = finished
+    _, store, _ = finished
     broken = write_tiny(tmp_path, grid={"recipe.lr": [0.001, 1.0e30]}, baseline={})
     done = smoothsweep("run", broken, "--store", store)
     assert done.returncode == 1, done.stderr
@@ -153,7 +153,7 @@ def test_wrong_input_is_one_line_and_nothing_is_written(tmp_path, setting, words
 
 def test_results_do_not_depend_on_how_classes_are_cut(finished, tmp_path):
     """One class per task in another store gives the same reconstructions, bit for bit."""
-    sweep, store, _ = finished
+    _, store, _ = finished
     other = tmp_path / "other"
     one_by_one = write_tiny(tmp_path, resources={"classes_per_task": 1}, grid={"recipe.defense.alpha": [0.0]})
     assert smoothsweep("run", one_by_one, "--store", other).returncode == 0

@@ -1,0 +1,11 @@
+"""`make bench`: every benchmark of this folder, one after the other."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+BENCHMARKS = ("synthetic_faces", "priors", "attack_core", "orchestration", "workers")
+
+for name in BENCHMARKS:
+    print(f"== {name}", flush=True)
+    import_module(f"benchmarks.{name}").main()

@@ -1,0 +1,115 @@
+"""What orchestration itself costs: commands, plans, empty class tasks, cached sweeps, an attack on two cores.
+
+python -m benchmarks.orchestration
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import yaml
+
+EMPTY_CLASSES, PLANNED_TRIALS = 2000, 1000
+QUICKSTART = Path(__file__).resolve().parent.parent / "sweeps" / "quickstart.yaml"
+
+
+def measure() -> dict[str, float]:
+    """Seconds (and one ratio) by name."""
+    with tempfile.TemporaryDirectory(prefix="smoothsweep-bench-") as folder:
+        return {
+            "help_s": _command("--help"),
+            f"plan_{PLANNED_TRIALS}_trials_s": _plan(Path(folder)),
+            **_empty_classes(Path(folder) / "empty"),
+            **_cached_sweep(Path(folder)),
+            **_two_attack_tasks(Path(folder) / "attack"),
+        }
+
+
+def _command(*arguments: str) -> float:
+    started = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "orchestrator", *arguments], check=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL)  # fmt: skip
+    return time.perf_counter() - started
+
+
+def _plan(folder: Path) -> float:
+    settings = yaml.safe_load(QUICKSTART.read_text())
+    alphas = [round(-0.01 * i, 4) for i in range(PLANNED_TRIALS // 10)]
+    settings.update(seeds=[1, 2, 3, 4, 5], baseline={}, grid={**settings["grid"], "recipe.defense.alpha": alphas})
+    sweep = folder / "plan.yaml"
+    sweep.write_text(yaml.safe_dump(settings))
+    return _command("plan", str(sweep), "--store", str(folder / "none"))
+
+
+def _empty_classes(root: Path) -> dict[str, float]:
+    """Classes of no work through the keeper: one class per task, which is the dearest cut."""
+    import ray
+
+    from orchestrator.cluster import connect, disconnect
+    from orchestrator.keeper import StageKeeper
+    from orchestrator.stage import Stage
+    from orchestrator.store import Store
+
+    facts, store = connect(None, None), Store(root=root)
+    resources = {"classes_per_task": 1, "cpus_per_task": 1, "gpus_per_training": 1, "gpus_per_task": 1}
+    keeper = StageKeeper.remote(store, resources, facts.cpus, facts.gpus)
+    ray.get(keeper.ensure.remote(Stage(name="sleep", config={"classes": 10, "seconds": 0})))  # workers start
+    started = time.perf_counter()
+    ray.get(keeper.ensure.remote(Stage(name="sleep", config={"classes": EMPTY_CLASSES, "seconds": 0})))
+    seconds = time.perf_counter() - started
+    disconnect()
+    return {f"{EMPTY_CLASSES}_empty_class_tasks_ms_each": 1000 * seconds / EMPTY_CLASSES}
+
+
+def _cached_sweep(folder: Path) -> dict[str, float]:
+    """The two-dimensional example, run and run again: the second time every stage is there."""
+    sweep = str(QUICKSTART.parent / "toy.yaml")
+    first = _command("run", sweep, "--store", str(folder / "store"))
+    return {"toy_sweep_s": first, "toy_sweep_cached_s": _command("run", sweep, "--store", str(folder / "store"))}
+
+
+def _two_attack_tasks(root: Path) -> dict[str, float]:
+    """The same attack with one task at a time and with two: work is equal, so the ratio is the speed-up."""
+    import ray
+
+    from orchestrator.cluster import connect, disconnect
+    from orchestrator.execute import execute_with_inputs
+    from orchestrator.keeper import execute_shard_remotely
+    from orchestrator.store import Store
+    from orchestrator.trial import inversion_stages, trials_of
+    from sweeps.load import load_sweep
+
+    trial = trials_of(load_sweep(QUICKSTART, ["recipe.epochs=1", "judges={}"]))[0]
+    stages, store = inversion_stages(trial.settings, trial.seed), Store(root=root)
+    for source in stages.attack.inputs.values():
+        execute_with_inputs(store, source)
+    facts = connect(None, None)
+    submit = execute_shard_remotely.options(num_cpus=1)
+    ray.get([submit.remote(store, stages.attack, []) for _ in range(facts.cpus)])  # workers start, torch loads
+    halves = [list(range(0, 16)), list(range(16, 32)), list(range(32, 48))]
+    one = _timed(lambda: [ray.get(submit.remote(store, stages.attack, half)) for half in halves[:1]])
+    two = _timed(lambda: ray.get([submit.remote(store, stages.attack, half) for half in halves[1:]]))
+    disconnect()
+    return {"attack_16_classes_one_task_s": one, "attack_32_classes_two_tasks_s": two, "attack_speedup": 2 * one / two}
+
+
+def _timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def main() -> None:
+    print(f"{os.cpu_count()} cores")
+    for name, value in measure().items():
+        print(f"{name:<40} {value:10.3f}")
+
+
+if __name__ == "__main__":
+    main()

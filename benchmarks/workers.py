@@ -1,0 +1,57 @@
+"""One training worker against two under Ray Train: time, and how far the results drift apart.
+
+The global batch, its order and its augmentation are the same; what differs is BatchNorm, whose statistics each CPU
+worker takes over its half of the batch.   python -m benchmarks.workers
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import pandas as pd
+
+EPOCHS = 12
+QUICKSTART = Path(__file__).resolve().parent.parent / "sweeps" / "quickstart.yaml"
+
+
+def measure() -> dict[str, float]:
+    """Seconds of each training and the differences between their curves."""
+    import ray
+
+    from orchestrator.cluster import connect, disconnect
+    from orchestrator.keeper import StageKeeper
+    from orchestrator.store import Store
+    from orchestrator.trial import inversion_stages, trials_of
+    from sweeps.load import load_sweep
+
+    curves, numbers = {}, {}
+    with tempfile.TemporaryDirectory(prefix="smoothsweep-bench-") as root:
+        store, facts = Store(root=Path(root)), connect(None, None)
+        for workers in (1, 2):
+            loaded = load_sweep(QUICKSTART, [f"recipe.epochs={EPOCHS}", f"recipe.workers={workers}"])
+            trial = trials_of(loaded)[0]
+            stages = inversion_stages(trial.settings, trial.seed)
+            keeper = StageKeeper.remote(store, loaded.sweep.resources.model_dump(), facts.cpus, facts.gpus)
+            ray.get(keeper.ensure.remote(stages.data))
+            started = time.perf_counter()
+            ray.get(keeper.ensure.remote(stages.target))
+            numbers[f"{workers}_workers_s"] = time.perf_counter() - started
+            numbers[f"{workers}_workers_test_acc"] = store.metrics(stages.target)["test_acc"] or 0.0
+            curves[workers] = pd.read_parquet(store.path(stages.target) / "history.parquet")
+        disconnect()
+    difference = (curves[1]["loss"] - curves[2]["loss"]).abs()
+    numbers["epoch_loss_first_difference"] = float(difference.iloc[0])
+    numbers["epoch_loss_largest_difference"] = float(difference.max())
+    numbers["epoch_loss_last_of_one_worker"] = float(curves[1]["loss"].iloc[-1])
+    return numbers
+
+
+def main() -> None:
+    for name, value in measure().items():
+        print(f"{name:<40} {value:10.4f}")
+
+
+if __name__ == "__main__":
+    main()
