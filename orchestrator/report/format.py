@@ -55,7 +55,7 @@ def ascii_text(text: str) -> str:
     return text.replace(MINUS, "-").replace(NBSP, " ").replace(ABSENT, "-")
 
 
-def _significant(value: float, digits: int = 3) -> str:
+def significant(value: float, digits: int = 3) -> str:
     """`value` to three digits but no more than three decimals, unless it would look like 0; never in powers of ten."""
     if value == 0:
         return "0"
@@ -76,7 +76,7 @@ def number(spec: MetricSpec, value: Any, *, rough: bool = False) -> str:
         return ABSENT
     if spec.unit == "percent":
         return f"{minus(f'{100 * value:.{0 if rough else 1}f}')}{NBSP}%"
-    return _significant(value)
+    return significant(value)
 
 
 def interval(spec: MetricSpec, low: Any, high: Any) -> str:
@@ -87,7 +87,7 @@ def interval(spec: MetricSpec, low: Any, high: Any) -> str:
         decimals = 0 if _width(low, high) >= ROUGH else 1
         ends = [minus(f"{100 * end:.{decimals}f}") for end in (low, high)]
     else:
-        ends = [_significant(end) for end in (low, high)]
+        ends = [significant(end) for end in (low, high)]
     return f"[{ends[0]},{NBSP}{ends[1]}]"
 
 
@@ -102,7 +102,7 @@ def signed(spec: MetricSpec, value: Any) -> str:
     """A difference with its sign: percentage points for fractions."""
     if is_null(value):
         return ABSENT
-    digits = f"{100 * abs(value):.1f}" if spec.unit == "percent" else _significant(abs(value))
+    digits = f"{100 * abs(value):.1f}" if spec.unit == "percent" else significant(abs(value))
     if float(digits.replace(",", "")) == 0:
         return digits
     return ("+" if value > 0 else MINUS) + digits
@@ -139,7 +139,7 @@ def _signed_end(spec: MetricSpec, end: float, decimals: int) -> str:
 def points(spec: MetricSpec, value: float) -> str:
     """The size of a difference in words: "1.2 points", "0.4"."""
     if spec.unit != "percent":
-        return _significant(abs(value))
+        return significant(abs(value))
     text = f"{100 * abs(value):.1f}"
     return f"{text}{NBSP}{'point' if text == '1.0' else 'points'}"
 

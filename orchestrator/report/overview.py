@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from orchestrator.report.colours import Colours
+from orchestrator.report.format import minus, significant
 from orchestrator.report.metrics import spec_of
 from orchestrator.report.model import ReportData, ToyData, ToyPanel
 from orchestrator.report.scatter import judges_shown
@@ -149,6 +150,8 @@ def _toy_axes(axes: Axes, data: ToyData, panel: ToyPanel) -> None:
     path = panel.path[np.isfinite(panel.path).all(axis=1)]
     axes.plot(path[:, 0], path[:, 1], color=INK, linewidth=3.4)
     axes.plot(path[:, 0], path[:, 1], color="#ffd60a", linewidth=2)
+    for point, face in ((path[0], "white"), (path[-1], "#ffd60a")):
+        axes.plot(*point, "o", ms=7, mfc=face, mec=INK, mew=1.5)
     axes.set(xlim=(lo, hi), ylim=(lo, hi), xticks=[], yticks=[])
-    distance = "" if panel.distance is None else f", distance {panel.distance:.2f}"
-    axes.set_title(f"alpha {panel.alpha:g}: {panel.steps:,} steps{distance}", fontsize=10, color=INK)
+    distance = "" if panel.distance is None else f", distance {significant(panel.distance)}"
+    axes.set_title(f"alpha {minus(f'{panel.alpha:g}')}: {panel.steps:,} steps{distance}", fontsize=10, color=INK)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.report import sections
-from orchestrator.report.format import ABSENT, count, minus
+from orchestrator.report.format import ABSENT, count, minus, significant
 from orchestrator.report.markup import Markup, join, tag
 from orchestrator.report.model import Axis, ToyData, ToyFigure, ToyPanel
 from orchestrator.report.page import PROTOCOLS, facts_list, page, paragraphs, section
@@ -53,17 +53,19 @@ def toy_answer(data: ToyData) -> tuple[str, ...]:
         return ("No attack ended anywhere near: each left all bounds.",)
     near, far = panels[0], panels[-1]
     first = (
-        f"With alpha {_alpha(near)} the attack ends {near.distance:.2f} from the nearest training point of its target "
-        f"class, after {count(near.steps, 'step')}."
+        f"With alpha {_alpha(near)} the attack ends {significant(near.distance)} from the nearest training point of "
+        f"its target class, after {count(near.steps, 'step')}."
     )
     if near is far:
         return (first,)
     between = "".join(
-        f" With alpha {_alpha(panel)}: {panel.distance:.2f}, {count(panel.steps, 'step')}." for panel in panels[1:-1]
+        f" With alpha {_alpha(panel)}: {significant(panel.distance)}, {count(panel.steps, 'step')}."
+        for panel in panels[1:-1]
     )
     return (
         first,
-        f"With alpha {_alpha(far)} it ends {far.distance:.2f} away, after {count(far.steps, 'step')}.{between}",
+        f"With alpha {_alpha(far)} it ends {significant(far.distance)} away, after {count(far.steps, 'step')}."
+        f"{between}",
         "One model and one start each: an illustration, not evidence.",
     )
 
@@ -95,7 +97,7 @@ def _panel_caption(data: ToyData, panel: ToyPanel) -> Markup:
     if panel.distance is None:
         words = f"{count(panel.steps, 'step')}; the path left all bounds."
     else:
-        words = f"{count(panel.steps, 'step')}, ends {panel.distance:.2f} from the training data"
+        words = f"{count(panel.steps, 'step')}, ends {significant(panel.distance)} from the data"
         words += "." if ends_inside(data, panel) else ", outside the picture."
     return join(tag("span", named, class_="big"), words)
 
@@ -107,7 +109,7 @@ def _table(data: ToyData) -> Markup:
         for panel in shown.panels:
             paper = [
                 ABSENT if panel.paper_steps is None else f"{panel.paper_steps:,}",
-                ABSENT if panel.paper_distance is None else f"{panel.paper_distance:.2f}",
+                ABSENT if panel.paper_distance is None else f"{panel.paper_distance:g}",
             ]
             rows.append(
                 tag(
@@ -116,7 +118,7 @@ def _table(data: ToyData) -> Markup:
                     tag("td", _alpha(panel)),
                     tag("td", f"{panel.steps:,}", class_="ours"),
                     tag("td", paper[0], class_="theirs"),
-                    tag("td", ABSENT if panel.distance is None else f"{panel.distance:.2f}", class_="ours"),
+                    tag("td", ABSENT if panel.distance is None else significant(panel.distance), class_="ours"),
                     tag("td", paper[1], class_="theirs"),
                 )
             )

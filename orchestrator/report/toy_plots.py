@@ -44,7 +44,9 @@ def toy_panel(data: ToyData, panel: ToyPanel) -> Markup:
     ]
     marks = [label(x(value), y.start + 17, plain(value), "soft small", "middle") for value in ticks(lo, hi, 4)]
     marks += [label(x.start - 5, y(value) + 4, plain(value), "soft small", "end") for value in ticks(lo, hi, 4)]
-    inside = tag("svg", *dots, *_path(data, panel, x, y), x=0, y=0, width=x.end, height=y.start, overflow="hidden")
+    clipped = {"x": x.start, "y": y.end, "width": SIZE, "height": SIZE, "overflow": "hidden"}
+    window = f"{x.start:g} {y.end:g} {SIZE:g} {SIZE:g}"
+    inside = tag("svg", *dots, *_path(data, panel, x, y), viewBox=window, **clipped)
     title = f"Attack on the model trained with alpha {minus(f'{panel.alpha:g}')}: {panel.steps:,} steps"
     return figure(x.end + 8, y.start + 26, title, tag("title", title), ground, inside, *marks)
 

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pandas as pd
 
+from orchestrator.report.format import significant
 from orchestrator.report.svg import standalone
 from orchestrator.report.toy import render_toy, toy_answer
 from orchestrator.report.toy_plots import background, hue, nearest_point, sides_of, toy_panel
@@ -17,7 +18,7 @@ def test_the_page_shows_panels_numbers_and_the_papers(toy_data):
     page = render_toy(toy_data)
     assert page.count('class="panels"') == 2 and page.count("data:image/png;base64,") == 6
     for panel in toy_data.figures[0].panels:
-        assert f"{panel.steps:,}" in page and f"{panel.distance:.2f}" in page
+        assert f"{panel.steps:,}" in page and significant(panel.distance) in page
     assert "3.23" in page and "0.65" in page and "the paper&#x27;s" in page
     assert "<script>alert(1)" not in page and "&lt;script&gt;" in page
     assert "https://" not in page
@@ -26,8 +27,8 @@ def test_the_page_shows_panels_numbers_and_the_papers(toy_data):
 def test_the_answer_names_the_nearest_and_the_farthest_end(toy_data):
     near, far, caveat = toy_answer(toy_data)
     distances = {panel.alpha: panel.distance for panel in toy_data.figures[0].panels}
-    assert f"alpha 0.05 the attack ends {distances[0.05]:.2f}" in near
-    assert f"ends {distances[-0.05]:.2f} away" in far and "not evidence" in caveat
+    assert f"alpha 0.05 the attack ends {significant(distances[0.05])}" in near
+    assert f"ends {significant(distances[-0.05])} away" in far and "not evidence" in caveat
     assert toy_answer(dataclasses.replace(toy_data, figures=())) == ("Nothing has been computed yet.",)
 
 
