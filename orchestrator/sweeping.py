@@ -30,8 +30,8 @@ def run_and_report(
     trials = trials_of(loaded)
     store = open_store(location)
     trials[0].stages  # noqa: B018 - a missing file is found before the store is touched
-    store.open_for_writing()
     recorder = _recorder(loaded, store, tracking_uri)
+    store.open_for_writing()
     display = Display()
     run = run_sweep(
         name=loaded.sweep.name,

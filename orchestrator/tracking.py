@@ -80,7 +80,8 @@ class Tracker:
                 self._client.restore_experiment(found.experiment_id)
             return found.experiment_id
         location = (self.store.root / "mlartifacts" / name).as_uri() if uri.startswith("sqlite:") else None
-        return self._client.create_experiment(name, artifact_location=location)
+        kind = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison
+        return self._client.create_experiment(name, artifact_location=location, tags=kind)
 
     def _trial_run(self, trial: Trial, parent: str) -> tuple[str, str]:
         """(run id, status) of the trial's run, created in one transaction with its tags if there is none."""

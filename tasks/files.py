@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -50,7 +51,9 @@ def save_checkpoint(path: Path, state: Mapping[str, object]) -> None:
     """A training state, replaced as a whole: a worker killed while saving leaves the previous one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        torch.save(dict(state), temporary)
+        buffer = io.BytesIO()  # torch's own writer hides a full disk behind an internal error
+        torch.save(dict(state), buffer)
+        temporary.write_bytes(buffer.getbuffer())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
