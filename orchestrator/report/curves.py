@@ -21,7 +21,7 @@ def alpha_curves(curves: Mapping[str, Sequence[float]], colours: Colours) -> Mar
     x, y = _scales(lines.values(), (52, 720), (20, 260))
     zero = line(x.start, y(0), x.end, y(0), "axis") if y.lo <= 0 <= y.hi else Markup("")
     parts = [y_axis(x, y, plain), zero, *_lines(lines, colours, x, y)]
-    parts += [x_axis(x, y, plain, "epoch"), _end_labels(lines, colours, x, y)]
+    parts += [epoch_axis(x, y), _end_labels(lines, colours, x, y)]
     return figure(WIDTH, 306, "Effective smoothing factor alpha in every epoch, by recipe", *parts)
 
 
@@ -41,7 +41,7 @@ def training_curves(curves: Mapping[str, Sequence[Mapping[str, float]]], colours
         parts += [
             label(x.start, 20, "Training loss", "strong"),
             y_axis(x, y, plain),
-            x_axis(x, y, plain, "epoch", 4),
+            epoch_axis(x, y, 4),
             *_lines(loss, colours, x, y),
         ]
     if train or test:
@@ -49,12 +49,17 @@ def training_curves(curves: Mapping[str, Sequence[Mapping[str, float]]], colours
         parts += [
             tag("text", tag("tspan", "Accuracy, %: test", class_="strong"), " and training (dashed)", x=x.start, y=20),
             y_axis(x, y, percent),
-            x_axis(x, y, plain, "epoch", 4),
+            epoch_axis(x, y, 4),
             *_lines(train, colours, x, y, dashed=True),
             *_lines(test, colours, x, y),
             _end_labels(test or train, colours, x, y),
         ]
     return figure(WIDTH, 306, "Training loss and accuracy by epoch and recipe", *parts) if parts else None
+
+
+def epoch_axis(x: Scale, y: Scale, about: int = 5) -> Markup:
+    """Whole epochs only."""
+    return x_axis(x, y, plain, "epoch", min(about, max(1, int(x.hi - x.lo))))
 
 
 def _known(row: Mapping[str, float], key: str) -> bool:

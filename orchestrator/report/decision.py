@@ -14,17 +14,21 @@ from orchestrator.report.summary import Summary
 class Decision:
     """rows: recipe -> its row of the frame under its worst attack, where the leak was measured. best: the row that
     leaks least among the recipes accurate enough, None where there is none. reference: the baseline's row, if known.
-    front: recipes that no other beats in both test accuracy and leak."""
+    clear: whether the best differs clearly from the reference. tied: another allowed recipe leaks as little.
+    front: recipes that no other beats in both test accuracy and leak.
+    """
 
     rows: dict[str, int]
     best: int | None
     reference: int | None
+    clear: bool = False
+    tied: bool = False
     front: tuple[str, ...] = ()
 
     @property
     def marked(self) -> int | None:
-        """The row a table marks as leaking least: nothing is least among one."""
-        return self.best if len(self.rows) > 1 else None
+        """The row a table marks as leaking least: none among one, none where another leaks exactly as little."""
+        return self.best if len(self.rows) > 1 and not self.tied else None
 
 
 def leak_sign(spec: MetricSpec) -> int:
@@ -44,9 +48,15 @@ def decide(summary: Summary) -> Decision:
         if not pd.isna(row[metric]) and (held is None or sign * row[metric] > sign * frame.loc[held, metric]):
             rows[row["recipe"]] = int(index)
     allowed = [row for row in rows.values() if _accurate_enough(summary, row)]
-    best = min(allowed, key=lambda row: sign * frame.loc[row, metric]) if allowed else None
     reference = rows.get(summary.baseline_recipe) if summary.baseline_recipe is not None else None
-    return Decision(rows=rows, best=best, reference=reference, front=_front(summary, rows, sign))
+    # On a tie the baseline stays: nothing is gained by leaving it.
+    best = min(allowed, key=lambda row: (sign * frame.loc[row, metric], row != reference), default=None)
+    clear = False
+    if best is not None and reference not in (None, best):
+        clear = summary.compare(metric, best, reference).verdict == ("lower" if sign > 0 else "higher")
+    tied = sum(frame.loc[row, metric] == frame.loc[best, metric] for row in allowed) > 1
+    front = _front(summary, rows, sign)
+    return Decision(rows=rows, best=best, reference=reference, clear=clear, tied=bool(tied), front=front)
 
 
 def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def find(data: ReportData, summary: Summary) -> Findings:
     elif choice.best == choice.reference:
         answer = _baseline_best(summary, choice)
     else:
-        answer = _against(summary, choice.best, choice.reference)
+        answer = _against(summary, choice)
     more = (*_cheaper(summary, choice), *_catalyst(summary, choice), *_judges(summary, choice))
     return Findings(answer=answer, more=more, cautions=(*cautions, *_cautions(summary, choice)))
 
@@ -118,14 +118,20 @@ def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
     return start(first), start(second)
 
 
-def _against(summary: Summary, best: int, reference: int) -> tuple[str, ...]:
-    metric = summary.primary
-    first = (
-        f"{_among(summary)}{_recipe(summary, best)} leaks least {by_judge(metric)}{_strongest(summary)}: "
-        f"{_estimate(summary, metric, best)}"
-        f"{_recognised(metric)}, against {_estimate(summary, metric, reference)} at {_recipe(summary, reference)}"
-        f"{_price(summary, best, reference)}."
+def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
+    metric, best, reference = summary.primary, choice.best, choice.reference
+    name, baseline = _recipe(summary, best), _recipe(summary, reference)
+    values = (
+        f"{_estimate(summary, metric, best)}{_recognised(metric)}, against "
+        f"{_estimate(summary, metric, reference)} at {baseline}{_price(summary, best, reference)}."
     )
+    judged = f"{by_judge(metric)}{_strongest(summary)}"
+    if choice.clear:
+        first = f"{_among(summary)}{name} leaks least {judged}: {values}"
+    else:
+        first = (
+            f"{_among(summary)}no recipe leaks clearly less than {baseline} {judged}. The lowest is {name}: {values}"
+        )
     sureness = _sureness(summary, summary.compare(metric, best, reference))
     return (start(first), start(sureness), *_accuracy_sureness(summary, best, reference))
 
@@ -136,10 +142,10 @@ def _price(summary: Summary, best: int, reference: int) -> str:
     mine, theirs = (summary.frame.loc[row, "test_acc"] for row in (best, reference))
     if pd.isna(mine) or pd.isna(theirs):
         return "; what it costs in test accuracy was not measured"
-    values = f"({number(acc, mine)} against {number(acc, theirs)})"
     gap = mine - theirs
     if abs(gap) < 0.0005:
-        return f", at the same test accuracy {values}"
+        return f", at the same test accuracy ({number(acc, mine)})"
+    values = f"({number(acc, mine)} against {number(acc, theirs)})"
     if gap < 0:
         return f", for {points(acc, gap)} of test accuracy {values}"
     return f", and gains {points(acc, gap)} of test accuracy {values}"
@@ -153,6 +159,8 @@ def _sureness(summary: Summary, gap: Comparison) -> str:
     shown = difference(spec, gap.difference, gap.low, gap.high)
     classes = summary.judged_classes if summary.primary in CLASS_METRICS else None
     sample = f"n = {count(gap.n, 'seed')}" + (f" and {count(classes, 'class', 'classes')}" if classes else "")
+    if gap.low == gap.high == 0:
+        return f"at {sample} there is no difference between the two."
     if gap.verdict == CANNOT_TELL:
         return f"at {sample} the difference cannot be told from chance ({shown}): {TOO_SMALL}."
     if gap.n == 1:

@@ -29,6 +29,9 @@ ROWS = 3
 WIDTH, PLOT = 9.2, 3.7
 """Inches: the picture's width, the height of its plots."""
 
+TILE_SCALE = 0.0125
+"""Inches per pixel of the sheet, at most: few columns make a narrow strip, not huge faces."""
+
 
 def overview_png(data: ReportData, summary: Summary, colours: Colours) -> bytes | None:
     """The picture as PNG, None where there is neither a sheet nor a leak to plot."""
@@ -36,11 +39,13 @@ def overview_png(data: ReportData, summary: Summary, colours: Colours) -> bytes 
     if not data.sheets and not panels:
         return None
     sheet = sheet_image(data.sheets[0], rows=ROWS) if data.sheets else None
-    strip = WIDTH * sheet.height / sheet.width if sheet else 0.0
+    wide = min(WIDTH, sheet.width * TILE_SCALE) if sheet else 0.0
+    strip = wide * sheet.height / sheet.width if sheet else 0.0
     plot = PLOT if panels else 0.0
     figure = _figure(WIDTH, strip + plot)
     if sheet is not None:
-        axes = figure.add_axes((0, plot / (strip + plot), 1, strip / (strip + plot)))
+        left = (1 - wide / WIDTH) / 2
+        axes = figure.add_axes((left, plot / (strip + plot), wide / WIDTH, strip / (strip + plot)))
         axes.imshow(np.asarray(sheet), interpolation="lanczos")
         axes.axis("off")
     share = 0.94 / max(1, len(panels))

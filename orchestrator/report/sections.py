@@ -35,7 +35,7 @@ from orchestrator.report.tables import seeds, shown_metrics
 
 def results_table(summary: Summary, colours: Colours) -> Markup:
     """The first table: one row per cell with the metrics that decide, grouped by attack."""
-    keys, best = shown_metrics(summary), decide(summary).marked
+    keys, choice = shown_metrics(summary), decide(summary)
     versus = summary.primary is not None and bool(summary.frame["is_baseline"].any())
     heads = [tag("th", "Recipe", scope="col"), tag("th", tag("abbr", "n", title="seeds done"), scope="col")]
     heads += [tag("th", _headed(spec_of(key)), scope="col") for key in keys]
@@ -49,11 +49,13 @@ def results_table(summary: Summary, colours: Colours) -> Markup:
             rows.append(tag("tr", tag("th", attack, colspan=len(heads), scope="rowgroup"), class_="group"))
         for index in summary.frame.index[summary.frame["attack"] == attack]:
             cell = summary.frame.loc[index]
-            cells = [_recipe_head(cell, colours, index == best), tag("td", seeds(cell))]
+            cells = [_recipe_head(cell, choice.marked == index), tag("td", seeds(cell))]
             cells += [_value_cell(spec_of(key), cell, domains[key]) for key in keys]
             if versus:
                 cells.append(_versus_cell(spec_of(summary.primary), cell))
-            look = f"{colours.css_class(cell['recipe'])}{' best' if index == best else ''}"
+            # Green only where the gain over the baseline is clear.
+            best = " best" if choice.marked == index else ""
+            look = f"{colours.css_class(cell['recipe'])}{best}{' clear' if best and choice.clear else ''}"
             rows.append(tag("tr", *cells, class_=look, data_recipe=cell["recipe"]))
     return tag(
         "div", tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="results"), class_="scroll"
@@ -79,8 +81,8 @@ def _domain(summary: Summary, key: str) -> tuple[float, float]:
     return float(means.min()) - room, float(means.max()) + room
 
 
-def _recipe_head(cell: pd.Series, colours: Colours, best: bool) -> Markup:
-    marks = [tag("span", "leaks least", class_="tag")] if best else []
+def _recipe_head(cell: pd.Series, best: bool) -> Markup:
+    marks = [tag("span", "least leak", class_="tag least")] if best else []
     marks += [tag("span", "baseline", class_="tag")] if cell["is_baseline"] else []
     return tag("th", tag("span", cell["recipe"], class_="named"), *marks, scope="row")
 

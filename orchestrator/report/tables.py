@@ -29,7 +29,7 @@ def text_table(summary: Summary, *, metrics: Sequence[str] | None = None) -> str
     ]
     rule = "-" * max(len(line) for line in shown)
     level = f"{100 * summary.settings.level:g} %"
-    legend = f"* leaks least   = baseline   [low, high] {level} interval; where n = 1 over classes only, or none"
+    legend = f"* least leak   = baseline   [low, high] {level} interval; where n = 1 over classes only, or none"
     return "\n".join([shown[0], rule, *shown[1:], rule, legend])
 
 
@@ -41,9 +41,9 @@ def markdown_table(summary: Summary, *, metrics: Sequence[str] | None = None) ->
     lines = [headers, align]
     for mark, row in zip(marks, rows, strict=True):
         cells = [_escaped(cell) if column < words else cell for column, cell in enumerate(row)]
-        if mark == "*":
+        if "*" in mark:
             cells = [f"**{cell}**" if cell else cell for cell in cells]
-        if mark == "=":
+        if "=" in mark:
             cells[0] = f"{cells[0]} (baseline)"
         lines.append(cells)
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -77,7 +77,7 @@ def _table(summary: Summary, metrics: Sequence[str] | None) -> tuple[list[str], 
         if summary.primary:
             row += list(_versus(summary.primary, cell))
         rows.append(row)
-        marks.append("*" if index == best else "=" if cell["is_baseline"] else "")
+        marks.append(("*" if index == best else "") + ("=" if cell["is_baseline"] else ""))
     return headers, rows, marks
 
 

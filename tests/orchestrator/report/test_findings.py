@@ -46,7 +46,10 @@ def test_a_clear_case_is_called_clear():
 
 
 def test_an_unclear_case_says_that_n_is_too_small():
-    answer, more = said(sweep({-0.2: 0.38, 0.0: 0.39}, noise=0.2, drift=0.05))
+    answer, more = said(sweep({-0.2: 0.30, 0.0: 0.39}, noise=0.2, drift=0.05))
+    assert answer.startswith(
+        "No recipe leaks clearly less than alpha 0 by the independent judge. The lowest is alpha -0.2"
+    )
     assert "cannot be told from chance" in answer and "n too small to tell" in answer
     assert "is clear" not in answer.split("The difference in accuracy")[0]
     assert "leaks most" not in more and "flatters" not in more
@@ -137,3 +140,14 @@ def test_a_dear_answer_comes_with_a_cheaper_one():
     assert "Within 2.0 points of the accuracy of alpha 0, alpha -0.05 leaks least: 30" in more
     _, more = said(sweep({-0.05: 0.3, 0.0: 0.4}, accs=accs))
     assert "Within" not in more
+
+
+def test_a_tie_goes_to_the_baseline():
+    data = sweep({-0.2: 0.3, 0.0: 0.3}, seeds=1, noise=0.0)
+    answer, _ = said(data)
+    assert (
+        answer.startswith("No recipe tried leaks less than alpha 0")
+        and "there is no difference between the two" in answer
+    )
+    choice = decide(summarise(data))
+    assert not choice.clear and choice.tied and choice.marked is None

@@ -193,3 +193,11 @@ def test_recipes_have_one_colour_in_table_figure_and_sheet(page):
             names = [c for c in attributes["class"].split() if re.fullmatch(r"r\d+|rx", c)]
             used.setdefault(attributes["data-recipe"], set()).update(names)
     assert all(len(classes) == 1 for classes in used.values()) and len(used) >= 4
+
+
+def test_the_mark_is_green_only_where_the_gain_is_clear(make_data):
+    assert 'best clear"' in render(make_data())
+    data = make_data()
+    results = data.results.assign(embedder_acc1=np.random.default_rng(1).uniform(0.2, 0.6, len(data.results)))
+    page = render(make_data(results=results, per_class=None))
+    assert " best" in page and 'best clear"' not in page

@@ -45,3 +45,11 @@ def test_one_seed_is_marked(make_data):
     data = make_data()
     one = data.results[data.results["seed"] == 1]
     assert "lower (1 seed)" in text_table(summarise(make_data(results=one)))
+
+
+def test_a_baseline_that_leaks_least_has_both_marks():
+    rows = [{"trial": f"{a}{s}", "seed": s, "status": "done", "failure": None, "alpha": a, "embedder_acc1": 0.2 + a}
+            for a in (0.0, 0.1) for s in (0, 1)]  # fmt: skip
+    data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="alpha"),), baseline={"alpha": 0})
+    assert text_table(summarise(data)).splitlines()[2].startswith("*=  0")
+    assert "| **0** (baseline) |" in markdown_table(summarise(data))
