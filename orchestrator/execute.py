@@ -8,6 +8,7 @@ import platform
 import shutil
 import subprocess
 import time
+import uuid
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -34,7 +35,8 @@ def execute(store: Store, stage: Stage) -> None:
         metrics = task(stage.name).function()(
             {**stage.config, **stage.hints}, {name: store.path(s) for name, s in stage.inputs.items()}, draft, context
         )
-        store.commit(stage, draft, _manifest(stage, metrics, started, context.device))
+        seconds = time.time() - started + _noted_seconds(context.work)
+        store.commit(stage, draft, _manifest(stage, metrics, seconds, context.device))
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
@@ -43,8 +45,10 @@ def execute(store: Store, stage: Stage) -> None:
 def execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> int:
     """Do these classes of a sharded stage; what they leave in the work folder is collected by `execute`."""
     if not store.has(stage):
+        started, context = time.time(), _context(store, stage)
         inputs = {name: store.path(source) for name, source in stage.inputs.items()}
-        task(stage.name).shard_function()({**stage.config, **stage.hints}, inputs, classes, _context(store, stage))
+        task(stage.name).shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
+        _note_seconds(context.work, time.time() - started)
     return len(classes)
 
 
@@ -88,7 +92,18 @@ def _context(store: Store, stage: Stage) -> TaskContext:
     return TaskContext(work=work, device="cuda" if on_gpu else "cpu")
 
 
-def _manifest(stage: Stage, metrics: dict[str, Any], started: float, device: str) -> dict[str, Any]:
+def _note_seconds(work: Path, seconds: float) -> None:
+    """Leave what a shard has cost; the stage's manifest sums it up."""
+    folder = work / "seconds"
+    folder.mkdir(exist_ok=True)
+    (folder / uuid.uuid4().hex).write_text(repr(seconds))
+
+
+def _noted_seconds(work: Path) -> float:
+    return sum(float(path.read_text() or 0) for path in (work / "seconds").glob("*"))
+
+
+def _manifest(stage: Stage, metrics: dict[str, Any], seconds: float, device: str) -> dict[str, Any]:
     return {
         **stage.identity(),
         "fingerprint": stage.fingerprint,
@@ -99,7 +114,7 @@ def _manifest(stage: Stage, metrics: dict[str, Any], started: float, device: str
         "libraries": {"python": platform.python_version(), **{name: _library(name) for name in LIBRARIES}},
         "device": device,
         "host": platform.node(),
-        "seconds": round(time.time() - started, 3),
+        "seconds": round(seconds, 3),
         "finished_at": round(time.time(), 3),
     }
 

@@ -35,11 +35,20 @@ def shipped_file(name: str) -> Path:
 
 @lru_cache(maxsize=256)
 def _digest(path: str) -> str:
-    if Path(path).is_file():
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    if not Path(path).exists():
+    """SHA-256 of a file, or of a folder's relative names and contents (hidden files left out)."""
+    root = Path(path)
+    if root.is_file():
+        return _file_digest(root)
+    if not root.is_dir():
         raise InputError(f"{path}: expected a file or folder, got nothing there")
-    from core.data.labelled import content_digest  # loads torch, which a plan of single files does without
+    digest = hashlib.sha256()
+    for file in sorted(p for p in root.rglob("*") if p.is_file()):
+        name = file.relative_to(root)
+        if not any(part.startswith(".") for part in name.parts):
+            digest.update(f"{name.as_posix()}\0{_file_digest(file)}\n".encode())
+    return digest.hexdigest()
 
-    return content_digest(Path(path))
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
