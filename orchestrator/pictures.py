@@ -36,7 +36,8 @@ def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Sto
         rows.append(SheetRow(name=_class_name(store, ready[0], label), real=_real(store, ready[0], label),
                              reconstructions=tiles))  # fmt: skip
     caption = f"Seed {trials[0].seed}; the reconstruction each target was surest of; classes chosen by number."
-    return ContactSheet(title=title, columns=tuple(columns), rows=tuple(rows), caption=caption)
+    judge = "independent judge" if ready[0].judge_embedder else "evaluator"
+    return ContactSheet(title=title, columns=tuple(columns), rows=tuple(rows), caption=caption, judge=judge)
 
 
 def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:

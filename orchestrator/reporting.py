@@ -64,7 +64,11 @@ def _axes(loaded: LoadedSweep) -> tuple[Axis, ...]:
     names = axis_names(list(loaded.sweep.grid))
     of_attacker = ("attack", "prior", "public", "classes")
     return tuple(
-        Axis(key=names[key], role="attack" if key.split(".")[0] in of_attacker else "recipe")
+        Axis(
+            key=names[key],
+            role="attack" if key.split(".")[0] in of_attacker else "recipe",
+            values={"poincare": "Poincaré", "cross_entropy": "cross entropy"},
+        )
         for key in loaded.sweep.grid
     )
 
