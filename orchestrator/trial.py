@@ -12,9 +12,11 @@ from pydantic import BaseModel
 
 from orchestrator.fingerprints import content_of, normalised, shipped_file
 from orchestrator.stage import Stage
+from sweeps.attacker import ShippedPrior
 from sweeps.expand import Cell, expand
 from sweeps.load import LoadedSweep, Sweep
-from sweeps.schema import Embedder, Evaluator, InversionSweep, Knowledge, ShippedPrior, ToySweep
+from sweeps.schema import Embedder, InversionSweep, ToySweep
+from sweeps.training import Evaluator, Knowledge
 
 Run = Callable[[Stage], None]
 

@@ -135,14 +135,14 @@ def test_names_in_the_schema_are_those_of_the_core():
     from core.models.classifiers import ARCHITECTURES
     from core.models.embedders import EMBEDDERS
     from core.priors.registry import SHIPPED
-    from sweeps import schema
+    from sweeps import attacker, schema, training
 
-    assert set(get_args(schema.Architecture)) == set(ARCHITECTURES)
+    assert set(get_args(training.Architecture)) == set(ARCHITECTURES)
     for model, field, registry in (
-        (schema.Schedule, "kind", SCHEDULES),
-        (schema.Attack, "loss", ATTACK_LOSSES),
+        (training.Schedule, "kind", SCHEDULES),
+        (attacker.Attack, "loss", ATTACK_LOSSES),
         (schema.Embedder, "name", EMBEDDERS),
-        (schema.ShippedPrior, "name", SHIPPED),
+        (attacker.ShippedPrior, "name", SHIPPED),
     ):
         assert set(get_args(model.model_fields[field].annotation)) == set(registry)
 
@@ -150,7 +150,8 @@ def test_names_in_the_schema_are_those_of_the_core():
 def test_defaults_are_the_papers_appendix():
     from core.attacks.ppa import paper_facescrub
     from core.models.recipe import TrainingRecipe
-    from sweeps.schema import Attack, Recipe
+    from sweeps.attacker import Attack
+    from sweeps.training import Recipe
     from tasks.training import recipe_from
 
     assert recipe_from(Recipe().model_dump(mode="json", exclude_none=True)) == TrainingRecipe.paper_224()

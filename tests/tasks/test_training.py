@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from core.data.synthetic import synthetic_faces
-from sweeps.schema import LabelSmoothing, Recipe
+from sweeps.training import LabelSmoothing, Recipe
 from tasks import training
 from tasks.context import TaskContext, read_progress
 from tasks.training import load_classifier, save_classifier, smoothing_of_epoch, train_alone

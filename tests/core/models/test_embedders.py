@@ -1,0 +1,153 @@
+"""The registry of embedders, the files it refuses, and the embedder of synthetic people."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from core.data.synthetic import synthetic_faces
+from core.errors import InputError
+from core.models.embedder_augmentation import augment
+from core.models.embedders import EMBEDDERS, load_embedder
+from core.models.synthetic_embedder import SyntheticEmbedder
+from core.models.train_embedder import (
+    EmbedderRecipe,
+    draw_batch,
+    eigenface_basis,
+    identity_loss,
+    judge_accuracy,
+    main,
+    train,
+)
+
+SHIPPED = Path(__file__).parents[3] / "core" / "models" / "weights" / "synthetic_embedder.safetensors"
+TINY = EmbedderRecipe(rounds=2, identities=4, per_identity=3, eigenface_images=50, eigenfaces=45)
+
+
+def test_shipped_embedder_is_small_frozen_and_documented():
+    net = load_embedder("synthetic")
+    assert not net.training
+    assert not any(parameter.requires_grad for parameter in net.parameters())
+    assert SHIPPED.stat().st_size <= 2 * 2**20
+    with safe_open(SHIPPED, "pt") as file:
+        assert {"recipe", "accuracy_by_spread", "seconds", "torch"} <= set(file.metadata())
+
+
+@pytest.mark.parametrize("size", [32, 64, 100])
+def test_features_have_unit_length_at_every_size(size):
+    features = load_embedder("synthetic")(torch.rand(3, 3, size, size) * 2 - 1)
+    assert features.shape == (3, 64) and features.dtype == torch.float32
+    assert torch.allclose(features.norm(dim=1), torch.ones(3), atol=1e-5)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 6), st.integers(0, 2**31))
+def test_features_do_not_depend_on_the_batch(count, seed):
+    images = torch.rand(count, 3, 64, 64, generator=torch.Generator().manual_seed(seed)) * 2 - 1
+    net = load_embedder("synthetic")
+    assert torch.allclose(net(images)[-1:], net(images[-1:]), atol=1e-5)
+
+
+def test_look_alikes_are_named_from_other_pictures():
+    assert judge_accuracy(load_embedder("synthetic"), spread=0.4, identities=20, seed=7) >= 0.93
+
+
+def test_blur_small_pictures_and_mirrors_are_forgiven():
+    net = load_embedder("synthetic")
+    faces = synthetic_faces(population="private", identities=20, per_identity=4, spread=0.4, seed=8)
+    images = faces.images.float() / 127.5 - 1
+    small = torch.nn.functional.interpolate(images, size=32, mode="bilinear", antialias=True)
+    blurred = torch.nn.functional.interpolate(small, size=64, mode="bilinear")
+    centres = torch.nn.functional.normalize(net(images).view(20, 4, -1).mean(dim=1), dim=1)
+    for changed in (small, blurred, images.flip(-1)):
+        named = (net(changed) @ centres.T).argmax(dim=1)
+        assert (named == faces.labels).float().mean() >= 0.9
+
+
+def test_unknown_name_lists_the_valid_ones():
+    with pytest.raises(InputError, match="synthetic, mobilefacenet_a, mobilefacenet_b"):
+        load_embedder("facenet")
+
+
+@pytest.mark.parametrize("name", EMBEDDERS)
+def test_missing_file_is_named(name, tmp_path):
+    with pytest.raises(InputError, match=r"no file .*absent\.safetensors; expected a safetensors file"):
+        load_embedder(name, tmp_path / "absent.safetensors")
+
+
+@pytest.mark.parametrize("name", ["mobilefacenet_a", "mobilefacenet_b"])
+def test_mobilefacenet_needs_a_path(name):
+    with pytest.raises(InputError, match="got none"):
+        load_embedder(name)
+
+
+def test_pickles_and_other_files_are_refused(tmp_path):
+    path = tmp_path / "weights.safetensors"
+    torch.save({"a": torch.zeros(1)}, path)
+    with pytest.raises(InputError, match="not a readable safetensors file"):
+        load_embedder("synthetic", path)
+
+
+def test_a_state_dict_that_does_not_fit_is_refused(tmp_path):
+    state = SyntheticEmbedder().state_dict()
+    state["layers.0.weight"] = torch.zeros(4, 3, 5, 5)
+    state["surplus"] = torch.zeros(1)
+    del state["layers.1.bias"]
+    save_file(state, tmp_path / "odd.safetensors")
+    with pytest.raises(InputError, match=r"misses layers\.1\.bias.*unknown surplus.*expected \(16, 3, 5, 5\)"):
+        load_embedder("synthetic", tmp_path / "odd.safetensors")
+
+
+def test_round_trip_of_every_architecture(tmp_path):
+    for name, build in EMBEDDERS.items():
+        net = build().eval()
+        save_file(net.state_dict(), tmp_path / f"{name}.safetensors")
+        images = torch.rand(1, 3, 64, 64) * 2 - 1
+        assert torch.equal(load_embedder(name, tmp_path / f"{name}.safetensors")(images), net(images).detach())
+
+
+def test_identity_loss_in_closed_form():
+    # Two people, two images each, at right angles: the own mean (without the image) has cosine 1, the other 0.
+    features = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0], [0.0, 1.0]])
+    expected = torch.log(1 + torch.exp(torch.tensor(-1 / 0.5)))
+    assert torch.allclose(identity_loss(features, 2, 0.5), expected, atol=1e-6)
+
+
+def test_batches_are_public_fresh_and_reproducible():
+    first, again, second = draw_batch(TINY, 0), draw_batch(TINY, 0), draw_batch(TINY, 1)
+    assert torch.equal(first.images, again.images) and torch.equal(first.traits, again.traits)
+    assert not torch.equal(first.images, second.images)
+    assert first.images.shape == (12, 3, 64, 64) and first.images.abs().max() <= 1
+    assert (first.spread, second.spread) == TINY.spreads[:2]
+
+
+def test_augmentation_keeps_shape_and_range_and_follows_its_generator():
+    basis = eigenface_basis(TINY)
+    images = draw_batch(TINY, 0).images
+    before = images.clone()
+    once, twice = (augment(images, basis, torch.Generator().manual_seed(3)) for _ in range(2))
+    assert torch.equal(once, twice) and torch.equal(images, before)
+    assert once.shape == images.shape and once.abs().max() <= 1
+    assert torch.allclose(basis[1].T @ basis[1], torch.eye(45), atol=1e-4)
+
+
+def test_training_is_reproducible_and_leaves_the_global_generator_alone():
+    state = torch.random.get_rng_state()
+    first, second = (train(TINY, report=lambda line: None).state_dict() for _ in range(2))
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_command_writes_a_file_that_loads(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("core.models.train_embedder.train", lambda recipe: SyntheticEmbedder().eval())
+    monkeypatch.setattr("torch.set_num_threads", lambda count: None)
+    monkeypatch.setattr("core.models.train_embedder.judge_accuracy", lambda embedder, spread: 0.5)
+    main(["--out", str(tmp_path / "new" / "e.safetensors"), "--seed", "3"])
+    assert "0.5" in capsys.readouterr().out
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["e.safetensors"]
+    load_embedder("synthetic", tmp_path / "new" / "e.safetensors")
+    assert load_file(tmp_path / "new" / "e.safetensors")["layers.0.weight"].shape == (16, 3, 5, 5)
