@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from core.data.sources import content_digest
 from core.errors import InputError
 
 SHIPPED_FILES = {
@@ -35,20 +35,6 @@ def shipped_file(name: str) -> Path:
 
 @lru_cache(maxsize=256)
 def _digest(path: str) -> str:
-    """SHA-256 of a file, or of a folder's relative names and contents (hidden files left out)."""
-    root = Path(path)
-    if root.is_file():
-        return _file_digest(root)
-    if not root.is_dir():
+    if not Path(path).exists():
         raise InputError(f"{path}: expected a file or folder, got nothing there")
-    digest = hashlib.sha256()
-    for file in sorted(p for p in root.rglob("*") if p.is_file()):
-        name = file.relative_to(root)
-        if not any(part.startswith(".") for part in name.parts):
-            digest.update(f"{name.as_posix()}\0{_file_digest(file)}\n".encode())
-    return digest.hexdigest()
-
-
-def _file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return content_digest(Path(path))

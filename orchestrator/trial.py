@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from orchestrator.fingerprints import content_of, normalised, shipped_file
 from orchestrator.stage import Stage
-from sweeps.attacker import ShippedPrior
+from sweeps.attacker import PriorFolder, ShippedPrior
 from sweeps.expand import Cell, expand
 from sweeps.load import LoadedSweep, Sweep
 from sweeps.schema import Embedder, InversionSweep, ToySweep
@@ -135,12 +136,15 @@ def _data_stage(settings: InversionSweep) -> Stage:
 
 
 def _prior_stage(settings: InversionSweep) -> Stage:
-    parts = _file_stage(settings.prior)
-    if isinstance(settings.prior, ShippedPrior):
-        parts["config"].update(content_of(shipped_file(settings.prior.name)))
-    if settings.public is None:
-        return Stage(name="prior", **parts)
-    return Stage(name="prior", **parts, inputs={"public": Stage(name="public", **_file_stage(settings.public))})
+    prior = settings.prior
+    if isinstance(prior, PriorFolder):
+        config = {"kind": prior.kind, **content_of(Path(prior.path) / "weights.safetensors")}
+        return Stage(name="prior", config=config, hints={"path": prior.path})
+    config = normalised(prior)
+    if isinstance(prior, ShippedPrior):
+        return Stage(name="prior", config={**config, **content_of(shipped_file(prior.name))})
+    public = Stage(name="public", **_file_stage(settings.public))
+    return Stage(name="prior", config=config, inputs={"public": public})
 
 
 def _file_stage(settings: BaseModel) -> dict[str, dict[str, Any]]:
