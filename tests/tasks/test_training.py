@@ -33,7 +33,7 @@ def test_alpha_of_every_epoch_is_logged_as_the_schedule_says(faces, tmp_path):
     assert read_progress(tmp_path)["fraction"] == 1.0
     again = load_classifier(tmp_path, settings, "cpu")
     images = torch.zeros(2, 3, 32, 32)
-    assert torch.equal(again(images), model.eval()(images))
+    assert torch.allclose(again(images), model.eval()(images), atol=1e-5)  # another memory layout, other rounding
 
 
 @pytest.mark.parametrize(
