@@ -84,7 +84,7 @@ def _text(table: pd.DataFrame, paper: Mapping[float, Any]) -> str:
     for row in table.to_dict("records"):
         published = paper.get(row["recipe_alpha"], {})
         steps = "-" if pd.isna(row["steps"]) else f"{row['steps']:.0f}"
-        distance = "-" if pd.isna(row["distance"]) else f"{row['distance']:.2f}"
+        distance = "-" if pd.isna(row["distance"]) else f"{row['distance']:.3f}"
         lines.append(
             f"{row['recipe_alpha']:>7g} {steps:>7} {published.get('steps', '-'):>7} {distance:>10} "
             f"{published.get('distance') or '-':>7}"
