@@ -14,25 +14,26 @@ def augment(images: Tensor, basis: tuple[Tensor, Tensor], generator: torch.Gener
     """
     images = _shift_and_scale(images, generator)
     count = len(images)
-    gain = 1 + 0.12 * torch.randn(count, 1, 1, 1, generator=generator)
-    cast = 0.05 * torch.randn(count, 3, 1, 1, generator=generator)
-    images = images * gain + cast + 0.08 * torch.randn(count, 1, 1, 1, generator=generator)
+    gain = 1 + 0.08 * torch.randn(count, 1, 1, 1, generator=generator)
+    cast = 0.03 * torch.randn(count, 3, 1, 1, generator=generator)
+    images = images * gain + cast + 0.05 * torch.randn(count, 1, 1, 1, generator=generator)
     order = torch.randperm(count, generator=generator)
-    coarse, soft, noisy = order[: count // 3], order[count // 3 : count // 2], order[count // 4 : (3 * count) // 4]
-    images[coarse] = _coarsen(images[coarse], int(torch.randint(14, 44, (), generator=generator)))
+    coarse, soft = order[: count // 4], order[count // 4 : (2 * count) // 5]
+    noisy = order[count // 5 : (3 * count) // 5]
+    images[coarse] = _coarsen(images[coarse], int(torch.randint(16, 44, (), generator=generator)))
     images[soft] = _through_eigenfaces(images[soft], basis, generator)
-    strength = 0.12 * torch.rand(len(noisy), 1, 1, 1, generator=generator)
+    strength = 0.10 * torch.rand(len(noisy), 1, 1, 1, generator=generator)
     images[noisy] += strength * torch.randn(images[noisy].shape, generator=generator)
     return images.clamp_(-1, 1)
 
 
 def _shift_and_scale(images: Tensor, generator: torch.Generator) -> Tensor:
-    """Random crops of 0.8 to 1.05 of the side, slightly out of square, half of them mirrored."""
+    """Random crops of 0.90 to 1.04 of the side, slightly out of square, half of them mirrored."""
     count = len(images)
-    side = 0.80 + 0.25 * torch.rand(count, generator=generator)
-    stretch = 1 + 0.06 * (torch.rand(count, generator=generator) - 0.5)
+    side = 0.90 + 0.14 * torch.rand(count, generator=generator)
+    stretch = 1 + 0.04 * (torch.rand(count, generator=generator) - 0.5)
     mirror = torch.where(torch.rand(count, generator=generator) < 0.5, -1.0, 1.0)
-    room = (1.06 - side).clamp_min(0.02)
+    room = (1.04 - side).clamp_min(0.03)
     theta = torch.zeros(count, 2, 3)
     theta[:, 0, 0] = side * stretch * mirror
     theta[:, 1, 1] = side / stretch

@@ -13,19 +13,21 @@ from core.data.synthetic import synthetic_faces
 from core.errors import InputError
 from core.models.embedder_augmentation import augment
 from core.models.embedders import EMBEDDERS, load_embedder
-from core.models.synthetic_embedder import SyntheticEmbedder
+from core.models.synthetic_embedder import FEATURES, SyntheticEmbedder
 from core.models.train_embedder import (
     EmbedderRecipe,
+    discriminant,
     draw_batch,
     eigenface_basis,
-    identity_loss,
     judge_accuracy,
     main,
     train,
 )
 
 SHIPPED = Path(__file__).parents[3] / "core" / "models" / "weights" / "synthetic_embedder.safetensors"
-TINY = EmbedderRecipe(rounds=2, identities=4, per_identity=3, eigenface_images=50, eigenfaces=45)
+TINY = EmbedderRecipe(
+    rounds=2, people=8, eigenface_people=50, eigenfaces=45, calibration_people=20, calibration_images=3
+)
 
 
 def test_shipped_embedder_is_small_frozen_and_documented():
@@ -40,7 +42,7 @@ def test_shipped_embedder_is_small_frozen_and_documented():
 @pytest.mark.parametrize("size", [32, 64, 100])
 def test_features_have_unit_length_at_every_size(size):
     features = load_embedder("synthetic")(torch.rand(3, 3, size, size) * 2 - 1)
-    assert features.shape == (3, 64) and features.dtype == torch.float32
+    assert features.shape == (3, FEATURES) and features.dtype == torch.float32
     assert torch.allclose(features.norm(dim=1), torch.ones(3), atol=1e-5)
 
 
@@ -94,11 +96,11 @@ def test_pickles_and_other_files_are_refused(tmp_path):
 
 def test_a_state_dict_that_does_not_fit_is_refused(tmp_path):
     state = SyntheticEmbedder().state_dict()
-    state["layers.0.weight"] = torch.zeros(4, 3, 5, 5)
+    state["trunk.0.weight"] = torch.zeros(4, 3, 5, 5)
     state["surplus"] = torch.zeros(1)
-    del state["layers.1.bias"]
+    del state["trunk.1.bias"]
     save_file(state, tmp_path / "odd.safetensors")
-    with pytest.raises(InputError, match=r"misses layers\.1\.bias.*unknown surplus.*expected \(16, 3, 5, 5\)"):
+    with pytest.raises(InputError, match=r"misses trunk\.1\.bias.*unknown surplus.*expected \(16, 3, 5, 5\)"):
         load_embedder("synthetic", tmp_path / "odd.safetensors")
 
 
@@ -110,19 +112,29 @@ def test_round_trip_of_every_architecture(tmp_path):
         assert torch.equal(load_embedder(name, tmp_path / f"{name}.safetensors")(images), net(images).detach())
 
 
-def test_identity_loss_in_closed_form():
-    # Two people, two images each, at right angles: the own mean (without the image) has cosine 1, the other 0.
-    features = torch.tensor([[2.0, 0.0], [1.0, 0.0], [0.0, 3.0], [0.0, 1.0]])
-    expected = torch.log(1 + torch.exp(torch.tensor(-1 / 0.5)))
-    assert torch.allclose(identity_loss(features, 2, 0.5), expected, atol=1e-6)
+def test_discriminant_scatters_pictures_equally_and_mutes_noise():
+    generator = torch.Generator().manual_seed(0)
+    people = torch.randn(3000, 1, 4, dtype=torch.float64, generator=generator) * torch.tensor([3.0, 1.0, 0.5, 0.0])
+    pictures = torch.randn(3000, 5, 4, dtype=torch.float64, generator=generator) * torch.tensor([1.0, 2.0, 0.5, 0.7])
+    turned = (people + pictures) @ discriminant(people + pictures).T
+    means = turned.mean(dim=1, keepdim=True)
+    inner = (turned - means).flatten(0, 1)
+    within = inner.T @ inner / (3000 * 4)
+    # An axis on which people differ v times as much as pictures is scaled by the root of v / (1 + v).
+    ratios = torch.tensor([0.0, 1 / 4, 1.0, 9.0], dtype=torch.float64)
+    assert torch.allclose(within, torch.diag(ratios / (1 + ratios)), atol=0.04)
+    assert torch.allclose(
+        torch.cov(means.squeeze(1).T).diagonal() - within.diagonal() / 5, ratios**2 / (1 + ratios), rtol=0.1, atol=0.02
+    )
 
 
 def test_batches_are_public_fresh_and_reproducible():
     first, again, second = draw_batch(TINY, 0), draw_batch(TINY, 0), draw_batch(TINY, 1)
     assert torch.equal(first.images, again.images) and torch.equal(first.traits, again.traits)
     assert not torch.equal(first.images, second.images)
-    assert first.images.shape == (12, 3, 64, 64) and first.images.abs().max() <= 1
-    assert (first.spread, second.spread) == TINY.spreads[:2]
+    assert first.images.shape == (8, 3, 64, 64) and first.images.abs().max() <= 1
+    # The spread changes from batch to batch: 1, 0.6, 1, ...
+    assert first.traits.square().mean().sqrt() > 1.3 * second.traits.square().mean().sqrt()
 
 
 def test_augmentation_keeps_shape_and_range_and_follows_its_generator():
@@ -142,6 +154,12 @@ def test_training_is_reproducible_and_leaves_the_global_generator_alone():
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
+def test_features_are_centred_on_the_average_face():
+    # Otherwise the cosine between any two look-alikes would be close to 1.
+    faces = synthetic_faces(population="public", identities=100, per_identity=1, spread=0.5, seed=9)
+    assert load_embedder("synthetic")(faces.images.float() / 127.5 - 1).mean(dim=0).norm() < 0.4
+
+
 def test_command_writes_a_file_that_loads(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("core.models.train_embedder.train", lambda recipe: SyntheticEmbedder().eval())
     monkeypatch.setattr("torch.set_num_threads", lambda count: None)
@@ -150,4 +168,4 @@ def test_command_writes_a_file_that_loads(tmp_path, monkeypatch, capsys):
     assert "0.5" in capsys.readouterr().out
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["e.safetensors"]
     load_embedder("synthetic", tmp_path / "new" / "e.safetensors")
-    assert load_file(tmp_path / "new" / "e.safetensors")["layers.0.weight"].shape == (16, 3, 5, 5)
+    assert load_file(tmp_path / "new" / "e.safetensors")["trunk.0.weight"].shape == (16, 3, 5, 5)
