@@ -1,7 +1,8 @@
 """How good the shipped generator is, beside eigenfaces and fresh renders: python -m core.priors.measure_demo_generator
 
-Frechet distances between features of the synthetic face embedder, and the sharpness of the images. Real images are
-renders of public people that neither prior was fitted to.
+Real images are renders of public people that neither prior was fitted to. Two kinds of features: those of the
+synthetic face embedder, which sees who it is and is trained to overlook blur, and those of an untrained network, which
+sees texture (random features judge images unlike photographs well: Naeem et al. 2020, arXiv 2002.09797).
 """
 
 from __future__ import annotations
@@ -17,12 +18,31 @@ from core.models.embedders import load_embedder
 from core.priors.base import Prior
 from core.priors.eigenfaces import fit_eigenfaces
 from core.priors.registry import load_shipped_prior
-from core.priors.train_demo_generator import SPREADS, contact_sheet, public_images
+from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from core.priors.train_demo_generator import CONFIG, SPREADS, contact_sheet, public_images
 
 SAMPLES = 4000
 STRANGERS_SEED = 20_000
 COMPONENTS = 150
+NEIGHBOURS = 3
+TEXTURE_SIDE = 16
 BATCH = 100
+
+
+class RandomFeatures(nn.Module):
+    """The first blocks of an untrained discriminator, averaged over the image: [N, 3, 64, 64] -> [N, C]."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = StyleGAN2Discriminator(CONFIG, seed=0).requires_grad_(False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = images
+        for side in reversed(CONFIG.sides):
+            if side <= TEXTURE_SIDE:
+                break
+            x = self.network.get_submodule(f"b{side}")(x, self.network.kernel)
+        return x.mean(dim=(2, 3))
 
 
 def frechet_distance(first: Tensor, second: Tensor) -> float:
@@ -33,6 +53,20 @@ def frechet_distance(first: Tensor, second: Tensor) -> float:
     cross = torch.linalg.eigvalsh(root @ covariances[1] @ root).clamp_min(0).sqrt().sum()
     distance = (means[0] - means[1]).square().sum() + sum(c.trace() for c in covariances) - 2 * cross
     return float(distance)
+
+
+def precision_and_recall(reals: Tensor, fakes: Tensor) -> tuple[float, float]:
+    """Shares of fakes inside the manifold of reals, and of reals inside that of fakes (arXiv 1904.06991).
+
+    A manifold is the union of balls around its points that reach to the third nearest other point.
+    """
+    between = torch.cdist(reals, fakes)
+
+    def inside(points: Tensor, distances: Tensor) -> float:
+        radii = torch.cdist(points, points).kthvalue(NEIGHBOURS + 1, dim=1).values
+        return float((distances <= radii[:, None]).any(dim=0).float().mean())
+
+    return inside(reals, between), inside(fakes, between.T)
 
 
 def sharpness(images: Tensor) -> float:
@@ -59,9 +93,9 @@ def samples(prior: Prior, *, psi: float = 1.0, seed: int = 1, count: int = SAMPL
 
 
 @torch.no_grad()
-def embed(embedder: nn.Module, images: Tensor) -> Tensor:
-    """[N, D] unit-length features."""
-    return torch.cat([embedder(part) for part in images.split(BATCH)])
+def embed(network: nn.Module, images: Tensor) -> Tensor:
+    """[N, D] features."""
+    return torch.cat([network(part) for part in images.split(BATCH)])
 
 
 def main() -> None:
@@ -69,11 +103,11 @@ def main() -> None:
     parser.add_argument("--sheet", type=Path, help="also write a picture: renders, generator, eigenfaces")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    embedder = load_embedder("synthetic")
+    judges = (load_embedder("synthetic"), RandomFeatures())
     generator = load_shipped_prior("stylegan2_synthetic64")
     eigenfaces = fit_eigenfaces(public_images(), components=COMPONENTS, seed=0)
     reals = renders(STRANGERS_SEED)
-    reference = embed(embedder, reals)
+    references = [embed(judge, reals) for judge in judges]
     shown = {
         "renders of other strangers (floor)": renders(STRANGERS_SEED + 100),
         "generator, psi 1": samples(generator),
@@ -82,10 +116,13 @@ def main() -> None:
         "eigenfaces, psi 0.7": samples(eigenfaces, psi=0.7),
         "renders as 150 eigenfaces show them": eigenfaces.synthesize(eigenfaces.encode(renders(STRANGERS_SEED + 100))),
     }
-    print(f"{'images':38s} {'Frechet distance':>17s} {'sharpness, share of renders':>28s}")
+    print("| images | Frechet, identity | Frechet, texture | precision | recall | sharpness / renders |")
     for name, images in shown.items():
-        distance = frechet_distance(embed(embedder, images), reference)
-        print(f"{name:38s} {distance:17.4f} {sharpness(images) / sharpness(reals):28.2f}")
+        features = [embed(judge, images) for judge in judges]
+        identity, texture = (frechet_distance(*pair) for pair in zip(features, references, strict=True))
+        precision, recall = precision_and_recall(references[0], features[0])
+        sharp = sharpness(images) / sharpness(reals)
+        print(f"| {name} | {identity:.4f} | {texture:.4f} | {precision:.2f} | {recall:.2f} | {sharp:.2f} |", flush=True)
     if arguments.sheet:
         rows = [reals[-48:-32], reals[:16], samples(generator)[:32], samples(eigenfaces)[:32]]
         contact_sheet(torch.cat(rows), 16).save(arguments.sheet)

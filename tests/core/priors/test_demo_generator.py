@@ -4,7 +4,12 @@ import torch
 
 from core.priors import train_demo_generator as demo
 from core.priors.base import Prior
-from core.priors.measure_demo_generator import frechet_distance, sharpness
+from core.priors.measure_demo_generator import (
+    RandomFeatures,
+    frechet_distance,
+    precision_and_recall,
+    sharpness,
+)
 from core.priors.registry import SHIPPED, load_shipped_prior
 from core.priors.stylegan2 import StyleGAN2
 
@@ -81,6 +86,22 @@ def test_frechet_distance_in_closed_form():
     assert frechet_distance(x, x + torch.tensor([1.0, 2.0, 0.0])) == pytest.approx(5)
     white = (x - x.mean(0)) @ torch.linalg.inv(torch.linalg.cholesky(torch.cov(x.T))).T
     assert frechet_distance(white, 3 * white) == pytest.approx(3 * (3 - 1) ** 2)
+
+
+def test_precision_and_recall_in_closed_form():
+    places = torch.arange(10.0)[:, None]
+    assert precision_and_recall(places, places[:5]) == pytest.approx((1.0, 0.8))
+    assert precision_and_recall(places, places + 100) == (0.0, 0.0)
+    narrow = torch.linspace(4.1, 4.2, 6)[:, None]
+    precision, recall = precision_and_recall(places, narrow)
+    assert precision == 1.0 and recall == 0.0
+
+
+def test_random_features_are_the_same_every_time():
+    images = torch.rand(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    features = RandomFeatures()(images)
+    assert features.shape == (2, demo.CONFIG.channels(demo.CONFIG.resolution // 4))
+    assert torch.equal(features, RandomFeatures()(images)) and (features.std(0) > 0).all()
 
 
 def test_sharpness_in_closed_form():
