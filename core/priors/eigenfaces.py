@@ -97,7 +97,7 @@ def fit_eigenfaces(images: Tensor, *, components: int, seed: int) -> Eigenfaces:
 
     components: at most min(N - 1, 3RR). seed: of the random sketch that stands in for the full
     eigenproblem when both N and 3RR exceed `EXACT_UP_TO` (Halko, Martinsson & Tropp 2011, randomised
-    range finder with power iterations; 14,000 images of 64 pixels take about 7 s on one core). The sign
+    range finder with power iterations; 14,000 images of 64 pixels take about 8 s on one core). The sign
     of a component is fixed: its entry of largest magnitude is positive.
     """
     _check_images(images, components)
