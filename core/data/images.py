@@ -23,7 +23,8 @@ class ImageSet:
         if self.images.dtype != torch.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
             raise ValueError(f"images: expected uint8 [N, 3, H, W], got {self.images.dtype} {tuple(self.images.shape)}")
         if self.labels.dtype != torch.int64 or self.labels.shape != self.images.shape[:1]:
-            raise ValueError(f"labels: expected int64 [{len(self.images)}], got {self.labels.dtype} {tuple(self.labels.shape)}")
+            got = f"{self.labels.dtype} {tuple(self.labels.shape)}"
+            raise ValueError(f"labels: expected int64 [{len(self.images)}], got {got}")
 
     @property
     def num_classes(self) -> int:
