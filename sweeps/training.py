@@ -156,7 +156,10 @@ class Evaluator(Training):
 
 
 class Knowledge(Training):
-    """The surrogate trained on the loot; the defaults are the paper's (section 4.1)."""
+    """The surrogate trained on the loot; the defaults are the official ones (core.metrics.knowledge.KnowledgeRecipe).
+
+    With sgd momentum defaults to 0.9, with the cosine schedule lr_min to 1e-4.
+    """
 
     architecture: Architecture = "resnet50"
     epochs: Count = 75
@@ -170,3 +173,16 @@ class Knowledge(Training):
     )
     seed: int = 2000
     checkpoint_every: Count = 25
+
+    @model_validator(mode="before")
+    @classmethod
+    def _official_where_they_apply(cls, given: Any) -> Any:
+        """Defaults that belong to one optimizer or schedule, so that choosing another does not clash with them."""
+        if not isinstance(given, dict):
+            return given
+        defaults: dict[str, float] = {}
+        if given.get("optimizer", "sgd") == "sgd":
+            defaults["momentum"] = 0.9
+        if given.get("lr_schedule", "cosine") == "cosine":
+            defaults["lr_min"] = 1e-4
+        return {**defaults, **given}

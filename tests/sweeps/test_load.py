@@ -164,6 +164,22 @@ def test_defaults_are_the_papers_appendix():
         paper.pool.size, paper.pool.truncation_psi, paper.pool.truncation_cutoff)  # fmt: skip
 
 
+def test_the_surrogates_defaults_are_the_official_ones():
+    from core.metrics.knowledge import KnowledgeRecipe
+    from sweeps.training import Knowledge
+    from tasks.training import recipe_from
+
+    official, default = KnowledgeRecipe(), Knowledge()
+    ours = recipe_from(default.model_dump(mode="json", exclude_none=True))
+    for name in ("architecture", "epochs", "batch_size", "lr", "lr_min", "momentum", "weight_decay"):
+        assert getattr(ours, name) == getattr(official, name), name
+    for name in ("crop_scale", "crop_ratio", "flip"):
+        assert getattr(ours.augmentation, name) == getattr(official, name), name
+    assert default.pretrained == official.pretrained
+    other = Knowledge(optimizer="adam", lr_schedule="multistep")
+    assert (other.momentum, other.lr_min) == (None, None)
+
+
 @pytest.mark.parametrize("name", ["quickstart.yaml", "lfw.yaml", "toy.yaml"])
 def test_shipped_sweeps_load_and_open_with_what_they_show(repository, name):
     loaded = load_sweep(repository / "sweeps" / name)
