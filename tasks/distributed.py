@@ -5,33 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import ray
-
-from core.data.images import ImageSet
 from core.models.classifiers import Classifier, build_classifier
 from core.models.training import EpochRecord
 from tasks import ray_train
 from tasks.context import Config, TaskContext
-from tasks.files import load_checkpoint, save_checkpoint
+from tasks.files import load_checkpoint, load_images, save_checkpoint
 from tasks.training import Worker, train
 
 FINAL_FILE = "final.pt"
 
 
-def train_together(
-    config: Config, data: ImageSet, test: ImageSet | None, context: TaskContext
-) -> tuple[Classifier, list[EpochRecord]]:
+def train_together(config: Config, data: Path, context: TaskContext) -> tuple[Classifier, list[EpochRecord]]:
     """Train on config['workers'] Ray Train workers. A lost worker costs the epochs since the last checkpoint.
 
+    data: a `data` artifact, which every worker maps for itself: ten gigabytes do not travel through an object store.
     Every rank sees its slice of the one global batch that a single process would see; on GPUs BatchNorm is
     synchronised, on CPUs torch has no such layer and each rank keeps its own statistics.
     """
-    settings = {"config": dict(config), "work": str(context.work), "data": ray.put((data, test))}
+    settings = {"config": dict(config), "work": str(context.work), "data": str(data)}
     ray_train.fit(_worker_loop, settings, workers=config["workers"], work=context.work)
     final = load_checkpoint(context.work / FINAL_FILE)
     if final is None:
         raise RuntimeError("Ray Train ended without leaving the trained weights")
-    model = build_classifier(config["architecture"], data.num_classes, protocol=config["protocol"], seed=config["seed"])
+    num_classes = load_images(data, "train").num_classes
+    model = build_classifier(config["architecture"], num_classes, protocol=config["protocol"], seed=config["seed"])
     model.load_state_dict(final["model"])
     return model, [EpochRecord(**record) for record in final["records"]]
 
@@ -40,7 +37,7 @@ def _worker_loop(settings: dict[str, Any]) -> None:
     """What each rank runs: the common loop, with Ray Train's checkpoints in and out."""
     rank, world_size, device = ray_train.prepare_rank(settings["on_gpu"])
     worker = Worker(rank=rank, world_size=world_size, wrap=ray_train.data_parallel(settings["on_gpu"]))
-    data, test = ray.get(settings["data"])
+    data, test = (load_images(Path(settings["data"]), part) for part in ("train", "test"))
     context = TaskContext(work=Path(settings["work"]), device=device)
     model, records = train(
         settings["config"],

@@ -21,8 +21,7 @@ def fit_prior(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
         _check_components(config["components"], len(images))
         save_prior(fit_eigenfaces(images, components=config["components"], seed=config["seed"]), out)
     elif config["kind"] == "stylegan2":
-        images = load_tensors(inputs["public"] / "images.safetensors")["images"]
-        save_prior(train_generator(config, images, context), out)
+        save_prior(train_generator(config, inputs["public"], context), out)
     elif config["kind"] == "shipped":
         save_prior(load_shipped_prior(config["name"]), out)
     else:

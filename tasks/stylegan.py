@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import ray
 from torch import Tensor
 
 from core.priors.gan_recipe import GanRecipe
@@ -14,18 +13,19 @@ from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_layers import StyleGAN2Config
 from tasks import ray_train
 from tasks.context import Config, TaskContext
-from tasks.files import load_checkpoint, save_checkpoint
+from tasks.files import load_checkpoint, load_tensors, save_checkpoint
 
 CHECKPOINT, FINAL_FILE = "checkpoint.pt", "final.pt"
 CHECKPOINTS = 20  # per training
 NETWORK_KEYS = ("z_dim", "w_dim", "mapping_layers", "channel_base", "channel_max")
 
 
-def train_generator(config: Config, images: Tensor, context: TaskContext) -> StyleGAN2:
-    """The averaged generator of a training on images uint8 [N, 3, R, R]; goes on from its last checkpoint."""
+def train_generator(config: Config, public: Path, context: TaskContext) -> StyleGAN2:
+    """The averaged generator of a training on the images of a `public` artifact; goes on from its last checkpoint."""
+    images = _images(public)
     network = StyleGAN2Config(resolution=images.shape[-1], **{key: config[key] for key in NETWORK_KEYS})
     if config["workers"] > 1:
-        settings = {"config": dict(config), "network": network, "work": str(context.work), "data": ray.put(images)}
+        settings = {"config": dict(config), "network": network, "work": str(context.work), "data": str(public)}
         ray_train.fit(_worker_loop, settings, workers=config["workers"], work=context.work)
         state = load_checkpoint(context.work / FINAL_FILE)
         if state is None:
@@ -63,12 +63,16 @@ def _worker_loop(settings: dict[str, Any]) -> None:
             context.progress(step / recipe.steps, f"step {step}/{recipe.steps}")
 
     state, _, _ = train_stylegan2(
-        ray.get(settings["data"]), settings["network"], recipe, seed=config["seed"], device=device, rank=rank,
+        _images(Path(settings["data"])), settings["network"], recipe, seed=config["seed"], device=device, rank=rank,
         world_size=world_size, wrap=ray_train.data_parallel(settings["on_gpu"]), resume=ray_train.last_state(),
         on_checkpoint=keep, checkpoint_every=_interval(recipe),
     )  # fmt: skip
     if rank == 0:
         save_checkpoint(context.work / FINAL_FILE, {name: tensor.cpu() for name, tensor in state.items()})
+
+
+def _images(public: Path) -> Tensor:
+    return load_tensors(public / "images.safetensors")["images"]
 
 
 def _recipe(config: Config) -> GanRecipe:

@@ -20,8 +20,10 @@ CALIBRATION_BINS = 10  # the paper's (Appendix C): ten bins, l2 norm
 def train_target(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes weights, history (one row per epoch, effective alpha included), test logits; returns the utility."""
     data, test = load_images(inputs["data"], "train"), load_images(inputs["data"], "test")
-    learn = train_together if config["workers"] > 1 else train_alone
-    model, records = learn(config, data, test, context)
+    if config["workers"] > 1:
+        model, records = train_together(config, inputs["data"], context)
+    else:
+        model, records = train_alone(config, data, test, context)
     save_classifier(out, model, records)
     logits = evaluate_logits(model, test.images, image_size=config["image_size"], device=context.device)
     save_tensors(out / "test_logits.safetensors", {"logits": logits, "labels": test.labels})
