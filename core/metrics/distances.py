@@ -31,27 +31,51 @@ def nearest_real(
     features_fake: Tensor, labels_fake: Tensor, features_real: Tensor, labels_real: Tensor, *, squared: bool
 ) -> tuple[Tensor, Tensor]:
     """As `nearest_feature_distance`, with the row of the nearest real image: (float [N], int64 [N])."""
+    distance, index = nearest_reals(features_fake, labels_fake, features_real, labels_real, count=1, squared=squared)
+    return distance[:, 0], index[:, 0]
+
+
+def nearest_reals(
+    features_fake: Tensor, labels_fake: Tensor, features_real: Tensor, labels_real: Tensor, *, count: int, squared: bool
+) -> tuple[Tensor, Tensor]:
+    """The `count` nearest reals of its class for every fake, nearest first: (float [N, count], int64 [N, count]).
+
+    For pictures of a reconstruction beside its nearest training images. The official look-up of that kind
+    (find_closest_training_sample) takes fakes that were reduced to the target's size and then once more to the
+    judge's, where its distances reduce once; whoever wants its numbers must embed such images. Raises as
+    `nearest_feature_distance`, and InputError naming the first class with fewer than `count` reals.
+    """
     _check(features_fake, labels_fake, "fake")
     _check(features_real, labels_real, "real")
     if features_fake.shape[1] != features_real.shape[1]:
-        raise ValueError(
-            f"features: fake have {features_fake.shape[1]} numbers, real {features_real.shape[1]}"
-        )
-    missing = sorted(set(labels_fake.tolist()) - set(labels_real.tolist()))
-    if missing:
-        raise InputError(f"distance: no real image of class {', '.join(map(str, missing))}")
+        raise ValueError(f"features: fake have {features_fake.shape[1]} numbers, real {features_real.shape[1]}")
+    _check_classes(labels_fake, labels_real, count)
     fake, real = _at_least_float32(features_fake), _at_least_float32(features_real)
-    distance = fake.new_empty(len(fake))
-    index = torch.empty_like(labels_fake)
+    distance = fake.new_empty(len(fake), count)
+    index = labels_fake.new_empty(len(fake), count)
     for label in labels_fake.unique():
         rows, candidates = (labels_fake == label).nonzero()[:, 0], (labels_real == label).nonzero()[:, 0]
         step = max(1, CHUNK_ELEMENTS // len(candidates))
         for part in rows.split(step):
             # the matrix-product shortcut of cdist cancels digits exactly where the distance is small
             between = torch.cdist(fake[part], real[candidates], compute_mode="donot_use_mm_for_euclid_dist")
-            distance[part], nearest = between.min(dim=1)
+            distance[part], nearest = between.topk(count, dim=1, largest=False)
             index[part] = candidates[nearest]
     return distance.square() if squared else distance, index
+
+
+def _check_classes(labels_fake: Tensor, labels_real: Tensor, count: int) -> None:
+    """Every class of a fake needs `count` reals."""
+    if count < 1:
+        raise InputError(f"nearest images: expected a count of at least 1, got {count}")
+    available = dict(zip(*(t.tolist() for t in labels_real.unique(return_counts=True)), strict=True))
+    wanted = labels_fake.unique().tolist()
+    missing = [label for label in wanted if label not in available]
+    if missing:
+        raise InputError(f"distance: no real image of class {', '.join(map(str, missing))}")
+    for label in wanted:
+        if available[label] < count:
+            raise InputError(f"nearest images: expected {count} reals of class {label}, got {available[label]}")
 
 
 def _check(features: Tensor, labels: Tensor, what: str) -> None:

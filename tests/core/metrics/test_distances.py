@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from core.errors import InputError
 from core.metrics import distances
 from core.metrics.accuracy import class_means
-from core.metrics.distances import nearest_feature_distance, nearest_real
+from core.metrics.distances import nearest_feature_distance, nearest_real, nearest_reals
 
 GOLDEN = {
     name: torch.from_numpy(np.asarray(array))
@@ -76,6 +76,31 @@ def test_chunks_change_nothing_and_a_copy_is_at_distance_zero(seed, chunk):
     assert (expected[:5] == 0).all()
     every = (fake[:, None] - real[None]).norm(dim=2).masked_fill(fake_labels[:, None] != labels, torch.inf)
     torch.testing.assert_close(expected, every.min(dim=1).values, rtol=1e-5, atol=1e-5)
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 999), count=st.integers(1, 5), chunk=st.integers(1, 40))
+def test_the_nearest_images_come_in_order_and_the_first_is_the_nearest(seed, count, chunk):
+    generator = torch.Generator().manual_seed(seed)
+    real, labels = torch.randn(15, 3, generator=generator), torch.arange(15) % 3
+    fake, fake_labels = torch.randn(7, 3, generator=generator), torch.arange(7) % 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distances, "CHUNK_ELEMENTS", chunk)
+        distance, index = nearest_reals(fake, fake_labels, real, labels, count=count, squared=True)
+    every = (fake[:, None] - real[None]).square().sum(2).masked_fill(fake_labels[:, None] != labels, torch.inf)
+    expected = every.sort(dim=1)
+    torch.testing.assert_close(distance, expected.values[:, :count], rtol=1e-5, atol=1e-6)
+    assert torch.equal(index, expected.indices[:, :count])
+    first = nearest_real(fake, fake_labels, real, labels, squared=True)
+    assert torch.equal(first[0], distance[:, 0]) and torch.equal(first[1], index[:, 0])
+
+
+def test_a_class_with_too_few_images_for_the_count_is_named():
+    fake, real = embeddings("plain")
+    with pytest.raises(InputError, match="expected 6 reals of class 1, got 5"):
+        nearest_reals(fake, FAKE_LABELS, real, REAL_LABELS, count=6, squared=True)
+    with pytest.raises(InputError, match="count of at least 1, got 0"):
+        nearest_reals(fake, FAKE_LABELS, real, REAL_LABELS, count=0, squared=True)
 
 
 def test_half_precision_is_computed_in_float32():
