@@ -1,6 +1,7 @@
 """Priors by name, and their files: weights.safetensors beside prior.json.
 
-A directory holds a prior when it holds both. Only plain tensors and JSON are read; nothing is unpickled.
+A directory holds a prior when it holds both. An imported StyleGAN2 has its discriminator.safetensors beside them.
+Only plain tensors and JSON are read; nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from core.errors import InputError
 from core.priors.base import Prior
 from core.priors.eigenfaces import Eigenfaces, EigenfacesConfig
 from core.priors.stylegan2 import StyleGAN2
+from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 from core.priors.stylegan2_layers import StyleGAN2Config
 
-WEIGHTS, DESCRIPTION = "weights.safetensors", "prior.json"
+WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +57,19 @@ def load_prior(directory: Path) -> Prior:
     return read_prior(weights=directory / WEIGHTS, description=directory / DESCRIPTION)
 
 
+def save_discriminator(discriminator: StyleGAN2Discriminator, directory: Path) -> None:
+    """Write discriminator.safetensors beside the StyleGAN2 of the same configuration that `directory` holds."""
+    _write_weights(discriminator, directory / DISCRIMINATOR, torch.float32)
+
+
+def load_discriminator(directory: Path) -> StyleGAN2Discriminator:
+    """Read what `save_discriminator` wrote: in eval mode, on the CPU, without gradients. Raises InputError."""
+    kind, config = _read_description(directory / DESCRIPTION)
+    if kind != "stylegan2":
+        raise InputError(f"{directory / DESCRIPTION}: kind: expected stylegan2 with a discriminator, got {kind!r}")
+    return _read_weights(StyleGAN2Discriminator(config), directory / DISCRIMINATOR)
+
+
 def load_shipped_prior(name: str) -> Prior:
     """One of `SHIPPED` by name. Raises InputError for another name."""
     if name not in SHIPPED:
@@ -68,22 +83,29 @@ def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.
     kinds = {kind.network: name for name, kind in PRIORS.items()}
     if type(prior) not in kinds:
         raise ValueError(f"prior: expected one of {', '.join(sorted(PRIORS))}, got {type(prior).__name__}")
-    state = {name: value.detach().cpu().to(dtype).contiguous() for name, value in prior.state_dict().items()}
     text = json.dumps({"kind": kinds[type(prior)], "config": asdict(prior.config)}, indent=2) + "\n"
-    # Not save_file: it makes files that only their owner may read, and a cluster shares its store.
-    _replace(weights, lambda path: path.write_bytes(save(state)))
+    _write_weights(prior, weights, dtype)
     _replace(description, lambda path: path.write_text(text))
 
 
 def read_prior(*, weights: Path, description: Path) -> Prior:
     """As `load_prior`, from any two names; float16 weights become float32. Raises InputError."""
     kind, config = _read_description(description)
+    return _read_weights(PRIORS[kind].network(config), weights)
+
+
+def _write_weights(network: nn.Module, path: Path, dtype: torch.dtype) -> None:
+    state = {name: value.detach().cpu().to(dtype).contiguous() for name, value in network.state_dict().items()}
+    # Not save_file: it makes files that only their owner may read, and a cluster shares its store.
+    _replace(path, lambda temporary: temporary.write_bytes(save(state)))
+
+
+def _read_weights(network: nn.Module, path: Path) -> Any:
     try:
-        state = load_file(weights)
+        state = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise InputError(f"{weights}: expected a safetensors file, got: {error}") from error
-    network = PRIORS[kind].network(config)
-    _check_state(weights, state, network.state_dict())
+        raise InputError(f"{path}: expected a safetensors file, got: {error}") from error
+    _check_state(path, state, network.state_dict())
     network.load_state_dict({name: value.float() for name, value in state.items()})
     return network.eval().requires_grad_(False)
 

@@ -1,0 +1,39 @@
+"""What single layers say of themselves, against the configuration.
+
+An absent constructor argument takes a default that belongs to the source text inside the file, which is never
+run. The layers carry the resulting values, so a file whose defaults differ from ours is noticed here.
+"""
+
+from __future__ import annotations
+
+from core.errors import InputError
+from core.priors.official.cursor import describe
+from core.priors.official.records import Layers
+from core.priors.stylegan2 import MAPPING_LEARNING_RATE
+from core.priors.stylegan2_layers import StyleGAN2Config
+
+
+def check_attributes(layers: Layers, config: StyleGAN2Config, where: str) -> None:
+    """Raises InputError, one line, if a layer's own value contradicts `config`. Absent values say nothing."""
+    for path, record in layers.records.items():
+        for name, wanted in _expected(record.class_name, path, config).items():
+            value = record.state.get(name, wanted)
+            if type(value) not in (type(None), bool, int, float, str) or value != wanted:
+                here = f"{where}.{path}" if path else where
+                raise InputError(f"{here}: {name}: expected {wanted!r}, got {describe(value)}")
+
+
+def _expected(class_name: str, path: str, config: StyleGAN2Config) -> dict[str, object]:
+    clamp, skip = config.conv_clamp, path.endswith("skip")
+    mapping = path.startswith("mapping.fc")
+    return {
+        "MappingNetwork": {"z_dim": config.z_dim, "w_dim": config.w_dim, "num_layers": config.mapping_layers},
+        "SynthesisBlock": {"architecture": "skip"},
+        "SynthesisLayer": {"activation": "lrelu", "use_noise": True, "conv_clamp": clamp},
+        "ToRGBLayer": {"conv_clamp": clamp},
+        "FullyConnectedLayer": {"bias_gain": MAPPING_LEARNING_RATE if mapping else 1},
+        "DiscriminatorBlock": {"architecture": "resnet"},
+        "DiscriminatorEpilogue": {"architecture": "resnet", "cmap_dim": 0},
+        "Conv2dLayer": {"activation": "linear" if skip else "lrelu", "conv_clamp": None if skip else clamp},
+        "MinibatchStdLayer": {"group_size": config.mbstd_group, "num_channels": 1},
+    }.get(class_name, {})
