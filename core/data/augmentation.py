@@ -1,4 +1,4 @@
-"""Random crop, colour jitter and flip, drawn for every image on its own and applied to the batch at once.
+"""Random crop, colour jitter and flip, drawn for every image on its own or once for all, applied to the batch at once.
 
 Drawing and applying are two steps: in data-parallel training every rank draws for the whole global batch and
 applies its slice, so that the number of ranks does not change what an image looks like.
@@ -28,7 +28,8 @@ class Augmentation:
     crop_scale: smallest and largest share of the area that is kept, in (0, 1]; crop_ratio: width over height;
     brightness, contrast, saturation: s draws a factor from [max(0, 1-s), 1+s]; hue: h in [0, 0.5] draws a
     shift from [-h, h] of the colour circle; flip: probability of a horizontal flip. 0 (or scale 1) switches a
-    part off.
+    part off. shared: one draw for all images of a batch, as torchvision's transforms do to a batch tensor, instead
+    of one for each.
     """
 
     crop_scale: tuple[float, float] = (0.85, 1.0)
@@ -38,6 +39,7 @@ class Augmentation:
     saturation: float = 0.1
     hue: float = 0.1
     flip: float = 0.5
+    shared: bool = False
 
     def __post_init__(self) -> None:
         low, high = self.crop_scale
@@ -62,7 +64,7 @@ class Augmentation:
         """No change at all."""
         return cls(crop_scale=(1.0, 1.0), brightness=0.0, contrast=0.0, saturation=0.0, hue=0.0, flip=0.0)
 
-    def replace(self, **changes: float | tuple[float, float]) -> Augmentation:
+    def replace(self, **changes: float | bool | tuple[float, float]) -> Augmentation:
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)
 
@@ -111,9 +113,10 @@ def draw_augmentation(n: int, augmentation: Augmentation, generator: Generator) 
     Every image uses the same count of random numbers whatever is switched on: turning the flip off leaves the
     crops as they were. A box whose ratio does not fit the image is drawn again up to ten times, like
     torchvision's, and then cut to the image; its share of the area is measured before its sides are rounded
-    to whole pixels.
+    to whole pixels. A shared draw is what a batch of one image would get.
     """
-    u = torch.rand(n, _COLUMNS, generator=generator, dtype=torch.float64)
+    u = torch.rand(1 if augmentation.shared else n, _COLUMNS, generator=generator, dtype=torch.float64)
+    u = u.expand(n, -1)
     a, colour = augmentation, u[:, 2 * _CROP_TRIES + 2 :]
 
     def factor(column: int, strength: float) -> Tensor | None:

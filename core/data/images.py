@@ -12,7 +12,9 @@ from torch import Tensor
 class ImageSet:
     """Images with their classes.
 
-    images: uint8 [N, 3, H, W]; labels: int64 [N], 0-based and contiguous; names: class names, names[label].
+    images: [N, 3, H, W], uint8, or float16 or float32 nominally in [-1, 1]: what a generator gives is not clipped,
+    and training clips it after augmentation; labels: int64 [N], 0-based and contiguous; names: class names,
+    names[label].
     """
 
     images: Tensor
@@ -20,8 +22,10 @@ class ImageSet:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if self.images.dtype != torch.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
-            raise ValueError(f"images: expected uint8 [N, 3, H, W], got {self.images.dtype} {tuple(self.images.shape)}")
+        known = self.images.dtype in (torch.uint8, torch.float16, torch.float32)
+        if not known or self.images.ndim != 4 or self.images.shape[1] != 3:
+            got = f"{self.images.dtype} {tuple(self.images.shape)}"
+            raise ValueError(f"images: expected uint8, float16 or float32 [N, 3, H, W], got {got}")
         if self.labels.dtype != torch.int64 or self.labels.shape != self.images.shape[:1]:
             got = f"{self.labels.dtype} {tuple(self.labels.shape)}"
             raise ValueError(f"labels: expected int64 [{len(self.images)}], got {got}")

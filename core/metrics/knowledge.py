@@ -9,12 +9,15 @@ classifier.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from core.data.augmentation import Augmentation
 from core.errors import InputError
 from core.metrics.accuracy import top1_accuracy
+from core.models.recipe import TrainingRecipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +26,7 @@ class KnowledgeRecipe:
 
     Plain cross entropy, SGD, learning rate on a cosine from `lr` to `lr_min` stepped once per epoch, last
     epoch's weights, short last batch kept. Augmentation in this order: crop with area share in `crop_scale`
-    and aspect in `crop_ratio`, resized back, mirrored with probability `flip`, clamped to `clamp`.
+    and aspect in `crop_ratio`, resized back, mirrored with probability `flip`, clipped to [-1, 1].
     pretrained: start from ImageNet weights.
 
     protocol: "paper" and "clean" differ in two things, see KNOWLEDGE_RECIPES.
@@ -48,7 +51,6 @@ class KnowledgeRecipe:
     crop_scale: tuple[float, float] = (0.8, 1.0)
     crop_ratio: tuple[float, float] = (1.0, 1.0)
     flip: float = 0.5
-    clamp: tuple[float, float] = (-1.0, 1.0)
     shared_draws: bool = False
     keep_fitting_head: bool = False
 
@@ -61,9 +63,7 @@ class KnowledgeRecipe:
         if not 0 <= self.lr_min <= self.lr:
             raise InputError(f"knowledge recipe: expected 0 <= lr_min <= lr, got {self.lr_min}, {self.lr}")
         if not 0 < self.crop_scale[0] <= self.crop_scale[1] <= 1:
-            raise InputError(
-                f"knowledge recipe: crop_scale: expected a range in (0, 1], got {self.crop_scale}"
-            )
+            raise InputError(f"knowledge recipe: crop_scale: expected a range in (0, 1], got {self.crop_scale}")
         if not 0 <= self.flip <= 1:
             raise InputError(f"knowledge recipe: flip: expected a probability, got {self.flip}")
 
@@ -72,6 +72,32 @@ KNOWLEDGE_RECIPES: dict[str, KnowledgeRecipe] = {
     "clean": KnowledgeRecipe(),
     "paper": KnowledgeRecipe(protocol="paper", shared_draws=True, keep_fitting_head=True),
 }
+
+
+def training_recipe(recipe: KnowledgeRecipe, *, image_size: int = 224) -> TrainingRecipe:
+    """The settings with which `train_classifier` trains the surrogate, on the loot as an `ImageSet`.
+
+    image_size: side in pixels; the published surrogate is trained and evaluated at exactly 224. The loot may be uint8
+    (clean) or unclipped floats (paper); training clips those after crop and mirror. The loss is plain cross entropy.
+    What belongs to the network and not to its training is `surrogate_options`.
+    """
+    augmentation = Augmentation.none().replace(
+        crop_scale=recipe.crop_scale, crop_ratio=recipe.crop_ratio, flip=recipe.flip, shared=recipe.shared_draws
+    )
+    return TrainingRecipe(
+        architecture=recipe.architecture, epochs=recipe.epochs, batch_size=recipe.batch_size, optimizer="sgd",
+        lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay, lr_schedule="cosine",
+        lr_min=recipe.lr_min, image_size=image_size, augmentation=augmentation,
+    )  # fmt: skip
+
+
+def surrogate_options(recipe: KnowledgeRecipe) -> dict[str, Any]:
+    """Arguments of `build_classifier` beside the number of classes and the seed."""
+    return {
+        "architecture": recipe.architecture,
+        "pretrained": recipe.pretrained,
+        "protocol": "paper" if recipe.keep_fitting_head else "clean",
+    }
 
 
 def score_surrogate(

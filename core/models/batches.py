@@ -22,7 +22,7 @@ _ORDER, _AUGMENTATION, _NETWORK = range(3)
 class Batch:
     """One rank's part of a global batch.
 
-    images: uint8 [n, 3, S, S]; labels: int64 [n]; draw: how to augment them, or None; weight: factor on the
+    images: [n, 3, S, S] as in `ImageSet`; labels: int64 [n]; draw: how to augment them, or None; weight: factor on the
     mean loss of the part that turns the mean over ranks, which data-parallel training takes, into the mean
     over the whole batch.
     """
@@ -76,10 +76,16 @@ def rank_batches(
 
 
 def network_input(batch: Batch, image_size: int) -> Tensor:
-    """The batch's images, augmented: float32 [n, 3, image_size, image_size] in [-1, 1], channels_last."""
+    """The batch's images, augmented: float32 [n, 3, image_size, image_size] in [-1, 1], channels_last.
+
+    Float images are clipped to [-1, 1] last, after crop and flip (and within the colour steps, if there are any).
+    """
     draw = batch.draw if batch.draw is not None else AugmentationDraw(n=len(batch.images))
-    images = apply_augmentation(batch.images.float().div_(255), draw, out_size=image_size)
-    return images.mul(2).sub_(1).contiguous(memory_format=torch.channels_last)
+    whole = batch.images.dtype == torch.uint8
+    images = batch.images.float().div_(255) if whole else batch.images.float().add(1).div_(2)
+    images = apply_augmentation(images, draw, out_size=image_size).mul(2).sub_(1)
+    images = images if whole else images.clamp_(-1, 1)
+    return images.contiguous(memory_format=torch.channels_last)
 
 
 def _derive(*key: int) -> int:

@@ -19,10 +19,13 @@ def evaluate_logits(
     batch_size: int = 256,
     device: torch.device | str = "cpu",
 ) -> Tensor:
-    """Logits float32 [N, C] on the CPU for uint8 images [N, 3, H, W], in evaluation mode and without gradients.
+    """Logits float32 [N, C] on the CPU for images [N, 3, H, W], in evaluation mode and without gradients.
 
-    Larger images are reduced in uint8 and smaller ones enlarged in float, both exactly to `image_size`, as in
-    training without augmentation. The model's mode is restored. No images give float32 [0].
+    uint8 images that are larger are reduced in uint8 (what reading and resizing a picture file does), smaller ones
+    enlarged in float, both exactly to `image_size`, as in training without augmentation. Float images, nominally in
+    [-1, 1], are resized in float and not clipped, as the published evaluation does with generated images. One batch
+    at a time is converted and moved, so `images` may be mapped from a file. The model's mode is restored. No images
+    give float32 [0].
     """
     return _batched(model, model, images, image_size, batch_size, device)
 
@@ -71,6 +74,8 @@ def _batched(
 
 
 def _fit(images: Tensor, image_size: int) -> Tensor:
-    """uint8 -> float32 in [-1, 1] at the network's size."""
+    """Images as in `ImageSet` -> float32 at the network's size."""
+    if images.dtype != torch.uint8:
+        return resize(images.float(), image_size).contiguous(memory_format=torch.channels_last)
     reduced = resize_uint8(images, image_size) if images.shape[-1] > image_size else images
     return resize(to_unit(reduced), image_size).contiguous(memory_format=torch.channels_last)

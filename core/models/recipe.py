@@ -14,6 +14,7 @@ from core.errors import InputError
 
 OPTIMIZERS = ("adam", "sgd")
 LR_SCHEDULES = ("multistep", "cosine")
+PRECISIONS = ("fp32", "bf16")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,8 @@ class TrainingRecipe:
     batch_size: images per step over all workers; betas: adam's; momentum: sgd's; lr_milestones: fractions of
     the training in (0, 1), ascending, after which the rate is multiplied by lr_factor (`multistep`); lr_min:
     where `cosine` ends; image_size: side in pixels the network sees; augmentation: None trains on the images
-    as they are. What the chosen optimizer or schedule does not have must stay at its default.
+    as they are; precision: `fp32`, or `bf16` for a network that computes under autocast (weights, optimizer, loss
+    and evaluation stay fp32). What the chosen optimizer or schedule does not have must stay at its default.
     """
 
     architecture: str = "resnet_small"
@@ -40,6 +42,7 @@ class TrainingRecipe:
     lr_min: float = 0.0
     image_size: int = 64
     augmentation: Augmentation | None = field(default_factory=Augmentation)
+    precision: str = "fp32"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "image_size"):
@@ -51,6 +54,7 @@ class TrainingRecipe:
             self.lr_schedule in LR_SCHEDULES,
             f"one of {', '.join(LR_SCHEDULES)}",
         )
+        _require("precision", self.precision, self.precision in PRECISIONS, f"one of {', '.join(PRECISIONS)}")
         _require("lr", self.lr, 0 < self.lr < math.inf, "a positive number")
         _require("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "at least 0")
         self._check_optimizer()

@@ -11,20 +11,20 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from core.data.images import ImageSet
-from core.data.transforms import resize_uint8
 from core.errors import InputError, TrainingDiverged
-from core.models.batches import MIN_PER_RANK, Batch, network_input, network_seed, rank_batches
+from core.models.batches import MIN_PER_RANK, Batch, network_input, network_seed
 from core.models.classifiers import LogitsWithAuxiliary, check_image_size
+from core.models.feeding import feed, place_images
 from core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
 from core.models.recipe import TrainingRecipe, learning_rate, make_optimizer
+from core.models.training_state import EpochRecord, restore_state, training_state
 
 __all__ = [
     "EpochRecord",
@@ -43,24 +43,6 @@ _CHECK_EVERY = 16  # steps between looks at the loss on a GPU, where every look 
 _AUXILIARY_WEIGHT = 1.0  # the published training adds the auxiliary loss in full
 
 
-@dataclass(frozen=True, kw_only=True)
-class EpochRecord:
-    """One epoch: zero-based number, learning rate, mean training loss and accuracy (in training mode, augmented).
-
-    seconds: wall-clock time without the held-out evaluation; test_acc: accuracy on the held-out images, None
-    when it was not measured in this epoch; extra: `top_logit_gap` (mean over the training images of the true
-    class's logit minus the mean of the others) and whatever `facts_of_epoch` gave.
-    """
-
-    epoch: int
-    lr: float
-    loss: float
-    train_acc: float
-    seconds: float
-    test_acc: float | None = None
-    extra: dict[str, float] = field(default_factory=dict)
-
-
 def train_classifier(
     model: nn.Module,
     data: ImageSet,
@@ -77,6 +59,7 @@ def train_classifier(
     evaluate: ImageSet | None = None,
     evaluate_every: int = 1,
     facts_of_epoch: Callable[[int], Mapping[str, float]] | None = None,
+    device_share: float = 0.4,
 ) -> list[EpochRecord]:
     """Train `model` in place for `recipe.epochs` epochs and return one record per epoch, resumed ones included.
 
@@ -90,11 +73,13 @@ def train_classifier(
         only if it is called. Its value, saved and loaded, is what `resume` takes.
     evaluate: held-out images; rank 0 measures the accuracy every `evaluate_every` epochs and after the last.
     facts_of_epoch: numbers to record with an epoch and to name if it diverges, such as the smoothing factor.
+    device_share: the part of a GPU's free memory that the images may take. A larger set stays on the host, mapped from
+        its file if it is, and a thread prepares the batches; the numbers are the same. 0 streams on any device.
 
-    The images stay on the device as uint8. Images larger than `recipe.image_size` are reduced to it once,
-    before the first epoch; smaller ones are enlarged by the crop of every step. The last, shorter batch of an
-    epoch is kept, but a batch that would leave a rank fewer than two images is dropped. The model is switched
-    to channels_last.
+    The images lie on the device in their own type. Images larger than `recipe.image_size` are reduced to it once,
+    before the first epoch (batch by batch if streamed); smaller ones are enlarged by the crop of every step. The last,
+    shorter batch of an epoch is kept, but a batch that would leave a rank fewer than two images is dropped. The model
+    is switched to channels_last.
 
     Raises InputError if the data do not fit model or recipe; TrainingDiverged at a loss or weight that is not
     finite.
@@ -106,17 +91,17 @@ def train_classifier(
     core = getattr(wrapped, "module", wrapped)
     optimizer = make_optimizer(core.parameters(), recipe)
     run = {"recipe": repr(recipe), "seed": seed, "world_size": world_size, "images": len(data)}
-    records = _restore(core, optimizer, run, resume) if resume is not None else []
-    images, labels = _resident(data, recipe.image_size, device)
+    records = restore_state(core, optimizer, run, resume) if resume is not None else []
+    placed = place_images(data, recipe.image_size, device, device_share)
 
     for epoch in range(len(records), recipe.epochs):
         facts = dict(facts_of_epoch(epoch)) if facts_of_epoch else {}
         start = time.perf_counter()
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(recipe, epoch)
-        batches = rank_batches(images, labels, recipe, seed=seed, epoch=epoch, rank=rank, world_size=world_size)
-        with _reproducible(network_seed(seed, epoch, rank), device):
-            sums = _run_epoch(wrapped, optimizer, batches, recipe.image_size, loss_of_epoch(epoch), epoch, facts)
+        batches = feed(placed, recipe, device, seed=seed, epoch=epoch, rank=rank, world_size=world_size)
+        with _reproducible(network_seed(seed, epoch, rank), device), closing(batches):
+            sums = _run_epoch(wrapped, optimizer, batches, recipe, loss_of_epoch(epoch), epoch, facts)
         _check_weights(core, epoch, facts)
         record = _record(epoch, recipe, _sum_over_ranks(sums, world_size), time.perf_counter() - start, facts)
         last = epoch == recipe.epochs - 1
@@ -125,13 +110,23 @@ def train_classifier(
             record = dataclasses.replace(record, test_acc=accuracy)
         records.append(record)
         if on_epoch:
-            on_epoch(record, lambda: _state(core, optimizer, run, records))
+            on_epoch(record, lambda: training_state(core, optimizer, run, records))
     return records
 
 
-def batch_loss(model: nn.Module, batch: Batch, image_size: int, loss: Loss) -> tuple[Tensor, Tensor]:
-    """The loss to call backward on (a scalar) and the float64 sums [loss, hits, logit gaps, images] of this part."""
-    output = model(network_input(batch, image_size))
+def batch_loss(
+    model: nn.Module, batch: Batch, image_size: int, loss: Loss, *, precision: str = "fp32"
+) -> tuple[Tensor, Tensor]:
+    """The loss to call backward on (a scalar) and the float64 sums [loss, hits, logit gaps, images] of this part.
+
+    precision: as in `TrainingRecipe`; with `bf16` the network's output is brought back to float32 for the loss.
+    """
+    images = network_input(batch, image_size)
+    if precision == "bf16":
+        with torch.autocast(images.device.type, dtype=torch.bfloat16):
+            output = _in_float32(model(images))
+    else:
+        output = model(images)
     labels = batch.labels
     if isinstance(output, LogitsWithAuxiliary):
         value = loss(output.logits, labels) + _AUXILIARY_WEIGHT * loss(output.auxiliary, labels)
@@ -174,10 +169,14 @@ def _check(
     check_image_size(recipe.architecture, recipe.image_size)
 
 
-def _resident(data: ImageSet, image_size: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Images (uint8, no larger than image_size) and labels on the device."""
-    images = resize_uint8(data.images, image_size) if data.size > image_size else data.images
-    return images.to(device), data.labels.to(device)
+def _in_float32(output: Any) -> Any:
+    """What a network returned, tensors or (named) tuples of them, with every float tensor in float32."""
+    if isinstance(output, Tensor):
+        return output.float() if output.is_floating_point() else output
+    if isinstance(output, tuple):
+        items = [_in_float32(item) for item in output]
+        return type(output)(*items) if hasattr(output, "_fields") else tuple(items)
+    raise TypeError(f"precision bf16: expected a network that returns tensors or tuples of them, got {type(output)}")
 
 
 @contextmanager
@@ -195,7 +194,7 @@ def _run_epoch(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     batches: Iterator[Batch],
-    image_size: int,
+    recipe: TrainingRecipe,
     loss: Loss,
     epoch: int,
     facts: Mapping[str, float],
@@ -205,7 +204,7 @@ def _run_epoch(
     sums, pending = [], []
     for step, batch in enumerate(batches):
         optimizer.zero_grad(set_to_none=True)
-        value, part = batch_loss(model, batch, image_size, loss)
+        value, part = batch_loss(model, batch, recipe.image_size, loss, precision=recipe.precision)
         value.backward()
         optimizer.step()
         sums.append(part)
@@ -260,37 +259,3 @@ def _record(
         seconds=seconds,
         extra={"top_logit_gap": gap / count, **facts},
     )
-
-
-def _state(
-    model: nn.Module, optimizer: torch.optim.Optimizer, run: Mapping[str, Any], records: list[EpochRecord]
-) -> dict[str, Any]:
-    """Everything that resuming needs, copied to the CPU; plain enough for a `weights_only` load."""
-    return {
-        "model": _to_cpu(model.state_dict()),
-        "optimizer": _to_cpu(optimizer.state_dict()),
-        "epoch": len(records),
-        "records": [dataclasses.asdict(record) for record in records],
-        "run": dict(run),
-    }
-
-
-def _to_cpu(value: Any) -> Any:
-    """A deep copy with every tensor on the CPU."""
-    if isinstance(value, Tensor):
-        return value.detach().to("cpu", copy=True)
-    if isinstance(value, Mapping):
-        return {key: _to_cpu(item) for key, item in value.items()}
-    return [_to_cpu(item) for item in value] if isinstance(value, list) else value
-
-
-def _restore(
-    model: nn.Module, optimizer: torch.optim.Optimizer, run: Mapping[str, Any], resume: Mapping[str, Any]
-) -> list[EpochRecord]:
-    """Load a state of `_state`; refuse one that belongs to another training."""
-    for name, value in run.items():
-        if resume["run"][name] != value:
-            raise InputError(f"resume: expected a state of {name} {value}, got one of {resume['run'][name]}")
-    model.load_state_dict(resume["model"])
-    optimizer.load_state_dict(resume["optimizer"])
-    return [EpochRecord(**record) for record in resume["records"]]

@@ -71,6 +71,7 @@ def test_optimizers_get_their_settings():
         ({"image_size": -1}, "training image_size"),
         ({"optimizer": "adamw"}, "training optimizer: expected one of adam, sgd, got 'adamw'"),
         ({"lr_schedule": "linear"}, "training lr_schedule: expected one of multistep, cosine, got 'linear'"),
+        ({"precision": "fp16"}, "training precision: expected one of fp32, bf16, got 'fp16'"),
         ({"lr": 0.0}, "training lr"),
         ({"lr": float("nan")}, "training lr"),
         ({"weight_decay": -1.0}, "training weight_decay"),

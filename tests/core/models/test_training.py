@@ -12,9 +12,10 @@ from torch import nn
 from core.data.augmentation import Augmentation
 from core.data.images import ImageSet
 from core.errors import InputError, TrainingDiverged
-from core.models.batches import epoch_batches, network_input, network_seed, rank_batches, rank_slice
+from core.models.batches import Batch, epoch_batches, network_input, network_seed, rank_batches, rank_slice
 from core.models.classifiers import LogitsWithAuxiliary, build_classifier
 from core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
+from core.models.recipe import learning_rate, make_optimizer
 from core.models.training import TrainingRecipe, batch_loss, train_classifier
 
 MILD = Augmentation(hue=0.0, brightness=0.1, contrast=0.1, saturation=0.0)
@@ -264,6 +265,97 @@ def test_an_auxiliary_head_adds_its_loss_in_full():
         logits = Plain.forward(model, network_input(batch, 32))
     assert value.item() == pytest.approx(3 * logits.mean().item(), rel=1e-5)
     assert sums[1] == (logits.argmax(1) == batch.labels).sum()
+
+
+def test_inceptions_auxiliary_head_of_1000_takes_the_labels_as_they_are():
+    model = build_classifier("inception_v3", 5, seed=0).train()
+    images = torch.randint(0, 256, (2, 3, 299, 299), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
+    labels = torch.tensor([4, 0])
+    batch = Batch(images=images, labels=labels, draw=None, weight=1.0)
+    seen = []
+
+    def loss(logits, target):
+        seen.append(logits)
+        return nn.functional.cross_entropy(logits, target)
+
+    value, sums = batch_loss(model, batch, 299, loss)
+    value.backward()
+    assert [tuple(logits.shape) for logits in seen] == [(2, 5), (2, 1000)]
+    by_hand = sum(-logits.log_softmax(1)[[0, 1], labels].mean() for logits in seen)
+    assert value.item() == pytest.approx(by_hand.item(), rel=1e-5)
+    assert sums[1] == (seen[0].argmax(1) == labels).sum()
+    pushed = model.backbone.AuxLogits.fc.bias.grad < 0  # only the labels' outputs are pushed up
+    assert pushed.nonzero()[:, 0].tolist() == [0, 4]
+
+
+def test_bf16_trains_with_weights_and_loss_in_fp32():
+    seen = set()
+
+    def loss_of_epoch(_):
+        def loss(logits, labels):
+            seen.add(logits.dtype)
+            return nn.functional.cross_entropy(logits, labels)
+
+        return loss
+
+    results = {}
+    for precision in ("fp32", "bf16"):
+        model = build_classifier("resnet_small", 3, seed=1)
+        records = train_classifier(
+            model, colours(), recipe(precision=precision), loss_of_epoch=loss_of_epoch, seed=0, evaluate=colours(8)
+        )
+        assert records[-1].test_acc == 1.0
+        assert {p.dtype for p in model.parameters()} == {torch.float32}
+        results[precision] = weights(model)
+    assert seen == {torch.float32}
+    assert not same(results["fp32"], results["bf16"])
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_network_computes_in_the_precision_of_the_recipe(precision):
+    inside = []
+
+    class Looking(Plain):
+        def forward(self, images):
+            assert images.dtype == torch.float32
+            inside.append(self.body(images).dtype)
+            return LogitsWithAuxiliary(super().forward(images), super().forward(images))
+
+    batch = next(rank_batches(colours().images, colours().labels, recipe(), seed=0, epoch=0))
+    value, _ = batch_loss(Looking(), batch, 32, nn.functional.cross_entropy, precision=precision)
+    assert inside == [torch.float32 if precision == "fp32" else torch.bfloat16]
+    assert value.dtype == torch.float32
+    if precision == "bf16":
+        odd = nn.Module()
+        odd.forward = lambda images: {"logits": images}
+        with pytest.raises(TypeError, match="precision bf16: expected a network that returns tensors"):
+            batch_loss(odd, batch, 32, nn.functional.cross_entropy, precision=precision)
+
+
+def test_a_state_of_another_precision_is_refused():
+    states = []
+    keep = {"on_epoch": lambda record, state: states.append(state())}
+    train_classifier(plain(), colours(), recipe(), loss_of_epoch=cross_entropy, seed=0, **keep)
+    with pytest.raises(InputError, match=r"resume: expected a state of recipe .*precision='bf16'"):
+        train_classifier(
+            plain(), colours(), recipe(precision="bf16"), loss_of_epoch=cross_entropy, seed=0, resume=states[0]
+        )
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_the_loop_is_the_plain_one_bit_for_bit(optimizer):
+    settings = recipe(epochs=2, optimizer=optimizer, augmentation=Augmentation())
+    ours, model, data = plain(), plain().to(memory_format=torch.channels_last), colours()
+    train_classifier(ours, data, settings, loss_of_epoch=cross_entropy, seed=7)
+    steps = make_optimizer(model.parameters(), settings)
+    for epoch in range(2):
+        for group in steps.param_groups:
+            group["lr"] = learning_rate(settings, epoch)
+        for batch in rank_batches(data.images, data.labels, settings, seed=7, epoch=epoch):
+            steps.zero_grad()
+            nn.functional.cross_entropy(model(network_input(batch, 32)), batch.labels).backward()
+            steps.step()
+    assert same(weights(ours), weights(model))
 
 
 def test_larger_images_are_reduced_and_smaller_ones_enlarged():

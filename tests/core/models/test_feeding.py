@@ -1,0 +1,165 @@
+import threading
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from core.data.augmentation import Augmentation
+from core.data.images import ImageSet
+from core.errors import TrainingDiverged
+from core.models import feeding
+from core.models.feeding import feed, place_images
+from core.models.inference import evaluate_logits
+from core.models.recipe import TrainingRecipe
+from core.models.training import train_classifier
+
+CPU = torch.device("cpu")
+RECIPE = TrainingRecipe(epochs=2, batch_size=9, image_size=32)
+
+
+def noise(n=40, size=32, dtype=torch.uint8):
+    generator = torch.Generator().manual_seed(size)
+    images = torch.randint(0, 256, (n, 3, size, size), generator=generator).to(torch.uint8)
+    if dtype != torch.uint8:
+        images = (images.float() / 100 - 1.3).to(dtype)
+    return ImageSet(images=images, labels=torch.arange(n) % 3, names=("a", "b", "c"))
+
+
+def network():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3))
+
+
+def trained(data, device_share, device="cpu", **changes):
+    model = network()
+    settings = TrainingRecipe(**{**vars(RECIPE), **changes})
+    records = train_classifier(
+        model,
+        data,
+        settings,
+        loss_of_epoch=lambda _: nn.functional.cross_entropy,
+        seed=0,
+        device=device,
+        device_share=device_share,
+    )
+    return [r.loss for r in records], {name: value.cpu() for name, value in model.state_dict().items()}
+
+
+def assert_same(first, second):
+    assert first[0] == second[0]
+    assert all(torch.equal(value, second[1][name]) for name, value in first[1].items())
+
+
+@pytest.mark.parametrize("size", [24, 32, 40])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32])
+def test_streamed_images_train_the_same_weights(size, dtype):
+    data = noise(size=size, dtype=dtype)
+    assert_same(trained(data, 0), trained(data, 0.4))
+
+
+def test_the_parts_of_the_ranks_are_the_same_as_well():
+    data = noise()
+    streamed, placed = place_images(data, 32, CPU, 0), place_images(data, 32, CPU, 0.4)
+    assert streamed.streamed and not placed.streamed
+    for rank in (0, 1):
+        key = {"seed": 1, "epoch": 1, "rank": rank, "world_size": 2}
+        pairs = list(zip(feed(streamed, RECIPE, CPU, **key), feed(placed, RECIPE, CPU, **key), strict=True))
+        assert len(pairs) == 5
+        for a, b in pairs:
+            assert torch.equal(a.images, b.images) and torch.equal(a.labels, b.labels) and a.weight == b.weight
+            assert torch.equal(a.draw.box, b.draw.box)
+
+
+@pytest.mark.parametrize("device_share", [0, 0.4])
+def test_a_mapped_set_is_not_copied(tmp_path, device_share):
+    save_file({"images": noise(size=32).images}, tmp_path / "images.safetensors")
+    images = load_file(tmp_path / "images.safetensors")["images"]
+    data = ImageSet(images=images, labels=torch.arange(40) % 3, names=("a", "b", "c"))
+    assert place_images(data, 32, CPU, device_share).images.data_ptr() == images.data_ptr()
+    assert_same(trained(data, device_share), trained(noise(size=32), 0.4))
+
+
+def test_a_set_too_large_for_the_device_stays_on_the_host(monkeypatch):
+    """40 images of 32 pixels are 122,880 bytes; those of 64 pixels are as large once they are reduced."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1_000_000, 2_000_000))
+    cuda = torch.device("cuda", 0)
+    for size in (32, 64):
+        assert feeding._too_large(noise(size=size), 32, cuda, 0.12)
+        assert not feeding._too_large(noise(size=size), 32, cuda, 0.13)
+    assert feeding._too_large(noise(dtype=torch.float16), 32, cuda, 0.24)
+    assert not feeding._too_large(noise(), 32, CPU, 0.0001)
+    with pytest.raises(ValueError, match=r"device_share: expected a share in \[0, 1\], got 2"):
+        place_images(noise(), 32, CPU, 2)
+
+
+def test_batches_are_prepared_ahead_but_not_all_at_once(monkeypatch):
+    prepared, real = [], feeding._prepared
+    monkeypatch.setattr(feeding, "_prepared", lambda *a: prepared.append(threading.get_ident()) or real(*a))
+    batches = feed(place_images(noise(n=90), 32, CPU, 0), RECIPE, CPU, seed=0, epoch=0)
+    next(batches)
+    batches.close()
+    assert 1 <= len(prepared) <= feeding._AHEAD + 1
+    assert threading.get_ident() not in prepared
+
+
+def test_an_error_ends_the_thread_and_comes_through(monkeypatch):
+    before = threading.active_count()
+
+    def broken(batch, image_size, device):
+        raise OSError("disk gone")
+
+    monkeypatch.setattr(feeding, "_prepared", broken)
+    with pytest.raises(OSError, match="disk gone"):
+        trained(noise(), 0)
+    monkeypatch.undo()
+    with pytest.raises(TrainingDiverged):
+        train_classifier(
+            network(),
+            noise(),
+            RECIPE,
+            loss_of_epoch=lambda _: lambda logits, labels: logits.mean() * torch.nan,
+            seed=0,
+            device_share=0,
+        )
+    assert threading.active_count() == before
+
+
+def test_floats_that_are_not_finite_are_refused():
+    data = noise(dtype=torch.float32)
+    data.images[7, 0, 0, 0] = torch.inf
+    with pytest.raises(ValueError, match="expected finite floats"):
+        place_images(data, 32, CPU, 0.4)
+
+
+def test_evaluation_takes_floats_as_they_are():
+    """Generated images are judged unclipped, resized in float."""
+    seen = []
+
+    class Recording(nn.Module):
+        def forward(self, images):
+            seen.append(images)
+            return images.mean(dim=(2, 3))
+
+    data = noise(n=5, size=40, dtype=torch.float16)
+    evaluate_logits(Recording(), data.images, image_size=32, batch_size=2)
+    assert [tuple(x.shape) for x in seen] == [(2, 3, 32, 32), (2, 3, 32, 32), (1, 3, 32, 32)]
+    expected = nn.functional.interpolate(data.images.float(), size=32, mode="bilinear", antialias=True)
+    torch.testing.assert_close(torch.cat(seen), expected)
+    assert torch.cat(seen).min() < -1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_streaming_to_a_gpu_changes_nothing(precision):
+    for size in (24, 32):
+        data = noise(size=size)
+        assert_same(trained(data, 0, "cuda", precision=precision), trained(data, 0.4, "cuda", precision=precision))
+
+
+@pytest.mark.gpu
+def test_a_gpu_trains_what_a_cpu_trains():
+    plain = {"augmentation": Augmentation(hue=0.0), "epochs": 1}
+    on_gpu, on_cpu = trained(noise(), 0, "cuda", **plain), trained(noise(), 0, **plain)
+    assert on_gpu[0] == pytest.approx(on_cpu[0], rel=1e-3)
