@@ -10,14 +10,18 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from core.errors import InputError
+from core.models.facenet import FaceNet, facenet_state
 from core.models.mobilefacenet import MobileFaceNetA, MobileFaceNetB
+from core.models.pretrained import plain_tensors, read_tensor_file
 from core.models.synthetic_embedder import SyntheticEmbedder
+from core.models.weight_files import WEIGHT_FILES, by_hand, find_weight_file, verify_weight_file, weight_folders
 
 # Every entry: forward(images float [N, 3, S, S] in [-1, 1], any S) -> float32 [N, D] of unit length.
 EMBEDDERS: dict[str, Callable[[], nn.Module]] = {
     "synthetic": SyntheticEmbedder,
     "mobilefacenet_a": MobileFaceNetA,
     "mobilefacenet_b": MobileFaceNetB,
+    "facenet": FaceNet,
 }
 
 _SHIPPED = {"synthetic": Path(__file__).parent / "weights" / "synthetic_embedder.safetensors"}
@@ -25,29 +29,48 @@ _ORIGIN = {
     "synthetic": "as `python -m core.models.train_embedder` writes them",
     "mobilefacenet_a": "the state dict of github.com/Xiaoccer/MobileFaceNet_Pytorch, model/best/068.ckpt",
     "mobilefacenet_b": "the state dict of github.com/foamliu/MobileFaceNet, weights/mobilefacenet.pt",
+    "facenet": f"or the published {WEIGHT_FILES['facenet'].file_name}",
 }
 
 
 def load_embedder(name: str, weights: Path | None = None) -> nn.Module:
     """An embedder ready to judge: evaluation mode, frozen, on the CPU.
 
-    weights: a safetensors file; None means the shipped one, which only "synthetic" has. The MobileFaceNets expect faces
-    in the tight frame (brows to chin) of the 112 x 112 five-point template. Raises InputError for an unknown name, and
-    for a file that is missing, is not safetensors, or does not fit the network key by key.
+    weights: a safetensors file, for "facenet" also the published .pt file, which is read without unpickling code. None
+    means the shipped file, which only "synthetic" has, or for "facenet" the staged one, which must have the published
+    checksum. The MobileFaceNets expect faces in the tight frame (brows to chin) of the 112 x 112 five-point template.
+
+    Raises InputError for an unknown name, and for a file that is missing, cannot be read, does not fit the
+    network key by key, or holds numbers that are not finite. Nothing is downloaded.
     """
     if name not in EMBEDDERS:
         raise InputError(f"embedder: expected one of {', '.join(EMBEDDERS)}, got {name!r}")
-    path = weights if weights is not None else _SHIPPED.get(name)
-    if path is None:
-        raise InputError(f"embedder {name}: expected the path of a safetensors file ({_ORIGIN[name]}), got none")
+    path = Path(weights) if weights is not None else _default(name)
+    state = _read(path, name)
     net = EMBEDDERS[name]()
-    _fill(net, _read(Path(path), name), f"embedder {name}: {path}")
+    _fill(net, facenet_state(state) if name == "facenet" else state, f"embedder {name}: {path}")
     return net.eval().requires_grad_(False)
+
+
+def _default(name: str) -> Path:
+    """The shipped or staged file of an embedder."""
+    if name == "facenet":
+        entry, folders = WEIGHT_FILES["facenet"], weight_folders()
+        path = find_weight_file("facenet", folders)
+        if path is None:
+            raise InputError(f"embedder facenet: {by_hand(entry, folders[0])}; nothing is downloaded by itself")
+        verify_weight_file(path, entry)
+        return path
+    if name not in _SHIPPED:
+        raise InputError(f"embedder {name}: expected the path of a safetensors file ({_ORIGIN[name]}), got none")
+    return _SHIPPED[name]
 
 
 def _read(path: Path, name: str) -> dict[str, Tensor]:
     if not path.is_file():
         raise InputError(f"embedder {name}: no file {path}; expected a safetensors file ({_ORIGIN[name]})")
+    if name == "facenet" and path.suffix != ".safetensors":
+        return plain_tensors(read_tensor_file(path, f"embedder {name}"), f"embedder {name}: {path}")
     try:
         return load_file(path)
     except SafetensorError as error:
@@ -55,15 +78,17 @@ def _read(path: Path, name: str) -> dict[str, Tensor]:
 
 
 def _fill(net: nn.Module, state: dict[str, Tensor], where: str) -> None:
-    """Load strictly, and say in one line what does not fit."""
+    """Load strictly, and say in one line what does not fit; BatchNorm's unused step counts may be absent."""
     wanted = net.state_dict()
-    faults = [f"misses {key}" for key in wanted if key not in state]
+    faults = [f"misses {key}" for key in wanted if key not in state and not key.endswith(".num_batches_tracked")]
     faults += [f"has unknown {key}" for key in state if key not in wanted]
     faults += [
         f"{key} is {tuple(state[key].shape)}, expected {tuple(wanted[key].shape)}"
         for key in wanted
         if key in state and state[key].shape != wanted[key].shape
     ]
+    if not faults:
+        faults = [f"{key} has NaN or infinity" for key, value in state.items() if not value.isfinite().all()]
     if faults:
         more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
         raise InputError(f"{where} does not fit the network: {'; '.join(faults[:3])}{more}")

@@ -1,23 +1,35 @@
-"""Published weights: find them in the local cache, read them without unpickling code, fit their keys."""
+"""Published weights: find them in the local folders, read them without unpickling code, fit their keys."""
 
 from __future__ import annotations
 
-import hashlib
-import pickle
 import re
+import warnings
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from core.errors import InputError
+from core.models.weight_files import (
+    WEIGHT_FILES,
+    WeightFile,
+    by_hand,
+    find_file,
+    verify_weight_file,
+    weight_folders,
+    wrong_content,
+)
 
 # Wrappers that training scripts leave in front of the keys: DataParallel, the publication's own class,
 # torch.compile.
 _WRAPPER = re.compile(r"^(?:(?:module|model|_orig_mod)\.)+")
 # torchvision's DenseNet files still spell "norm.1", its modules "norm1".
 _OLD_DENSE_LAYER = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)")
+_NUMBERS = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64)
+_FORBIDDEN = re.compile(r"GLOBAL (\S+)")
 
 
 def pretrained_weights_path(weights_url: str) -> Path:
@@ -26,58 +38,117 @@ def pretrained_weights_path(weights_url: str) -> Path:
 
 
 def read_pretrained_state(architecture: str, weights_url: str | None) -> dict[str, Tensor]:
-    """The ImageNet state dictionary of an architecture from the torch hub cache; nothing is downloaded.
+    """The ImageNet state dictionary of an architecture from a file in `weight_folders`; nothing is downloaded.
 
-    Raises InputError if there are no such weights, the file is not there, or its content does not match its
-    name.
+    Raises InputError if there are no such weights, the file is nowhere, or its content is not the published one:
+    the SHA-256 of `WEIGHT_FILES`, or for a file that is not listed there the one its name ends in.
     """
     if weights_url is None:
         raise InputError(f"pretrained: expected an architecture with ImageNet weights, got {architecture}")
-    path = pretrained_weights_path(weights_url)
+    entry = _published(architecture, weights_url)
+    folders = weight_folders()
+    path = find_file(entry.file_name, folders)
+    if path is None:
+        nor = f"; nor is it in {folders[1]}" if len(folders) > 1 else ""
+        raise InputError(f"pretrained {by_hand(entry, folders[0])}{nor}; nothing is downloaded by itself")
+    verify_weight_file(path, entry)
+    return plain_tensors(read_tensor_file(path, f"pretrained {architecture}"), f"pretrained {architecture}: {path}")
+
+
+def read_tensor_file(path: Path, where: str) -> Any:
+    """What `torch.save` wrote, on the CPU: tensors and plain containers; never an object whose code would run.
+
+    Raises InputError, one line beginning with `where`: no such file, none that torch wrote, cut short, compressed (a
+    small file could then fill the memory), or holding anything but tensors, numbers, text and containers of them.
+    """
     if not path.is_file():
-        raise InputError(
-            f"pretrained {architecture}: expected {path.name} in {path.parent} (from {weights_url}), "
-            "got none; nothing is downloaded by itself"
-        )
-    if not _content_matches_name(path):
-        raise InputError(f"pretrained {architecture}: {path} is damaged: its SHA-256 does not match its name")
+        raise InputError(f"{where}: no file {path}")
+    if reason := wrong_content(path):
+        raise InputError(f"{where}: {path} {reason}")
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise InputError(
-            f"pretrained {architecture}: {path} is no readable weight file ({type(error).__name__})"
-        ) from error
+        compressed = _is_compressed(path)
+        with warnings.catch_warnings():  # about the format; a file that cannot be read is refused below
+            warnings.simplefilter("ignore")
+            content = None if compressed else torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # damaged bytes make torch and zipfile raise nearly anything
+        if found := _FORBIDDEN.search(str(error)):
+            what = f"holds more than tensors ({found[1]}); refused, none of its code was run"
+        else:
+            what = f"is no readable weight file: damaged, cut short, or of another format ({type(error).__name__})"
+        raise InputError(f"{where}: {path} {what}") from error
+    if compressed:
+        raise InputError(f"{where}: {path} is a compressed archive, which torch does not write")
+    return content
 
 
-def load_published_state(classifier: nn.Module, state: Mapping[str, Tensor], head: str) -> None:
+def plain_tensors(state: Any, where: str) -> dict[str, Tensor]:
+    """`state` as plain tensors, if it maps names to dense ones of real numbers on the CPU; else InputError."""
+    if not isinstance(state, Mapping) or not state:
+        raise InputError(f"{where}: expected a dictionary of tensors, got {type(state).__name__}")
+    for key, value in state.items():
+        if not isinstance(key, str) or not isinstance(value, Tensor):
+            raise InputError(f"{where}: {key!r}: expected a tensor, got {type(value).__name__}")
+        if value.layout != torch.strided or value.device.type != "cpu" or value.dtype not in _NUMBERS:
+            got = f"{value.dtype}, {value.layout}, {value.device}"
+            raise InputError(f"{where}: {key}: expected a dense tensor of real numbers, got {got}")
+    return {key: value.detach() for key, value in state.items()}
+
+
+def strip_wrappers(key: str) -> str:
+    """A key without the prefixes of DataParallel, of torch.compile and of the published trainer."""
+    return _WRAPPER.sub("", key)
+
+
+def load_published_state(
+    classifier: nn.Module, state: Mapping[str, Tensor], head: str, *, where: str = "weights"
+) -> None:
     """Load weights saved under torchvision's names into a `Classifier` (strictly).
 
-    `head` is the name of the classification layer in torchvision's network ("fc"). Prefixes of DataParallel,
-    of torch.compile and of the published trainer are dropped. Raises InputError naming the first key that
-    does not fit.
+    `head` is the name of the classification layer in torchvision's network ("fc"). Prefixes are dropped
+    (`strip_wrappers`). Raises InputError beginning with `where` and naming the first key that does not fit or is
+    not finite; the classifier is then as it was.
     """
     own = {}
     for key, value in state.items():
-        name = _OLD_DENSE_LAYER.sub(r"\1\2", _WRAPPER.sub("", key))
+        name = _OLD_DENSE_LAYER.sub(r"\1\2", strip_wrappers(key))
         is_head = head and name.startswith(head + ".")
         own["head" + name[len(head) :] if is_head else "backbone." + name] = value
-    expected = classifier.state_dict()
-    missing = [k for k in expected if k not in own and not k.endswith("num_batches_tracked")]
-    unknown = [k for k in own if k not in expected]
+    classifier.load_state_dict(fitting_state(own, classifier.state_dict(), where))
+
+
+def fitting_state(state: Mapping[str, Tensor], expected: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
+    """`state` if it has the names and shapes of `expected`, and finite numbers only; else InputError.
+
+    BatchNorm's `num_batches_tracked`, which old files lack and evaluation ignores, is 0 where it is missing.
+    """
+    absent = [key for key in expected if key not in state]
+    missing = [key for key in absent if not key.endswith("num_batches_tracked")]
+    unknown = [key for key in state if key not in expected]
     for kind, keys in (("missing", missing), ("unknown", unknown)):
         if keys:
-            raise InputError(f"weights: {len(keys)} {kind} keys, first {keys[0]}")
-    for key, value in own.items():
+            raise InputError(f"{where}: {len(keys)} {kind} keys, first {keys[0]}")
+    for key, value in state.items():
         if value.shape != expected[key].shape:
-            raise InputError(f"weights: {key}: expected shape {tuple(expected[key].shape)}, got {tuple(value.shape)}")
-    classifier.load_state_dict(own, strict=False)
+            raise InputError(f"{where}: {key}: expected shape {tuple(expected[key].shape)}, got {tuple(value.shape)}")
+        if not value.isfinite().all():
+            raise InputError(f"{where}: {key}: expected finite numbers, got NaN or infinity")
+    return {**state, **{key: torch.zeros((), dtype=torch.long) for key in absent}}
 
 
-def _content_matches_name(path: Path) -> bool:
-    """Whether the end of the file name begins the file's SHA-256, as torch hub's names promise."""
-    prefix = path.stem.rsplit("-", 1)[-1]
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest().startswith(prefix)
+def _published(architecture: str, weights_url: str) -> WeightFile:
+    """The listed file of this URL, or one described by nothing but its name, which promises a checksum."""
+    for entry in WEIGHT_FILES.values():
+        if entry.url == weights_url:
+            return entry
+    prefix = Path(weights_url).stem.rsplit("-", 1)[-1]
+    return WeightFile(
+        name=architecture, url=weights_url, sha256=prefix, mebibytes=None, licence="unknown", purpose="pretrained"
+    )
+
+
+def _is_compressed(path: Path) -> bool:
+    """Whether a zip archive's members are larger than itself; torch stores them as they are."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return sum(member.file_size for member in archive.infolist()) > path.stat().st_size

@@ -71,8 +71,8 @@ def test_blur_small_pictures_and_mirrors_are_forgiven():
 
 
 def test_unknown_name_lists_the_valid_ones():
-    with pytest.raises(InputError, match="synthetic, mobilefacenet_a, mobilefacenet_b"):
-        load_embedder("facenet")
+    with pytest.raises(InputError, match="synthetic, mobilefacenet_a, mobilefacenet_b, facenet, got 'arcface'"):
+        load_embedder("arcface")
 
 
 @pytest.mark.parametrize("name", EMBEDDERS)
@@ -101,6 +101,14 @@ def test_a_state_dict_that_does_not_fit_is_refused(tmp_path):
     del state["trunk.1.bias"]
     save_file(state, tmp_path / "odd.safetensors")
     with pytest.raises(InputError, match=r"misses trunk\.1\.bias.*unknown surplus.*expected \(16, 3, 5, 5\)"):
+        load_embedder("synthetic", tmp_path / "odd.safetensors")
+
+
+def test_numbers_that_are_not_finite_are_refused(tmp_path):
+    state = SyntheticEmbedder().state_dict()
+    state["trunk.1.bias"][0] = float("nan")
+    save_file(state, tmp_path / "odd.safetensors")
+    with pytest.raises(InputError, match=r"does not fit the network: trunk\.1\.bias has NaN or infinity"):
         load_embedder("synthetic", tmp_path / "odd.safetensors")
 
 

@@ -1,0 +1,174 @@
+"""The Inception network of FID: TensorFlow's of 2015 with 2,048 pooled features, as pytorch-fid ported it.
+
+Its blocks are torchvision's but for one branch: averages do not count the padding, and the last block takes a maximum
+where the others average. torch-fidelity has the same network and weights, but reads the file by unpickling and may
+download it, so the network is built here and that package serves as the reference in the tests.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torchvision.models import Inception3, inception
+
+from core.errors import InputError
+from core.models.pretrained import fitting_state, plain_tensors, read_tensor_file
+from core.models.weight_files import WEIGHT_FILES, verify_weight_file
+
+SIZE = 299
+FEATURES = 2048
+
+
+def _mean3(x: Tensor) -> Tensor:
+    return functional.avg_pool2d(x, 3, stride=1, padding=1, count_include_pad=False)
+
+
+def _max3(x: Tensor) -> Tensor:
+    return functional.max_pool2d(x, 3, stride=1, padding=1)
+
+
+class _BlockA(inception.InceptionA):
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        five = self.branch5x5_2(self.branch5x5_1(x))
+        double = self.branch3x3dbl_3(self.branch3x3dbl_2(self.branch3x3dbl_1(x)))
+        return [self.branch1x1(x), five, double, self.branch_pool(_mean3(x))]
+
+
+class _BlockC(inception.InceptionC):
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        seven = self.branch7x7_3(self.branch7x7_2(self.branch7x7_1(x)))
+        double = self.branch7x7dbl_3(self.branch7x7dbl_2(self.branch7x7dbl_1(x)))
+        double = self.branch7x7dbl_5(self.branch7x7dbl_4(double))
+        return [self.branch1x1(x), seven, double, self.branch_pool(_mean3(x))]
+
+
+class _BlockE(inception.InceptionE):
+    pool: Callable[[Tensor], Tensor] = staticmethod(_mean3)
+
+    def _forward(self, x: Tensor) -> list[Tensor]:
+        three = self.branch3x3_1(x)
+        double = self.branch3x3dbl_2(self.branch3x3dbl_1(x))
+        return [
+            self.branch1x1(x),
+            self.branch3x3_2a(three),
+            self.branch3x3_2b(three),
+            self.branch3x3dbl_3a(double),
+            self.branch3x3dbl_3b(double),
+            self.branch_pool(self.pool(x)),
+        ]
+
+
+class _LastBlock(_BlockE):
+    pool = staticmethod(_max3)
+
+
+_BLOCKS = [
+    inception.BasicConv2d,
+    _BlockA,
+    inception.InceptionB,
+    _BlockC,
+    inception.InceptionD,
+    _BlockE,
+    inception.InceptionAux,
+]
+_STEPS = (
+    "Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "maxpool1", "Conv2d_3b_1x1", "Conv2d_4a_3x3", "maxpool2",
+    "Mixed_5b", "Mixed_5c", "Mixed_5d", "Mixed_6a", "Mixed_6b", "Mixed_6c", "Mixed_6d", "Mixed_6e",
+    "Mixed_7a", "Mixed_7b", "Mixed_7c", "avgpool",
+)  # fmt: skip
+
+
+class FidInception(Inception3):
+    """forward: float32 [N, 3, 299, 299] as `fid_input` makes them -> pooled features float32 [N, 2048].
+
+    The state dictionary has the published names, the unused classification layer of 1,008 outputs included.
+    Source: mseitzer/pytorch-fid, src/pytorch_fid/inception.py.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(num_classes=1008, aux_logits=False, init_weights=False, inception_blocks=_BLOCKS)
+        self.Mixed_7c = _LastBlock(2048)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Features [N, 2048]."""
+        if images.shape[1:] != (3, SIZE, SIZE):
+            raise ValueError(f"expected images [N, 3, {SIZE}, {SIZE}], got {list(images.shape)}")
+        for step in _STEPS:
+            images = getattr(self, step)(images)
+        return images.flatten(1)
+
+
+def load_fid_inception(path: Path, *, sha256: str | None = None) -> FidInception:
+    """The network with the weights of `path`: evaluation mode, frozen, on the CPU.
+
+    sha256: the checksum that the file must have, in full or its beginning; None means the published file's
+    (`pt_inception-2015-12-05-6726825d.pth`; torch-fidelity's file of weights is the same). Raises InputError for a
+    file that is missing, damaged, another one, or does not fit.
+    """
+    entry = WEIGHT_FILES["fid_inception"]
+    if sha256 is not None:
+        entry = dataclasses.replace(entry, sha256=sha256.lower(), mebibytes=None)
+    verify_weight_file(path, entry)
+    where = f"weights {entry.name}: {path}"
+    state = plain_tensors(read_tensor_file(path, f"weights {entry.name}"), where)
+    network = FidInception()
+    network.load_state_dict(fitting_state(state, network.state_dict(), where))
+    return network.eval().requires_grad_(False)
+
+
+def _paper_input(images: Tensor) -> Tensor:
+    if images.dtype == torch.uint8:
+        images = images.float() / 127.5 - 1
+    if images.shape[-2:] != (SIZE, SIZE):
+        images = functional.interpolate(images, size=(SIZE, SIZE), mode="bilinear", antialias=True)
+    return 2 * images - 1
+
+
+def _clean_input(images: Tensor) -> Tensor:
+    if images.dtype != torch.uint8:
+        if not images.isfinite().all():  # rounding to bytes would hide it
+            raise ValueError("expected finite images, got NaN or infinity")
+        images = images.add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8)
+    return (tf1_bilinear(images.float(), SIZE) - 128) / 128
+
+
+FID_INPUTS: dict[str, Callable[[Tensor], Tensor]] = {"paper": _paper_input, "clean": _clean_input}
+
+
+def fid_input(images: Tensor, protocol: str) -> Tensor:
+    """Images [N, 3, H, W], float32 in [-1, 1] or uint8, as `FidInception` gets them: float32 [N, 3, 299, 299].
+
+    paper: antialiased bilinear resize of the floats, then 2x - 1. The published evaluation hands images in [-1, 1] to a
+        network that maps [0, 1] to [-1, 1] by itself, so the network works on [-3, 1]; real and generated images alike.
+        Values are comparable with the publication's only. Source: Plug-and-Play-Attacks, metrics/fid_score.py.
+    clean: rounded to bytes as a saved picture is (values outside [-1, 1] clipped), TensorFlow 1's bilinear resize of
+        the image at its own size, (x - 128) / 128. Source: torch-fidelity, feature_extractor_inceptionv3.py.
+
+    Raises InputError for another protocol; ValueError for images in `clean` that are not finite.
+    """
+    if protocol not in FID_INPUTS:
+        raise InputError(f"protocol: expected one of {', '.join(FID_INPUTS)}, got {protocol!r}")
+    return FID_INPUTS[protocol](images)
+
+
+def tf1_bilinear(images: Tensor, size: int) -> Tensor:
+    """Resize float32 [N, C, H, W] to [N, C, size, size] as `tf.image.resize_bilinear` of TensorFlow 1 does.
+
+    Output pixel i interpolates at i * H / size: pixel corners coincide at the top left, nothing is antialiased.
+    Source: torch-fidelity, interpolate_compat_tensorflow.py.
+    """
+    if images.shape[-2:] == (size, size):
+        return images
+    for dim in (-1, -2):
+        length = images.shape[dim]
+        at = torch.arange(size, dtype=torch.float32, device=images.device) * (length / size)
+        low = at.long()
+        part = (at - low).view(-1, *[1] * (-1 - dim))
+        first = images.index_select(dim, low)
+        images = first + (images.index_select(dim, (low + 1).clamp_max(length - 1)) - first) * part
+    return images

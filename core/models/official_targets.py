@@ -1,0 +1,125 @@
+"""Official checkpoints of target and evaluation classifiers, brought in without running anything they hold.
+
+The publication's files come in two forms: a bare state dictionary with `model.` before every key, and the trainer's
+dictionary (`epoch`, `model_state_dict`, `optimizer_state_dict`), whose keys also carry torch.compile's `_orig_mod.`.
+Source: Plug-and-Play-Attacks, models/base_model.py and utils; forks that load its release files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from core.errors import InputError
+from core.models.classifiers import ARCHITECTURES, Classifier, build_classifier
+from core.models.pretrained import load_published_state, plain_tensors, read_tensor_file, strip_wrappers
+from core.models.weight_files import file_sha256
+
+WRAPPINGS = ("model_state_dict", "state_dict")
+"""Keys under which training scripts keep the state dictionary, in the order they are looked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportFacts:
+    """What an imported checkpoint was, for the record.
+
+    sha256: of the file; wrapping: "bare", or the key of `WRAPPINGS` that held the weights; prefix: what stood before
+    the keys and was dropped; tensors: how many were loaded; epoch: what the trainer noted, if anything;
+    transform_input: for inception_v3 whether inputs are mapped to ImageNet statistics, None for the others.
+    """
+
+    architecture: str
+    num_classes: int
+    protocol: str
+    transform_input: bool | None
+    sha256: str
+    wrapping: str
+    prefix: str
+    tensors: int
+    epoch: int | None
+
+
+def read_official_checkpoint(path: Path) -> dict[str, Tensor]:
+    """The weights of a checkpoint under torchvision's names, prefixes dropped; an optimizer's state is ignored.
+
+    Raises InputError, one line naming the file, if it is missing, damaged, holds more than tensors (nothing of it is
+    executed), or is no dictionary of tensors in one of the known forms.
+    """
+    return _read(path)[1]
+
+
+def import_target(
+    path: Path,
+    *,
+    architecture: str,
+    num_classes: int,
+    transform_input: bool | None,
+    protocol: str,
+) -> tuple[Classifier, ImportFacts]:
+    """A classifier with the weights of an official checkpoint (evaluation mode, on the CPU), and what the file was.
+
+    transform_input: must be True or False for inception_v3, None or False for the others. It is no part of the
+    weights: the publication trained its evaluation models with it (they start from ImageNet weights) and attacks with
+    it off; measure the test accuracy under both. protocol: which convention the caller's numbers follow; checked and
+    noted, it changes nothing here.
+
+    Raises InputError, one line naming the file, also for a class count, names, shapes or numbers that do not fit.
+    """
+    entry = ARCHITECTURES.get(architecture)
+    if entry is not None and not entry.head:
+        raise InputError(f"import: expected an architecture of torchvision, got {architecture}")
+    if architecture == "inception_v3" and transform_input is None:
+        raise InputError(
+            f"import {path}: transform_input: expected true or false for inception_v3, got none: the file does not "
+            "say whether inputs are mapped to ImageNet statistics (published trainings do, published attacks do not)"
+        )
+    classifier = build_classifier(architecture, num_classes, protocol=protocol, transform_input=bool(transform_input))
+    content, state, prefix = _read(path)
+    where = f"checkpoint {path} as {architecture}"
+    _check_classes(state, f"{ARCHITECTURES[architecture].head}.weight", architecture, num_classes, where)
+    load_published_state(classifier, state, ARCHITECTURES[architecture].head, where=where)
+    wrapping = _wrapping(content)
+    epoch = content.get("epoch") if wrapping != "bare" else None
+    facts = ImportFacts(
+        architecture=architecture,
+        num_classes=num_classes,
+        protocol=protocol,
+        transform_input=transform_input if architecture == "inception_v3" else None,
+        sha256=file_sha256(path),
+        wrapping=wrapping,
+        prefix=prefix,
+        tensors=len(state),
+        epoch=epoch if isinstance(epoch, int) else None,
+    )
+    return classifier.eval(), facts
+
+
+def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, Tensor], str]:
+    """The file's dictionary, its weights under bare names, and the prefix that they had."""
+    where = f"checkpoint {path}"
+    content = read_tensor_file(path, "checkpoint")
+    if not isinstance(content, Mapping):
+        raise InputError(f"{where}: expected a dictionary of tensors, got {type(content).__name__}")
+    wrapping = _wrapping(content)
+    tensors = plain_tensors(content if wrapping == "bare" else content[wrapping], where)
+    state = {strip_wrappers(key): value for key, value in tensors.items()}
+    if len(state) != len(tensors):
+        raise InputError(f"{where}: expected every tensor once, got several under one name")
+    first = next(iter(tensors))
+    return content, state, first[: len(first) - len(strip_wrappers(first))]
+
+
+def _wrapping(content: Mapping[str, Any]) -> str:
+    return next((key for key in WRAPPINGS if isinstance(content.get(key), Mapping)), "bare")
+
+
+def _check_classes(state: Mapping[str, Tensor], head: str, architecture: str, num_classes: int, where: str) -> None:
+    """Say a wrong architecture or class count in those words rather than as a key or shape."""
+    if head not in state or state[head].ndim != 2:
+        raise InputError(f"{where}: expected {architecture}, whose classification layer is {head}; there is none")
+    if len(state[head]) != num_classes:
+        raise InputError(f"{where}: expected {num_classes} classes, got {len(state[head])} (rows of {head})")

@@ -1,0 +1,194 @@
+"""FID's network: its blocks by hand, its file, its two input conventions, and torch-fidelity as the reference."""
+
+import hashlib
+
+import pytest
+import torch
+import torchvision
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.nn import functional
+from torchvision.models import inception
+
+from core.errors import InputError
+from core.models import fid_inception
+from core.models.fid_inception import FidInception, fid_input, load_fid_inception, tf1_bilinear
+from core.models.weight_files import file_sha256
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """A file as pytorch-fid publishes it, with random numbers that keep the activations in range."""
+    torch.manual_seed(0)
+    network = FidInception()
+    for module in network.modules():
+        if isinstance(module, torch.nn.Conv2d):
+            torch.nn.init.kaiming_normal_(module.weight)
+        elif isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.normal_(std=0.1)
+            module.running_var.uniform_(0.5, 1.5)
+            torch.nn.init.normal_(module.bias, std=0.1)
+    path = tmp_path_factory.mktemp("fid") / "weights.pth"
+    torch.save({k: v for k, v in network.state_dict().items() if "num_batches" not in k}, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def network(weights):
+    return load_fid_inception(weights, sha256=file_sha256(weights))
+
+
+def batch(count, height, width, seed=0):
+    """Images in [-1, 1] with structure at several scales."""
+    generator = torch.Generator().manual_seed(seed)
+    coarse = torch.rand(count, 3, 5, 5, generator=generator) * 2 - 1
+    smooth = functional.interpolate(coarse, size=(height, width), mode="bicubic").clamp(-1, 1)
+    return (smooth + 0.1 * torch.randn(smooth.shape, generator=generator)).clamp(-1, 1)
+
+
+def test_names_are_those_of_the_published_file(network):
+    reference = torchvision.models.Inception3(num_classes=1008, aux_logits=False, init_weights=False)
+    expected = {key: value.shape for key, value in reference.state_dict().items()}
+    assert {key: value.shape for key, value in network.state_dict().items()} == expected
+
+
+def test_loaded_network_is_frozen_and_pools_2048_features(network):
+    assert not network.training and not any(p.requires_grad for p in network.parameters())
+    features = network(fid_input(batch(2, 299, 299), "paper"))
+    assert features.shape == (2, 2048) and features.dtype == torch.float32
+    with pytest.raises(ValueError, match=r"expected images \[N, 3, 299, 299\], got \[1, 3, 64, 64\]"):
+        network(torch.zeros(1, 3, 64, 64))
+
+
+def test_averages_do_not_count_the_padding():
+    x = torch.rand(2, 3, 4, 5, generator=torch.Generator().manual_seed(0))
+    by_hand = torch.zeros_like(x)
+    for row in range(4):
+        for column in range(5):
+            window = x[:, :, max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
+            by_hand[:, :, row, column] = window.mean(dim=(2, 3))
+    torch.testing.assert_close(fid_inception._mean3(x), by_hand)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "arguments", "channels"),
+    [
+        (fid_inception._BlockA, inception.InceptionA, (16, 8), 16),
+        (fid_inception._BlockC, inception.InceptionC, (16, 8), 16),
+        (fid_inception._BlockE, inception.InceptionE, (16,), 16),
+        (fid_inception._LastBlock, inception.InceptionE, (16,), 16),
+    ],
+)
+def test_blocks_are_torchvisions_but_for_the_pooled_branch(ours, theirs, arguments, channels):
+    torch.manual_seed(1)
+    block, reference = ours(*arguments).eval(), theirs(*arguments).eval()
+    reference.load_state_dict(block.state_dict())
+    x = torch.randn(2, channels, 6, 6)
+    with torch.no_grad():
+        got, expected = block._forward(x), reference._forward(x)
+        got = [torch.cat(branch, 1) if isinstance(branch, list) else branch for branch in got]
+        for mine, other in zip(torch.cat(got[:-1], 1), torch.cat(expected[:-1], 1), strict=True):
+            torch.testing.assert_close(mine, other)
+        if ours is fid_inception._LastBlock:
+            pooled = functional.max_pool2d(x, 3, 1, 1)
+        else:
+            pooled = functional.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
+        torch.testing.assert_close(got[-1], block.branch_pool(pooled))
+        assert not torch.allclose(got[-1], expected[-1])
+        torch.testing.assert_close(block(x), torch.cat(got, 1))
+
+
+def test_last_block_alone_takes_a_maximum(network):
+    kinds = {name: type(getattr(network, name)) for name in ("Mixed_5b", "Mixed_6e", "Mixed_7b", "Mixed_7c")}
+    assert kinds == {
+        "Mixed_5b": fid_inception._BlockA,
+        "Mixed_6e": fid_inception._BlockC,
+        "Mixed_7b": fid_inception._BlockE,
+        "Mixed_7c": fid_inception._LastBlock,
+    }
+
+
+def test_paper_input_is_on_minus_3_to_1():
+    images = batch(2, 299, 299)
+    torch.testing.assert_close(fid_input(images, "paper"), 2 * images - 1, rtol=0, atol=0)
+    resized = functional.interpolate(images[..., :200, :200], size=299, mode="bilinear", antialias=True)
+    torch.testing.assert_close(fid_input(images[..., :200, :200], "paper"), 2 * resized - 1)
+    white, black = torch.full((1, 3, 320, 320), 255, dtype=torch.uint8), torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
+    torch.testing.assert_close(fid_input(white, "paper"), torch.ones(1, 3, 299, 299))
+    torch.testing.assert_close(fid_input(black, "paper"), torch.full((1, 3, 299, 299), -3.0))
+
+
+def test_clean_input_rounds_clips_and_centres():
+    values = torch.tensor([-1.2, -1.0, -0.999, 0.0, 0.5, 1.0, 1.7])
+    images = values.view(1, 1, 1, -1).expand(1, 3, 299, -1)
+    images = functional.pad(images, (0, 299 - len(values)))
+    levels = torch.tensor([0.0, 0.0, 0.0, 128.0, 191.0, 255.0, 255.0])
+    torch.testing.assert_close(fid_input(images, "clean")[0, 0, 0, :7], (levels - 128) / 128)
+    stored = images.add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8)
+    assert torch.equal(fid_input(images, "clean"), fid_input(stored, "clean"))
+
+
+def test_clean_input_refuses_what_rounding_would_hide():
+    with pytest.raises(ValueError, match="NaN"):
+        fid_input(torch.full((1, 3, 299, 299), float("nan")), "clean")
+
+
+def test_unknown_protocol_is_refused():
+    with pytest.raises(InputError, match="expected one of paper, clean, got 'fair'"):
+        fid_input(torch.zeros(1, 3, 299, 299), "fair")
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(2, 40), st.integers(2, 40), st.integers(1, 50), st.floats(-3, 3), st.floats(-3, 3))
+def test_tf1_resize_samples_a_plane_at_scaled_indices(height, width, size, slope_x, slope_y):
+    """On a plane interpolation is exact, but for the last pixels, where the edge is repeated."""
+    rows, columns = torch.arange(height).float(), torch.arange(width).float()
+    plane = (slope_y * rows[:, None] + slope_x * columns).view(1, 1, height, width)
+    at_y = (torch.arange(size) * height / size).clamp_max(height - 1)
+    at_x = (torch.arange(size) * width / size).clamp_max(width - 1)
+    expected = (slope_y * at_y[:, None] + slope_x * at_x).view(1, 1, size, size)
+    torch.testing.assert_close(tf1_bilinear(plane, size), expected, rtol=1e-4, atol=2e-3)
+
+
+def test_checksum_is_the_published_one_unless_another_is_given(weights):
+    with pytest.raises(InputError, match=r"expected 91\.2 MiB with SHA-256 6726825d0af5.*got .* MiB with [0-9a-f]{64}"):
+        load_fid_inception(weights)
+    load_fid_inception(weights, sha256=file_sha256(weights)[:8].upper())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s.pop("Mixed_5b.branch_pool.conv.weight"), "1 missing keys, first Mixed_5b.branch_pool.conv.weight"),
+        (lambda s: s.update(extra=torch.zeros(1)), "1 unknown keys, first extra"),
+        (lambda s: s.update({"fc.bias": torch.zeros(1000)}), r"fc.bias: expected shape \(1008,\), got \(1000,\)"),
+        (lambda s: s["fc.bias"].fill_(float("nan")), "fc.bias: expected finite numbers"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(weights, tmp_path, change, message):
+    state = torch.load(weights, weights_only=True)
+    change(state)
+    torch.save(state, tmp_path / "odd.pth")
+    digest = hashlib.sha256((tmp_path / "odd.pth").read_bytes()).hexdigest()
+    with pytest.raises(InputError, match=message) as raised:
+        load_fid_inception(tmp_path / "odd.pth", sha256=digest)
+    assert "\n" not in str(raised.value) and "odd.pth" in str(raised.value)
+
+
+@pytest.mark.parametrize("size", [(64, 64), (299, 299), (400, 320)])
+def test_clean_features_equal_torch_fidelity(weights, network, size):
+    extractors = pytest.importorskip("torch_fidelity.feature_extractor_inceptionv3")
+    build = extractors.FeatureExtractorInceptionV3
+    reference = build("inception", ["2048"], feature_extractor_weights_path=str(weights))
+    images = batch(2, *size).add(1).mul(127.5).round().to(torch.uint8)
+    expected = reference(images)[0]
+    assert (expected[0] - expected[1]).abs().mean() > 0.01  # the comparison would notice a wrong network
+    torch.testing.assert_close(network(fid_input(images, "clean")), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [(32, 48), (299, 299), (301, 500)])
+def test_tf1_resize_equals_torch_fidelity_bit_for_bit(size):
+    module = pytest.importorskip("torch_fidelity.interpolate_compat_tensorflow")
+    images = batch(2, *size).add(1).mul(127.5).round()
+    expected = module.interpolate_bilinear_2d_like_tensorflow1x(images, size=(299, 299), align_corners=False)
+    assert torch.equal(tf1_bilinear(images, 299), expected)
