@@ -13,7 +13,8 @@ from core.models.pretrained import load_published_state, pretrained_weights_path
 
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
-    """An empty torch hub cache."""
+    """An empty torch hub cache, and no other folder."""
+    monkeypatch.delenv("SMOOTHSWEEP_WEIGHTS", raising=False)
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
     (tmp_path / "checkpoints").mkdir()
     return tmp_path / "checkpoints"
@@ -53,11 +54,37 @@ def test_torchvision_networks_keep_their_function(architecture):
         torch.testing.assert_close(model.head(model.embed(images)), model(images))
 
 
-def test_every_architecture_names_an_existing_head():
-    for name in ("resnet50", "resnext50", "densenet169", "vit_b_16"):
-        with torch.device("meta"):
-            model = build_classifier(name, 3, seed=0)
-        assert isinstance(model.head, torch.nn.Linear) and model.feature_dim in (768, 1664, 2048)
+@pytest.mark.parametrize(
+    ("name", "torchvision_name", "features"),
+    [
+        ("resnet18", "resnet18", 512),
+        ("resnet34", "resnet34", 512),
+        ("resnet50", "resnet50", 2048),
+        ("resnet101", "resnet101", 2048),
+        ("resnet152", "resnet152", 2048),
+        ("resnext50", "resnext50_32x4d", 2048),
+        ("densenet121", "densenet121", 1024),
+        ("densenet169", "densenet169", 1664),
+        ("vit_b_16", "vit_b_16", 768),
+        ("inception_v3", "inception_v3", 2048),
+    ],
+)
+def test_published_networks_are_torchvisions_with_another_head(name, torchvision_name, features):
+    """On the meta device: shapes and names without memory or time."""
+    size = 299 if name == "inception_v3" else 224
+    with torch.device("meta"):
+        model = build_classifier(name, 530, seed=0).eval()
+        options = {"init_weights": False} if name == "inception_v3" else {}
+        reference = torchvision.models.get_model(torchvision_name, weights=None, **options)
+        images = torch.empty(2, 3, size, size)
+        assert model(images).shape == (2, 530) and model.embed(images).shape == (2, features)
+    assert model.feature_dim == features and isinstance(model.head, torch.nn.Linear)
+    head = ARCHITECTURES[name].head
+    ours = {key: tuple(value.shape) for key, value in model.state_dict().items()}
+    theirs = {key: tuple(value.shape) for key, value in reference.state_dict().items()}
+    assert (ours.pop("head.weight"), ours.pop("head.bias")) == ((530, features), (530,))
+    assert (theirs.pop(f"{head}.weight"), theirs.pop(f"{head}.bias")) == ((1000, features), (1000,))
+    assert ours == {f"backbone.{key}": shape for key, shape in theirs.items()}
 
 
 def test_initialisation_depends_on_the_seed_alone():
@@ -98,6 +125,47 @@ def test_pretrained_head_stays_only_in_protocol_paper_with_1000_classes(hub, mon
     assert model.num_classes == num_classes
 
 
+def test_pretrained_head_is_found_under_a_nested_name(hub, monkeypatch):
+    """ViT's head lies in a container; a tiny network of the same layout stands in for it."""
+    build = lambda: torchvision.models.VisionTransformer(224, 112, 1, 2, 16, 16)  # noqa: E731
+    entry = ARCHITECTURES["vit_b_16"]
+    monkeypatch.setitem(classifiers.ARCHITECTURES, "vit_b_16", type(entry)(**{**vars(entry), "build": build}))
+    network = build()
+    torch.nn.init.normal_(network.heads.head.weight)
+    publish(hub, monkeypatch, "vit_b_16", network)
+    kept = build_classifier("vit_b_16", 1000, pretrained=True, protocol="paper", seed=0)
+    assert torch.equal(kept.head.weight, network.heads.head.weight)
+    fresh = build_classifier("vit_b_16", 530, pretrained=True, protocol="paper", seed=0)
+    assert fresh.head.weight.shape == (530, 16)
+    for model in (kept, fresh):
+        assert torch.equal(model.backbone.conv_proj.weight, network.conv_proj.weight)
+
+
+@pytest.mark.parametrize("flag", [False, True])
+def test_pretrained_inception_maps_its_inputs_only_if_asked(hub, monkeypatch, flag):
+    """torchvision switches the mapping on with ImageNet weights; here the weights leave the flag alone."""
+    network = torchvision.models.Inception3(1000, aux_logits=True, init_weights=False)
+    publish(hub, monkeypatch, "inception_v3", network)
+    model = build_classifier("inception_v3", 530, pretrained=True, protocol="paper", seed=0, transform_input=flag)
+    assert model.backbone.transform_input is flag
+    assert torch.equal(model.backbone.AuxLogits.fc.weight, network.AuxLogits.fc.weight)  # still 1,000 outputs
+    assert model.head.weight.shape == (530, 2048)
+
+
+def test_a_named_folder_is_searched_before_the_cache(hub, monkeypatch, tmp_path):
+    network = torchvision.models.resnet18(weights=None)
+    path = publish(hub, monkeypatch, "resnet18", network)
+    monkeypatch.setenv("SMOOTHSWEEP_WEIGHTS", str(tmp_path / "mine"))
+    build_classifier("resnet18", 10, pretrained=True, seed=0)  # the cache still has it
+    (tmp_path / "mine").mkdir()
+    path.rename(tmp_path / "mine" / path.name)
+    model = build_classifier("resnet18", 10, pretrained=True, seed=0)
+    assert torch.equal(model.backbone.conv1.weight, network.conv1.weight)
+    (tmp_path / "mine" / path.name).unlink()
+    with pytest.raises(InputError, match=f"in {tmp_path / 'mine'}; .* nor is it in {hub}"):
+        build_classifier("resnet18", 10, pretrained=True, seed=0)
+
+
 def test_missing_pretrained_weights_are_named_and_not_fetched(hub):
     with pytest.raises(InputError) as raised:
         build_classifier("resnet152", 10, pretrained=True, seed=0)
@@ -108,9 +176,16 @@ def test_missing_pretrained_weights_are_named_and_not_fetched(hub):
 
 def test_a_damaged_weight_file_is_refused(hub, monkeypatch):
     path = publish(hub, monkeypatch, "resnet18", torchvision.models.resnet18(weights=None))
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(InputError, match="damaged"):
-        build_classifier("resnet18", 10, pretrained=True, seed=0)
+    content = path.read_bytes()
+    for wrong, message in (
+        (content[:-10], "is cut short"),
+        (content[:2000] + bytes(100) + content[2100:], "is damaged or another file: expected SHA-256"),
+        (b"<html><body>404</body></html>", "is a web page saved as weights"),
+    ):
+        path.write_bytes(wrong)
+        with pytest.raises(InputError, match=message) as raised:
+            build_classifier("resnet18", 10, pretrained=True, seed=0)
+        assert path.name in str(raised.value) and "\n" not in str(raised.value)
 
 
 def test_a_file_that_is_no_weight_file_is_refused(hub, monkeypatch):
@@ -146,6 +221,10 @@ def test_states_that_do_not_fit_are_refused():
         load_published_state(model, {**state, "extra": torch.zeros(1)}, "fc")
     with pytest.raises(InputError, match=r"head.bias: expected shape \(3,\), got \(4,\)"):
         load_published_state(model, {**state, "fc.bias": torch.zeros(4)}, "fc")
+    before = model.head.bias.clone()
+    with pytest.raises(InputError, match=r"head.bias: expected finite numbers, got NaN or infinity"):
+        load_published_state(model, {**state, "fc.bias": torch.tensor([0.0, float("nan"), 0.0])}, "fc")
+    assert torch.equal(model.head.bias, before)
 
 
 @pytest.mark.parametrize(
