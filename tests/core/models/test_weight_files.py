@@ -112,6 +112,17 @@ def test_entries_are_complete_and_agree_with_the_published_names(known):
     assert 20 < known.mebibytes < 400 and known.licence and known.purpose
 
 
+def test_the_documentation_lists_every_file_with_its_checksum(repository):
+    lines = (repository / "docs" / "weights.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| `")]
+    listed = {row[0].strip("`"): row for row in rows if len(row) == 5}
+    assert set(listed) == set(WEIGHT_FILES)
+    for name, known in WEIGHT_FILES.items():
+        _, _, link, size, digest = listed[name]
+        assert link == f"[{known.file_name}]({known.url})" and float(size) == round(known.mebibytes, 1)
+        assert digest == f"`{known.sha256}`" + " (first digits)" * (len(known.sha256) == 8)
+
+
 def test_folders_are_searched_in_order(tmp_path, monkeypatch):
     assert weight_folders() == [tmp_path / "hub" / "checkpoints"]
     monkeypatch.setenv(weight_files.FOLDER_VARIABLE, str(tmp_path / "mine"))
