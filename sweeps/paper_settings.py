@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,47 @@ PAPER_WHERE_NULL = frozenset({"recipe.betas", "recipe.lr_milestones", "recipe.lr
 
 OWN_PRIORS = ("eigenfaces", "shipped", "stylegan2")
 """Kinds of prior that cannot be the FFHQ StyleGAN2 that the paper attacked with."""
+
+CLEAN_DIFFERS = {
+    "fid": "protocol clean feeds the network images in its own range; the paper's FID fed it [-3, 1]",
+    "dist_eval": "protocol clean measures clipped 8-bit images; the paper's distance is of unclipped ones",
+}
+"""Metric -> why its value under protocol clean is no neighbour of the paper's."""
+
+SPREAD = "the paper does not say what its plus-minus spreads over; ours spreads over classes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How one cell of a sweep stands to a table of the paper.
+
+    axes: its recipe, see `recipe_axes`. departures: see `departures`. incomparable: metric -> why our number and the
+    printed one do not measure the same, whatever their values.
+    """
+
+    axes: Mapping[str, Any] | None
+    departures: tuple[str, ...] = ()
+    incomparable: Mapping[str, str] = field(default_factory=dict)
+
+
+def standing(settings: InversionSweep, dataset: str, table: str) -> Standing:
+    """Everything a report needs to set one cell beside a table. Raises InputError for a table that is not there."""
+    return Standing(
+        axes=recipe_axes(settings, dataset, table),
+        departures=departures(settings, dataset, table),
+        incomparable=incomparable(settings),
+    )
+
+
+def incomparable(settings: InversionSweep) -> dict[str, str]:
+    """Metric -> why this cell's value and the paper's do not measure the same."""
+    reasons = {"attack_acc1_std": SPREAD} | (CLEAN_DIFFERS if settings.protocol == "clean" else {})
+    evaluator, embedder = settings.judges.evaluator, settings.judges.embedder
+    if evaluator is not None and evaluator.architecture != "inception_v3":
+        reasons["dist_eval"] = f"features of {evaluator.architecture}; the paper's are of Inception-v3"
+    if embedder is not None and embedder.name != "facenet":
+        reasons["dist_face"] = f"features of {embedder.name}; the paper's are of FaceNet"
+    return reasons
 
 
 def recipe_axes(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any] | None:

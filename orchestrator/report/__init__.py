@@ -3,7 +3,7 @@
 from orchestrator.report.model import (
     Axis,
     ContactSheet,
-    PaperTable,
+    PaperReference,
     ReportData,
     SheetRow,
     StageLink,
@@ -12,6 +12,8 @@ from orchestrator.report.model import (
     ToyFigure,
     ToyPanel,
 )
+from orchestrator.report.published import beside_paper, published_frame
+from orchestrator.report.published_text import published_markdown, published_text
 from orchestrator.report.summary import Summary, cells, recipe_label, summarise
 from orchestrator.report.tables import markdown_table, text_table
 from orchestrator.report.writing import write_report
@@ -19,7 +21,7 @@ from orchestrator.report.writing import write_report
 __all__ = [
     "Axis",
     "ContactSheet",
-    "PaperTable",
+    "PaperReference",
     "ReportData",
     "SheetRow",
     "StageLink",
@@ -28,8 +30,12 @@ __all__ = [
     "ToyData",
     "ToyFigure",
     "ToyPanel",
+    "beside_paper",
     "cells",
     "markdown_table",
+    "published_frame",
+    "published_markdown",
+    "published_text",
     "recipe_label",
     "summarise",
     "text_table",

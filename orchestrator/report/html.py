@@ -11,6 +11,7 @@ from orchestrator.report.markup import Markup, join, tag
 from orchestrator.report.metrics import CEILINGS, CLASS_METRICS, spec_of
 from orchestrator.report.model import ContactSheet, ReportData
 from orchestrator.report.page import PROTOCOLS, drawing, facts_list, page, paragraphs, section
+from orchestrator.report.published_page import published_section
 from orchestrator.report.sheets import sheet_table
 from orchestrator.report.summary import Summary, summarise
 
@@ -29,7 +30,7 @@ def render(data: ReportData, summary: Summary | None = None, *, results_file: bo
             _judges(summary, colours),
             _exposure(summary, colours),
             _training(data, colours),
-            _paper(data, summary),
+            published_section(data, summary, colours),
             _everything(data, summary, colours),
             section("What did not finish", "", sections.troubles(data.results, data.axes), ident="troubles"),
             _about(data),
@@ -143,15 +144,6 @@ def _training(data: ReportData, colours: Colours) -> Markup:
     )
     training = drawing(curves.training_curves(data.training_curves, colours))
     return section("How the targets were trained", "", alphas, training, ident="training")
-
-
-def _paper(data: ReportData, summary: Summary) -> Markup:
-    if data.paper is None:
-        return Markup("")
-    lead = "The paper's numbers, in italics, come from its own data, networks and scale: no results of this sweep."
-    if len(summary.attacks) > 1:
-        lead += " Ours is the cell under the strongest attack, unless the row names one."
-    return section("Beside the paper", lead, sections.paper_table(data.paper, summary), ident="paper")
 
 
 def _everything(data: ReportData, summary: Summary, colours: Colours) -> Markup:

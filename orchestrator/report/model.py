@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from orchestrator.report.metrics import BY_KEY, CLASS_METRICS
+from sweeps.paper_settings import Standing
 
 STATUSES = ("done", "failed", "missing")
 QUESTION = "Which training recipe gives the accuracy I need and leaks the least?"
@@ -100,22 +101,12 @@ class StageLink:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PaperTable:
-    """Published numbers. `rows` has a column `label`, metric columns (fractions in [0, 1] where percent), and any of
-    the sweep's axes: a row whose axes equal one of our cells' is shown beside it."""
+class PaperReference:
+    """The table of the paper that the sweep reproduces, and how every trial's cell stands to it (trial -> standing)."""
 
-    title: str
-    rows: pd.DataFrame
-    source: str = ""
-
-    def __post_init__(self) -> None:
-        if "label" not in self.rows.columns:
-            raise ValueError(f"paper table: expected a column 'label', got {list(self.rows.columns)}")
-        _check_fractions(self.rows, "paper table")
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        return tuple(key for key in BY_KEY if key in self.rows.columns)
+    table: str
+    dataset: str
+    standings: Mapping[str, Standing]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +120,8 @@ class ReportData:
     reasons: metric -> one sentence on why it was not measured. primary: the metric that decides; by default the
     independent judge where measured, else the evaluator. min_test_acc: the accuracy the reader needs, if stated.
     alpha_curves: recipe label -> effective alpha per epoch. training_curves: recipe label -> one mapping per epoch
-    with `epoch` (from 0) and any of `loss`, `train_acc`, `test_acc`. links: trial -> its stages.
+    with `epoch` (from 0) and any of `loss`, `train_acc`, `test_acc`. links: trial -> its stages. paper: the
+    table that the sweep reproduces, if any.
     Raises ValueError where a column is missing, a status is unknown, a cell holds a seed twice, or a fraction is none.
     """
 
@@ -149,7 +141,7 @@ class ReportData:
     training_curves: Mapping[str, Sequence[Mapping[str, float]]] = field(default_factory=dict)
     sheets: tuple[ContactSheet, ...] = ()
     links: Mapping[str, Sequence[StageLink]] = field(default_factory=dict)
-    paper: PaperTable | None = None
+    paper: PaperReference | None = None
 
     def __post_init__(self) -> None:
         keys = [axis.key for axis in self.axes]
@@ -164,6 +156,9 @@ class ReportData:
             _check_fractions(self.per_class, "per_class")
             if self.per_class.duplicated(["trial", "class"]).any():
                 raise ValueError("per_class: expected each class once per trial")
+        strange = [] if self.paper is None else sorted(set(self.results["trial"]) - set(self.paper.standings))
+        if strange:
+            raise ValueError(f"paper: expected a standing of every trial, got none of {strange[0]}")
         strangers = sorted(set(self.baseline) - set(keys))
         if strangers:
             raise ValueError(f"baseline: {', '.join(strangers)} is no axis; the axes are {', '.join(keys)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
@@ -27,9 +26,9 @@ from orchestrator.report.format import (
 )
 from orchestrator.report.markup import Markup, join, tag
 from orchestrator.report.metrics import METRICS, MetricSpec, spec_of
-from orchestrator.report.model import Axis, PaperTable, ReportData, StageLink
+from orchestrator.report.model import Axis, ReportData, StageLink
 from orchestrator.report.plots import micro
-from orchestrator.report.summary import Summary, same_value
+from orchestrator.report.summary import Summary
 from orchestrator.report.tables import seeds, shown_metrics
 
 
@@ -240,50 +239,3 @@ def stage_link(link: StageLink) -> Markup:
 def _table(heads: Sequence[str], rows: Sequence[Markup]) -> Markup:
     top = tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads)))
     return tag("div", tag("table", top, tag("tbody", *rows), class_="plain"), class_="scroll")
-
-
-def paper_table(paper: PaperTable, summary: Summary) -> Markup:
-    """The published numbers in italics, ours in bold beside them where a cell has the same axes."""
-    ours = [_matching(paper, row, summary) for _, row in paper.rows.iterrows()]
-    both = any(cell is not None for cell in ours)
-    heads = [tag("th", "", scope="col")]
-    for key in paper.metrics:
-        heads.append(tag("th", spec_of(key).label, tag("br"), tag("span", "the paper's", class_="theirs"), scope="col"))
-        if both:
-            heads.append(
-                tag("th", spec_of(key).label, tag("br"), tag("span", "this sweep", class_="ours"), scope="col")
-            )
-    rows = []
-    for (_, row), cell in zip(paper.rows.iterrows(), ours, strict=True):
-        cells = [tag("th", row["label"], scope="row")]
-        for key in paper.metrics:
-            cells.append(tag("td", _published(spec_of(key), row[key]), class_="theirs"))
-            if both:
-                cells.append(tag("td", _ours(spec_of(key), cell), class_="ours"))
-        rows.append(tag("tr", *cells))
-    caption = tag("caption", tag("strong", paper.title), f" {paper.source}" if paper.source else "")
-    table = tag("table", caption, tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="paper")
-    return tag("div", table, class_="scroll")
-
-
-def _ours(spec: MetricSpec, cell: pd.Series | None) -> Markup:
-    if cell is None or is_null(cell[spec.key]):
-        return tag("span", ABSENT, class_="soft")
-    ends = interval(spec, cell[f"{spec.key}_low"], cell[f"{spec.key}_high"])
-    return join(number(spec, cell[spec.key]), tag("span", f" {ends}" if ends else "", class_="ci"))
-
-
-def _published(spec: MetricSpec, value: Any) -> str:
-    """As many digits as the paper gave."""
-    return number(spec, value) if spec.unit == "percent" or is_null(value) else f"{value:,g}"
-
-
-def _matching(paper: PaperTable, row: pd.Series, summary: Summary) -> pd.Series | None:
-    """Our cell with the row's axes, under the strongest attack where several have them; a paper row without axes
-    matches nothing."""
-    named = [axis.key for axis in summary.axes if axis.key in paper.rows.columns and not is_null(row[axis.key])]
-    if not named:
-        return None
-    found = [index for index, cell in summary.frame.iterrows() if all(same_value(cell[key], row[key]) for key in named)]
-    strongest = [index for index in found if index in decide(summary).rows.values()]
-    return summary.frame.loc[(strongest or found)[0]] if found else None

@@ -132,11 +132,6 @@ def _hashable(value: Any) -> Hashable:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
-def same_value(a: Any, b: Any) -> bool:
-    """Whether two axis values are the same: 0 is 0.0, null is null."""
-    return _hashable(a) == _hashable(b)
-
-
 def _groups(results: pd.DataFrame, axes: Sequence[Axis]) -> dict[Key, pd.DataFrame]:
     """Trials by cell; attacks outermost, numbers ascending, other values in order of appearance."""
     columns = {axis.key: [_hashable(value) for value in results[axis.key]] for axis in axes}

@@ -40,7 +40,7 @@ def markdown_table(summary: Summary, *, metrics: Sequence[str] | None = None) ->
     align = ["---" if column < words or column == len(headers) - 1 else "---:" for column in range(len(headers))]
     lines = [headers, align]
     for mark, row in zip(marks, rows, strict=True):
-        cells = [_escaped(cell) if column < words else cell for column, cell in enumerate(row)]
+        cells = [escaped(cell) if column < words else cell for column, cell in enumerate(row)]
         if "*" in mark:
             cells = [f"**{cell}**" if cell else cell for cell in cells]
         if "=" in mark:
@@ -101,7 +101,7 @@ def _versus(key: str, cell: pd.Series) -> tuple[str, str]:
     return signed(spec_of(key), cell[f"{key}_diff"]), cell[f"{key}_verdict"] + alone
 
 
-def _escaped(cell: str) -> str:
+def escaped(cell: str) -> str:
     """Markdown's own marks in a user's name stay letters."""
     escaped = " ".join(cell.split())
     for mark in ("\\", "|", "*", "_", "`", "[", "]"):

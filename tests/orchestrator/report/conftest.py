@@ -13,7 +13,7 @@ import pytest
 from orchestrator.report import (
     Axis,
     ContactSheet,
-    PaperTable,
+    PaperReference,
     ReportData,
     SheetRow,
     StageLink,
@@ -22,6 +22,7 @@ from orchestrator.report import (
     ToyFigure,
     ToyPanel,
 )
+from sweeps.paper_settings import Standing
 
 HOSTILE = "<script>alert(1)</script>"
 NAMES = (HOSTILE, 'Zoë "Z" O\'Hara & Söhne', "王小明", "]]><b>x", "plain name")
@@ -131,14 +132,16 @@ def make_data() -> Callable[..., ReportData]:
                 )
                 for trial in results["trial"]
             },
-            "paper": PaperTable(
-                title="Table 1, FaceScrub, ResNet-152",
-                source="arXiv 2310.06549",
-                rows=pd.DataFrame(
-                    {"label": ["Standard", "Neg. LS", "MID"], "alpha": [0, -0.05, None],
-                     "test_acc": [0.949, 0.915, 0.911], "attack_acc1": [0.943, 0.143, 0.92],
-                     "dist_face": [0.71, 1.23, 0.72]}
-                ),
+            "paper": PaperReference(
+                table="1", dataset="facescrub",
+                standings={
+                    row["trial"]: Standing(
+                        axes={"dataset": "facescrub", "architecture": "resnet152", "defense": "label_smoothing",
+                              "alpha": row["alpha"], "samples_per_class": None, "attack": "ppa"},
+                        incomparable={"dist_eval": "features of another network"},
+                    )
+                    for row in results.to_dict("records")
+                },
             ),
         }  # fmt: skip
         return ReportData(**(fields | changes))

@@ -117,7 +117,7 @@ def test_the_papers_numbers_are_marked_as_the_papers(make_data):
     page = render(make_data())
     assert page.count('class="theirs"') >= 9
     text = Page(page).text
-    assert "94.3\u00a0%" in text and "1.23" in text and "no results of this sweep" in text
+    assert "94.3\u00a0%" in text and "1.23" in text and "each from one attack on one target" in text
 
 
 def test_one_seed_is_shown_without_interval(make_data):

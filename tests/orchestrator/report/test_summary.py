@@ -8,7 +8,6 @@ from scipy import stats
 from core.metrics.intervals import bootstrap_mean_interval, paired_difference
 from orchestrator.report import Axis, ReportData, cells, summarise
 from orchestrator.report.metrics import METRICS
-from orchestrator.report.summary import same_value
 
 ALPHA, LOSS = Axis(key="alpha"), Axis(key="loss", role="attack")
 
@@ -145,11 +144,6 @@ def test_conditional_axes_may_be_null():
     assert table["is_baseline"].tolist() == [True, False]
 
 
-def test_same_values():
-    assert same_value(0, 0.0) and same_value(None, float("nan")) and same_value([1, 2], (1, 2))
-    assert not same_value("0", 0)
-
-
 def test_the_deciding_metric_is_the_independent_judge_where_measured(make_data):
     data = make_data()
     assert summarise(data).primary == "embedder_acc1"
@@ -172,3 +166,12 @@ def test_a_sweep_without_axes_is_one_cell():
     data = ReportData(title="t", results=frame({"seed": 0, "test_acc": 0.9}, {"seed": 1, "test_acc": 0.8}), axes=())
     summary = summarise(data)
     assert len(summary.frame) == 1 and summary.recipes == ["the recipe"]
+
+
+def test_values_that_are_the_same_share_a_cell():
+    same = [{"alpha": value, "seed": seed} for seed, value in enumerate((0, 0.0, np.int64(0)))]
+    assert cells(frame(*same), None, (ALPHA,))["n"].tolist() == [3]
+    apart = [{"alpha": value, "seed": 0} for value in ("0", 0, None)]
+    assert len(cells(frame(*apart), None, (ALPHA,))) == 3
+    lists = [{"alpha": value, "seed": seed} for seed, value in enumerate(([1, 2], (1, 2)))]
+    assert cells(frame(*lists), None, (ALPHA,))["n"].tolist() == [2]

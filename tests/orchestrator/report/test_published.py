@@ -1,0 +1,265 @@
+"""Our cells beside the paper's rows: what is paired, what lies within, what cannot be compared, and how it reads."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from orchestrator.report import (
+    Axis,
+    PaperReference,
+    ReportData,
+    beside_paper,
+    published_frame,
+    published_markdown,
+    published_text,
+    summarise,
+)
+from orchestrator.report.html import render
+from orchestrator.report.metrics import spec_of
+from orchestrator.report.published import MARKS, Line, printed, row_words, share_words
+from sweeps.paper_numbers import matching, printed_rows
+from sweeps.paper_settings import Standing, standing
+from sweeps.schema import InversionSweep
+
+SEEDS = (1, 2, 3)
+PLAIN = {"dataset": "facescrub", "architecture": "resnet152", "defense": "label_smoothing", "samples_per_class": None,
+         "attack": "ppa"}  # fmt: skip
+
+
+def sweep_data(values=None, *, alphas=(0.0, -0.05, -0.2), seeds=SEEDS, protocol="paper", spread=0.004, **standings):
+    """A sweep over alpha whose metrics lie around `values` (metric -> value, for every alpha) with a given spread."""
+    values = {"test_acc": 0.9493, "attack_acc1": 0.9432, "dist_face": 0.9, "fid": 40.88} if values is None else values
+    offsets = np.linspace(-1, 1, len(seeds)) if len(seeds) > 1 else [0.0]
+    rows = [
+        {"trial": f"t{alpha}s{seed}", "seed": seed, "status": "done", "failure": None, "alpha": alpha}
+        | {key: value + spread * offset for key, value in values.items()}
+        for alpha in alphas
+        for seed, offset in zip(seeds, offsets, strict=True)
+    ]
+    held = {row["trial"]: Standing(axes=PLAIN | {"alpha": row["alpha"]}, **standings) for row in rows}
+    return ReportData(
+        title="t", results=pd.DataFrame(rows), axes=(Axis(key="alpha"),), protocol=protocol,
+        reasons={"xi_train": "the sweep has no knowledge judge"},
+        paper=PaperReference(table="2", dataset="facescrub", standings=held),
+    )  # fmt: skip
+
+
+def compared(data):
+    return beside_paper(data, summarise(data))
+
+
+def line_of(published, metric, block=0):
+    return next(line for line in published.blocks[block].lines if line.spec.key == metric)
+
+
+def a_line(**changes):
+    paper = matching(PLAIN | {"alpha": 0.0}, "2").numbers["test_acc"]
+    fields = {"spec": spec_of("test_acc"), "paper": paper, "mean": 0.95, "low": 0.94, "high": 0.96, "n": 3}
+    return Line(**(fields | changes))
+
+
+def test_cells_are_paired_with_their_rows_and_the_rest_is_named():
+    published = compared(sweep_data())
+    assert [(block.recipe, block.row.first.row) for block in published.blocks] == [
+        ("alpha\u00a0\u22120.05", 7), ("alpha\u00a00", 4)]  # fmt: skip
+    assert published.strangers == {"alpha\u00a0\u22120.2": "the table has no such row"}
+    assert len(published.absent) == 11
+    assert "ResNet-152, alpha 0.3" in published.absent and "DenseNet-121, alpha \u22120.05" in published.absent
+    assert "ResNet-152, alpha 0" not in published.absent
+
+
+def test_within_outside_and_the_difference():
+    published = compared(sweep_data())
+    own, far = line_of(published, "test_acc", 1), line_of(published, "test_acc", 0)
+    assert own.mark == "within" and own.difference == pytest.approx(0) and own.n == 3
+    assert far.mark == "outside" and far.difference == pytest.approx(0.9493 - 0.9145)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "mark"),
+    [
+        (0.9493, 0.96, "within"),  # the printed number itself is the end
+        (0.93, 0.9493, "within"),
+        (0.94934, 0.96, "within"),  # prints as 94.93 %
+        (0.94935, 0.96, "within"),  # the last that does
+        (0.94936, 0.96, "outside"),
+        (0.93, 0.94925, "within"),
+        (0.93, 0.94924, "outside"),
+        (0.9493, 0.9493, "within"),  # an interval of no width
+        (float("nan"), float("nan"), "no interval"),
+    ],
+)
+def test_the_edge_of_the_interval_is_within_as_far_as_the_printed_digits_go(low, high, mark):
+    assert a_line(low=low, high=high).mark == mark
+
+
+@given(low=st.floats(0, 1), high=st.floats(0, 1))
+def test_a_wider_interval_never_loses_the_papers_number(low, high):
+    low, high = sorted((low, high))
+    assume(abs(low - 0.94935) > 1e-9 and abs(high - 0.94925) > 1e-9)
+    line = a_line(mean=(low + high) / 2, low=low, high=high)
+    wider = replace(line, low=low - 0.01, high=high + 0.01)
+    assert line.mark != "within" or wider.mark == "within"
+    assert line.mark == ("within" if low <= 0.94935 and high >= 0.94925 else "outside")
+    assert line.difference == pytest.approx((low + high) / 2 - 0.9493)
+
+
+def test_what_is_missing_stays_empty_with_the_reason():
+    published = compared(sweep_data({"test_acc": 0.9493, "dist_knn": 900.0}))
+    unjudged, unasked = line_of(published, "xi_train", 1), line_of(published, "attack_acc1", 1)
+    assert unjudged.mark == "not measured" and unjudged.remark == "the sweep has no knowledge judge"
+    assert unasked.remark == "not measured in this sweep" and np.isnan(unasked.difference) and unasked.n == 0
+    knn = line_of(published, "dist_knn", 1)
+    assert knn.paper is None and knn.mark == "not printed" and knn.mean == pytest.approx(900)
+
+
+def test_a_sweep_that_has_not_run_says_so():
+    data = sweep_data()
+    waiting = replace(data, results=data.results.assign(status="missing"), reasons={})
+    line = line_of(compared(waiting), "test_acc")
+    assert line.mark == "not measured" and line.remark == "no seed has finished"
+    assert share_words(compared(waiting).counts) == "No number can be compared yet."
+
+
+def test_one_seed_has_no_interval():
+    published = compared(sweep_data(seeds=(1,)))
+    assert line_of(published, "test_acc", 1).mark == "no interval"
+    assert line_of(published, "test_acc", 1).difference == pytest.approx(0)
+    assert "have no interval here (one seed)" in share_words(published.counts)
+
+
+def test_what_does_not_measure_the_same_is_not_subtracted():
+    published = compared(sweep_data(protocol="clean", incomparable={"fid": "another input range"}))
+    fid = line_of(published, "fid", 1)
+    assert fid.mark == "not comparable" and np.isnan(fid.difference) and fid.remark == "another input range"
+    assert line_of(published, "test_acc", 1).mark == "within"
+
+
+def test_departures_are_split_into_shared_and_own():
+    data = sweep_data()
+    held = {trial: replace(known, departures=("epochs 10", *(("steps 5",) if "t0.0" in trial else ())))
+            for trial, known in data.paper.standings.items()}  # fmt: skip
+    published = compared(replace(data, paper=replace(data.paper, standings=held)))
+    assert published.departures == ("epochs 10",)
+    assert [block.departures for block in published.blocks] == [(), ("steps 5",)]
+
+
+def test_recipes_that_cannot_be_placed_are_named_not_dropped():
+    data = sweep_data(alphas=(0.0,))
+    held = {trial: Standing(axes=axes) for trial, axes in
+            zip(data.paper.standings, (None, None, None), strict=True)}  # fmt: skip
+    unknown = compared(replace(data, paper=replace(data.paper, standings=held)))
+    assert unknown.strangers == {"alpha\u00a00": "how the imported target was trained is not stated"}
+    ablation = compared(replace(data, paper=replace(data.paper, table="5")))
+    assert "name sampling_alpha" in ablation.strangers["alpha\u00a00"]
+    assert not ablation.blocks and len(ablation.absent) == 3
+    assert len(published_frame(ablation)) == 0
+
+
+def test_the_rows_of_the_comparison(tmp_path):
+    published = compared(sweep_data(incomparable={"fid": "another input range"}))
+    frame = published_frame(published)
+    assert len(frame) == 20 and frame["table"].unique().tolist() == ["2"]
+    assert set(frame["mark"]) <= set(MARKS) and frame["protocol"].unique().tolist() == ["paper"]
+    frame.to_parquet(tmp_path / "published_comparison.parquet", index=False)
+    read = pd.read_parquet(tmp_path / "published_comparison.parquet").set_index(["paper_row", "metric"])
+    acc = read.loc[(4, "test_acc")]
+    assert acc["paper"] == 0.9493 and acc["within"] == True and acc["n"] == 3  # noqa: E712
+    assert read.loc[(7, "test_acc"), "within"] == False  # noqa: E712
+    assert pd.isna(read.loc[(4, "fid"), "within"]) and pd.isna(read.loc[(4, "fid"), "difference"])
+    assert read.loc[(4, "xi_train"), "remark"] == "the sweep has no knowledge judge"
+    assert pd.isna(read.loc[(4, "xi_train"), "ours"]) and read.loc[(4, "xi_train"), "paper"] == 0.6119
+
+
+def test_the_page_shows_both_numbers_marks_and_reasons():
+    data = sweep_data(protocol="clean", incomparable={"fid": "another <input> range"}, departures=("epochs 10",))
+    page = render(data)
+    section = page[page.index('id="paper"') :]
+    section = section[: section.index("</section>")]
+    assert "Beside the paper&#x27;s Table 2" in section and "FaceScrub" in section
+    assert "94.93\u00a0%" in section and "94.9\u00a0%" in section and "40.88" in section
+    assert "\u2713 within" in section and "\u2717 outside" in section and "not comparable" in section
+    assert "the sweep has no knowledge judge" in section and "not measured" in section
+    assert section.count('<tbody class="block') == 2 and section.count("protocol clean</span>") == 2
+    assert 'class="protocol clean"' in section and "compare directions, not digits" in section
+    assert "another &lt;input&gt; range" in section and "epochs 10" in section
+    assert "the table has no such row" in section and "DenseNet-121, alpha \u22120.05" in section
+    assert 'id="paper"' not in render(replace(data, paper=None))
+
+
+def test_the_terminal_form_is_plain_and_aligned():
+    data = sweep_data(protocol="clean", incomparable={"fid": "another input range"}, departures=("epochs 10",))
+    text = published_text(compared(data))
+    lines = text.splitlines()
+    assert "\u00a0" not in text and "\u2212" not in text
+    assert max(map(len, lines[lines.index("") : lines.index("", len(lines) - 10)])) <= 125
+    assert lines[0] == "Beside the paper's Table 2 (FaceScrub). Our numbers follow protocol clean."
+    assert "not comparable" in lines[1] and "Departs from the paper's settings: epochs 10" in lines
+    start = lines.index("alpha 0   [Table 2: ResNet-152, alpha 0] (1)")
+    head, accuracy = lines[start + 1 : start + 3]
+    assert accuracy.split() == ["test", "accuracy", "94.93", "%", "94.9", "%", "[93.9,", "95.9]", "3", "0.0", "within"]
+    assert accuracy.index("3  ") == head.index("n  ") and accuracy.index("within") == len(head) + 2
+    reason = next(line for line in lines if line.endswith("the sweep has no knowledge judge"))
+    assert text.count(f"not measured {reason.split()[0]}") == 2
+    assert "not comparable (" in text and text.count("another input range") == 1
+    assert "Not in the table: alpha -0.2: the table has no such row" in lines
+
+
+def test_the_markdown_form_has_a_row_per_metric():
+    data = replace(sweep_data(protocol="clean"), axes=(Axis(key="alpha", label="a|b"),))
+    lines = published_markdown(compared(data)).splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert len(rows) == 2 + 20
+    assert all(row.replace("\\|", "").count("|") == 8 for row in rows)
+    assert any("*94.93\u00a0%*" in row and "**94.9\u00a0% [93.9,\u00a095.9]**" in row for row in rows)
+    assert r"a\|b" in rows[2] and any("compare directions, not digits" in line for line in lines)
+
+
+def test_printed_digits_are_the_papers():
+    row = matching(PLAIN | {"alpha": -0.05}, "2")
+    texts = {key: printed(number, spec_of(key)) for key, number in row.numbers.items()}
+    assert texts["test_acc"] == "91.45\u00a0%" and texts["attack_acc1_std"] == "7.6\u00a0%"
+    assert texts["dist_face"] == "1.2320" and texts["dist_eval"] == "239.02" and texts["ece"] == "0.1474"
+    assert printed(None, spec_of("fid")) == ""
+
+
+def test_rows_are_put_into_words():
+    words = {table: [row_words(row) for row in printed_rows(table)] for table in ("3", "4", "8", "10", "12")}
+    assert words["3"][3] == "ResNet-152, MID beta 0.005"
+    assert words["3"][7] == "ResNet-152, BiDO lambda (0.05, 2.5)"
+    assert words["4"][0] == "ResNet-152, alpha 0.1, 10 images per class"
+    assert words["8"][0] == "VGG-16, alpha 0, attack gmi"
+    assert words["10"][4] == "ResNet-152, alpha \u22120.05, variant cross entropy"
+    assert words["12"][1] == "ResNet-152, alpha 0.1, trigger badnets"
+    assert all(len(set(rows)) >= len(rows) / 2 for rows in words.values())
+
+
+def test_metrics_that_only_the_paper_has_are_listed():
+    data = sweep_data(alphas=(0.0,))
+    held = {trial: Standing(axes={"dataset": "facescrub", "architecture": "resnet152", "defense": "none"})
+            for trial in data.paper.standings}  # fmt: skip
+    published = compared(replace(data, paper=PaperReference(table="11", dataset="facescrub", standings=held)))
+    line = line_of(published, "fgsm_untargeted")
+    assert line.mark == "not measured" and line.remark == "no judge here measures it"
+    assert printed(line.paper, line.spec) == "96.09\u00a0%"
+
+
+def test_standings_come_from_the_sweeps_settings():
+    settings = InversionSweep.model_validate({
+        "name": "t", "seeds": [1], "data": {"kind": "labelled", "path": "faces"},
+        "prior": {"kind": "folder", "path": "ffhq"}, "attack": {"pool": {"crop": 800}},
+        "judges": {"embedder": {"name": "synthetic"}, "evaluator": {"architecture": "resnet50"}},
+    })  # fmt: skip
+    clean = standing(settings, "facescrub", "2")
+    assert clean.axes["alpha"] == 0.0 and clean.departures == ()
+    assert set(clean.incomparable) == {"attack_acc1_std", "fid", "dist_eval", "dist_face"}
+    official = settings.model_copy(update={"protocol": "paper", "judges": settings.judges.model_copy(
+        update={"embedder": None, "evaluator": settings.judges.evaluator.model_copy(
+            update={"architecture": "inception_v3"})})})  # fmt: skip
+    assert set(standing(official, "facescrub", "2").incomparable) == {"attack_acc1_std"}
+    json.dumps(dict(clean.axes))
