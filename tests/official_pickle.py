@@ -41,7 +41,8 @@ EasyDict.__module__ = "dnnlib.util"
 @contextmanager
 def official_modules():
     """Make the stand-ins importable under the official names, and only for a while."""
-    modules = {name: types.ModuleType(name) for name in ("torch_utils", "torch_utils.persistence", "dnnlib", "dnnlib.util")}
+    names = ("torch_utils", "torch_utils.persistence", "dnnlib", "dnnlib.util")
+    modules = {name: types.ModuleType(name) for name in names}
     modules["torch_utils.persistence"]._reconstruct_persistent_obj = _reconstruct_persistent_obj
     modules["dnnlib.util"].EasyDict = EasyDict
     before = {name: sys.modules.get(name) for name in modules}
@@ -126,41 +127,43 @@ def official_networks(
         "D": tree.network(states["D"], "Discriminator", arguments["D"]),
         "G_ema": tree.network(states["G_ema"], "Generator", arguments["G"]),
     }
-    extras = {"training_set_kwargs": None, "augment_pipe": None}
     if converted:
-        return networks | extras, states
+        return {**networks, "training_set_kwargs": None, "augment_pipe": None}, states
+    images = {"class_name": "training.dataset.ImageFolderDataset", "path": "faces.zip", "use_labels": False,
+              "max_size": 70000, "xflip": False, "resolution": config.resolution}  # fmt: skip
     pipe = {"p": torch.zeros([]), "Hz_geom": torch.ones(12), "Hz_fbank": torch.ones(4, 43)}
-    extras = {
-        "training_set_kwargs": {"class_name": "training.dataset.ImageFolderDataset", "path": "faces.zip",
-                                "use_labels": False, "max_size": 70000, "xflip": False, "resolution": config.resolution},
-        "augment_pipe": tree.network(pipe, "AugmentPipe", {"xflip": 1, "rotate90": 1}),
-    }  # fmt: skip
-    return {"training_set_kwargs": extras["training_set_kwargs"], **networks, "augment_pipe": extras["augment_pipe"]}, states
+    augment_pipe = tree.network(pipe, "AugmentPipe", {"xflip": 1, "rotate90": 1})
+    return {"training_set_kwargs": images, **networks, "augment_pipe": augment_pipe}, states
 
 
 def _generator_arguments(config, num_fp16_res, converted):
     mapping = {"num_layers": config.mapping_layers}
-    synthesis = {"channel_base": config.channel_base, "channel_max": config.channel_max,
-                 "num_fp16_res": num_fp16_res, "conv_clamp": config.conv_clamp}  # fmt: skip
+    synthesis = _widths(config, num_fp16_res)
     if converted:
-        mapping |= {"embed_features": None, "layer_features": config.w_dim, "activation": "lrelu",
-                    "lr_multiplier": 0.01, "w_avg_beta": 0.995}  # fmt: skip
+        mapping |= {"embed_features": None, "layer_features": config.w_dim, "activation": "lrelu"}
+        mapping |= {"lr_multiplier": 0.01, "w_avg_beta": 0.995}
         synthesis |= {"architecture": "skip", "resample_filter": [1, 3, 3, 1], "use_noise": True, "activation": "lrelu"}
-    return {"c_dim": 0, "img_resolution": config.resolution, "img_channels": 3, "z_dim": config.z_dim,
-            "w_dim": config.w_dim, "mapping_kwargs": EasyDict(mapping), "synthesis_kwargs": EasyDict(synthesis)}  # fmt: skip
+    top = {"c_dim": 0, "img_resolution": config.resolution, "img_channels": 3}
+    top |= {"z_dim": config.z_dim, "w_dim": config.w_dim}
+    return top | {"mapping_kwargs": EasyDict(mapping), "synthesis_kwargs": EasyDict(synthesis)}
 
 
 def _discriminator_arguments(config, num_fp16_res, converted):
-    block, mapping, epilogue = {}, {}, {"mbstd_group_size": config.mbstd_group}
-    top = {"c_dim": 0, "img_resolution": config.resolution, "img_channels": 3, "channel_base": config.channel_base,
-           "channel_max": config.channel_max, "num_fp16_res": num_fp16_res, "conv_clamp": config.conv_clamp}  # fmt: skip
+    block, mapping, epilogue = EasyDict(), EasyDict(), EasyDict(mbstd_group_size=config.mbstd_group)
+    top = {"c_dim": 0, "img_resolution": config.resolution, "img_channels": 3, **_widths(config, num_fp16_res)}
     if converted:
         top |= {"architecture": "resnet", "cmap_dim": None}
-        block = {"activation": "lrelu", "resample_filter": [1, 3, 3, 1], "freeze_layers": 0}
-        mapping = {"num_layers": 0, "embed_features": None, "layer_features": None, "activation": "lrelu",
-                   "lr_multiplier": 0.1}  # fmt: skip
-        epilogue |= {"mbstd_num_channels": 1, "activation": "lrelu"}
-    return {**top, "block_kwargs": EasyDict(block), "mapping_kwargs": EasyDict(mapping), "epilogue_kwargs": EasyDict(epilogue)}
+        block.update(activation="lrelu", resample_filter=[1, 3, 3, 1], freeze_layers=0)
+        mapping.update(num_layers=0, embed_features=None, layer_features=None, activation="lrelu", lr_multiplier=0.1)
+        epilogue.update(mbstd_num_channels=1, activation="lrelu")
+    return top | {"block_kwargs": block, "mapping_kwargs": mapping, "epilogue_kwargs": epilogue}
+
+
+def _widths(config, num_fp16_res):
+    return {
+        "channel_base": config.channel_base, "channel_max": config.channel_max, "num_fp16_res": num_fp16_res,
+        "conv_clamp": config.conv_clamp,
+    }  # fmt: skip
 
 
 class _Tree:
@@ -193,13 +196,14 @@ class _Tree:
                     children.append(head)
         kind = self._class_name(path, root)
         buffers = own.keys() if path in self.frozen or root == "AugmentPipe" else set(own) & set(BUFFERS)
+        weights = {name: nn.Parameter(own[name], requires_grad=False) for name in own if name not in buffers}
         modules = self.container((name, self._layer(f"{prefix}{name}", root, state)) for name in children)
         if kind == "DiscriminatorEpilogue":
             modules["mbstd"] = self._bare("MinibatchStdLayer", group_size=self.config.mbstd_group, num_channels=1)
         return self._bare(
             kind,
-            _parameters=self.container((k, nn.Parameter(v, requires_grad=False)) for k, v in own.items() if k not in buffers),
-            _buffers=self.container((k, v) for k, v in own.items() if k in buffers),
+            _parameters=self.container(weights),
+            _buffers=self.container((name, own[name]) for name in own if name in buffers),
             _modules=modules,
             **self._attributes(path, kind),
         )
@@ -228,7 +232,7 @@ class _Tree:
             "SynthesisBlock": {"architecture": "skip", "use_fp16": False, "num_conv": 2},
             "SynthesisLayer": {"activation": "lrelu", "use_noise": True, "conv_clamp": clamp, "act_gain": np.sqrt(2)},
             "ToRGBLayer": {"conv_clamp": clamp, "weight_gain": gain},
-            "FullyConnectedLayer": {"activation": "linear", "weight_gain": gain, "bias_gain": 0.01 if "mapping" in path else 1},
+            "FullyConnectedLayer": {"weight_gain": gain, "bias_gain": 0.01 if "mapping" in path else 1},
             "DiscriminatorBlock": {"architecture": "resnet", "resolution": 8},
             "DiscriminatorEpilogue": {"architecture": "resnet", "cmap_dim": 0},
             "Conv2dLayer": {"activation": "linear" if skip else "lrelu", "conv_clamp": None if skip else clamp,

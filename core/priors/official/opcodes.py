@@ -33,7 +33,8 @@ def run(cursor: Cursor, dialect: Dialect, *, name: str) -> Machine:
             code = cursor.unsigned(1)
             _step(machine, code)
         except Refused as error:
-            raise InputError(f"{name}: offset {at}: {_opcode_name(code)}: {error}") from None
+            opcode = _opcode_name(code) if machine.protocol or code < 0 else f"byte 0x{code:02x}"
+            raise InputError(f"{name}: offset {at}: {opcode}: {error}") from None
     return machine
 
 

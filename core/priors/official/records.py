@@ -108,7 +108,7 @@ def _named(record: NetworkRecord, container: str, here: str) -> list[tuple[str, 
     if type(entries) is not dict or len(entries) > MAX_LAYERS:
         raise InputError(f"{here}: {container}: expected a dict of at most {MAX_LAYERS}, got {describe(entries)}")
     for name in entries:
-        if type(name) is not str or not name.isidentifier() or not name.isascii() or len(name) > 40:
+        if type(name) is not str or len(name) > 40 or not name.isascii() or not name.isidentifier():
             raise InputError(f"{here}: {container}: expected the name of a layer or tensor, got {describe(name)}")
     return [(name, value) for name, value in entries.items() if value is not None]
 

@@ -29,7 +29,7 @@ def write_imported_prior(imported: ImportedPrior, directory: Path) -> None:
     if directory.exists():
         _expect_identical(imported, directory)
         return
-    temporary = directory.with_name(f".{directory.name}.{os.getpid()}")
+    temporary = _temporary_name(directory)
     try:
         save_prior(imported.generator, temporary)
         save_discriminator(imported.discriminator, temporary)
@@ -56,6 +56,10 @@ def load_import_manifest(directory: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict):
         raise InputError(f"{path}: expected an object")
     return manifest
+
+
+def _temporary_name(directory: Path) -> Path:
+    return directory.with_name(f".{directory.name}.{os.getpid()}")
 
 
 def _manifest(imported: ImportedPrior) -> dict[str, Any]:
