@@ -88,7 +88,8 @@ def _fill(net: nn.Module, state: dict[str, Tensor], where: str) -> None:
         if key in state and state[key].shape != wanted[key].shape
     ]
     if not faults:
-        faults = [f"{key} has NaN or infinity" for key, value in state.items() if not value.isfinite().all()]
+        cast = {key: value.to(wanted[key].dtype) for key, value in state.items()}
+        faults = [f"{key} has NaN or infinity" for key, value in cast.items() if not value.isfinite().all()]
     if faults:
         more = f" and {len(faults) - 3} more" if len(faults) > 3 else ""
         raise InputError(f"{where} does not fit the network: {'; '.join(faults[:3])}{more}")

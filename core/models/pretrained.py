@@ -130,7 +130,7 @@ def fitting_state(state: Mapping[str, Tensor], expected: Mapping[str, Tensor], w
     for key, value in state.items():
         if value.shape != expected[key].shape:
             raise InputError(f"{where}: {key}: expected shape {tuple(expected[key].shape)}, got {tuple(value.shape)}")
-        if not value.isfinite().all():
+        if not value.to(expected[key].dtype).isfinite().all():
             raise InputError(f"{where}: {key}: expected finite numbers, got NaN or infinity")
     return {**state, **{key: torch.zeros((), dtype=torch.long) for key in absent}}
 

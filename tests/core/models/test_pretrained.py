@@ -148,6 +148,11 @@ def test_numbers_must_be_finite(bad):
         fitting_state({"a": torch.tensor([0.0, bad])}, {"a": torch.zeros(2)}, "test")
 
 
+def test_numbers_must_be_finite_in_the_networks_precision():
+    with pytest.raises(InputError, match=r"^test: a: expected finite numbers"):
+        fitting_state({"a": torch.tensor([1e300], dtype=torch.float64)}, {"a": torch.zeros(1)}, "test")
+
+
 def test_old_files_may_lack_the_counters_of_batchnorm():
     network = torch.nn.BatchNorm2d(3)
     network.num_batches_tracked.fill_(5)
