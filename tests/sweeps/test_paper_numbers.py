@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import combinations
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -272,6 +273,17 @@ def test_departures_are_named():
     }  # fmt: skip
     assert "attack.loss cross_entropy (paper: poincare)" not in departures(small, "facescrub", "10")
     assert "attack.pool.size 2000 (paper: 10000)" in departures(sweep(), "facescrub", "5")
+
+
+@pytest.mark.parametrize(
+    ("defense", "row"),
+    [({"kind": "label_smoothing", "alpha": -0.05}, 2), ({"kind": "mid", "beta": 0.005}, 4), (None, None)],
+)
+def test_imported_targets_are_placed_by_what_their_card_says(defense, row):
+    target = SimpleNamespace(architecture="resnet152", card={"defense": defense})
+    settings = SimpleNamespace(recipe=target, data=SimpleNamespace(), attack=SimpleNamespace(kind="ppa"))
+    axes = recipe_axes(settings, "facescrub", "3")
+    assert (axes and matching(axes, "3").first.row) == row
 
 
 def test_a_sweeps_recipe_finds_its_row():
