@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -51,21 +51,32 @@ def decode_picture(encoded: bytes, *, size: int, crop: str) -> Picture:
     three equal channels, 16 bits become 8, CMYK is converted, and transparent parts show white. Of an
     animation the first frame counts. Raises UnreadablePicture; call it inside `strict_pillow`.
     """
+    rgb = _open(encoded, lambda image: _to_rgb(ImageOps.exif_transpose(image)))
+    width, height = rgb.size
+    digest = hashlib.blake2b(f"{width} x {height} ".encode(), digest_size=16)
+    digest.update(rgb.tobytes())
+    return Picture(pixels=_square(rgb, size, crop), digest=digest.digest(), side=min(width, height))
+
+
+def decode_plain(encoded: bytes) -> Image.Image:
+    """Decode to RGB as the published loaders do: Pillow's own conversion, and no turning by EXIF.
+
+    Raises UnreadablePicture, also for a file that is cut short; call it inside `strict_pillow`.
+    """
+    return _open(encoded, lambda image: image.convert("RGB"))
+
+
+def _open(encoded: bytes, to_rgb: Callable[[Image.Image], Image.Image]) -> Image.Image:
     try:
         with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
             image.load()
-            upright = ImageOps.exif_transpose(image)
-            rgb = _to_rgb(upright)
+            return to_rgb(image)
     except UnreadablePicture:
         raise
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
         raise UnreadablePicture(f"more than {Image.MAX_IMAGE_PIXELS} pixels") from error
     except Exception as error:  # a damaged file can make a decoder raise anything
         raise UnreadablePicture(_reason(error)) from error
-    width, height = rgb.size
-    digest = hashlib.blake2b(f"{width} x {height} ".encode(), digest_size=16)
-    digest.update(rgb.tobytes())
-    return Picture(pixels=_square(rgb, size, crop), digest=digest.digest(), side=min(width, height))
 
 
 def check_crop(crop: str) -> None:

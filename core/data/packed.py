@@ -1,0 +1,104 @@
+"""Pictures on disk as one safetensors file, written row by row so that they never lie in memory together."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_BLOCK = 16  # pictures that a thread takes at a time
+
+Put = Callable[[int, np.ndarray], None]
+
+
+@contextmanager
+def pack_images(path: Path, labels: Tensor, size: int) -> Iterator[Put]:
+    """Write `path` with tensors `labels` int64 [N] and `images` uint8 [N, 3, size, size].
+
+    Gives put(row, pixels), pixels uint8 [3, size, size], which any thread may call, in any order, once per row. The
+    file has a temporary name until all is put; nothing stays behind an error. `safetensors.torch.load_file` maps it.
+    Memory: the labels. Raises OSError for a full disk.
+    """
+    row = 3 * size * size
+    header = _header(len(labels), size)
+    start = len(header) + 8 * len(labels)
+    with replaced(path) as temporary, temporary.open("wb") as file:
+        file.write(header)
+        file.write(labels.to(torch.int64).contiguous().numpy().astype("<i8").tobytes())
+        file.truncate(start + row * len(labels))
+        file.flush()
+
+        def put(index: int, pixels: np.ndarray) -> None:
+            if pixels.dtype != np.uint8 or pixels.shape != (3, size, size) or not 0 <= index < len(labels):
+                raise ValueError(f"row {index} of {len(labels)}: got {pixels.dtype} {pixels.shape}")
+            # No memory map: its dirty pages would count as this process's memory.
+            written = os.pwrite(file.fileno(), np.ascontiguousarray(pixels).data, start + index * row)
+            if written != row:
+                raise OSError(f"{path}: could not write row {index}")
+
+        yield put
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path`, which takes its place when the block ends well and is removed otherwise."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def packed_bytes(count: int, size: int) -> int:
+    """Size of the file that `pack_images` writes."""
+    return len(_header(count, size)) + count * (8 + 3 * size * size)
+
+
+def each_in_threads(work: Callable[[int], None], count: int, workers: int | None = None) -> None:
+    """work(0) ... work(count - 1) on `workers` threads (default: as many as torch uses); the first error ends it.
+
+    Blocks are handed over a few at a time, and results are not kept, so memory does not grow with `count`.
+    """
+    workers = workers or max(1, torch.get_num_threads())
+    if workers == 1:
+        for i in range(count):
+            work(i)
+        return
+
+    def block(start: int) -> None:
+        for i in range(start, min(start + _BLOCK, count)):
+            work(i)
+
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        try:
+            futures = [pool.submit(block, start) for start in range(0, count, _BLOCK)]
+            wait(futures, return_when=FIRST_EXCEPTION)
+            for future in futures:
+                if future.done():
+                    future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _header(count: int, size: int) -> bytes:
+    """Length and JSON, padded with blanks so that the labels, which come first, lie at a multiple of 8 bytes."""
+    labels = 8 * count
+    tensors = {
+        "labels": {"dtype": "I64", "shape": [count], "data_offsets": [0, labels]},
+        "images": {
+            "dtype": "U8",
+            "shape": [count, 3, size, size],
+            "data_offsets": [labels, labels + count * 3 * size * size],
+        },
+    }
+    text = json.dumps(tensors, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text

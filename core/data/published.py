@@ -1,0 +1,242 @@
+"""The data sets of the paper in their official layouts: listed, decoded once, and written in the form that trains."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.data import celeba, celeba64, facescrub, imagenette, stanford_dogs
+from core.data.decoding import UnreadablePicture, strict_pillow
+from core.data.listing import ListOptions, PublishedListing, Report, few, fit_square, refusing
+from core.data.packed import each_in_threads, pack_images, packed_bytes, replaced
+from core.data.readable import readable, reason, require_all
+from core.data.splits import samples_per_class as choose_per_class
+from core.errors import InputError
+
+__all__ = [
+    "PUBLISHED",
+    "PublishedListing",
+    "PublishedSet",
+    "WrittenSet",
+    "list_published",
+    "published_set",
+    "write_published",
+]
+
+ON_CORRUPT = ("refuse", "skip")
+_SMALL, _OBLONG = 1, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedSet:
+    """lister: the reader of the layout; classes: the paper's number of them; pictures: the choices of source."""
+
+    lister: Callable[[Path, ListOptions, Report], PublishedListing]
+    classes: int
+    layout: str
+    pictures: tuple[str, ...] = ()
+
+
+PUBLISHED: dict[str, PublishedSet] = {
+    "facescrub": PublishedSet(lister=facescrub.list_facescrub, classes=facescrub.CLASSES, layout=facescrub.LAYOUT),
+    "celeba": PublishedSet(
+        lister=celeba.list_celeba, classes=celeba.CLASSES, layout=celeba.LAYOUT, pictures=tuple(celeba.PICTURES)
+    ),
+    "celeba64": PublishedSet(lister=celeba64.list_celeba64, classes=celeba64.CLASSES, layout=celeba.LAYOUT),
+    "stanford_dogs": PublishedSet(
+        lister=stanford_dogs.list_stanford_dogs, classes=stanford_dogs.CLASSES, layout=stanford_dogs.LAYOUT
+    ),
+    "stanford_dogs_cropped": PublishedSet(
+        lister=partial(stanford_dogs.list_stanford_dogs, cropped=True),
+        classes=stanford_dogs.CLASSES,
+        layout=stanford_dogs.LAYOUT,
+    ),
+    "imagenette": PublishedSet(lister=imagenette.list_imagenette, classes=imagenette.CLASSES, layout=imagenette.LAYOUT),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenSet:
+    """What `write_published` wrote: counts, class names, and sentences on what was decided and found."""
+
+    num_classes: int
+    num_train: int
+    num_test: int
+    names: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def list_published(
+    kind: str, path: Path | str, *, classes: int | None = None, pictures: str | None = None, split_seed: int = 42
+) -> PublishedListing:
+    """The pictures of a published set in official order with labels and split; decodes nothing.
+
+    kind: a name in PUBLISHED; classes: how many classes there must be (for CelebA, how many of the largest are taken),
+    by default the paper's number; pictures: for `celeba`, where pictures come from, see `core.data.celeba.list_celeba`
+    (default "crops"). Raises InputError, one line, for an unknown name, an option that the set does not have, and the
+    first fault of the tree.
+    """
+    root = Path(path)
+    kind_of_set, options = published_set(kind, root, classes=classes, pictures=pictures, split_seed=split_seed)
+    return kind_of_set.lister(root, options, refusing(root))
+
+
+def published_set(
+    kind: str, root: Path, *, classes: int | None, pictures: str | None, split_seed: int
+) -> tuple[PublishedSet, ListOptions]:
+    """The entry of the registry and the options for its reader, checked. Raises InputError."""
+    if kind not in PUBLISHED:
+        raise InputError(f"published data: expected one of {', '.join(PUBLISHED)}, got {kind!r}")
+    chosen = PUBLISHED[kind]
+    if not root.is_dir():
+        raise InputError(f"data {root}: expected a folder in {chosen.layout}, got no folder")
+    if pictures is not None and pictures not in chosen.pictures:
+        valid = f"one of {', '.join(chosen.pictures)}" if chosen.pictures else f"nothing, since {kind} has no choice"
+        raise InputError(f"pictures: expected {valid}, got {pictures!r}")
+    if classes is not None and classes < 2:
+        raise InputError(f"classes: expected at least 2, got {classes}")
+    return chosen, ListOptions(classes=classes or chosen.classes, pictures=pictures, split_seed=split_seed)
+
+
+def write_published(
+    kind: str,
+    path: Path | str,
+    out_folder: Path,
+    *,
+    size: int,
+    classes: int | None = None,
+    pictures: str | None = None,
+    split_seed: int = 42,
+    samples_per_class: int | None = None,
+    on_corrupt: str = "refuse",
+    workers: int | None = None,
+) -> WrittenSet:
+    """Decode a published set once and write it at size x size pixels into `out_folder`.
+
+    Writes train.safetensors and test.safetensors (`images` uint8 [N, 3, size, size] and `labels` int64, in the order of
+    the official split) and names.json, all under temporary names until everything is decoded. Preprocessing is the
+    official test transform without normalisation (`core.data.listing.fit_square`). samples_per_class: keep that many
+    training pictures of each class, nested, by `split_seed` (the paper's Table 4); then the training pictures keep
+    their order. on_corrupt: "refuse" ends at the first picture that cannot be read; "skip" reads everything once before
+    (twice the time) and leaves out what cannot be, after the split, so that the other pictures train or test as
+    published. workers: threads, by default as many as torch uses.
+
+    Memory does not grow with the number of pictures beyond names, labels and 17 bytes each: every thread holds one
+    encoded file, its decoded picture (3 bytes per pixel of the source, twice while it is converted) and its square.
+
+    Raises InputError, one line that names the file, for every fault of `list_published`, missing or unreadable
+    pictures, too little room on the disk, and a class that has fewer than `samples_per_class` or no training pictures.
+    """
+    _check_options(size, on_corrupt, workers)
+    listing = list_published(kind, path, classes=classes, pictures=pictures, split_seed=split_seed)
+    notes = [*listing.notes, *listing.doubts]
+    train, test = listing.train, listing.test
+    if on_corrupt == "skip":
+        train, test, lines = readable(listing, workers=workers)
+        notes += lines
+    else:
+        require_all(listing)
+    if samples_per_class is not None:
+        kept = choose_per_class(listing.labels[train], samples_per_class, seed=split_seed, names=listing.names)
+        train = train[kept]
+        notes.append(f"{samples_per_class} training pictures of each class, seed {split_seed}")
+    notes += _empty_classes(listing, train, test)
+    notes += _write(listing, train, test, out_folder, size, workers)
+    notes.append(f"{len(listing.names)} classes, {len(train)} training and {len(test)} test images")
+    return WrittenSet(
+        num_classes=len(listing.names),
+        num_train=len(train),
+        num_test=len(test),
+        names=listing.names,
+        notes=tuple(notes),
+    )
+
+
+def _check_options(size: int, on_corrupt: str, workers: int | None) -> None:
+    if size < 1:
+        raise InputError(f"size: expected at least 1 pixel, got {size}")
+    if on_corrupt not in ON_CORRUPT:
+        raise InputError(f"on_corrupt: expected one of {', '.join(ON_CORRUPT)}, got {on_corrupt!r}")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers: expected at least 1, got {workers}")
+
+
+def _empty_classes(listing: PublishedListing, train: Tensor, test: Tensor) -> list[str]:
+    """A class that nothing trains is an error; one that nothing tests happens in an unstratified split."""
+    counts = torch.bincount(listing.labels[train], minlength=len(listing.names))
+    untrained = [name for name, count in zip(listing.names, counts.tolist(), strict=True) if not count]
+    if untrained:
+        raise InputError(f"data {listing.root}: expected training images of every class, got none of {few(untrained)}")
+    untested = len(listing.names) - len(listing.labels[test].unique())
+    return [f"{untested} classes have no test image"] if untested else []
+
+
+def _write(
+    listing: PublishedListing, train: Tensor, test: Tensor, out: Path, size: int, workers: int | None
+) -> list[str]:
+    """The three files; notes on pictures that were enlarged, stretched, or that train and test."""
+    out.mkdir(parents=True, exist_ok=True)
+    _require_room(out, sum(packed_bytes(len(part), size) for part in (train, test)))
+    order = torch.cat([train, test])
+    # In the order of the files on disk, which a plain disk reads faster.
+    jobs = torch.argsort(order).tolist()
+    flags = np.zeros(len(order), dtype=np.uint8)
+    digests = np.zeros((len(order), 16), dtype=np.uint8)
+    with ExitStack() as stack:
+        puts = [
+            stack.enter_context(pack_images(out / f"{part}.safetensors", listing.labels[index], size))
+            for part, index in (("train", train), ("test", test))
+        ]
+        names = stack.enter_context(replaced(out / "names.json"))
+
+        def convert(job: int) -> None:
+            row = jobs[job]
+            index = int(order[row])
+            try:
+                encoded = listing.read(index)
+                image = listing.decode(index, encoded)
+            except (UnreadablePicture, OSError) as error:
+                raise InputError(
+                    f"data {listing.root}: expected a readable picture, got {listing.files[index]} ({reason(error)})"
+                ) from error
+            flags[row] = _SMALL * (min(image.size) < size) | _OBLONG * (image.width != image.height)
+            digests[row] = np.frombuffer(hashlib.blake2b(encoded, digest_size=16).digest(), dtype=np.uint8)
+            pixels = np.asarray(fit_square(image, size, listing.fit)).transpose(2, 0, 1)
+            is_test = row >= len(train)
+            puts[is_test](row - len(train) * is_test, pixels)
+
+        with strict_pillow():
+            each_in_threads(convert, len(order), workers)
+        names.write_text(json.dumps(list(listing.names), ensure_ascii=False))
+    return _notes_on(flags, digests, listing.fit, size, len(train))
+
+
+def _notes_on(flags: np.ndarray, digests: np.ndarray, fit: str, size: int, num_train: int) -> list[str]:
+    notes = []
+    small, oblong = int((flags & _SMALL > 0).sum()), int((flags & _OBLONG > 0).sum())
+    if small:
+        notes.append(f"{small} pictures are smaller than {size} pixels and were enlarged")
+    if oblong:
+        done = "stretched" if fit == "stretch" else "cut to their central square"
+        notes.append(f"{oblong} pictures are not square and were {done}")
+    tested = {digest.tobytes() for digest in digests[num_train:]}
+    both = sum(digest.tobytes() in tested for digest in digests[:num_train])
+    if both:
+        notes.append(f"{both} training pictures are files that test as well; they were kept, as published")
+    return notes
+
+
+def _require_room(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise InputError(f"{folder}: expected {needed / 1e9:.1f} GB of free space, got {free / 1e9:.1f} GB")

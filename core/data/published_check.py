@@ -1,0 +1,159 @@
+"""What a folder that should hold a published data set does hold, and what is wrong with it, file by file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from core.data.listing import PublishedListing, few
+from core.data.published import published_set
+from core.data.readable import unreadable_pictures
+
+_MOST_LINES = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count:
+    """what: of which things; found: their number; paper: the recorded number, or None where none is recorded; source:
+    where it is recorded, or who does not record it.
+    """
+
+    what: str
+    found: int
+    paper: int | None
+    source: str
+
+    @property
+    def agrees(self) -> bool:
+        return self.paper is None or self.found == self.paper
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedCheck:
+    """faults: what loading refuses, a sentence each, with the file; oddities: what loading accepts and notes; sides:
+    shortest and longest side in pixels of what the readable pictures show, None if there are none.
+    """
+
+    kind: str
+    path: Path
+    counts: tuple[Count, ...]
+    sides: tuple[int, int] | None
+    faults: tuple[str, ...]
+    oddities: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def fine(self) -> bool:
+        """Whether everything is there and readable, and every recorded number agrees."""
+        return not self.faults and not self.oddities and all(count.agrees for count in self.counts)
+
+
+# What, number (None: not recorded), where it is recorded.
+_CLASSES: dict[str, tuple[str, int, str]] = {
+    "facescrub": ("identities", 530, "the paper, Sec. 4.1"),
+    "celeba": ("identities", 1000, "the paper, Sec. 4.1"),
+    "celeba64": ("identities", 1000, "the published lists"),
+    "stanford_dogs": ("breeds", 120, "the official lists"),
+    "stanford_dogs_cropped": ("breeds", 120, "the official lists"),
+    "imagenette": ("classes", 10, "the paper, App. C.9"),
+}
+_IMAGES: dict[str, tuple[int | None, str]] = {
+    "facescrub": (None, "neither the paper nor its code records one"),
+    "celeba": (None, "neither the paper nor its code records one"),
+    "celeba64": (30_027, "the published lists"),
+    "stanford_dogs": (20_580, "the official lists"),
+    "stanford_dogs_cropped": (20_580, "the official lists"),
+    "imagenette": (13_394, "the release of 2019, imagenette2"),
+}
+# Only where the set has a split of its own; the others split 90/10 whatever there is.
+_TRAINING: dict[str, tuple[int, str]] = {
+    "celeba64": (27_018, "the published lists"),
+    "imagenette": (9_469, "the release of 2019, imagenette2"),
+}
+
+
+def check_published(
+    kind: str, path: Path | str, *, classes: int | None = None, pictures: str | None = None, workers: int | None = None
+) -> PublishedCheck:
+    """Look at a whole tree: lists, folders, and every picture decoded in full; nothing is written.
+
+    kind, classes, pictures: as for `core.data.published.list_published`. Of CelebA the pictures of the chosen
+    identities are looked at. A fault does not end the check. Raises InputError, one line, only for an unknown name or
+    option and for a folder that does not have the layout at all (what was expected, and where).
+    """
+    root = Path(path)
+    entry, options = published_set(kind, root, classes=classes, pictures=pictures, split_seed=42)
+    faults: list[str] = []
+    listing = entry.lister(root, options, faults.append)
+    sizes = np.zeros((len(listing.files), 2), dtype=np.int64)
+
+    def seen(index: int, size: tuple[int, int]) -> None:
+        sizes[index] = size
+
+    why = unreadable_pictures(listing, seen=seen, workers=workers)
+    faults += [f"{listing.files[i]}: {reason}" for i, reason in sorted(why.items())]
+    readable = sizes[sizes[:, 0] > 0]
+    return PublishedCheck(
+        kind=kind,
+        path=root,
+        counts=_counts(kind, listing, len(listing.files) - len(why)),
+        sides=(int(readable.min()), int(readable.max())) if len(readable) else None,
+        faults=tuple(faults),
+        oddities=(*listing.doubts, *_oblong(listing, sizes)),
+        notes=listing.notes,
+    )
+
+
+def check_text(check: PublishedCheck) -> list[str]:
+    """Lines for a terminal: counts beside the recorded ones, faults and oddities, and a verdict."""
+    lines = [f"{check.kind} in {check.path}"]
+    lines += [f"  {_count_text(count)}" for count in check.counts]
+    if check.sides:
+        lines.append(f"  sides: {check.sides[0]} to {check.sides[1]} pixels")
+    lines += [f"  {note}" for note in check.notes]
+    for title, items in (("faults", check.faults), ("oddities, which loading accepts", check.oddities)):
+        if items:
+            lines.append(f"  {len(items)} {title}:")
+            lines += [f"    {item}" for item in items[:_MOST_LINES]]
+            lines += [f"    and {len(items) - _MOST_LINES} more"] if len(items) > _MOST_LINES else []
+    lines.append("  fine" if check.fine else f"  not fine: {_verdict(check)}")
+    return lines
+
+
+def _counts(kind: str, listing: PublishedListing, readable: int) -> tuple[Count, ...]:
+    what, classes, source = _CLASSES[kind]
+    images, images_source = _IMAGES[kind]
+    # Classes with a picture: an empty folder is no identity.
+    counts = [
+        Count(what=what, found=len(torch.unique(listing.labels)), paper=classes, source=source),
+        Count(what="readable images", found=readable, paper=images, source=images_source),
+    ]
+    if kind in _TRAINING:
+        number, source = _TRAINING[kind]
+        counts.append(Count(what="training images listed", found=len(listing.train), paper=number, source=source))
+    return tuple(counts)
+
+
+def _oblong(listing: PublishedListing, sizes: np.ndarray) -> list[str]:
+    """FaceScrub's faces are square, and the published loader counts on it; photographs of dogs are not."""
+    if not listing.squares:
+        return []
+    indices = np.flatnonzero(sizes[:, 0] != sizes[:, 1]).tolist()
+    return [f"{listing.files[i]}: {sizes[i, 0]} x {sizes[i, 1]} pixels, will be stretched to a square" for i in indices]
+
+
+def _count_text(count: Count) -> str:
+    if count.paper is None:
+        return f"{count.what}: {count.found} (nothing to compare with: {count.source})"
+    beside = "as recorded" if count.agrees else f"recorded are {count.paper}"
+    return f"{count.what}: {count.found}, {beside} ({count.source})"
+
+
+def _verdict(check: PublishedCheck) -> str:
+    parts = [f"{len(check.faults)} faults"] if check.faults else []
+    parts += [f"{len(check.oddities)} oddities"] if check.oddities else []
+    differing = [count.what for count in check.counts if not count.agrees]
+    return few([*parts, *(f"the number of {what} differs" for what in differing)])
