@@ -10,10 +10,10 @@ from core.priors.official.cursor import Cursor, Refused, describe
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one stream may use. A 1024-pixel file with its three networks needs some 25,000 opcodes."""
+    """What one stream may use. A 1024-pixel file with its three networks needs some 33,000 opcodes."""
 
-    opcodes: int = 300_000
-    memo: int = 200_000
+    opcodes: int = 150_000
+    memo: int = 100_000
     stack: int = 10_000
     data: int = 512 * 2**20  # bytes of one BINBYTES
     text: int = 4 * 2**20  # bytes of one text
