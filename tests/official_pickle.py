@@ -9,7 +9,6 @@ import sys
 import types
 from collections import OrderedDict
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -241,12 +240,3 @@ class _Tree:
                                "num_layers": self.config.mapping_layers, "w_avg_beta": 0.995},
         }  # fmt: skip
         return table.get(kind, {})
-
-
-def main():
-    """python tests/official_pickle.py FILE: a random network of 1024 pixels, some 380 MB."""
-    write_official_pickle(Path(sys.argv[1]), StyleGAN2Config(), converted=True)
-
-
-if __name__ == "__main__":
-    main()

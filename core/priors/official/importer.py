@@ -89,6 +89,7 @@ def import_prior(path: Path) -> ImportedPrior:
 
     Nothing of the file is executed, imported or compiled, and no length is believed before the bytes are seen.
     Raises InputError, one line, for anything else: a TensorFlow pickle, another network, a broken file.
+    The file is memory-mapped: it must not be shortened meanwhile. The result no longer depends on it.
     """
     path = Path(path)
     try:
