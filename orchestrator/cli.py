@@ -1,4 +1,4 @@
-"""The doors: smoothsweep run | plan | status | report | ui | doctor.
+"""The doors: smoothsweep run | plan | status | report | ui | doctor | import | data | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
 Each door imports what it needs when it is opened, so that `--help` and mistakes answer at once.
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from core.errors import InputError
 
+PUBLISHED_SETS = ("facescrub", "celeba", "celeba64", "stanford_dogs", "stanford_dogs_cropped", "imagenette")
 EXIT_DONE, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
@@ -68,7 +69,53 @@ def _parser() -> argparse.ArgumentParser:
     doctor = doors.add_parser("doctor", help="what this machine can run, and what is missing")
     doctor.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
     doctor.set_defaults(door=_doctor)
+    _import_doors(doors)
+    _data_doors(doors)
+    _weights_doors(doors)
     return parser
+
+
+def _import_doors(doors: argparse._SubParsersAction) -> None:
+    things = doors.add_parser("import", help="bring official weights in, safely").add_subparsers(
+        required=True, metavar="prior|target"
+    )
+    prior = things.add_parser("prior", help="an official StyleGAN2 network pickle, e.g. ffhq.pkl; nothing of it is run")
+    prior.set_defaults(door=_import_prior)
+    target = things.add_parser("target", help="a checkpoint of the official trainer, or a bare state dictionary")
+    target.add_argument("--architecture", required=True, help="e.g. resnet152, or inception_v3 for an evaluation model")
+    target.add_argument("--classes", type=int, required=True, help="how many classes it tells apart")
+    target.add_argument("--image-size", type=int, metavar="PIXELS", help="default: 299 for inception_v3, else 224")
+    target.add_argument("--transform-input", choices=("true", "false"), help="inception_v3 only, and there needed: "
+                        "whether inputs are mapped to ImageNet statistics first")  # fmt: skip
+    target.add_argument("--alpha", type=float, help="the smoothing factor it was trained with, for the tables")
+    target.add_argument("--data", choices=PUBLISHED_SETS, help="the data set it was trained on")
+    target.add_argument("--data-path", type=Path, metavar="DIR", help="that data set here: measures the test accuracy")
+    target.set_defaults(door=_import_target)
+    for thing, folder in ((prior, "priors"), (target, "targets")):
+        thing.add_argument("file", type=Path, metavar="FILE")
+        thing.add_argument("--out", type=Path, metavar="DIR", help=f"default: STORE/imported/{folder}/NAME")
+        thing.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
+
+
+def _data_doors(doors: argparse._SubParsersAction) -> None:
+    check = doors.add_parser("data", help="look at a published data set on disk").add_subparsers(
+        required=True, metavar="check"
+    ).add_parser("check", help="what was found, what is missing or broken, and whether counts equal the paper's")
+    check.add_argument("path", type=Path, metavar="PATH")
+    check.add_argument("--as", choices=PUBLISHED_SETS, required=True, dest="kind", help="the data set it should be")
+    check.add_argument("--classes", type=int, help="how many classes to expect (default: the paper's number)")
+    check.add_argument("--pictures", help="celeba only: crops, aligned, in_the_wild or in_the_wild_68")
+    check.set_defaults(door=_check_data)
+
+
+def _weights_doors(doors: argparse._SubParsersAction) -> None:
+    stage = doors.add_parser("weights", help="published weight files").add_subparsers(
+        required=True, metavar="stage"
+    ).add_parser("stage", help="fetch and verify what sweeps need, before they run; say what could not be had")
+    stage.add_argument("sweeps", type=Path, nargs="*", metavar="SWEEP.yaml", help="default: every file we know of")
+    stage.add_argument("--dir", type=Path, metavar="DIR", help="where to put them (default: SMOOTHSWEEP_WEIGHTS or "
+                       "torch hub's cache)")  # fmt: skip
+    stage.set_defaults(door=_stage_weights)
 
 
 def _sweep_door(doors: argparse._SubParsersAction, name: str, text: str, door: object) -> argparse.ArgumentParser:
@@ -142,6 +189,48 @@ def _doctor(options: argparse.Namespace) -> int:
     for finding in findings:
         print(f"{'ok  ' if finding.fine else 'MISS' if finding.needed else 'note'}  {finding.text}")
     return EXIT_DONE if all(f.fine or not f.needed for f in findings) else EXIT_FAILED
+
+
+def _import_prior(options: argparse.Namespace) -> int:
+    from orchestrator.importing import import_prior_file
+
+    return import_prior_file(options.file, options.out or _imported_folder(options, "priors"))
+
+
+def _import_target(options: argparse.Namespace) -> int:
+    from orchestrator.importing import import_target_file
+
+    return import_target_file(
+        options.file,
+        options.out or _imported_folder(options, "targets"),
+        architecture=options.architecture,
+        classes=options.classes,
+        data=options.data,
+        data_path=options.data_path,
+        image_size=options.image_size or (299 if options.architecture == "inception_v3" else 224),
+        transform_input=None if options.transform_input is None else options.transform_input == "true",
+        alpha=options.alpha,
+    )
+
+
+def _imported_folder(options: argparse.Namespace, kind: str) -> Path:
+    from orchestrator.store import open_store
+
+    return open_store(options.store).root / "imported" / kind / options.file.stem
+
+
+def _check_data(options: argparse.Namespace) -> int:
+    from core.data.published_check import check_published, check_text
+
+    check = check_published(options.kind, options.path, classes=options.classes, pictures=options.pictures)
+    print("\n".join(check_text(check)))
+    return EXIT_DONE if check.fine else EXIT_FAILED
+
+
+def _stage_weights(options: argparse.Namespace) -> int:
+    from orchestrator.staging import stage_weights_of
+
+    return stage_weights_of(options.sweeps, options.dir)
 
 
 if __name__ == "__main__":

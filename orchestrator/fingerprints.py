@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
@@ -10,7 +12,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from core.data.sources import content_digest
+from core.data.trees import path_state, tree_digest
 from core.errors import InputError
+
+REMEMBER_FROM_BYTES = 256 * 2**20
 
 SHIPPED_FILES = {
     "synthetic": "core/models/weights/synthetic_embedder.safetensors",
@@ -23,9 +28,12 @@ def normalised(settings: BaseModel, *, without: Collection[str] = ()) -> dict[st
     return settings.model_dump(mode="json", exclude_none=True, exclude=set(without))
 
 
-def content_of(path: str | Path | None) -> dict[str, str]:
-    """{'content': SHA-256 of the file or folder} for a path, {} for none. InputError if it is not there."""
-    return {"content": _digest(str(Path(path).expanduser().resolve()))} if path is not None else {}
+def content_of(path: str | Path | None, *, any_files: bool = False) -> dict[str, str]:
+    """{'content': SHA-256 of the file or folder} for a path, {} for none. InputError if it is not there.
+
+    A folder of pictures may hold nothing else, unless `any_files`: published data sets come with lists.
+    """
+    return {"content": _digest(str(Path(path).expanduser().resolve()), any_files)} if path is not None else {}
 
 
 def shipped_file(name: str) -> Path:
@@ -34,7 +42,30 @@ def shipped_file(name: str) -> Path:
 
 
 @lru_cache(maxsize=256)
-def _digest(path: str) -> str:
-    if not Path(path).exists():
+def _digest(path: str, any_files: bool) -> str:
+    """The content's digest; that of a large file or folder is kept beside the user's other caches.
+
+    Two hundred thousand pictures take minutes to read, and every command asks. What was read once counts as unchanged
+    while names, sizes and modification times are.
+    """
+    root = Path(path)
+    if not root.exists():
         raise InputError(f"{path}: expected a file or folder, got nothing there")
-    return content_digest(Path(path))
+    digest_of = tree_digest if any_files and root.is_dir() else content_digest
+    state, total = path_state(root)
+    if total < REMEMBER_FROM_BYTES:
+        return digest_of(root)
+    note = _cache_folder() / f"{digest_of.__name__}-{state}"
+    with contextlib.suppress(OSError):
+        return note.read_text()
+    digest = digest_of(root)
+    with contextlib.suppress(OSError):  # a courtesy: without it the next command reads everything again
+        note.parent.mkdir(parents=True, exist_ok=True)
+        temporary = note.with_name(f".{note.name}.{os.getpid()}")
+        temporary.write_text(digest)
+        os.replace(temporary, note)
+    return digest
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smoothsweep" / "digests"

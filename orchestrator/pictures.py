@@ -50,7 +50,7 @@ def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:
     rows = [
         SheetRow(
             name=_class_name(store, stages, label),
-            real=_real(store, stages, label),
+            real=_real(store, stages, label, _nearest(store, stages, label)),
             reconstructions=tuple(_reconstruction(store, stages, label, rank) for rank in range(count)),
         )
         for label in labels
@@ -68,7 +68,7 @@ def _stages(trial: Trial) -> InversionStages | None:
 
 def _classes_shown(store: Store, stages: InversionStages) -> list[int]:
     """Evenly spread attacked classes: nobody picked them for their looks."""
-    labels = np.unique(_tensor(store.path(stages.loot) / "images.safetensors", "labels"))
+    labels = np.unique(_tensor(_loot_file(store, stages.loot), "labels"))
     spread = np.linspace(0, len(labels) - 1, min(CLASSES_SHOWN, len(labels))).round().astype(int)
     return [int(label) for label in labels[spread]]
 
@@ -77,14 +77,25 @@ def _class_name(store: Store, stages: InversionStages, label: int) -> str:
     return pd.read_json(store.path(stages.data) / "names.json", typ="series", dtype=False, convert_dates=False)[label]
 
 
-def _real(store: Store, stages: InversionStages, label: int) -> Tile:
+def _real(store: Store, stages: InversionStages, label: int, nearest: tuple[Path, int] | None = None) -> Tile:
+    """The training image nearest to the best reconstruction where a judge has looked, else the first of the class."""
     path = store.path(stages.data) / "train.safetensors"
-    first = int(np.flatnonzero(_tensor(path, "labels") == label)[0])
-    return Tile(image=_image(path, first))
+    return Tile(image=_image(*nearest or (path, int(np.flatnonzero(_tensor(path, "labels") == label)[0]))))
+
+
+def _nearest(store: Store, stages: InversionStages, label: int) -> tuple[Path, int] | None:
+    """File and row of the training image that a judge found nearest to the class's best reconstruction."""
+    for judge in (stages.judge_embedder, stages.judge_evaluator):
+        if judge is not None and store.has(judge):
+            rows = pd.read_parquet(store.path(judge) / "per_image.parquet")
+            if "nearest" in rows:
+                data = store.path(judge.inputs["real"].inputs["data"]) / "train.safetensors"
+                return data, int(rows[(rows["class"] == label) & (rows["rank"] == 0)]["nearest"].iloc[0])
+    return None
 
 
 def _reconstruction(store: Store, stages: InversionStages, label: int, rank: int) -> Tile:
-    path = store.path(stages.loot) / "images.safetensors"
+    path = _loot_file(store, stages.loot)
     row = int(np.flatnonzero(_tensor(path, "labels") == label)[rank])
     return Tile(image=_image(path, row), recognised=_verdict(store, stages, label, rank))
 
@@ -99,7 +110,13 @@ def _verdict(store: Store, stages: InversionStages, label: int, rank: int) -> bo
 
 
 def _images_per_class(store: Store, loot: Stage) -> int:
-    return int(np.bincount(_tensor(store.path(loot) / "images.safetensors", "labels")).max())
+    return int(np.bincount(_tensor(_loot_file(store, loot), "labels")).max())
+
+
+def _loot_file(store: Store, loot: Stage) -> Path:
+    """The images as decoded, or the largest of those kept for the judges (protocol `paper`)."""
+    files = sorted(store.path(loot).glob("images*.safetensors"), key=lambda path: path.stat().st_size)
+    return next((path for path in files if path.name == "images.safetensors"), files[-1])
 
 
 def _tensor(path: Path, name: str) -> np.ndarray:
@@ -111,4 +128,6 @@ def _image(path: Path, row: int) -> np.ndarray:
     """One image as uint8 [3, H, W], read without loading the others."""
     with safe_open(str(path), framework="numpy") as file:
         image = file.get_slice("images")[row : row + 1][0]
-    return image if image.dtype == np.uint8 else ((image.clip(-1, 1) + 1) * 127.5).round().astype(np.uint8)
+    if image.dtype == np.uint8:
+        return image
+    return ((image.astype(np.float32).clip(-1, 1) + 1) * 127.5).round().astype(np.uint8)

@@ -10,17 +10,21 @@ import pandas as pd
 from orchestrator.execute import code_version
 from orchestrator.pictures import comparison_sheet
 from orchestrator.report.metrics import BY_KEY
-from orchestrator.report.model import Axis, ContactSheet, ReportData, StageLink
+from orchestrator.report.model import Axis, ContactSheet, PaperReference, ReportData, StageLink
+from orchestrator.report.published import beside_paper, published_frame
+from orchestrator.report.published_text import published_text
 from orchestrator.report.summary import recipe_label, summarise
 from orchestrator.report.tables import text_table
 from orchestrator.report.writing import write_report
-from orchestrator.results import per_class_rows, relative_links, results_table, write_results
+from orchestrator.results import per_class_rows, relative_links, results_table, write_results, write_rows
 from orchestrator.stage import with_ancestors
 from orchestrator.store import Store
 from orchestrator.trial import Trial
-from sweeps.expand import axis_names
+from sweeps.expand import axis_keys, axis_names
 from sweeps.load import LoadedSweep
+from sweeps.paper_settings import standing
 
+COMPARISON = "published_comparison.parquet"
 HISTORY = ("loss", "train_acc", "test_acc")
 
 
@@ -34,7 +38,12 @@ def write_sweep_report(
     data = report_data(loaded, trials, store, table, out)
     summary = summarise(data)
     page = write_report(data, out, summary)
-    return text_table(summary), [out / "results.parquet", page, *sorted((out / "figures").glob("*.png"))]
+    files = [out / "results.parquet", page, *sorted((out / "figures").glob("*.png"))]
+    published = beside_paper(data, summary)
+    if published is None:
+        return text_table(summary), files
+    write_rows(published_frame(published), out / COMPARISON)
+    return f"{text_table(summary)}\n\n{published_text(published)}", [*files, out / COMPARISON]
 
 
 def report_data(
@@ -57,11 +66,23 @@ def report_data(
         training_curves=_curves(trials, axes, store)[1],
         sheets=tuple(_sheets(trials, axes, store)),
         links={t.id: tuple(StageLink(**link) for link in relative_links(t, store, out)) for t in trials},
+        paper=_paper(loaded, trials),
     )
 
 
+def _paper(loaded: LoadedSweep, trials: list[Trial]) -> PaperReference | None:
+    """How every trial stands to the table of the paper that the sweep names."""
+    reference = getattr(loaded.sweep, "paper", None)
+    if reference is None:
+        return None
+    standings = {t.id: standing(t.settings, reference.dataset_of(t.settings.data), reference.table) for t in trials}
+    datasets = dict.fromkeys(reference.dataset_of(trial.settings.data) for trial in trials)
+    return PaperReference(table=reference.table, datasets=tuple(datasets), standings=standings)
+
+
 def _axes(loaded: LoadedSweep) -> tuple[Axis, ...]:
-    names = axis_names(list(loaded.sweep.grid))
+    keys = axis_keys(loaded)
+    names = axis_names(keys)
     of_attacker = ("attack", "prior", "public", "classes")
     return tuple(
         Axis(
@@ -69,12 +90,12 @@ def _axes(loaded: LoadedSweep) -> tuple[Axis, ...]:
             role="attack" if key.split(".")[0] in of_attacker else "recipe",
             values={"poincare": "Poincaré", "cross_entropy": "cross entropy"},
         )
-        for key in loaded.sweep.grid
+        for key in keys
     )
 
 
 def _baseline(loaded: LoadedSweep) -> dict[str, Any]:
-    names = axis_names(list(loaded.sweep.grid))
+    names = axis_names(axis_keys(loaded))
     return {names[key]: value for key, value in loaded.sweep.baseline.items()}
 
 

@@ -10,22 +10,24 @@ from typing import Any
 
 import pandas as pd
 
+from orchestrator.judging import unavailable_judges
 from orchestrator.stage import with_ancestors
 from orchestrator.store import MANIFEST, Store, write_atomically
 from orchestrator.trial import Trial
+from sweeps.imported import ImportedClassifier
 from sweeps.schema import ToySweep
+from sweeps.training import Recipe
 
 METRIC_COLUMNS = (
     "test_acc", "train_acc", "ece", "logit_gap", "attack_acc1", "attack_acc1_std", "attack_acc1_std_slots",
     "attack_acc5", "attack_conf", "target_conf", "dist_eval", "dist_eval_plain", "embedder_acc1", "embedder_acc1_std",
     "embedder_acc5", "embedder_real_acc", "evaluator_real_acc", "dist_face", "dist_face_plain", "dist_knn", "fid",
-    "xi_train", "xi_test", "gradient_cosine", "num_frozen",
+    "kid", "precision", "recall", "density", "coverage", "xi_train", "xi_test", "gradient_cosine", "num_frozen",
 )  # fmt: skip
 TOY_COLUMNS = ("steps", "distance", "train_loss", "distance_no_stop")
 TIME_COLUMNS = ("seconds_target", "seconds_attack")
 
 REASONS = {
-    "fid": "no FID judge at this scale: it needs thousands of images per set",
     "dist_knn": "belongs to the low-resolution attacks; dist_eval is the same distance in our evaluator",
 }
 JUDGE_REASONS = {
@@ -33,8 +35,10 @@ JUDGE_REASONS = {
                         "dist_eval", "dist_eval_plain", "evaluator_real_acc"),
     "judge_embedder": ("embedder_acc1", "embedder_acc1_std", "embedder_acc5", "embedder_real_acc", "dist_face",
                        "dist_face_plain"),
+    "judge_fidelity": ("fid", "kid", "precision", "recall", "density", "coverage"),
     "knowledge": ("xi_train", "xi_test"),
-}  # fmt: skip
+}
+OF_TRAINING = ("train_acc", "logit_gap")  # fmt: skip
 
 
 def results_table(trials: list[Trial], store: Store, failures: dict[str, str]) -> pd.DataFrame:
@@ -69,21 +73,42 @@ def recipe_fields(trial: Trial) -> dict[str, Any]:
     if isinstance(settings, ToySweep):
         return {"recipe_alpha": settings.alpha}
     recipe = settings.recipe
+    is_imported = isinstance(recipe, ImportedClassifier)
+    return {
+        **(_imported_fields(recipe) if is_imported else _trained_fields(recipe, settings.protocol)),
+        "prior": settings.prior.kind,
+        "attack": f"{settings.attack.kind} {settings.attack.loss}",
+    }
+
+
+def _trained_fields(recipe: Recipe, protocol: str) -> dict[str, Any]:
     return {
         "recipe_architecture": recipe.architecture,
         "recipe_defense": recipe.defense.kind,
         "recipe_alpha": recipe.defense.final_alpha,
-        "recipe_schedule": recipe.defense.resolved()["schedule"]["kind"],
+        "recipe_schedule": recipe.defense.resolved(protocol)["schedule"]["kind"],
         "recipe_epochs": recipe.epochs,
         "recipe_workers": recipe.workers,
-        "prior": settings.prior.kind,
-        "attack": f"{settings.attack.kind} {settings.attack.loss}",
+    }
+
+
+def _imported_fields(target: ImportedClassifier) -> dict[str, Any]:
+    """What whoever brought the target in said of its training; the rest is not known."""
+    defense = target.card["defense"] or {}
+    return {
+        "recipe_architecture": target.architecture,
+        "recipe_defense": defense.get("kind"),
+        "recipe_alpha": defense.get("alpha"),
+        "recipe_schedule": None,
+        "recipe_epochs": None,
+        "recipe_workers": None,
     }
 
 
 def missing_reasons(trial: Trial, metrics: dict[str, Any], columns: tuple[str, ...]) -> dict[str, str]:
     """Why a metric is null: no such judge in the sweep, or a reason that goes with the metric."""
     present = {stage.name for stage in trial.stages}
+    unheard = {} if isinstance(trial.settings, ToySweep) else unavailable_judges(trial.settings)
     reasons = {}
     for column in columns:
         if metrics.get(column) is not None:
@@ -91,6 +116,10 @@ def missing_reasons(trial: Trial, metrics: dict[str, Any], columns: tuple[str, .
         judge = next((judge for judge, owned in JUDGE_REASONS.items() if column in owned), None)
         if column in REASONS:
             reasons[column] = REASONS[column]
+        elif judge in unheard:
+            reasons[column] = unheard[judge]
+        elif column in OF_TRAINING and "imported" in present:
+            reasons[column] = "the target was brought in; its training was not seen"
         elif judge and judge not in present:
             reasons[column] = f"the sweep has no {judge.removeprefix('judge_')} judge"
         else:
@@ -127,9 +156,14 @@ def relative_links(trial: Trial, store: Store, folder: Path) -> list[dict[str, A
 
 def write_results(table: pd.DataFrame, folder: Path) -> None:
     """results.parquet, replaced as a whole."""
+    write_rows(table, folder / "results.parquet")
+
+
+def write_rows(table: pd.DataFrame, path: Path) -> None:
+    """A table as Parquet, replaced as a whole."""
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False, compression="zstd")
-    write_atomically(folder / "results.parquet", buffer.getvalue())
+    write_atomically(path, buffer.getvalue())
 
 
 def _seconds(manifests: dict[str, dict[str, Any]], name: str) -> float | None:

@@ -10,6 +10,7 @@ from orchestrator.driver import closing_lines, earlier_failures, run_sweep
 from orchestrator.execute import code_version
 from orchestrator.progress import Display
 from orchestrator.recorder import Recorder
+from orchestrator.staging import refuse_missing_weights
 from orchestrator.store import Store, open_store
 from orchestrator.trial import Trial, trials_of
 from sweeps.load import LoadedSweep, load_sweep
@@ -30,6 +31,8 @@ def run_and_report(
     trials = trials_of(loaded)
     store = open_store(location)
     trials[0].stages  # noqa: B018 - a missing file is found before the store is touched
+    if not address and not isinstance(loaded.sweep, ToySweep):
+        refuse_missing_weights(trial.settings for trial in trials)
     recorder = _recorder(loaded, store, tracking_uri)
     store.open_for_writing()
     display = Display()

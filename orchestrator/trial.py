@@ -6,18 +6,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel
-
-from orchestrator.fingerprints import content_of, normalised, shipped_file
+from orchestrator.graph import (
+    attack_stage,
+    candidates_stage,
+    data_stage,
+    loot_stage,
+    pool_stage,
+    prior_stage,
+    target_stage,
+)
+from orchestrator.judging import judge_stages, loot_sizes
 from orchestrator.stage import Stage
-from sweeps.attacker import PriorFolder, ShippedPrior
 from sweeps.expand import Cell, expand
 from sweeps.load import LoadedSweep, Sweep
-from sweeps.schema import Embedder, InversionSweep, ToySweep
-from sweeps.training import Evaluator, Knowledge
+from sweeps.schema import InversionSweep, ToySweep
 
 Run = Callable[[Stage], None]
 
@@ -32,6 +35,7 @@ class InversionStages:
     loot: Stage
     judge_evaluator: Stage | None
     judge_embedder: Stage | None
+    judge_fidelity: Stage | None
     knowledge: Stage | None
 
     def __iter__(self) -> Iterable[Stage]:
@@ -88,6 +92,8 @@ def run_trial(trial: Trial, run: Run) -> None:
         run(stages.judge_evaluator)  # the closed-set judge of the paper
     if stages.judge_embedder:
         run(stages.judge_embedder)  # the independent judge
+    if stages.judge_fidelity:
+        run(stages.judge_fidelity)  # how like the training images the loot is as a whole
     if stages.knowledge:
         run(stages.knowledge)  # a surrogate trained on the loot
     return None
@@ -95,117 +101,16 @@ def run_trial(trial: Trial, run: Run) -> None:
 
 def inversion_stages(settings: InversionSweep, seed: int) -> InversionStages:
     """The stage graph of one trial. Whatever does not depend on the recipe or the seed is shared by construction."""
-    data = _data_stage(settings)
-    prior = _prior_stage(settings)
-    target = Stage(
-        name="target",
-        config=_target_config(settings, seed),
-        hints={"checkpoint_every": settings.recipe.checkpoint_every},
-        inputs={"data": data},
-    )
-    pool = _pool_stage(settings, prior)
-    candidates = Stage(
-        name="candidates",
-        config={"candidates": settings.attack.candidates, "classes": _classes(settings)},
-        inputs={"target": target, "pool": pool},
-    )
-    attack = Stage(
-        name="attack",
-        config=_attack_config(settings, seed),
-        inputs={"prior": prior, "pool": pool, "target": target, "candidates": candidates},
-    )
-    loot = Stage(
-        name="loot",
-        config={"protocol": settings.protocol, "crop": settings.attack.pool.crop},
-        inputs={"prior": prior, "attack": attack},
-    )
-    judges = settings.judges
+    prior = prior_stage(settings)
+    pool = pool_stage(settings, prior)
+    target = target_stage(settings, seed)
+    candidates = candidates_stage(settings, target, pool)
+    attack = attack_stage(settings, seed, prior=prior, pool=pool, target=target, candidates=candidates)
+    loot = loot_stage(settings, loot_sizes(settings), prior, attack)
     return InversionStages(
-        data=data,
+        data=data_stage(settings, settings.recipe.image_size),
         target=target,
         attack=attack,
         loot=loot,
-        judge_evaluator=_evaluator_judge(judges.evaluator, data, loot) if judges.evaluator else None,
-        judge_embedder=_embedder_judge(judges.embedder, data, loot) if judges.embedder else None,
-        knowledge=_knowledge_stage(judges.knowledge, settings, data, loot) if judges.knowledge else None,
-    )
-
-
-def _data_stage(settings: InversionSweep) -> Stage:
-    return Stage(name="data", **_file_stage(settings.data))
-
-
-def _prior_stage(settings: InversionSweep) -> Stage:
-    prior = settings.prior
-    if isinstance(prior, PriorFolder):
-        config = {"kind": prior.kind, **content_of(Path(prior.path) / "weights.safetensors")}
-        return Stage(name="prior", config=config, hints={"path": prior.path})
-    config = normalised(prior)
-    if isinstance(prior, ShippedPrior):
-        return Stage(name="prior", config={**config, **content_of(shipped_file(prior.name))})
-    public = Stage(name="public", **_file_stage(settings.public))
-    return Stage(name="prior", config=config, inputs={"public": public})
-
-
-def _file_stage(settings: BaseModel) -> dict[str, dict[str, Any]]:
-    """Configuration and hints of a stage that may read a file: its content counts, not where it lies."""
-    path = getattr(settings, "path", None)
-    config = normalised(settings, without={"path"})
-    return {"config": {**config, **content_of(path)}, "hints": {"path": path} if path is not None else {}}
-
-
-def _pool_stage(settings: InversionSweep, prior: Stage) -> Stage:
-    config = {**normalised(settings.attack.pool), "image_size": settings.recipe.image_size}
-    return Stage(name="pool", config=config, inputs={"prior": prior})
-
-
-def _target_config(settings: InversionSweep, seed: int) -> dict[str, Any]:
-    recipe = settings.recipe
-    config = normalised(recipe, without={"checkpoint_every"})  # how often we save does not change what is learnt
-    return {**config, "defense": recipe.defense.resolved(), "seed": seed, "protocol": settings.protocol}
-
-
-def _attack_config(settings: InversionSweep, seed: int) -> dict[str, Any]:
-    config = normalised(settings.attack, without={"pool", "seed"})
-    return {
-        **config,
-        "crop": settings.attack.pool.crop,
-        "image_size": settings.recipe.image_size,
-        "seed": [settings.attack.seed, seed],
-        "protocol": settings.protocol,
-    }
-
-
-def _classes(settings: InversionSweep) -> Any:
-    return "all" if settings.classes == "all" else list(settings.classes)
-
-
-def _evaluator_judge(evaluator: Evaluator, data: Stage, loot: Stage) -> Stage:
-    """The evaluator is a target like any other, plainly trained: one stage for the whole sweep."""
-    plain = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
-    config = normalised(evaluator, without={"checkpoint_every"})
-    model = Stage(
-        name="target",
-        config={**config, "defense": plain, "workers": 1, "protocol": "clean"},
-        hints={"checkpoint_every": evaluator.checkpoint_every},
-        inputs={"data": data},
-    )
-    real = Stage(name="embeddings", config={"network": "target"}, inputs={"data": data, "network": model})
-    return Stage(name="judge_evaluator", config={}, inputs={"evaluator": model, "real": real, "loot": loot})
-
-
-def _embedder_judge(embedder: Embedder, data: Stage, loot: Stage) -> Stage:
-    weights = embedder.weights if embedder.weights is not None else shipped_file(embedder.name)
-    config = {"network": embedder.name, **content_of(weights)}
-    hints = {"path": embedder.weights} if embedder.weights is not None else {}
-    real = Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
-    return Stage(name="judge_embedder", config=config, hints=hints, inputs={"real": real, "loot": loot})
-
-
-def _knowledge_stage(knowledge: Knowledge, settings: InversionSweep, data: Stage, loot: Stage) -> Stage:
-    return Stage(
-        name="knowledge",
-        config={**normalised(knowledge, without={"checkpoint_every"}), "protocol": settings.protocol},
-        hints={"checkpoint_every": knowledge.checkpoint_every},
-        inputs={"data": data, "loot": loot},
+        **vars(judge_stages(settings, loot)),
     )

@@ -76,6 +76,7 @@ class Attack(Model):
     selection_crop_scale: Range = (0.5, 0.9)
     selection_crop_ratio: Range = (0.8, 1.2)
     seed: int = 42
+    loot_size: Annotated[int, Field(ge=16)] | None = None  # protocol clean: side the loot is kept at; null: as decoded
 
     @model_validator(mode="after")
     def _stages_fit(self) -> Attack:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from sweeps.base import Count, Model, Positive
+from sweeps.base import Count, Model, Positive, only_with
 
 
 class SyntheticData(Model):
@@ -34,6 +34,28 @@ class LabelledData(Model):
     largest_classes: Annotated[int, Field(ge=2)] | None = None  # keep the classes with most training images
     samples_per_class: Count | None = None
     on_corrupt: Literal["refuse", "skip"] = "refuse"
+
+
+class PublishedData(Model):
+    """One of the paper's data sets, on the user's disk in its official layout (`smoothsweep data check` says so).
+
+    Labels, selection and the 90/10 split of seed 42 are those of the official code. Every network gets the pictures at
+    its own size, reduced once from the files; so there is no `size` here.
+    """
+
+    kind: Literal["facescrub", "celeba", "celeba64", "stanford_dogs", "imagenette"]
+    path: str
+    classes: Annotated[int, Field(ge=2)] | None = None  # null: the paper's number
+    split_seed: int = 42
+    samples_per_class: Count | None = None  # train on this many pictures of each class (the paper's Table 4)
+    on_corrupt: Literal["refuse", "skip"] = "refuse"
+    # celeba only: ready crops (default), the aligned release, or pictures in the wild cropped by us (5 or 68 landmarks)
+    pictures: Literal["crops", "aligned", "in_the_wild", "in_the_wild_68"] | None = None
+
+    @model_validator(mode="after")
+    def _nothing_ignored(self) -> PublishedData:
+        only_with(self, "pictures", "kind", "celeba")
+        return self
 
 
 class SyntheticPublic(Model):

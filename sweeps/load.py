@@ -93,6 +93,8 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":  # `<<: *anchor` gives way to the keys beside it
+                continue
             key = self.construct_object(key_node, deep=True)
             if key in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key {key!r} twice", key_node.start_mark)
@@ -122,6 +124,7 @@ def _first_mistake(error: ValidationError) -> str:
 def _is_union_tag(part: str | int, location: tuple[str | int, ...]) -> bool:
     """pydantic adds the chosen variant of a union to the location; it is not a key of the file."""
     tags = {"synthetic", "labelled", "unlabelled", "eigenfaces", "shipped", "folder", "stylegan2"}
+    tags |= {"facescrub", "celeba", "celeba64", "stanford_dogs", "imagenette", "trained_here", "brought_in"}
     return isinstance(part, str) and (part in tags or "[" in part) and location.index(part) > 0
 
 

@@ -8,35 +8,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from sweeps.attacker import Attack, Eigenfaces, PriorFolder, ShippedPrior, StyleGAN2
 from sweeps.base import Count, Model
-from sweeps.data import LabelledData, SyntheticData, SyntheticPublic, UnlabelledPublic
-from sweeps.training import Evaluator, Knowledge, Recipe
+from sweeps.data import LabelledData, PublishedData, SyntheticData, SyntheticPublic, UnlabelledPublic
+from sweeps.imported import ImportedClassifier, trained_or_imported
+from sweeps.judging import Judges
+from sweeps.paper_numbers import datasets_of
+from sweeps.training import Recipe
 
 Protocol = Literal["clean", "paper"]
-
-
-class Embedder(Model):
-    """An independent judge: face features learnt on other people, with a linear head on the private classes."""
-
-    name: Literal["synthetic", "mobilefacenet_a", "mobilefacenet_b"]
-    weights: str | None = None  # file of the weights; the synthetic one is shipped
-
-    @model_validator(mode="after")
-    def _has_weights(self) -> Embedder:
-        if self.weights is None and self.name != "synthetic":
-            raise ValueError(f"weights: expected the file of {self.name}, got none")
-        return self
-
-
-class Judges(Model):
-    """Who scores the loot. A judge that is absent leaves its columns empty, with the reason."""
-
-    evaluator: Evaluator | None = None
-    embedder: Embedder | None = None
-    knowledge: Knowledge | None = None
+Target = Annotated[
+    Annotated[Recipe, Tag("trained_here")] | Annotated[ImportedClassifier, Tag("brought_in")],
+    Discriminator(trained_or_imported),
+]
 
 
 class Resources(Model):
@@ -49,6 +35,29 @@ class Resources(Model):
     trial_slots: Count | None = None  # local machine only; null: two per CPU
 
 
+class PaperTable(Model):
+    """The table of the paper that a sweep repeats; the report sets our numbers beside its.
+
+    dataset: the paper's name of the data, where ours are not the published set under that name.
+    """
+
+    table: Annotated[
+        Literal["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13"], BeforeValidator(str)
+    ]
+    dataset: Literal["facescrub", "celeba", "imagenette"] | None = None
+
+    @model_validator(mode="after")
+    def _is_printed(self) -> PaperTable:
+        if self.dataset is not None and self.dataset not in datasets_of(self.table):
+            expected = ", ".join(datasets_of(self.table))
+            raise ValueError(f"dataset: expected one of {expected} with table {self.table}, got {self.dataset}")
+        return self
+
+    def dataset_of(self, data: PublishedData | LabelledData | SyntheticData) -> str:
+        """The paper's name of these data: as stated, else that of the published set."""
+        return self.dataset or data.kind.removesuffix("64")
+
+
 class InversionSweep(Model):
     """Train targets, invert every class, judge the leak."""
 
@@ -56,16 +65,18 @@ class InversionSweep(Model):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     protocol: Protocol = "clean"
     seeds: Annotated[tuple[int, ...], Field(min_length=1)]
-    data: Annotated[SyntheticData | LabelledData, Field(discriminator="kind")]
+    data: Annotated[SyntheticData | LabelledData | PublishedData, Field(discriminator="kind")]
     public: Annotated[SyntheticPublic | UnlabelledPublic, Field(discriminator="kind")] | None = None
-    recipe: Recipe = Recipe()
+    recipe: Target = Recipe()
     prior: Annotated[Eigenfaces | ShippedPrior | PriorFolder | StyleGAN2, Field(discriminator="kind")]
     attack: Attack = Attack()
     judges: Judges = Judges()
     classes: Literal["all"] | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = "all"
     grid: dict[str, list[Any]] = Field(default_factory=dict)  # dotted key of this file -> the values to try
-    baseline: dict[str, Any] = Field(default_factory=dict)  # the grid values that the others are compared with
+    cells: tuple[dict[str, Any], ...] = ()  # combinations that are no full grid; each is tried with all of the grid
+    baseline: dict[str, Any] = Field(default_factory=dict)  # the values that the others are compared with
     resources: Resources = Resources()
+    paper: PaperTable | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> InversionSweep:
@@ -73,6 +84,11 @@ class InversionSweep(Model):
             raise ValueError(f"seeds: expected each once, got {list(self.seeds)}")
         if self.classes != "all" and len(set(self.classes)) != len(self.classes):
             raise ValueError(f"classes: expected each once, got {list(self.classes)}")
+        if self.paper and self.paper.dataset is None and not isinstance(self.data, PublishedData):
+            raise ValueError(f"paper.dataset: expected the paper's name of these {self.data.kind} data, got none")
+        if self.paper and self.paper.dataset_of(self.data) not in datasets_of(self.paper.table):
+            table, expected = self.paper.table, ", ".join(datasets_of(self.paper.table))
+            raise ValueError(f"data.kind: expected one of {expected} for table {table}, got {self.data.kind}")
         if isinstance(self.data, SyntheticData):
             self._fits_synthetic(self.data)
         if isinstance(self.prior, Eigenfaces) and isinstance(self.public, SyntheticPublic):
@@ -86,8 +102,13 @@ class InversionSweep(Model):
             raise ValueError(
                 f"judges.evaluator.architecture: expected another than the target's, got {self.recipe.architecture}"
             )
-        if self.protocol == "paper" and self.judges.knowledge:
-            raise ValueError("judges.knowledge: expected none under protocol paper (no shared crops yet), got one")
+        if self.judges.fidelity and self.attack.selected <= self.judges.fidelity.neighbours:
+            raise ValueError(
+                f"judges.fidelity.neighbours: expected fewer than attack.selected ({self.attack.selected}), "
+                f"got {self.judges.fidelity.neighbours}"
+            )
+        if self.attack.loot_size is not None and self.protocol == "paper":
+            raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
         if self.prior.kind in ("shipped", "folder") and self.public is not None:
             raise ValueError(f"public: expected none, since a {self.prior.kind} prior is already fitted")
         return self
@@ -108,6 +129,7 @@ class ToySweep(Model):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     alpha: float = 0.0
     grid: dict[str, list[Any]] = Field(default_factory=dict)
+    cells: tuple[dict[str, Any], ...] = ()
     baseline: dict[str, Any] = Field(default_factory=dict)
     resources: Resources = Resources()
 

@@ -42,6 +42,7 @@ class Training(Model):
     architecture: Architecture = "resnet152"
     pretrained: bool = True  # ImageNet weights from the local torch hub cache
     image_size: Annotated[int, Field(ge=16, le=1024)] = 224
+    transform_input: bool | None = None  # inception_v3 only: map inputs to ImageNet statistics first; default false
     epochs: Count = 100
     batch_size: Annotated[int, Field(ge=2)] = 128  # global: over all workers
     optimizer: Literal["adam", "sgd"] = "adam"
@@ -53,10 +54,12 @@ class Training(Model):
     lr_milestones: tuple[Fraction, ...] | None = None  # fractions of training; multistep only, default (0.75, 0.9)
     lr_factor: Positive | None = None  # multistep only, default 0.1
     lr_min: Annotated[float, Field(ge=0)] | None = None  # cosine only, default 0
+    precision: Literal["fp32", "bf16"] | None = None  # of the network's passes; null: fp32, as the paper
     augmentation: Augmentation = Augmentation()
 
     @model_validator(mode="after")
     def _nothing_ignored(self) -> Training:
+        only_with(self, "transform_input", "architecture", "inception_v3")
         only_with(self, "betas", "optimizer", "adam")
         only_with(self, "momentum", "optimizer", "sgd")
         only_with(self, "lr_milestones", "lr_schedule", "multistep")
@@ -92,8 +95,9 @@ class Schedule(Model):
 class LabelSmoothing(Model):
     """Label smoothing by alpha in (-inf, 1]: 0 is plain training, below 0 the paper's defense.
 
-    schedule: how alpha gets there. null is what the paper describes: constant for alpha >= 0, for negative alpha
-    none in the first half and a smooth ramp up to three quarters of training.
+    schedule: how alpha gets there. null is constant for alpha >= 0, and for negative alpha what the paper describes
+    (none in the first half, a smooth ramp up to three quarters of training) or, under protocol paper, what its code
+    does.
     """
 
     kind: Literal["label_smoothing"] = "label_smoothing"
@@ -122,10 +126,11 @@ class LabelSmoothing(Model):
             return self.alpha
         return self.schedule.points[-1][1] if self.schedule and self.schedule.points else 0.0
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved(self, protocol: str) -> dict[str, Any]:
         """Everything that decides the curve, defaults filled in: what a fingerprint and a worker need."""
         alpha = self.final_alpha
-        schedule = self.schedule or Schedule(kind="ramp" if alpha < 0 else "constant")
+        negative = Schedule(kind="reference") if protocol == "paper" else Schedule(kind="ramp")
+        schedule = self.schedule or (negative if alpha < 0 else Schedule(kind="constant"))
         if alpha == 0 and schedule.points is None:
             schedule = Schedule(kind="constant")  # every path from 0 to 0 is the same training
         return {"kind": self.kind, "alpha": alpha, "schedule": schedule.resolved()}

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 import torch
-from core.priors.registry import load_prior
 
 from core.attacks.ppa import (
     CandidateConfig,
@@ -24,6 +23,7 @@ from core.attacks.ppa import (
     score_pool,
 )
 from core.errors import InputError
+from core.priors.registry import load_prior
 from tasks.classes import CLASSES_FILE, class_file, classes_to_do, remaining
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors, save_rows, save_tensors

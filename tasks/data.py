@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from core.data.images import ImageSet
+from core.data.published import PUBLISHED, write_published
 from core.data.synthetic import synthetic_faces
 from core.errors import InputError
 from tasks.context import Config, Inputs, Metrics, TaskContext
@@ -18,11 +19,24 @@ TEST_IMAGES_FROM = 1_000_000  # test images of an identity stay the same however
 
 def prepare_private(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes train.safetensors, test.safetensors (images uint8, labels), names.json and notes.json."""
+    if config["kind"] in PUBLISHED:
+        return _write_published(config, out)
     train, test, notes = _PRIVATE[config["kind"]](config)
     save_images(out, "train", train)
     save_images(out, "test", test)
     (out / "notes.json").write_text(json.dumps(list(notes), ensure_ascii=False, indent=1))
     return {"num_classes": train.num_classes, "num_train": len(train), "num_test": len(test)}
+
+
+def _write_published(config: Config, out: Path) -> Metrics:
+    """A published set goes to disk picture by picture: it need not fit into memory."""
+    options = {key: config.get(key) for key in ("classes", "pictures", "samples_per_class")}
+    written = write_published(
+        config["kind"], Path(config["path"]).expanduser(), out, size=config["size"], split_seed=config["split_seed"],
+        on_corrupt=config["on_corrupt"], **options,
+    )  # fmt: skip
+    (out / "notes.json").write_text(json.dumps(list(written.notes), ensure_ascii=False, indent=1))
+    return {"num_classes": written.num_classes, "num_train": written.num_train, "num_test": written.num_test}
 
 
 def prepare_public(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:

@@ -28,7 +28,9 @@ def train_together(config: Config, data: Path, context: TaskContext) -> tuple[Cl
     if final is None:
         raise RuntimeError("Ray Train ended without leaving the trained weights")
     num_classes = load_images(data, "train").num_classes
-    model = build_classifier(config["architecture"], num_classes, protocol=config["protocol"], seed=config["seed"])
+    model = build_classifier(
+        config["architecture"], num_classes, seed=config["seed"], transform_input=config.get("transform_input", False)
+    )
     model.load_state_dict(final["model"])
     return model, [EpochRecord(**record) for record in final["records"]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -9,27 +10,31 @@ import torch
 from torch import Tensor, nn
 
 from core.data.images import ImageSet
-from core.data.transforms import resize, to_unit
+from core.data.transforms import to_unit
 from core.metrics.accuracy import accuracy_report, class_means, result_slots, top1_accuracy, topk_hits
-from core.metrics.distances import nearest_feature_distance
+from core.metrics.distances import nearest_real
 from core.metrics.open_set import fit_head, head_logits
 from core.models.embedders import load_embedder
+from core.models.inference import embed_images
 from tasks.context import Config, Inputs, Metrics, TaskContext
+from tasks.fidelity import fid_features, load_network
 from tasks.files import load_images, load_tensors, save_rows, save_tensors
+from tasks.loot import loot_images
 from tasks.manifests import config_of
 from tasks.training import load_classifier
 
 BATCH = 256
 HEAD_SEED = 0
+EMBEDDER_SIZES = {"facenet": 160}  # the others take the loot as it is and resize it themselves
 
 
 def embed_real_images(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes features.safetensors: a judge's features of all real images, made once per sweep."""
-    network, image_size = _network(config, inputs, context.device)
+    embed = _embedding(config, inputs, context.device)
     tensors = {}
-    for part in ("train", "test"):
+    for part in config.get("parts", ("train", "test")):
         data: ImageSet = load_images(inputs["data"], part)
-        tensors[f"{part}_features"] = _features(network, data.images, image_size, context.device)
+        tensors[f"{part}_features"] = embed(data.images)
         tensors[f"{part}_labels"] = data.labels
     save_tensors(out / "features.safetensors", tensors)
     return {"feature_dim": tensors["train_features"].shape[1]}
@@ -39,12 +44,12 @@ def judge_by_evaluator(config: Config, inputs: Inputs, out: Path, context: TaskC
     """Acc@1, Acc@5 and feature distance in the evaluation model (paper section 4.1); writes verdicts."""
     recipe = config_of(inputs["evaluator"])
     evaluator = load_classifier(inputs["evaluator"], recipe, context.device)
-    loot, real = load_tensors(inputs["loot"] / "images.safetensors"), _real(inputs)
-    features = _features(evaluator, loot["images"], recipe["image_size"], context.device)
+    loot, real = loot_images(inputs["loot"], recipe["image_size"]), _real(inputs)
+    features = embed_images(evaluator, loot["images"], image_size=recipe["image_size"], device=context.device)
     logits = evaluator.head(features.to(context.device)).cpu()
     report = accuracy_report(logits, loot["labels"])
-    _save_verdicts(out, "attack", logits, loot["labels"])
-    distance = _distances(features, loot["labels"], real)
+    distance, nearest = _nearest(features, loot["labels"], real)
+    _save_verdicts(out, "attack", logits, loot["labels"], distance, nearest)
     real_logits = evaluator.head(real["test_features"].to(context.device)).cpu()
     return {
         "attack_acc1": report.top1,
@@ -60,14 +65,13 @@ def judge_by_evaluator(config: Config, inputs: Inputs, out: Path, context: TaskC
 
 def judge_by_embedder(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Acc@1, Acc@5 of a linear head on an independent embedder, and distance to the nearest training face."""
-    network, image_size = _network(config, inputs, context.device)
-    loot, real = load_tensors(inputs["loot"] / "images.safetensors"), _real(inputs)
+    loot, real = loot_images(inputs["loot"], EMBEDDER_SIZES.get(config["network"])), _real(inputs)
     head = fit_head(real["train_features"], real["train_labels"], seed=HEAD_SEED)
-    features = _features(network, loot["images"], image_size, context.device)
+    features = _embedding(config, inputs, context.device)(loot["images"])
     logits = head_logits(head, features)
     report = accuracy_report(logits, loot["labels"])
-    _save_verdicts(out, "embedder", logits, loot["labels"])
-    distance = _distances(features, loot["labels"], real)
+    distance, nearest = _nearest(features, loot["labels"], real)
+    _save_verdicts(out, "embedder", logits, loot["labels"], distance, nearest)
     return {
         "embedder_acc1": report.top1,
         "embedder_acc5": report.top5,
@@ -78,23 +82,27 @@ def judge_by_embedder(config: Config, inputs: Inputs, out: Path, context: TaskCo
     }
 
 
-def _network(config: Config, inputs: Inputs, device: str) -> tuple[nn.Module, int | None]:
-    """The judge's feature network and the side its images are brought to (None: it does so itself)."""
+def _embedding(config: Config, inputs: Inputs, device: str) -> Callable[[Tensor], Tensor]:
+    """Images (uint8, or floats in [-1, 1]) -> the features of the judge that the configuration names."""
     if config["network"] == "target":
         recipe = config_of(inputs["network"])
-        return load_classifier(inputs["network"], recipe, device), recipe["image_size"]
+        network = load_classifier(inputs["network"], recipe, device)
+        return lambda images: embed_images(network, images, image_size=recipe["image_size"], device=device)
+    if config["network"] == "fid_inception":
+        network = load_network(config, device)
+        return lambda images: fid_features(network, images, config["protocol"], device)
     path = config.get("path")
-    return load_embedder(config["network"], Path(path).expanduser() if path else None).to(device), None
+    network = load_embedder(config["network"], Path(path).expanduser() if path else None).to(device)
+    return lambda images: _features(network, images, device)
 
 
 @torch.no_grad()
-def _features(network: nn.Module, images: Tensor, image_size: int | None, device: str) -> Tensor:
-    """Features float32 [N, D] on the CPU of uint8 images or of floats in [-1, 1]."""
-    embed = network.embed if hasattr(network, "embed") else network
+def _features(embedder: nn.Module, images: Tensor, device: str) -> Tensor:
+    """Features float32 [N, D] on the CPU of uint8 images or floats in [-1, 1]; the embedder resizes them itself."""
     parts = []
     for batch in images.split(BATCH):
-        batch = (to_unit(batch) if batch.dtype == torch.uint8 else batch).to(device)
-        parts.append(embed(batch if image_size is None else resize(batch, image_size)).float().cpu())
+        batch = to_unit(batch) if batch.dtype == torch.uint8 else batch.float()
+        parts.append(embedder(batch.to(device)).float().cpu())
     return torch.cat(parts)
 
 
@@ -102,15 +110,18 @@ def _real(inputs: Inputs) -> dict[str, Tensor]:
     return load_tensors(inputs["real"] / "features.safetensors")
 
 
-def _distances(features: Tensor, labels: Tensor, real: dict[str, Tensor]) -> Tensor:
-    """Distance of every reconstruction to the nearest training image of its class, float [N]."""
-    return nearest_feature_distance(features, labels, real["train_features"], real["train_labels"], squared=False)
+def _nearest(features: Tensor, labels: Tensor, real: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Distance of every reconstruction to the nearest training image of its class, and that image's row."""
+    return nearest_real(features, labels, real["train_features"], real["train_labels"], squared=False)
 
 
-def _save_verdicts(out: Path, judge: str, logits: Tensor, labels: Tensor) -> None:
-    """per_image.parquet (class, rank within it, predicted, hit) and per_class.parquet (share of hits)."""
+def _save_verdicts(out: Path, judge: str, logits: Tensor, labels: Tensor, distance: Tensor, nearest: Tensor) -> None:
+    """per_image.parquet (class, rank within it, predicted, hit, nearest training image) and per_class.parquet."""
     hits = topk_hits(logits, labels, 1)
-    images = {"class": labels, "rank": result_slots(labels), "predicted": logits.argmax(1), "hit": hits}
+    images = {
+        "class": labels, "rank": result_slots(labels), "predicted": logits.argmax(1), "hit": hits,
+        "nearest": nearest, "distance": distance,
+    }  # fmt: skip
     save_rows(out / "per_image.parquet", pd.DataFrame({name: values.numpy() for name, values in images.items()}))
     classes, top1 = class_means(hits, labels)
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), f"{judge}_acc1": top1.numpy()}))

@@ -8,7 +8,8 @@ from core.data.images import ImageSet
 from core.metrics.knowledge import score_surrogate
 from core.models.inference import evaluate_logits
 from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import load_images, load_tensors
+from tasks.files import load_images
+from tasks.loot import loot_images
 from tasks.training import save_classifier, train_alone
 
 PLAIN = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
@@ -17,7 +18,7 @@ PLAIN = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant
 def extract_knowledge(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes the surrogate's weights and history; returns xi_train and xi_test over the attacked classes."""
     train, test = load_images(inputs["data"], "train"), load_images(inputs["data"], "test")
-    loot = load_tensors(inputs["loot"] / "images.safetensors")
+    loot = loot_images(inputs["loot"], config["image_size"])
     stolen = ImageSet(images=loot["images"], labels=loot["labels"], names=train.names)
     surrogate, records = train_alone({**config, "defense": PLAIN}, stolen, None, context)
     save_classifier(out, surrogate, records)

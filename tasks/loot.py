@@ -2,32 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from core.priors.registry import load_prior
+from torch import Tensor
 
-from core.data.transforms import centre_crop, to_uint8
+from core.data.packed import pack_images
+from core.data.transforms import centre_crop, resize, to_uint8
+from core.priors.base import Prior
+from core.priors.registry import load_prior
 from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import load_tensors, save_tensors
+from tasks.files import load_tensors
 
 BATCH = 64
+NATIVE = "images.safetensors"
 
 
 def synthesise_loot(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
-    """Writes images.safetensors: images [M, 3, R, R] (cropped as the target saw them) and labels, best first.
+    """Writes images.safetensors or, under protocol `paper`, one file per judge's input size; labels, best first.
 
-    Protocol `clean` keeps what a thief could keep, 8-bit images; `paper` keeps the unclipped floats that the
-    official code hands to its judges.
+    `clean` keeps what a thief could keep: 8-bit images [M, 3, R, R], reduced to `side` where given. `paper` hands on
+    what the official judges get, the unclipped crop reduced to each size on its own (Plug-and-Play-Attacks,
+    utils/stylegan.py create_image), as float16, whose steps are a tenth of those of 8 bits.
     """
     prior = load_prior(inputs["prior"]).to(context.device)
     found = load_tensors(inputs["attack"] / "reconstructions.safetensors")
-    images = []
-    with torch.no_grad():
-        for w in found["w"].split(BATCH):
-            decoded = prior.synthesize(w.to(context.device))
-            if config.get("crop") is not None:
-                decoded = centre_crop(decoded, config["crop"])
-            images.append((to_uint8(decoded) if config["protocol"] == "clean" else decoded).cpu())
-    save_tensors(out / "images.safetensors", {"images": torch.cat(images), "labels": found["labels"]})
+    files = _files(config, prior.resolution if config.get("crop") is None else config["crop"])
+    with ExitStack() as open_files:
+        puts = {
+            name: open_files.enter_context(pack_images(out / name, found["labels"], form.side, form.dtype))
+            for name, form in files.items()
+        }
+        for start, images in _synthesise(prior, found["w"], config.get("crop"), context.device):
+            for name, form in files.items():
+                for row, image in enumerate(form.shape(images).cpu().numpy(), start):
+                    puts[name](row, image)
+            context.progress(start / len(found["w"]), f"image {start}/{len(found['w'])}")
     return {"num_images": len(found["labels"])}
+
+
+def loot_images(folder: Path, size: int | None) -> dict[str, Tensor]:
+    """{"images", "labels"} of a loot artifact for a judge with inputs of `size` pixels (None: it resizes itself)."""
+    own = folder / f"images_{size}.safetensors"
+    return load_tensors(own if size is not None and own.is_file() else folder / NATIVE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Form:
+    """How a decoded batch [B, 3, R, R] becomes the content of a file: side in pixels, type, and the way there."""
+
+    side: int
+    dtype: torch.dtype
+    shape: Callable[[Tensor], Tensor]
+
+
+def _files(config: Config, native: int) -> dict[str, _Form]:
+    if config["protocol"] == "paper":
+        forms = [_judge_form(size or native) for size in config["sizes"]]
+        names = [f"images_{size}.safetensors" if size else NATIVE for size in config["sizes"]]
+        return dict(zip(names, forms, strict=True))
+    side = config.get("side") or native
+    return {NATIVE: _Form(side=side, dtype=torch.uint8, shape=lambda images: to_uint8(resize(images, side)))}
+
+
+def _judge_form(size: int) -> _Form:
+    return _Form(side=size, dtype=torch.float16, shape=lambda images: resize(images, size).half())
+
+
+@torch.no_grad()
+def _synthesise(prior: Prior, w: Tensor, crop: int | None, device: str) -> Iterator[tuple[int, Tensor]]:
+    """(row of its first image, the next batch [B, 3, R, R], cropped as the target saw it)."""
+    for start in range(0, len(w), BATCH):
+        decoded = prior.synthesize(w[start : start + BATCH].to(device))
+        yield start, decoded if crop is None else centre_crop(decoded, crop)

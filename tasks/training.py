@@ -23,7 +23,7 @@ from tasks.files import load_checkpoint, load_tensors, save_checkpoint, save_row
 CHECKPOINT = "checkpoint.pt"
 RECIPE_KEYS = (
     "architecture", "image_size", "epochs", "batch_size", "optimizer", "lr", "betas", "momentum", "weight_decay",
-    "lr_schedule", "lr_milestones", "lr_factor", "lr_min",
+    "lr_schedule", "lr_milestones", "lr_factor", "lr_min", "precision",
 )  # fmt: skip
 
 
@@ -69,6 +69,7 @@ def train(
         pretrained=config["pretrained"],
         protocol=config["protocol"],
         seed=config["seed"],
+        transform_input=config.get("transform_input", False),
     )
 
     def loss_of_epoch(epoch: int) -> Callable[[Any, Tensor], Tensor]:
@@ -128,7 +129,7 @@ def load_classifier(folder: Path, config: Config, device: str) -> Classifier:
     weights = load_tensors(folder / "weights.safetensors")
     num_classes = len(weights["head.bias"])
     model = build_classifier(
-        config["architecture"], num_classes, pretrained=False, protocol="clean", seed=config["seed"]
+        config["architecture"], num_classes, seed=config["seed"], transform_input=config.get("transform_input", False)
     )
     model.load_state_dict(weights)
     return model.to(torch.device(device)).eval().requires_grad_(False)

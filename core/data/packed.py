@@ -13,21 +13,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
+# Name in the header, and how a pixel lies in the file.
+_TYPES: dict[torch.dtype, tuple[str, np.dtype]] = {
+    torch.uint8: ("U8", np.dtype("u1")),
+    torch.float16: ("F16", np.dtype("<f2")),
+}
 _BLOCK = 16  # pictures that a thread takes at a time
 
 Put = Callable[[int, np.ndarray], None]
 
 
 @contextmanager
-def pack_images(path: Path, labels: Tensor, size: int) -> Iterator[Put]:
-    """Write `path` with tensors `labels` int64 [N] and `images` uint8 [N, 3, size, size].
+def pack_images(path: Path, labels: Tensor, size: int, dtype: torch.dtype = torch.uint8) -> Iterator[Put]:
+    """Write `path` with tensors `labels` int64 [N] and `images` uint8 or float16 [N, 3, size, size].
 
-    Gives put(row, pixels), pixels uint8 [3, size, size], which any thread may call, in any order, once per row. The
+    Gives put(row, pixels), pixels [3, size, size] of that type, which any thread may call, in any order, once per row. The
     file has a temporary name until all is put; nothing stays behind an error. `safetensors.torch.load_file` maps it.
     Memory: the labels. Raises OSError for a full disk.
     """
-    row = 3 * size * size
-    header = _header(len(labels), size)
+    _, pixel = _TYPES[dtype]
+    row = 3 * size * size * pixel.itemsize
+    header = _header(len(labels), size, dtype)
     start = len(header) + 8 * len(labels)
     with replaced(path) as temporary, temporary.open("wb") as file:
         file.write(header)
@@ -36,7 +42,7 @@ def pack_images(path: Path, labels: Tensor, size: int) -> Iterator[Put]:
         file.flush()
 
         def put(index: int, pixels: np.ndarray) -> None:
-            if pixels.dtype != np.uint8 or pixels.shape != (3, size, size) or not 0 <= index < len(labels):
+            if pixels.dtype != pixel or pixels.shape != (3, size, size) or not 0 <= index < len(labels):
                 raise ValueError(f"row {index} of {len(labels)}: got {pixels.dtype} {pixels.shape}")
             # No memory map: its dirty pages would count as this process's memory.
             written = os.pwrite(file.fileno(), np.ascontiguousarray(pixels).data, start + index * row)
@@ -57,9 +63,9 @@ def replaced(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def packed_bytes(count: int, size: int) -> int:
+def packed_bytes(count: int, size: int, dtype: torch.dtype = torch.uint8) -> int:
     """Size of the file that `pack_images` writes."""
-    return len(_header(count, size)) + count * (8 + 3 * size * size)
+    return len(_header(count, size, dtype)) + count * (8 + 3 * size * size * _TYPES[dtype][1].itemsize)
 
 
 def each_in_threads(work: Callable[[int], None], count: int, workers: int | None = None) -> None:
@@ -88,15 +94,16 @@ def each_in_threads(work: Callable[[int], None], count: int, workers: int | None
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _header(count: int, size: int) -> bytes:
+def _header(count: int, size: int, dtype: torch.dtype) -> bytes:
     """Length and JSON, padded with blanks so that the labels, which come first, lie at a multiple of 8 bytes."""
     labels = 8 * count
+    kind, pixel = _TYPES[dtype]
     tensors = {
         "labels": {"dtype": "I64", "shape": [count], "data_offsets": [0, labels]},
         "images": {
-            "dtype": "U8",
+            "dtype": kind,
             "shape": [count, 3, size, size],
-            "data_offsets": [labels, labels + count * 3 * size * size],
+            "data_offsets": [labels, labels + count * 3 * size * size * pixel.itemsize],
         },
     }
     text = json.dumps(tensors, separators=(",", ":")).encode()

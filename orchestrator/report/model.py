@@ -105,7 +105,7 @@ class PaperReference:
     """The table of the paper that the sweep reproduces, and how every trial's cell stands to it (trial -> standing)."""
 
     table: str
-    dataset: str
+    datasets: tuple[str, ...]
     standings: Mapping[str, Standing]
 
 

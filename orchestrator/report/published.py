@@ -94,7 +94,7 @@ class Published:
     the reason. absent: printed rows without a cell of ours, in words."""
 
     table: str
-    dataset: str
+    datasets: tuple[str, ...]
     protocol: str
     blocks: tuple[Block, ...]
     departures: tuple[str, ...] = ()
@@ -132,10 +132,10 @@ def beside_paper(data: ReportData, summary: Summary) -> Published | None:
             )
         )
     reproduced = {block.row.first.row for block in blocks}
-    rows = printed_rows(reference.table, reference.dataset)
+    rows = [row for dataset in reference.datasets for row in printed_rows(reference.table, dataset)]
     return Published(
         table=reference.table,
-        dataset=reference.dataset,
+        datasets=reference.datasets,
         protocol=data.protocol,
         blocks=tuple(blocks),
         departures=tuple(shared),
@@ -154,7 +154,7 @@ def published_frame(published: Published) -> pd.DataFrame:
     rows = [
         {
             "table": published.table,
-            "dataset": published.dataset,
+            "dataset": block.row.first.dataset,
             "paper_row": block.row.first.row,
             "recipe": block.recipe,
             "attack": block.attack,
@@ -235,6 +235,11 @@ NAMES = {
     "facescrub": "FaceScrub", "celeba": "CelebA", "imagenette": "ImageNette", "resnet152": "ResNet-152",
     "resnext50": "ResNeXt-50", "densenet121": "DenseNet-121", "vgg16": "VGG-16",
 }  # fmt: skip
+
+
+def dataset_names(published: Published) -> str:
+    """The data sets of the comparison in words."""
+    return " and ".join(NAMES.get(dataset, dataset) for dataset in published.datasets)
 
 
 def row_words(row: PaperRow) -> str:

@@ -8,12 +8,12 @@ from orchestrator.report.markup import Markup, join, tag
 from orchestrator.report.model import ReportData
 from orchestrator.report.page import section
 from orchestrator.report.published import (
-    NAMES,
     SYMBOLS,
     Block,
     Line,
     Published,
     beside_paper,
+    dataset_names,
     printed,
     row_words,
     share_words,
@@ -36,7 +36,7 @@ def published_section(data: ReportData, summary: Summary, colours: Colours) -> M
         return Markup("")
     level = f"{100 * summary.settings.level:g}\u00a0%"
     lead = (
-        f"The numbers of Table {published.table} ({NAMES.get(published.dataset, published.dataset)}), in italics, are "
+        f"The numbers of Table {published.table} ({dataset_names(published)}), in italics, are "
         f"the paper's, each from one attack on one target. Ours are means over n seeds with {level} intervals. A "
         "number lies within where the interval reaches one that would be printed the same."
     )

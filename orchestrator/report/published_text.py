@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.report.format import ABSENT, ascii_text, interval, is_null, listing, number, signed
-from orchestrator.report.published import NAMES, Block, Line, Published, printed, row_words, share_words
+from orchestrator.report.published import Block, Line, Published, dataset_names, printed, row_words, share_words
 from orchestrator.report.tables import escaped
 
 HEADS = ("metric", "the paper", "ours", "n", "difference", "")
@@ -55,7 +55,7 @@ def published_markdown(published: Published) -> str:
 
 
 def _title(published: Published) -> list[str]:
-    where = NAMES.get(published.dataset, published.dataset)
+    where = dataset_names(published)
     lines = [f"Beside the paper's Table {published.table} ({where}). Our numbers follow protocol {published.protocol}."]
     if published.protocol == "clean":
         lines.append(

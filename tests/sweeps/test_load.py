@@ -51,7 +51,7 @@ def test_a_good_file_loads_with_its_opening_comment(tmp_path):
         (["public=null"], "", "public: expected the images to fit the eigenfaces prior on, got none"),
         (["judges.embedder.name=mobilefacenet_a"], "judges.embedder", "weights: expected the file"),
         (["judges.evaluator={architecture: resnet_small}"], "", "expected another than the target's"),
-        (["data.kind=video"], "data", "expected one of 'synthetic', 'labelled', got 'video'"),
+        (["data.kind=video"], "data", "expected one of 'synthetic', 'labelled', 'facescrub'"),
         (["seeds=[]"], "seeds", "at least 1 item"),
         (["seeds=[1, 1]"], "", "seeds: expected each once"),
         (["name=a/b"], "name", "pattern"),
@@ -135,13 +135,13 @@ def test_names_in_the_schema_are_those_of_the_core():
     from core.models.classifiers import ARCHITECTURES
     from core.models.embedders import EMBEDDERS
     from core.priors.registry import SHIPPED
-    from sweeps import attacker, schema, training
+    from sweeps import attacker, judging, training
 
     assert set(get_args(training.Architecture)) == set(ARCHITECTURES)
     for model, field, registry in (
         (training.Schedule, "kind", SCHEDULES),
         (attacker.Attack, "loss", ATTACK_LOSSES),
-        (schema.Embedder, "name", EMBEDDERS),
+        (judging.Embedder, "name", EMBEDDERS),
         (attacker.ShippedPrior, "name", SHIPPED),
     ):
         assert set(get_args(model.model_fields[field].annotation)) == set(registry)

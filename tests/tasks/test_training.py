@@ -19,7 +19,7 @@ def faces():
 def config(**changes):
     recipe = Recipe(architecture="resnet_small", pretrained=False, image_size=32, epochs=4, batch_size=9, **changes)
     settings = recipe.model_dump(mode="json", exclude_none=True)
-    return {**settings, "defense": recipe.defense.resolved(), "seed": 3, "protocol": "clean"}
+    return {**settings, "defense": recipe.defense.resolved("clean"), "seed": 3, "protocol": "clean"}
 
 
 def test_alpha_of_every_epoch_is_logged_as_the_schedule_says(faces, tmp_path):
@@ -46,14 +46,14 @@ def test_alpha_of_every_epoch_is_logged_as_the_schedule_says(faces, tmp_path):
     ],
 )
 def test_the_papers_schedules_are_the_defaults(defense, curve):
-    alpha_of = smoothing_of_epoch(defense.resolved(), 4)
+    alpha_of = smoothing_of_epoch(defense.resolved("clean"), 4)
     assert [alpha_of(epoch) for epoch in range(4)] == pytest.approx(curve)
 
 
 def test_every_way_from_zero_to_zero_is_one_training():
-    plain = LabelSmoothing(alpha=0.0).resolved()
-    assert LabelSmoothing(alpha=0.0, schedule={"kind": "ramp"}).resolved() == plain
-    assert LabelSmoothing(alpha=0.1, schedule={"kind": "ramp"}).resolved() != plain
+    plain = LabelSmoothing(alpha=0.0).resolved("clean")
+    assert LabelSmoothing(alpha=0.0, schedule={"kind": "ramp"}).resolved("clean") == plain
+    assert LabelSmoothing(alpha=0.1, schedule={"kind": "ramp"}).resolved("clean") != plain
 
 
 def test_a_training_killed_after_a_checkpoint_ends_with_the_same_weights(faces, tmp_path, monkeypatch):

@@ -133,7 +133,7 @@ def make_data() -> Callable[..., ReportData]:
                 for trial in results["trial"]
             },
             "paper": PaperReference(
-                table="1", dataset="facescrub",
+                table="1", datasets=("facescrub",),
                 standings={
                     row["trial"]: Standing(
                         axes={"dataset": "facescrub", "architecture": "resnet152", "defense": "label_smoothing",

@@ -45,7 +45,7 @@ def sweep_data(values=None, *, alphas=(0.0, -0.05, -0.2), seeds=SEEDS, protocol=
     return ReportData(
         title="t", results=pd.DataFrame(rows), axes=(Axis(key="alpha"),), protocol=protocol,
         reasons={"xi_train": "the sweep has no knowledge judge"},
-        paper=PaperReference(table="2", dataset="facescrub", standings=held),
+        paper=PaperReference(table="2", datasets=("facescrub",), standings=held),
     )  # fmt: skip
 
 
@@ -243,7 +243,7 @@ def test_metrics_that_only_the_paper_has_are_listed():
     data = sweep_data(alphas=(0.0,))
     held = {trial: Standing(axes={"dataset": "facescrub", "architecture": "resnet152", "defense": "none"})
             for trial in data.paper.standings}  # fmt: skip
-    published = compared(replace(data, paper=PaperReference(table="11", dataset="facescrub", standings=held)))
+    published = compared(replace(data, paper=PaperReference(table="11", datasets=("facescrub",), standings=held)))
     line = line_of(published, "fgsm_untargeted")
     assert line.mark == "not measured" and line.remark == "no judge here measures it"
     assert printed(line.paper, line.spec) == "96.09\u00a0%"

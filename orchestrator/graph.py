@@ -1,0 +1,140 @@
+"""The stages that come before the judges: data, prior, candidate pool, target, attack, loot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from orchestrator.fingerprints import content_of, normalised, shipped_file
+from orchestrator.stage import Stage
+from sweeps.attacker import PriorFolder, ShippedPrior
+from sweeps.data import PublishedData
+from sweeps.imported import CARD, WEIGHTS, ImportedClassifier
+from sweeps.schema import InversionSweep
+from sweeps.training import Recipe, Training
+
+PLAIN_DEFENSE = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
+
+
+def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = False) -> Stage:
+    """The private images as a network of `image_size` pixels gets them.
+
+    A published set is reduced from its files to each network's own size, as the official code does; of Stanford Dogs
+    the judges see the cropped pictures. Other data have one size, and networks reduce them. A target trained on few
+    images of each class is still judged by all of them.
+    """
+    data = settings.data
+    if for_judges and data.samples_per_class is not None:
+        data = data.model_copy(update={"samples_per_class": None})
+    made = _file_stage(data)
+    if not isinstance(data, PublishedData):
+        return Stage(name="data", **made)
+    kind = "stanford_dogs_cropped" if data.kind == "stanford_dogs" and for_judges else data.kind
+    return Stage(name="data", config={**made["config"], "kind": kind, "size": image_size}, hints=made["hints"])
+
+
+def prior_stage(settings: InversionSweep) -> Stage:
+    """The generative prior: fitted on public images, shipped, or read from a folder."""
+    prior = settings.prior
+    if isinstance(prior, PriorFolder):
+        config = {"kind": prior.kind, **content_of(Path(prior.path) / "weights.safetensors")}
+        return Stage(name="prior", config=config, hints={"path": prior.path})
+    config = normalised(prior)
+    if isinstance(prior, ShippedPrior):
+        return Stage(name="prior", config={**config, **content_of(shipped_file(prior.name))})
+    public = Stage(name="public", **_file_stage(settings.public))
+    return Stage(name="prior", config=config, inputs={"public": public})
+
+
+def pool_stage(settings: InversionSweep, prior: Stage) -> Stage:
+    """The candidate pool, decoded once for all targets of one input size."""
+    config = {**normalised(settings.attack.pool), "image_size": settings.recipe.image_size}
+    return Stage(name="pool", config=config, inputs={"prior": prior})
+
+
+def target_stage(settings: InversionSweep, seed: int) -> Stage:
+    """The classifier under attack: trained under the sweep's recipe, or brought in."""
+    recipe = settings.recipe
+    data = data_stage(settings, recipe.image_size)
+    if isinstance(recipe, ImportedClassifier):
+        return imported_stage(recipe, data)
+    return Stage(
+        name="target",
+        config=_target_config(recipe, settings, seed),
+        hints={"checkpoint_every": recipe.checkpoint_every},
+        inputs={"data": data},
+    )
+
+
+def judging_model_stage(model: Training | ImportedClassifier, data: Stage, protocol: str) -> Stage:
+    """A judge's classifier: a target like any other, plainly trained, one for the whole sweep; or brought in."""
+    if isinstance(model, ImportedClassifier):
+        return imported_stage(model, data)
+    config = normalised(model, without={"checkpoint_every"})
+    return Stage(
+        name="target",
+        config={**config, "defense": PLAIN_DEFENSE, "workers": 1, "protocol": protocol},
+        hints={"checkpoint_every": model.checkpoint_every},
+        inputs={"data": data},
+    )
+
+
+def imported_stage(model: ImportedClassifier, data: Stage) -> Stage:
+    """A brought-in classifier, tested on our data: its content and its card count, not where it lies."""
+    card = {key: model.card[key] for key in ("architecture", "num_classes", "image_size", "transform_input")}
+    for name in (WEIGHTS, CARD):
+        content_of(model.folder / name)  # says at once if a file is missing
+    config = {**card, **content_of(model.folder / WEIGHTS), "seed": 0}
+    return Stage(name="imported", config=config, hints={"path": model.imported}, inputs={"data": data})
+
+
+def candidates_stage(settings: InversionSweep, target: Stage, pool: Stage) -> Stage:
+    """The target's confidence in every pool image, and the classes to invert."""
+    classes = "all" if settings.classes == "all" else list(settings.classes)
+    return Stage(
+        name="candidates",
+        config={"candidates": settings.attack.candidates, "classes": classes},
+        inputs={"target": target, "pool": pool},
+    )
+
+
+def attack_stage(settings: InversionSweep, seed: int, **inputs: Stage) -> Stage:
+    """Latents optimised and selected, class by class. inputs: prior, pool, target, candidates."""
+    config = normalised(settings.attack, without={"pool", "seed", "loot_size"})
+    return Stage(
+        name="attack",
+        config={
+            **config,
+            "crop": settings.attack.pool.crop,
+            "image_size": settings.recipe.image_size,
+            "seed": [settings.attack.seed, seed],
+            "protocol": settings.protocol,
+        },
+        inputs=inputs,
+    )
+
+
+def loot_stage(settings: InversionSweep, sizes: list[int], prior: Stage, attack: Stage) -> Stage:
+    """The final images, synthesised once. sizes: of the judges' inputs, which protocol `paper` keeps one by one."""
+    config: dict[str, Any] = {"protocol": settings.protocol, "crop": settings.attack.pool.crop}
+    if settings.protocol == "paper":
+        config["sizes"] = sizes
+    elif settings.attack.loot_size is not None:
+        config["side"] = settings.attack.loot_size
+    return Stage(name="loot", config=config, inputs={"prior": prior, "attack": attack})
+
+
+def _target_config(recipe: Recipe, settings: InversionSweep, seed: int) -> dict[str, Any]:
+    config = normalised(recipe, without={"checkpoint_every"})  # how often we save does not change what is learnt
+    defense = recipe.defense.resolved(settings.protocol)
+    return {**config, "defense": defense, "seed": seed, "protocol": settings.protocol}
+
+
+def _file_stage(settings: BaseModel) -> dict[str, dict[str, Any]]:
+    """Configuration and hints of a stage that may read a file: its content counts, not where it lies."""
+    path = getattr(settings, "path", None)
+    config = normalised(settings, without={"path"})
+    content = content_of(path, any_files=isinstance(settings, PublishedData))
+    return {"config": {**config, **content}, "hints": {"path": path} if path is not None else {}}

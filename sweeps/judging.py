@@ -1,0 +1,65 @@
+"""The judges of a sweep file: who scores the loot."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from sweeps.base import Count, Model
+from sweeps.imported import ImportedClassifier, trained_or_imported
+from sweeps.training import Evaluator, Knowledge
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+STAGED_EMBEDDERS = {"facenet": "facenet"}  # embedder -> its entry among the weight files
+
+
+class Embedder(Model):
+    """An independent judge: face features learnt on other people, with a linear head on the private classes.
+
+    `facenet` is the paper's (delta_face); without `weights` its staged file is used (`smoothsweep weights stage`), and
+    where that is absent the judge's columns stay empty, with the reason.
+    """
+
+    name: Literal["synthetic", "facenet", "mobilefacenet_a", "mobilefacenet_b"]
+    weights: str | None = None  # file of the weights; the synthetic one is shipped, facenet's is staged
+
+    @model_validator(mode="after")
+    def _has_weights(self) -> Embedder:
+        if self.weights is None and self.name not in ("synthetic", *STAGED_EMBEDDERS):
+            raise ValueError(f"weights: expected the file of {self.name}, got none")
+        return self
+
+
+class Fidelity(Model):
+    """FID, KID, precision, recall, density and coverage of the loot against the target's training images.
+
+    In the features of the Inception network of 2015 (the one of pytorch-fid). Without `weights` its staged file is
+    used; where that is absent the columns stay empty, with the reason.
+    """
+
+    weights: str | None = None
+    sha256: Sha256 | None = None  # of `weights`, where it is not the published file
+    neighbours: Count = 3  # k of precision, recall, density and coverage
+
+    @model_validator(mode="after")
+    def _nothing_ignored(self) -> Fidelity:
+        if self.sha256 is not None and self.weights is None:
+            raise ValueError("sha256: expected only with weights, got no weights")
+        return self
+
+
+AnyEvaluator = Annotated[
+    Annotated[Evaluator, Tag("trained_here")] | Annotated[ImportedClassifier, Tag("brought_in")],
+    Discriminator(trained_or_imported),
+]
+
+
+class Judges(Model):
+    """Who scores the loot. A judge that is absent leaves its columns empty, with the reason."""
+
+    evaluator: AnyEvaluator | None = None
+    embedder: Embedder | None = None
+    fidelity: Fidelity | None = None
+    knowledge: Knowledge | None = None

@@ -1,0 +1,57 @@
+"""The judge of the loot as a set of pictures: FID, KID, precision, recall, density, coverage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from core.metrics.fid import fid
+from core.metrics.kid import kid
+from core.metrics.prdc import prdc_per_class
+from core.models.fid_inception import fid_input, load_fid_inception
+from tasks.context import Config, Inputs, Metrics, TaskContext
+from tasks.files import load_tensors, save_tensors
+from tasks.loot import loot_images
+
+SIZE, BATCH = 299, 64
+KID_SEED = 0
+
+
+def judge_by_fidelity(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
+    """Writes features.safetensors of the loot; returns the distances to the training images of the attacked classes.
+
+    One FID over all classes together; precision and its kin per class, then averaged (paper's code, sections 5.2, 5.3
+    of its fact sheet). Protocol `paper` keeps the official definitions, `clean` the usual ones.
+    """
+    loot = loot_images(inputs["loot"], SIZE)
+    real = load_tensors(inputs["real"] / "features.safetensors")
+    fake = fid_features(load_network(config, context.device), loot["images"], config["protocol"], context.device)
+    save_tensors(out / "features.safetensors", {"features": fake, "labels": loot["labels"]})
+    attacked = torch.isin(real["train_labels"], loot["labels"].unique())
+    real_features, real_labels = real["train_features"][attacked], real["train_labels"][attacked]
+    kernel = kid(real_features, fake, seed=KID_SEED)
+    neighbours = prdc_per_class(
+        real_features, real_labels, fake, loot["labels"], k=config["neighbours"],
+        definition="official" if config["protocol"] == "paper" else "standard",
+    )  # fmt: skip
+    return {
+        "fid": fid(real_features, fake),
+        "kid": kernel.mean,
+        "kid_std": kernel.std,
+        **vars(neighbours.mean),
+        "classes_too_small": len(neighbours.excluded),
+    }
+
+
+def load_network(config: Config, device: str) -> nn.Module:
+    """The Inception network of 2015, from the file that the configuration names."""
+    return load_fid_inception(Path(config["path"]).expanduser(), sha256=config.get("sha256")).to(device)
+
+
+@torch.no_grad()
+def fid_features(network: nn.Module, images: Tensor, protocol: str, device: str) -> Tensor:
+    """Features float32 [N, 2048] on the CPU of images uint8 or float [N, 3, H, W]."""
+    parts = [network(fid_input(batch.to(device), protocol)).float().cpu() for batch in images.split(BATCH)]
+    return torch.cat(parts)
