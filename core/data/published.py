@@ -111,7 +111,7 @@ def published_set(
 def write_published(
     kind: str,
     path: Path | str,
-    out_folder: Path,
+    out_folder: Path | str,
     *,
     size: int,
     classes: int | None = None,
@@ -139,6 +139,7 @@ def write_published(
     """
     _check_options(size, on_corrupt, workers)
     listing = list_published(kind, path, classes=classes, pictures=pictures, split_seed=split_seed)
+    _require_text(listing)
     notes = [*listing.notes, *listing.doubts]
     train, test = listing.train, listing.test
     if on_corrupt == "skip":
@@ -151,7 +152,7 @@ def write_published(
         train = train[kept]
         notes.append(f"{samples_per_class} training pictures of each class, seed {split_seed}")
     notes += _empty_classes(listing, train, test)
-    notes += _write(listing, train, test, out_folder, size, workers)
+    notes += _write(listing, train, test, Path(out_folder), size, workers)
     notes.append(f"{len(listing.names)} classes, {len(train)} training and {len(test)} test images")
     return WrittenSet(
         num_classes=len(listing.names),
@@ -169,6 +170,13 @@ def _check_options(size: int, on_corrupt: str, workers: int | None) -> None:
         raise InputError(f"on_corrupt: expected one of {', '.join(ON_CORRUPT)}, got {on_corrupt!r}")
     if workers is not None and workers < 1:
         raise InputError(f"workers: expected at least 1, got {workers}")
+
+
+def _require_text(listing: PublishedListing) -> None:
+    """Folder names in another encoding than the system's cannot be written as text."""
+    for name in listing.names:
+        if not name.isprintable():
+            raise InputError(f"data {listing.root}: expected printable names of classes in UTF-8, got {name!r}")
 
 
 def _empty_classes(listing: PublishedListing, train: Tensor, test: Tensor) -> list[str]:
@@ -217,7 +225,7 @@ def _write(
 
         with strict_pillow():
             each_in_threads(convert, len(order), workers)
-        names.write_text(json.dumps(list(listing.names), ensure_ascii=False))
+        names.write_text(json.dumps(list(listing.names), ensure_ascii=False), encoding="utf-8")
     return _notes_on(flags, digests, listing.fit, size, len(train))
 
 

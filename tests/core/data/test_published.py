@@ -1,4 +1,5 @@
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -528,3 +529,10 @@ def test_too_little_room_is_said_before_anything_is_decoded(faces, tmp_path):
     with pytest.raises(InputError, match="of free space, got"):
         write_published("facescrub", faces, tmp_path, size=2_000_000, classes=5)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_in_another_encoding_are_refused(faces, tmp_path):
+    root = shutil.copytree(faces, tmp_path / "tree")
+    os.rename(root / "actors/faces/Aa_Bee", os.fsencode(root / "actors/faces") + b"/Le\xf3n")
+    with pytest.raises(InputError, match=r"expected printable names of classes in UTF-8, got 'Le\\udcf3n'"):
+        write_published("facescrub", root, tmp_path / "out", size=8, classes=5)
