@@ -8,8 +8,9 @@ deterministic on every device (the interpolation kernels of torch are not, on CU
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -64,7 +65,25 @@ class Crops:
         return self if len(self) == 1 else Crops(**{name: value[rows] for name, value in vars(self).items()})
 
     def to(self, device: torch.device) -> Crops:
-        return Crops(**{name: value.to(device) for name, value in vars(self).items()})
+        if device == self.top.device:
+            return self
+        # One copy that the host does not wait for, instead of five that it does.
+        packed = torch.stack([value.double() for value in vars(self).values()])
+        if device.type == "cuda":
+            packed = packed.pin_memory()
+        moved = dict(zip(vars(self), packed.to(device, non_blocking=True).unbind(), strict=True))
+        return Crops(**{**moved, "mirror": moved["mirror"].bool()})
+
+    def repeated(self, count: int) -> Crops:
+        """One crop per image for `count` images: a shared crop is repeated."""
+        if len(self) == count:
+            return self
+        return Crops(**{name: value.expand(count) for name, value in vars(self).items()})
+
+
+def joined_crops(parts: Sequence[Crops]) -> Crops:
+    """The crops of all parts one after the other, one per image."""
+    return Crops(**{name: torch.cat([getattr(part, name) for part in parts]) for name in vars(parts[0])})
 
 
 DrawCrops = Callable[[CropRule, int, int, int, torch.Generator], Crops]
@@ -105,6 +124,28 @@ class Views:
     def at(self, step: int, images: Tensor) -> Crops:
         """The crops for images of the size of `images` [N, 3, H, W]."""
         return self.draw(self.rule, self.count, *images.shape[2:], generator(*self.key, step))
+
+
+class RowViews:
+    """The crops of candidates whose batches have `Views` of their own, for whatever rows are computed together."""
+
+    def __init__(self, parts: Sequence[tuple[slice, Views]]) -> None:
+        """parts: rows of the candidates (consecutive, ascending) and their views."""
+        self.parts = parts
+        self._drawn: tuple[int, list[Crops]] | None = None
+
+    def at(self, step: int, images: Tensor, rows: slice) -> Crops:
+        """The crops of `rows`, which show `images` [N, 3, H, W]; every batch's are drawn once per step."""
+        if self._drawn is None or self._drawn[0] != step:
+            self._drawn = step, [views.at(step, images) for _, views in self.parts]
+        found = []
+        for (span, _), crops in zip(self.parts, self._drawn[1], strict=True):
+            first, last = max(rows.start, span.start), min(rows.stop, span.stop)
+            if first < last:
+                found.append((crops.of(slice(first, last)), last - first))
+        if len(found) == 1:
+            return found[0][0]
+        return joined_crops([crops.repeated(count) for crops, count in found])
 
 
 def _draw(
@@ -172,7 +213,7 @@ class Preprocess:
         height, width = images.shape[2:]
         if height == width == self.size:
             return images
-        return apply_crops(images, _whole(height, width), self.size)
+        return _resample(images, *_resize_matrices(height, width, self.size, images.device, images.dtype))
 
 
 def resampling_matrix(start: Tensor, extent: Tensor, mirror: Tensor, *, length: int, size: int) -> Tensor:
@@ -193,9 +234,15 @@ def resampling_matrix(start: Tensor, extent: Tensor, mirror: Tensor, *, length: 
     return weights / weights.sum(2, keepdim=True)
 
 
-def _whole(height: int, width: int) -> Crops:
+@lru_cache(maxsize=16)
+def _resize_matrices(
+    height: int, width: int, size: int, device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
     zero = torch.zeros(1, dtype=torch.float64)
-    return Crops(top=zero, left=zero, height=zero + height, width=zero + width, mirror=zero.bool())
+    matrices = [
+        resampling_matrix(zero, zero + length, zero.bool(), length=length, size=size) for length in (height, width)
+    ]
+    return matrices[0].to(device, dtype), matrices[1].to(device, dtype)
 
 
 def _resample(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:

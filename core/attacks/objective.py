@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.attacks.crops import Crops, Views, apply_crops
+from core.attacks.crops import Crops, RowViews, apply_crops
 from core.attacks.descent import StepGradient
-from core.priors.base import Prior
+from core.devices import DeviceBatch
 
 Target = Callable[[Tensor], Tensor]
 """images float [N, 3, H, W] -> logits [N, C]; an nn.Module or a plain function."""
@@ -25,43 +25,56 @@ Transform = Callable[[Tensor], Tensor]
 class LatentObjective:
     """(w [B, ...], step) -> losses and gradients: synthesise, clip, transform, crop, target, loss.
 
-    loss: (logits, targets) -> [B]; views: the random crops of each step, None for no crop; rows: which of the
-    candidates these B are; mean: the gradient is that of the batch mean (else of each row's own loss);
-    discriminator: full-size unclipped images -> logits, its term softplus(-D(image)) weighted by
-    discriminator_weight and not part of the losses reported. The image gradient is taken at the output of
-    `transform`, from the target's loss alone.
+    first: which of the candidates the first row is; views: the random crops of each step, None for no crop; loss:
+    (logits, targets) -> [B]; scale: factor on the gradient of each row's loss, [B] (the reciprocal size of its batch
+    for the gradient of the batch mean); batch: how many rows are computed at once, None for all of them;
+    discriminator: full-size unclipped images -> logits, its term softplus(-D(image)) weighted by discriminator_weight
+    and not part of the losses reported. The image gradient is taken at the output of `transform`, from the target's
+    loss alone.
     """
 
-    prior: Prior
+    synthesize: Callable[[Tensor], Tensor]
     target: Target
     transform: Transform
     target_class: int
     loss: Callable[[Tensor, Tensor], Tensor]
-    views: Views | None
-    rows: slice
+    views: RowViews | None
+    first: int
+    scale: Tensor
+    batch: DeviceBatch | None
     clip: bool = False
-    mean: bool = False
     discriminator: Target | None = None
     discriminator_weight: float = 0.0
 
     def __call__(self, w: Tensor, step: int) -> StepGradient:
-        images = self.prior.synthesize(w)
+        if self.batch is None:
+            return self._of_rows(w, step, slice(0, len(w)))
+        parts = self.batch.run(lambda rows: self._of_rows(w, step, rows), len(w))
+        if len(parts) == 1:
+            return parts[0]
+        return StepGradient(**{name: torch.cat([getattr(p, name) for p in parts]) for name in vars(parts[0])})
+
+    def _of_rows(self, w: Tensor, step: int, rows: slice) -> StepGradient:
+        w = w[rows].detach().requires_grad_(True)
+        images = self.synthesize(w)
         shown = self.transform(images.clamp(-1, 1) if self.clip else images)
-        crops = None if self.views is None else self.views.at(step, shown).of(self.rows)
+        span = slice(self.first + rows.start, self.first + rows.stop)
+        crops = None if self.views is None else self.views.at(step, shown, span)
         logits = target_logits(self.target, shown, crops)
         labels = torch.full((len(w),), self.target_class, device=logits.device)
         losses = self.loss(logits, labels)
         # Two half backward passes, through the target and then through the prior, cost what one would: no
         # parameter wants a gradient, and the gradient at the image is the quantity of the paper's eq. 4.
         (at_image,) = torch.autograd.grad(losses.sum(), shown)
-        outputs, scale = [shown], 1 / len(w) if self.mean else 1.0
-        gradients = [at_image * scale]
+        scale = self.scale[rows]
+        outputs, gradients = [shown], [at_image * scale[:, None, None, None]]
         if self.discriminator is not None and self.discriminator_weight:
             realism = F.softplus(-self.discriminator(images)).flatten(1).mean(1)
             outputs.append(realism)
-            gradients.append(torch.full_like(realism, self.discriminator_weight * scale))
+            gradients.append(self.discriminator_weight * scale)
         (at_latent,) = torch.autograd.grad(outputs, w, grad_outputs=gradients)
-        return StepGradient(loss=losses.detach(), latent=at_latent, image=at_image)
+        # Copies: a recorded graph (core.attacks.execution) writes its results to the same place at every call.
+        return StepGradient(loss=losses.detach(), latent=at_latent.clone(), image=at_image.clone())
 
 
 def target_logits(target: Target, images: Tensor, crops: Crops | None, *, size: int | None = None) -> Tensor:

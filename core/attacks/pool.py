@@ -8,49 +8,71 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from core.attacks.execution import Execution, as_execution
 from core.attacks.frozen import frozen
 from core.attacks.objective import Target, target_logits
 from core.attacks.ppa_config import CandidateConfig, PoolConfig
+from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.priors.base import Prior
 
+EXECUTION = ExecutionConfig()
+
 
 def decode_pool(
-    prior: Prior, config: PoolConfig, *, device: torch.device | str, batch_size: int
+    prior: Prior,
+    config: PoolConfig,
+    *,
+    device: torch.device | str,
+    batch_size: int,
+    execution: Execution | ExecutionConfig = EXECUTION,
 ) -> tuple[Tensor, Tensor]:
     """Draw the pool and decode it once: neither the latents nor the images depend on any target.
 
     Returns w [S, num_ws, w_dim] and images [S, 3, image_size, image_size] (clipped to [-1, 1] if the config
     says so, then centre-cropped, then resized), both float32 on the CPU. The prior must already be on
-    `device`.
+    `device`. batch_size: images at once at most; it does not change the result.
     """
+    run = as_execution(execution, device)
     z = torch.from_numpy(prior.sample_z(config.size, config.seed)).to(torch.float32).to(device)
-    images = []
-    with torch.no_grad(), frozen(prior):
+    with torch.no_grad(), frozen(prior), run.arithmetic():
         w = prior.map(z, psi=config.truncation_psi, cutoff=config.truncation_cutoff)
-        for rows in w.split(batch_size):
-            decoded = prior.synthesize(rows)
-            images.append(config.preprocess(decoded.clamp(-1, 1) if config.clip else decoded).cpu())
+        synthesize = run.synthesizer(prior, config.crop)
+
+        def decode(rows: slice) -> Tensor:
+            decoded = synthesize(w[rows])
+            return config.preprocess(decoded.clamp(-1, 1) if config.clip else decoded).cpu()
+
+        images = run.forward_batch("synthesis", synthesize, most=batch_size).run(decode, len(w))
     return w.cpu(), torch.cat(images)
 
 
 def score_pool(
-    target: Target, images: Tensor, *, hflip: bool, batch_size: int, device: torch.device | str
+    target: Target,
+    images: Tensor,
+    *,
+    hflip: bool,
+    batch_size: int,
+    device: torch.device | str,
+    execution: Execution | ExecutionConfig = EXECUTION,
 ) -> Tensor:
     """The target's softmax on every pool image, averaged over the image and its mirror if `hflip`.
 
     images: float [S, 3, H, W]. Returns float32 [S, C] on the CPU; nothing random. With hflip two passes of
     batch_size images are made, so the memory needed is that of one.
     """
-    confidences = []
-    with torch.no_grad(), frozen(target):
-        for batch in images.split(batch_size):
-            batch = batch.to(device)
-            confidence = target_logits(target, batch, None).float().softmax(1)
+    run = as_execution(execution, device)
+    with torch.no_grad(), frozen(target), run.arithmetic():
+        judge = run.target(target)
+
+        def score(rows: slice) -> Tensor:
+            batch = images[rows].to(device)
+            confidence = target_logits(judge, batch, None).float().softmax(1)
             if hflip:
-                confidence = (confidence + target_logits(target, batch.flip(3), None).float().softmax(1)) / 2
-            confidences.append(confidence.cpu())
-    return torch.cat(confidences)
+                confidence = (confidence + target_logits(judge, batch.flip(3), None).float().softmax(1)) / 2
+            return confidence.cpu()
+
+        return torch.cat(run.forward_batch("classification", judge, most=batch_size).run(score, len(images)))
 
 
 def sample_candidates(

@@ -13,19 +13,22 @@ comes from (seed, class, stage, batch, step).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from core.attacks.crops import DRAW_CROPS, CropRule, DrawCrops, Views
+from core.attacks.crops import Crops, DrawCrops, Preprocess
 from core.attacks.descent import descend
+from core.attacks.execution import Execution, as_execution
 from core.attacks.frozen import frozen
+from core.attacks.grouping import batch_spans, group_views, groups_of, report_batches, row_scale, views_of
 from core.attacks.losses import Protocol, attack_loss, check_protocol
 from core.attacks.objective import LatentObjective, Target, Transform, target_logits
-from core.attacks.pool import best_first, decode_pool, sample_candidates, score_pool
+from core.attacks.pool import EXECUTION, best_first, decode_pool, sample_candidates, score_pool
 from core.attacks.ppa_config import (
     CandidateConfig,
     OptimiseConfig,
@@ -36,12 +39,15 @@ from core.attacks.ppa_config import (
     paper_facescrub,
 )
 from core.attacks.ppa_results import ClassReconstruction, OptimiseResult, Selection
+from core.devices import DeviceBatch, ExecutionConfig
 from core.errors import InputError
 from core.priors.base import Prior
 
 __all__ = [
     "CandidateConfig",
     "ClassReconstruction",
+    "Execution",
+    "ExecutionConfig",
     "OptimiseConfig",
     "OptimiseResult",
     "PPAConfig",
@@ -74,6 +80,7 @@ def optimise(
     discriminator: Target | None = None,
     draw_crops: DrawCrops | None = None,
     on_step: Callable[[int, int, Tensor], None] | None = None,
+    execution: Execution | ExecutionConfig = EXECUTION,
 ) -> OptimiseResult:
     """Stage 2: minimise the attack loss of `target_class` over the latents w0 [K, 1 or num_ws, w_dim].
 
@@ -84,38 +91,48 @@ def optimise(
 
     discriminator: full-size unclipped images -> logits; needed for a discriminator_weight other than 0.
     draw_crops: replaces the protocol's way to draw a crop. on_step(batch, step, loss [B]) sees the losses
-    before each update (reading them waits for the device). Results are on the CPU. Raises InputError for
-    wrong settings.
+    before each update (reading them waits for the device). Results are on the CPU.
+
+    execution: how, and how many images at once: several of the batches of config.batch_size together or parts of one,
+    with the same crops, means and optimiser states, so that it changes results by rounding only. A discriminator
+    looks at its batch as a whole, which is then computed as a whole. Raises InputError for wrong settings, or
+    when not even one image fits into the device's memory.
     """
     check_protocol(protocol)
     if config.discriminator_weight and discriminator is None:
         raise InputError(f"discriminator_weight: {config.discriminator_weight} needs a discriminator")
-    loss = partial(attack_loss(config.loss), protocol=protocol)
-    parts = []
-    with frozen(prior, target, discriminator):
-        for batch, rows in enumerate(_slices(len(w0), config.batch_size)):
-            key = (seed, target_class, "optimise", *((batch,) if protocol == "paper" else ()))
+    run, parts = as_execution(execution, device), []
+    with frozen(prior, target, discriminator), run.arithmetic():
+        whole = bool(config.discriminator_weight)  # the discriminator compares the images of a batch
+        synthesize = run.synthesizer(prior, None if whole else _crop_of(transform))
+        networks = {"synthesize": synthesize, "target": run.target(target), "transform": transform}
+        batch = None if whole else _gradient_batch(run, networks, w0.to(device), config)
+        together = 1 if batch is None else max(1, batch.rows // config.batch_size)
+        for group in groups_of(batch_spans(len(w0), config.batch_size), together):
+            first, last = group[0].start, group[-1].stop
+            key = (seed, target_class, "optimise")
             objective = LatentObjective(
-                prior=prior,
-                target=target,
-                transform=transform,
+                **networks,
                 target_class=target_class,
-                loss=loss,
-                views=_views(config.crop_rule, len(w0), key, protocol, draw_crops),
-                rows=rows,
+                loss=partial(attack_loss(config.loss), protocol=protocol),
+                views=group_views(
+                    group, config.batch_size, config.crop_rule, len(w0), key, protocol, draw_crops
+                ),
+                first=first,
+                scale=row_scale(group, protocol).to(device),
+                batch=batch,
                 clip=config.clip,
-                mean=protocol == "paper",
                 discriminator=discriminator,
                 discriminator_weight=config.discriminator_weight,
             )
             descent = descend(
-                w0[rows].to(device),
+                w0[first:last].to(device),
                 objective,
                 steps=config.steps,
                 lr_at=config.lr_at,
                 betas=config.betas,
                 weight_decay=config.weight_decay,
-                on_step=None if on_step is None else partial(on_step, batch),
+                on_step=None if on_step is None else partial(report_batches, on_step, group, config.batch_size),
             )
             parts.append(descent)
     return OptimiseResult(
@@ -139,32 +156,62 @@ def select(
     transform: Transform,
     device: torch.device | str,
     draw_crops: DrawCrops | None = None,
+    keep: Mapping[str, Transform] | None = None,
+    execution: Execution | ExecutionConfig = EXECUTION,
 ) -> Selection:
     """Stage 3: of the latents w [K, 1 or num_ws, w_dim], keep those the target recognises most robustly.
 
     Score: mean softmax of `target_class` over config.repeats random crops and mirrors of the (unclipped)
     image, resized back to the target's input. Under "paper" each draw is shared by all candidates of the
-    class, so the comparison is fair; under "clean" every image has its own. Each image is synthesised once. A
-    score that is not a number ranks last. Results are on the CPU. Raises InputError for wrong settings, or
-    for fewer than num_selected latents.
+    class, so the comparison is fair; under "clean" every image has its own. Each image is synthesised once, for
+    the judges as well: keep names what else to make of it, e.g. {"evaluator": Preprocess(crop=800, size=299)}, and
+    `Selection.images` returns that for all K latents. A score that is not a number ranks last. Results are on the
+    CPU. Raises InputError for wrong settings, for fewer than num_selected latents, or when not even one image fits
+    into the device's memory.
     """
     check_protocol(protocol)
     if len(w) < config.num_selected:
         raise InputError(f"num_selected: expected at most the {len(w)} candidates, got {config.num_selected}")
-    views = _views(config.crop_rule, len(w), (seed, target_class, "select"), protocol, draw_crops)
-    total = torch.zeros(len(w), device=device)
-    with torch.no_grad(), frozen(prior, target):
-        decoded = [transform(prior.synthesize(rows.to(device))) for rows in w.split(config.decode_batch_size)]
-        images = torch.cat(decoded)
+    views = views_of(config.crop_rule, len(w), (seed, target_class, "select"), protocol, draw_crops)
+    run, total = as_execution(execution, device), torch.zeros(len(w), device=device)
+    with torch.no_grad(), frozen(prior, target), run.arithmetic():
+        images, kept = _decode(run, prior, w.to(device), transform, keep or {}, config.decode_batch_size)
+        judge = run.target(target)
+        batch = run.forward_batch("classification", judge, most=config.batch_size)
         for repeat in range(config.repeats):
-            crops = None if views is None else views.at(repeat, images)
-            for rows in _slices(len(w), config.batch_size):
-                shown = None if crops is None else crops.of(rows)
-                logits = target_logits(target, images[rows], shown, size=config.view_size)
-                total[rows] += logits.float().softmax(1)[:, target_class]
+            crops = None if views is None else views.at(repeat, images).to(images.device)
+            score = partial(_confidence, judge, images, crops, config.view_size, target_class)
+            total += torch.cat(batch.run(score, len(w)))
     scores = (total / config.repeats).cpu()
     order = best_first(scores)[: config.num_selected]
-    return Selection(w=w.detach().cpu()[order], scores=scores[order], order=order, all_scores=scores)
+    return Selection(w=w.detach().cpu()[order], scores=scores[order], order=order, all_scores=scores, images=kept)
+
+
+def _decode(
+    run: Execution,
+    prior: Prior,
+    w: Tensor,
+    transform: Transform,
+    keep: Mapping[str, Transform],
+    batch_size: int,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """What the target is shown (on the device) and what is kept for judges (on the CPU), from one synthesis."""
+    crops = {_crop_of(way) for way in (transform, *keep.values())}
+    synthesize = run.synthesizer(prior, crops.pop() if len(crops) == 1 else None)
+
+    def decode(rows: slice) -> tuple[Tensor, dict[str, Tensor]]:
+        images = synthesize(w[rows])
+        return transform(images), {name: way(images).cpu() for name, way in keep.items()}
+
+    parts = run.forward_batch("synthesis", synthesize, most=batch_size).run(decode, len(w))
+    return torch.cat([part[0] for part in parts]), {n: torch.cat([part[1][n] for part in parts]) for n in keep}
+
+
+def _confidence(
+    target: Target, images: Tensor, crops: Crops | None, size: int | None, target_class: int, rows: slice
+) -> Tensor:
+    shown = None if crops is None else crops.of(rows)
+    return target_logits(target, images[rows], shown, size=size).float().softmax(1)[:, target_class]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,14 +240,24 @@ def invert_class(
     discriminator: Target | None = None,
     stages: Stages = PPA_STAGES,
     on_step: Callable[[int, int, Tensor], None] | None = None,
+    keep: Mapping[str, Transform] | None = None,
+    execution: Execution | ExecutionConfig = EXECUTION,
 ) -> ClassReconstruction:
     """The whole attack on one class.
 
     confidences [S, C] is what `score_pool` gives, w_pool [S, num_ws, w_dim] what `decode_pool` gives. The
     result depends on the seed and the class alone: not on which other classes are attacked, where or when.
-    Arguments as in `optimise`; images reach the target by config.pool.preprocess. Raises InputError.
+    Arguments as in `optimise` and `select`; images reach the target by config.pool.preprocess. For several classes
+    give one `Execution`, so that networks are prepared once. Raises InputError.
     """
-    common = {"seed": seed, "protocol": protocol, "transform": config.pool.preprocess, "device": device}
+    run = as_execution(execution, device)
+    common = {
+        "seed": seed,
+        "protocol": protocol,
+        "transform": config.pool.preprocess,
+        "device": device,
+        "execution": run,
+    }
     w0, index, confidence = stages.sample(confidences, w_pool, target_class, config.candidates)
     found = stages.optimise(
         prior,
@@ -212,7 +269,9 @@ def invert_class(
         on_step=on_step,
         **common,
     )
-    best = stages.select(prior, target, found.w, target_class, config.select, **common)
+    best = stages.select(
+        prior, target, found.w, target_class, config.select, **common, **({} if keep is None else {"keep": keep})
+    )
     return ClassReconstruction(
         target_class=target_class,
         w=best.w,
@@ -221,16 +280,27 @@ def invert_class(
         candidates=found,
         candidate_index=index,
         candidate_confidence=confidence,
+        order=best.order,
+        images=best.images,
     )
 
 
-def _views(
-    rule: CropRule, count: int, key: tuple[int | str, ...], protocol: Protocol, given: DrawCrops | None
-) -> Views | None:
-    if given is None and rule.is_identity:
-        return None
-    return Views(rule=rule, count=count, key=key, draw=given or DRAW_CROPS[protocol])
+def _gradient_batch(
+    run: Execution, networks: dict[str, Any], w: Tensor, config: OptimiseConfig
+) -> DeviceBatch:
+    """How many rows of stage 2 are computed at once, measured on these networks."""
+    synthesize, target, transform = networks["synthesize"], networks["target"], networks["transform"]
+
+    def probe(rows: int) -> None:
+        with torch.enable_grad():
+            leaf = w[:rows].detach().clone().requires_grad_(True)
+            logits = target_logits(target, transform(synthesize(leaf)), None)
+            torch.autograd.grad(logits.sum(), leaf)
+
+    most = config.batch_size if run.device.type == "cpu" else len(w)
+    return run.gradient_batch("optimisation", (synthesize, target), probe, most=min(most, len(w)))
 
 
-def _slices(length: int, size: int) -> list[slice]:
-    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
+def _crop_of(transform: Transform) -> int | None:
+    """The centre crop that is all `transform` looks at, if that is known."""
+    return transform.crop if isinstance(transform, Preprocess) else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -29,13 +30,16 @@ class OptimiseResult:
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """What stage 3 kept, best first. w: [k, 1 or num_ws, w_dim]; scores: [k], mean target softmax; order:
-    int64 [k] into the candidates; all_scores: [K], the scores of all candidates in the order they came.
+    int64 [k] into the candidates; all_scores: [K], the scores of all candidates in the order they came; images:
+    what was asked to be kept of the synthesis, [K, 3, S, S] each, in the order the candidates came: those of w are
+    images[name][order].
     """
 
     w: Tensor
     scores: Tensor
     order: Tensor
     all_scores: Tensor
+    images: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +49,8 @@ class ClassReconstruction:
     w: [k, 1 or num_ws, w_dim]; scores: [k], mean target softmax in stage 3; pool_index: int64 [k], the pool
     latents the rows started from; candidates: the optimised latents before selection, with their curves;
     candidate_index: int64 [K], the pool latents they started from; candidate_confidence: [K], their stage-1
-    confidences.
+    confidences; order: int64 [k], which candidates the rows are; images: what was asked to be kept of the final
+    synthesis, [K, 3, S, S] each, of all candidates: images[name][order] are those of the rows.
     """
 
     target_class: int
@@ -55,6 +60,8 @@ class ClassReconstruction:
     candidates: OptimiseResult
     candidate_index: Tensor
     candidate_confidence: Tensor
+    order: Tensor
+    images: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def loss_curve(self) -> Tensor:

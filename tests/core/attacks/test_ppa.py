@@ -200,7 +200,10 @@ def test_networks_are_used_frozen_and_given_back_as_they_were(prior, pool):
 
 def test_a_plain_function_can_be_the_target(prior, target, pool):
     target.eval()
-    assert same(invert(prior, target, pool, 2), invert(prior, lambda x: target(x), pool, 2))
+    # A module's BatchNorm is folded into its convolutions, a function is called as it is: equal but for rounding.
+    module, function = invert(prior, target, pool, 2), invert(prior, lambda x: target(x), pool, 2)
+    torch.testing.assert_close(module.candidates.w, function.candidates.w, atol=1e-3, rtol=0)
+    torch.testing.assert_close(module.scores, function.scores, atol=1e-4, rtol=0)
 
 
 def test_a_latent_that_breaks_is_frozen_counted_and_ranked_last(prior, target, pool):

@@ -1,0 +1,291 @@
+"""The yardstick: a plain attack and plain judges, step for step what the official code does, to compare with.
+
+Written for the comparison, from the description of `LukasStruppek/Plug-and-Play-Attacks` (attacks/*.py, metrics/*.py,
+utils/stylegan.py) and of the generator of `NVlabs/stylegan2-ada-pytorch` (training/networks.py): single precision,
+one set of convolution weights per image, general up-sampling filters, target parameters that collect gradients, a
+batch-wise crop by torchvision, one whole sort per candidate, a new synthesis for stage 3 and for every judge, and
+embeddings of real images made in every run. Nothing is made slower than that on purpose. Needs torch and torchvision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+import torchvision.transforms.functional as tvf
+from torch import Tensor, nn
+
+from core.attacks.crops import Crops
+from core.priors.stylegan2 import StyleGAN2, SynthesisLayer, ToRGB
+from core.priors.stylegan2_ops import upfirdn2d
+
+DrawBox = Callable[[int, str, int, int], Crops]
+"""(class, "optimise" or "select", batch, step) -> one crop for the whole batch."""
+
+
+class OfficialSynthesis:
+    """w [N, 1 or num_ws, w_dim] -> images [N, 3, R, R] with the weights of `prior`, in the official order of steps."""
+
+    def __init__(self, prior: StyleGAN2) -> None:
+        self.network = prior.synthesis
+        self.num_ws = prior.num_ws
+        self.calls = 0
+        self.weights = {
+            layer: layer.weight.detach().contiguous()
+            for layer in self.network.modules()
+            if isinstance(layer, SynthesisLayer | ToRGB)
+        }
+
+    def __call__(self, w: Tensor) -> Tensor:
+        self.calls += len(w)
+        ws = w.expand(-1, self.num_ws, -1) if w.shape[1] == 1 else w
+        network, x, image, place = self.network, None, None, 0
+        for side in network.config.sides:
+            block = network.get_submodule(f"b{side}")
+            if side == 4:
+                x = block.const.unsqueeze(0).repeat(len(ws), 1, 1, 1)
+            else:
+                x = self._layer(block.conv0, x, ws[:, place], up=2)
+                place += 1
+            x = self._layer(block.conv1, x, ws[:, place], up=1)
+            rgb = self._to_rgb(block.torgb, x, ws[:, place + 1])
+            place += 1
+            if image is not None:
+                image = upfirdn2d(image, network.kernel, up=2, padding=(2, 1, 2, 1), gain=4)
+            image = rgb if image is None else image.add_(rgb)
+        return image
+
+    def _layer(self, layer: SynthesisLayer, x: Tensor, w: Tensor, *, up: int) -> Tensor:
+        style = _affine(layer.affine, w)
+        x = _fused_modulated_conv(x, self.weights[layer], style, self.network.kernel, up=up, demodulate=True)
+        x = x.add_(layer.noise_const * layer.noise_strength)
+        x = F.leaky_relu(x + layer.bias.reshape(1, -1, 1, 1), 0.2) * math.sqrt(2)
+        return x if layer.clamp is None else x.clamp(-layer.clamp, layer.clamp)
+
+    def _to_rgb(self, layer: ToRGB, x: Tensor, w: Tensor) -> Tensor:
+        style = _affine(layer.affine, w) * (1 / math.sqrt(layer.weight.shape[1]))
+        x = _fused_modulated_conv(x, self.weights[layer], style, self.network.kernel, up=1, demodulate=False)
+        x = x + layer.bias.reshape(1, -1, 1, 1)
+        return x if layer.clamp is None else x.clamp(-layer.clamp, layer.clamp)
+
+
+def _affine(layer: nn.Module, w: Tensor) -> Tensor:
+    return torch.addmm(layer.bias.unsqueeze(0), w, (layer.weight * (1 / math.sqrt(layer.weight.shape[1]))).t())
+
+
+def _fused_modulated_conv(
+    x: Tensor, weight: Tensor, style: Tensor, kernel: Tensor, *, up: int, demodulate: bool
+) -> Tensor:
+    count, (outputs, inputs, side, _) = len(x), weight.shape
+    own = weight.unsqueeze(0) * style.reshape(count, 1, -1, 1, 1)
+    if demodulate:
+        own = own * (own.square().sum(dim=(2, 3, 4)) + 1e-8).rsqrt().reshape(count, -1, 1, 1, 1)
+    x = x.reshape(1, -1, *x.shape[2:])
+    if up == 1:
+        x = F.conv2d(x, own.reshape(-1, inputs, side, side), padding=side // 2, groups=count)
+    else:
+        own = own.transpose(1, 2).reshape(count * inputs, outputs, side, side)
+        x = F.conv_transpose2d(x, own, stride=2, groups=count)
+        x = upfirdn2d(x, kernel, padding=(1, 1, 1, 1), gain=4)
+    return x.reshape(count, -1, *x.shape[2:])
+
+
+def create_image(synthesis: Callable[[Tensor], Tensor], w: Tensor, crop: int, size: int) -> Tensor:
+    """Synthesise, centre-crop, resize with antialiasing (utils/stylegan.py)."""
+    return tvf.resize(tvf.center_crop(synthesis(w), [crop, crop]), [size, size], antialias=True)
+
+
+def find_candidates(
+    prior: StyleGAN2,
+    synthesis: Callable[[Tensor], Tensor],
+    target: nn.Module,
+    classes: Sequence[int],
+    *,
+    pool: int,
+    candidates: int,
+    crop: int,
+    size: int,
+    batch: int,
+) -> Tensor:
+    """Stage 1: w0 [classes x candidates, 1, w_dim]; the whole column is sorted anew for every candidate."""
+    device = prior.mapping.w_avg.device
+    with torch.no_grad():
+        w = prior.map(torch.from_numpy(prior.sample_z(pool, 42)).to(device), psi=0.5, cutoff=8)
+        confidences = []
+        for rows in w.split(batch):
+            images = tvf.resize(
+                tvf.center_crop(synthesis(rows).clamp(-1, 1), [crop, crop]), [size, size], antialias=True
+            )
+            views = [target(view).softmax(dim=1) for view in (images, tvf.hflip(images))]
+            confidences.append(torch.stack(views).mean(dim=0))
+        confidence = torch.cat(confidences)
+        chosen = []
+        for target_class in classes:
+            for _ in range(candidates):
+                order = confidence[:, target_class].sort(descending=True).indices
+                chosen.append(w[order[0]])
+                confidence[order[0], target_class] = -1.0
+    return torch.stack(chosen)[:, :1]
+
+
+def optimise(
+    synthesis: Callable[[Tensor], Tensor],
+    target: nn.Module,
+    w0: Tensor,
+    target_class: int,
+    *,
+    steps: int,
+    lr: float,
+    crop: int,
+    size: int,
+    batch: int,
+    draw: DrawBox,
+) -> Tensor:
+    """Stage 2: the last iterates, like w0 [K, 1, w_dim]. Parameters of the target keep collecting gradients."""
+    found = []
+    for index, start in enumerate(w0.split(batch)):
+        w = start.detach().clone().requires_grad_(True)
+        labels = torch.full((len(w),), target_class, device=w.device)
+        adam = torch.optim.Adam([w], lr=lr, betas=(0.1, 0.1))
+        for step in range(steps):
+            images = create_image(synthesis, w, crop, size)
+            box = draw(target_class, "optimise", index, step)
+            images = _resized_crop(images, box, size)
+            loss = poincare(target(images), labels).mean()
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+        found.append(w.detach())
+    return torch.cat(found)
+
+
+def select(
+    synthesis: Callable[[Tensor], Tensor],
+    target: nn.Module,
+    w: Tensor,
+    target_class: int,
+    *,
+    selected: int,
+    repeats: int,
+    crop: int,
+    size: int,
+    batch: int,
+    draw: DrawBox,
+) -> tuple[Tensor, Tensor]:
+    """Stage 3: the best latents and the scores [K] of all; images are synthesised anew."""
+    with torch.no_grad():
+        images = torch.cat([create_image(synthesis, rows, crop, size) for rows in w.split(batch)])
+        scores = torch.zeros(len(w), device=w.device)
+        for repeat in range(repeats):
+            box = draw(target_class, "select", 0, repeat)
+            for start in range(0, len(w), 10 * batch):
+                views = _resized_crop(images[start : start + 10 * batch], box, size)
+                views = tvf.hflip(views) if bool(box.mirror) else views
+                scores[start : start + 10 * batch] += target(views).softmax(dim=1)[:, target_class]
+        scores = scores / repeats
+    return w[scores.sort(descending=True).indices[:selected]], scores
+
+
+def poincare(logits: Tensor, labels: Tensor, xi: float = 1e-4) -> Tensor:
+    """The Poincare loss per row, without guards (losses/poincare.py)."""
+    u = logits / logits.norm(p=1, dim=-1, keepdim=True)
+    v = torch.clip(F.one_hot(labels, logits.shape[1]) - xi, 0, 1)
+    gap = (1 - u.norm(dim=1).square()) * (1 - v.norm(dim=1).square())
+    return torch.arccosh(1 + 2 * (u - v).norm(dim=1).square() / gap)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeNetworks:
+    """Feature networks and the side of their images. evaluator: features -> logits by `head`."""
+
+    evaluator: nn.Module
+    head: nn.Module
+    evaluator_size: int
+    fid: nn.Module
+    fid_size: int
+    face: nn.Module
+    face_size: int
+
+
+@torch.no_grad()
+def judge(
+    synthesis: Callable[[Tensor], Tensor],
+    networks: JudgeNetworks,
+    w: Tensor,
+    chosen: Tensor,
+    labels: Tensor,
+    real: Tensor,
+    real_labels: Tensor,
+    *,
+    candidates: int,
+    crop: int,
+    batch: int,
+) -> dict[str, Tensor]:
+    """Every judge of the official attack script, each with its own synthesis and its own embedding of real images.
+
+    w [K, 1, w_dim]: all optimised latents; chosen, labels: the selected ones; real [M, 3, H, W] in [-1, 1].
+    """
+
+    def embed(network: nn.Module, latents: Tensor, size: int) -> Tensor:
+        return torch.cat([network(create_image(synthesis, rows, crop, size)) for rows in latents.split(batch)])
+
+    def embed_real(network: nn.Module, images: Tensor, size: int) -> Tensor:
+        return torch.cat([network(tvf.resize(part, [size, size], antialias=True)) for part in images.split(batch)])
+
+    of = networks
+    found = {
+        "unfiltered": of.head(embed(of.evaluator, w, of.evaluator_size)).argmax(1),
+        "filtered": of.head(embed(of.evaluator, chosen, of.evaluator_size)).argmax(1),
+    }
+    moments = [_moments(embed(of.fid, chosen, of.fid_size)), _moments(embed_real(of.fid, real, of.fid_size))]
+    found["fid"] = torch.stack([frechet(*moments[0], *moments[1])])
+    classes = labels.unique()
+    found["prdc"] = torch.stack(
+        [
+            _prdc(
+                embed_real(of.fid, real[real_labels == c], of.fid_size),
+                embed(of.fid, chosen[labels == c], of.fid_size),
+            )
+            for c in classes
+        ]
+    ).mean(0)
+    for name, network, size in (
+        ("dist_eval", of.evaluator, of.evaluator_size),
+        ("dist_face", of.face, of.face_size),
+    ):
+        nearest = [
+            torch.cdist(embed(network, chosen[labels == c], size), embed_real(network, real[real_labels == c], size))
+            for c in classes
+        ]
+        found[name] = torch.cat([distance.square().min(1).values for distance in nearest])
+    return found
+
+
+def frechet(mean_a: Tensor, cov_a: Tensor, mean_b: Tensor, cov_b: Tensor) -> Tensor:
+    """Frechet distance of two Gaussians by the eigenvalues of the product of covariances (float64)."""
+    root = torch.linalg.eigvals(cov_a @ cov_b).real.clamp_min(0).sqrt().sum()
+    return (mean_a - mean_b).square().sum() + cov_a.trace() + cov_b.trace() - 2 * root
+
+
+def _moments(features: Tensor) -> tuple[Tensor, Tensor]:
+    features = features.double()
+    return features.mean(0), torch.cov(features.T)
+
+
+def _prdc(real: Tensor, fake: Tensor, k: int = 3) -> Tensor:
+    real, fake = real.double(), fake.double()
+    own = [torch.cdist(x, x).kthvalue(min(k + 1, len(x)), dim=1).values for x in (real, fake)]
+    cross = torch.cdist(fake, real)
+    inside = cross <= own[0]
+    nearest_real, nearest_fake = cross.argmin(1), cross.argmin(0)
+    precision = inside.gather(1, nearest_real[:, None]).double().mean()
+    recall = (cross.min(0).values <= own[1][nearest_fake]).double().mean()
+    return torch.stack([precision, recall, inside.double().sum() / (k * len(real)), inside.any(0).double().mean()])
+
+
+def _resized_crop(images: Tensor, box: Crops, size: int) -> Tensor:
+    place = (int(box.top), int(box.left), int(box.height), int(box.width))
+    return tvf.resized_crop(images, *place, [size, size], antialias=True)

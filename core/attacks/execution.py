@@ -1,0 +1,179 @@
+"""Networks made ready for an attack: frozen copies in the form that runs fastest, and the batches they run in."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn.utils.fusion import fuse_conv_bn_eval
+
+from core.attacks.objective import Target
+from core.devices import DeviceBatch, ExecutionConfig, arithmetic, suitable_rows
+from core.priors.base import Prior, spread_over_places
+from core.priors.stylegan2 import StyleGAN2
+from core.priors.stylegan2_frozen import FrozenSynthesis
+
+Synthesize = Callable[[Tensor], Tensor]
+"""w [N, 1 or num_ws, w_dim] -> images float32 [N, 3, S, S]."""
+
+
+class Execution:
+    """An `ExecutionConfig` on a device, with what was prepared under it: networks and batch sizes.
+
+    Networks are copied when they are first used, so that preparing, compiling and measuring happen once for all
+    classes of a target. It is therefore for networks whose weights do not change; make a new one after training.
+    """
+
+    def __init__(self, config: ExecutionConfig, device: torch.device | str) -> None:
+        self.config = config
+        self.device = torch.device(device)
+        config.check_device(self.device)
+        self._ready: dict[tuple[object, ...], Callable[[Tensor], Tensor]] = {}
+        self._sources: list[object] = []  # keeps the ids in the keys from being used again
+        self._batches: dict[tuple[object, ...], DeviceBatch] = {}
+
+    def arithmetic(self) -> AbstractContextManager[None]:
+        """What every computation of the attack runs in."""
+        return arithmetic(self.config.precision)
+
+    def synthesizer(self, prior: Prior, crop: int | None = None) -> Synthesize:
+        """`prior.synthesize` in the form to use; with `crop` of the central crop alone, where the prior can do that.
+
+        A prior that cannot gives whole images: crop them again, which does nothing to the others.
+        """
+        return self._once(("prior", id(prior), crop), prior, lambda: self._prepare_prior(prior, crop))
+
+    def target(self, target: Target) -> Target:
+        """The target in the form to use: images [N, 3, S, S] -> float32 logits [N, C]."""
+        return self._once(("target", id(target)), target, lambda: self._prepare_target(target))
+
+    def gradient_batch(
+        self, name: str, networks: tuple[object, ...], probe: Callable[[int], object], *, most: int
+    ) -> DeviceBatch:
+        """The batch of passes with gradients through prepared networks; measured by `probe(rows)` on first use."""
+        key = (name, *map(id, networks), most)
+        if key not in self._batches:
+            rows = self.config.rows_per_batch or suitable_rows(probe, self.device, most=most)
+            self._batches[key] = DeviceBatch(rows, what=name)
+        return self._batches[key]
+
+    def forward_batch(self, name: str, network: object, *, most: int) -> DeviceBatch:
+        """The batch of passes without gradients through a prepared network, at most `most` rows to begin with.
+
+        A forward pass keeps little, so nothing is measured: the back-off finds what does not fit.
+        """
+        key = (name, id(network), most)
+        if key not in self._batches:
+            self._batches[key] = DeviceBatch(self.config.rows_per_batch or most, what=name)
+        return self._batches[key]
+
+    def _once(
+        self, key: tuple[object, ...], source: object, prepare: Callable[[], Callable[[Tensor], Tensor]]
+    ) -> Callable[[Tensor], Tensor]:
+        if key not in self._ready:
+            self._sources.append(source)
+            self._ready[key] = self._accelerated(prepare())
+        return self._ready[key]
+
+    def _prepare_prior(self, prior: Prior, crop: int | None) -> Synthesize:
+        if not isinstance(prior, StyleGAN2):
+            return lambda w: self._cast(prior.synthesize, w)
+        if crop is not None and (prior.resolution - crop) % 2:
+            crop = None
+        dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
+        synthesis = FrozenSynthesis(prior.synthesis, crop=crop, dtype=dtype)
+        return lambda w: synthesis(spread_over_places(w, num_ws=prior.num_ws, w_dim=prior.w_dim))
+
+    def _prepare_target(self, target: Target) -> Target:
+        if isinstance(target, nn.Module):
+            target = frozen_copy(target, torch.bfloat16 if self.config.precision == "bf16" else torch.float32)
+        return lambda images: self._cast(target, images)
+
+    def _cast(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        low = self.config.precision == "bf16"
+        with torch.autocast(self.device.type, dtype=torch.bfloat16) if low else nullcontext():
+            found = function(x)
+        return found.float() if low else found
+
+    def _accelerated(self, function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        if self.config.compile:
+            return torch.compile(function, dynamic=False)
+        return Graphed(function) if self.config.cuda_graphs else function
+
+
+def as_execution(execution: Execution | ExecutionConfig, device: torch.device | str) -> Execution:
+    """`execution` itself, or a new one from its configuration."""
+    return execution if isinstance(execution, Execution) else Execution(execution, device)
+
+
+class Graphed:
+    """A function whose forward and backward pass are recorded as CUDA graphs, one pair per shape of its argument.
+
+    Its results are overwritten by the next call. Calls without gradients are not recorded.
+    """
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        self.function = function
+        self.recorded: dict[tuple[object, ...], Callable[[Tensor], Tensor]] = {}
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """As `function(x)`, on CUDA only."""
+        if not (torch.is_grad_enabled() and x.requires_grad):
+            return self.function(x)
+        key = (tuple(x.shape), x.stride(), x.dtype)
+        if key not in self.recorded:
+            sample = x.detach().clone().requires_grad_(True)
+            self.recorded[key] = torch.cuda.make_graphed_callables(self.function, (sample,))
+        return self.recorded[key](x)
+
+
+def frozen_copy(network: nn.Module, dtype: torch.dtype = torch.float32) -> nn.Module:
+    """A copy in eval mode, without parameter gradients, in channels-last memory, BatchNorm folded into convolutions.
+
+    With another dtype only the weights of convolutions and linear layers are converted: for use under autocast. Equal
+    to `network` up to rounding. BatchNorm stays where it does not follow a convolution, where torch.fx cannot trace
+    the network, and where hooks, which tracing would lose, look at it.
+    """
+    network = copy.deepcopy(network).eval().requires_grad_(False)
+    if not any(module._forward_hooks or module._forward_pre_hooks for module in network.modules()):
+        network = fold_batchnorm(network)
+    if dtype != torch.float32:
+        for module in network.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                module.to(dtype)
+    return network.to(memory_format=torch.channels_last)
+
+
+def fold_batchnorm(network: nn.Module) -> nn.Module:
+    """`network` (in eval mode) with each BatchNorm that alone follows a convolution folded into it; shares its modules.
+
+    Returned as it came where torch.fx cannot trace it, because its control flow depends on its input.
+    """
+    try:
+        traced = fx.symbolic_trace(network)
+    except (TypeError, NameError, RuntimeError, ValueError, AttributeError, KeyError):
+        # What a failed trace raises: its own TraceError (a ValueError), or whatever the network says to a stand-in.
+        return network
+    modules = dict(traced.named_modules())
+    for node in list(traced.graph.nodes):
+        if node.op != "call_module" or not isinstance(modules[node.target], nn.BatchNorm2d):
+            continue
+        before = node.args[0]
+        if before.op != "call_module" or not isinstance(modules[before.target], nn.Conv2d) or len(before.users) > 1:
+            continue
+        if _times_called(traced, before.target) > 1 or modules[node.target].running_mean is None:
+            continue
+        fused = fuse_conv_bn_eval(modules[before.target], modules[node.target])
+        traced.set_submodule(before.target, fused.requires_grad_(False))
+        node.replace_all_uses_with(before)
+        traced.graph.erase_node(node)
+    traced.delete_all_unused_submodules()
+    traced.recompile()
+    return traced.eval()
+
+
+def _times_called(traced: fx.GraphModule, name: str) -> int:
+    return sum(node.op == "call_module" and node.target == name for node in traced.graph.nodes)

@@ -1,0 +1,182 @@
+"""How networks are run on a device: precision, compilation, and how many rows at once.
+
+`ExecutionConfig` says it, `DeviceBatch` keeps the number of rows that fits and halves it when memory runs out. None
+of this belongs to the science of an attack: with the defaults the numbers are those of plain single precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from core.errors import InputError
+
+T = TypeVar("T")
+Precision = Literal["fp32", "tf32", "bf16"]
+PRECISIONS = ("fp32", "tf32", "bf16")
+
+CPU_TENSOR_BYTES = 12 * 2**20
+"""On CPUs the largest tensor of a batch with gradients should not exceed this: larger ones come from the operating
+system page by page, and elementwise work takes up to three times as long (measured, docs/benchmarks.md)."""
+
+MEMORY_SHARE = 0.85
+"""The share of a GPU's free memory that a measured batch may fill; the rest is for workspaces and fragmentation."""
+
+_PROBES = (2, 4)  # rows of the two measurements whose difference is the memory of a row
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionConfig:
+    """How to run the networks of an attack.
+
+    precision: "fp32"; "tf32", the tensor cores' 10-bit products on CUDA; "bf16", bfloat16 in the prior and the
+    target, while latents, optimiser, losses, softmax and the sum of RGB images stay in float32. compile:
+    torch.compile of both networks (needs a C++ compiler, and about a minute before the first step). cuda_graphs:
+    record prior and target once per batch size and replay them. rows_per_batch: images at once (None: as many as
+    suit the device, found by measurement). The number of rows changes results by rounding only.
+    """
+
+    precision: Precision = "fp32"
+    compile: bool = False
+    cuda_graphs: bool = False
+    rows_per_batch: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise InputError(f"precision: expected one of {', '.join(PRECISIONS)}, got {self.precision!r}")
+        if self.rows_per_batch is not None and self.rows_per_batch < 1:
+            raise InputError(f"rows_per_batch: expected None or a number >= 1, got {self.rows_per_batch}")
+        if self.compile and self.cuda_graphs:
+            raise InputError("compile, cuda_graphs: expected at most one of them, got both")
+
+    def check_device(self, device: torch.device) -> None:
+        """Raises InputError for an option that has no effect on `device`."""
+        if device.type != "cuda":
+            if self.cuda_graphs:
+                raise InputError(f"cuda_graphs: expected a CUDA device, got {device}")
+            if self.precision == "tf32":
+                raise InputError(f"precision: tf32 needs a CUDA device, got {device}")
+
+
+@contextmanager
+def arithmetic(precision: Precision) -> Iterator[None]:
+    """TensorFloat-32 products of matrices and convolutions on CUDA: on for "tf32", off otherwise; restored afterwards.
+
+    torch allows it in convolutions by default, so single precision on a GPU is single precision only in here.
+    """
+    matrices, convolutions = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matrices.allow_tf32, convolutions.allow_tf32
+    try:
+        matrices.allow_tf32 = convolutions.allow_tf32 = precision == "tf32"
+        yield
+    finally:
+        matrices.allow_tf32, convolutions.allow_tf32 = before
+
+
+class DeviceBatch:
+    """How many rows go through the networks at once. Shared by all calls that use the same networks."""
+
+    def __init__(self, rows: int, *, what: str = "batch") -> None:
+        """rows: the first number to try; what: names the work in error messages."""
+        if rows < 1:
+            raise ValueError(f"rows: expected at least 1, got {rows}")
+        self.rows = rows
+        self.what = what
+
+    def run(self, function: Callable[[slice], T], total: int) -> list[T]:
+        """[function(rows), ...] over consecutive slices of 0..total of about equal length, at most `rows` each.
+
+        When a call runs out of device memory, `rows` is halved for good and the same rows are tried again, so
+        `function` must not have kept anything. Raises InputError if a single row does not fit.
+        """
+        found, start = [], 0
+        while start < total:
+            remaining = total - start
+            size = math.ceil(remaining / math.ceil(remaining / self.rows))
+            fits, result = _attempt(function, slice(start, start + size))
+            if not fits:
+                self._back_off(size)
+                continue
+            found.append(result)
+            start += size
+        return found
+
+    def _back_off(self, size: int) -> None:
+        if size == 1:
+            raise InputError(
+                f"{self.what}: expected device memory for at least one image at a time, got {_free_memory()}; "
+                "take a smaller prior or target, or another device"
+            )
+        self.rows = size // 2
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def _attempt(function: Callable[[slice], T], rows: slice) -> tuple[bool, T | None]:
+    # The exception keeps alive every tensor of the frames it went through: it must be gone before memory is freed.
+    try:
+        return True, function(rows)
+    except torch.OutOfMemoryError:
+        return False, None
+
+
+def _free_memory() -> str:
+    if not torch.cuda.is_available():
+        return "less"
+    free, total = torch.cuda.mem_get_info()
+    return f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free"
+
+
+def suitable_rows(probe: Callable[[int], object], device: torch.device, *, most: int) -> int:
+    """How many of at most `most` rows suit the device, measured on `probe(rows)`, which computes with gradients.
+
+    CUDA: as many as fill `MEMORY_SHARE` of the free memory, by the peaks of 2 and 4 rows. CPU: as many as keep the
+    largest tensor kept for the backward pass within `CPU_TENSOR_BYTES`, a function of the shapes alone.
+    """
+    if most <= 1:
+        return 1
+    if device.type == "cuda":
+        return _rows_in_memory(probe, device, most=most)
+    largest = _largest_tensor(lambda: probe(1))
+    return max(1, min(most, CPU_TENSOR_BYTES // max(1, largest)))
+
+
+def _rows_in_memory(probe: Callable[[int], object], device: torch.device, *, most: int) -> int:
+    few, more = (min(rows, most) for rows in _PROBES)
+    if more == few:
+        return most
+    probe(few)  # the first call chooses algorithms and allocates what stays
+    peaks = []
+    for rows in (few, more):
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        probe(rows)
+        torch.cuda.synchronize(device)
+        peaks.append(torch.cuda.max_memory_allocated(device) - before)
+    per_row = max(1, (peaks[1] - peaks[0]) // (more - few))
+    fixed = max(0, peaks[0] - few * per_row)
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    available = MEMORY_SHARE * (torch.cuda.mem_get_info(device)[0] + unused) - fixed
+    return max(1, min(most, int(available // per_row)))
+
+
+def _largest_tensor(run: Callable[[], object]) -> int:
+    """Bytes of the largest tensor that `run` keeps for its backward pass, parameters left out."""
+    largest = 0
+
+    def pack(tensor: Tensor) -> Tensor:
+        nonlocal largest
+        if not isinstance(tensor, torch.nn.Parameter):
+            largest = max(largest, tensor.numel() * tensor.element_size())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        run()
+    return largest
