@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import torch
@@ -27,9 +28,9 @@ Put = Callable[[int, np.ndarray], None]
 def pack_images(path: Path, labels: Tensor, size: int, dtype: torch.dtype = torch.uint8) -> Iterator[Put]:
     """Write `path` with tensors `labels` int64 [N] and `images` uint8 or float16 [N, 3, size, size].
 
-    Gives put(row, pixels), pixels [3, size, size] of that type, which any thread may call, in any order, once per row. The
-    file has a temporary name until all is put; nothing stays behind an error. `safetensors.torch.load_file` maps it.
-    Memory: the labels. Raises OSError for a full disk.
+    Gives put(row, pixels), pixels [3, size, size] of that type, which any thread may call, in any order, once per row.
+    The file has a temporary name until all is put; nothing stays behind an error. `safetensors.torch.load_file` maps
+    it. Memory: the labels. Raises OSError for a full disk.
     """
     _, pixel = _TYPES[dtype]
     row = 3 * size * size * pixel.itemsize
@@ -71,7 +72,7 @@ def packed_bytes(count: int, size: int, dtype: torch.dtype = torch.uint8) -> int
 def each_in_threads(work: Callable[[int], None], count: int, workers: int | None = None) -> None:
     """work(0) ... work(count - 1) on `workers` threads (default: as many as torch uses); the first error ends it.
 
-    Blocks are handed over a few at a time, and results are not kept, so memory does not grow with `count`.
+    A thread takes several at a time: handing over small ones singly costs more than decoding them.
     """
     workers = workers or max(1, torch.get_num_threads())
     if workers == 1:
@@ -79,19 +80,25 @@ def each_in_threads(work: Callable[[int], None], count: int, workers: int | None
             work(i)
         return
 
+    stop = Event()
+
     def block(start: int) -> None:
         for i in range(start, min(start + _BLOCK, count)):
-            work(i)
+            if stop.is_set():
+                return
+            try:
+                work(i)
+            except BaseException:
+                stop.set()
+                raise
 
     with ThreadPoolExecutor(max_workers=workers) as pool:
         try:
             futures = [pool.submit(block, start) for start in range(0, count, _BLOCK)]
-            wait(futures, return_when=FIRST_EXCEPTION)
             for future in futures:
-                if future.done():
-                    future.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+                future.result()
+        finally:  # also where the waiting itself is interrupted
+            stop.set()
 
 
 def _header(count: int, size: int, dtype: torch.dtype) -> bytes:
