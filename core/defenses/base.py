@@ -1,0 +1,194 @@
+"""What a defense is: its parameters, and what it may change about a training.
+
+Every defense is a frozen dataclass of its parameters that overrides the methods it needs; the others leave the
+training as it is. docs/new-defense.md shows how to add one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Generator, Tensor, nn
+
+from core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
+from core.models.classifiers import Classifier, LogitsWithAuxiliary
+from core.models.recipe import TrainingRecipe
+
+_AUXILIARY_WEIGHT = 1.0  # the published training adds the auxiliary loss in full
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedLabels:
+    """Every image belongs to two classes. first, second: int64 [n]; share: of the first, float32 [n] in [0, 1]."""
+
+    first: Tensor
+    second: Tensor
+    share: Tensor
+
+    @property
+    def dominant(self) -> Tensor:
+        """The class with the larger share, int64 [n]: what a training accuracy is counted against."""
+        return torch.where(self.share >= 0.5, self.first, self.second)
+
+
+Labels = Tensor | MixedLabels
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmoothedLoss:
+    """The criterion of an epoch: cross entropy against labels smoothed by `alpha`, one value per image."""
+
+    alpha: float = 0.0
+
+    def __call__(self, logits: Tensor, labels: Labels) -> Tensor:
+        """Logits [n, C] and labels -> losses [n]. Linear in the target, so that mixed labels mix the losses."""
+        if isinstance(labels, MixedLabels):
+            share = labels.share.to(logits.device)
+            return share * self(logits, labels.first) + (1 - share) * self(logits, labels.second)
+        return smoothed_cross_entropy(logits, labels, self.alpha, reduction="none")
+
+    def targets(self, labels: Tensor, num_classes: int) -> Tensor:
+        """The smoothed target vectors [n, C]; they leave [0, 1] for alpha < 0."""
+        return smoothed_targets(labels, num_classes, self.alpha)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What a defense sees of a training step.
+
+    model: the classifier itself, for its layers and modules; forward: one call of it as it is trained (through
+    DistributedDataParallel, in the recipe's precision, output in float32), to be used exactly once; images, labels:
+    [n, 3, S, S] in [-1, 1] and as `alter_batch` left them; criterion: label smoothing at this epoch's factor, per
+    image; epoch: zero-based, of `epochs`. What a network draws itself comes from torch's global generator, which the
+    training loop seeds.
+    """
+
+    model: Classifier
+    forward: Callable[[Tensor], Tensor | LogitsWithAuxiliary]
+    images: Tensor
+    labels: Labels
+    criterion: SmoothedLoss
+    epoch: int
+    epochs: int
+
+
+class StepLoss(NamedTuple):
+    """loss: scalar to call backward on; logits [n, C]; facts: detached scalars to average over an epoch and record."""
+
+    loss: Tensor
+    logits: Tensor
+    facts: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defense:
+    """Plain training; a defense overrides what it changes. Parameters are checked in `__post_init__`.
+
+    combines_with_smoothing: None if it may be trained under any smoothing schedule, else the reason why not.
+    """
+
+    combines_with_smoothing: ClassVar[str | None] = None
+
+    def check(self, architecture: str) -> None:
+        """Raise InputError if the defense cannot be applied to this architecture; needs no model."""
+
+    def adjust_recipe(self, recipe: TrainingRecipe) -> TrainingRecipe:
+        """The recipe to train with. Raises InputError if the two contradict each other."""
+        return recipe
+
+    def prepare(self, model: Classifier, *, generator: Generator) -> None:
+        """Change the network in place, before training and again before saved weights are loaded.
+
+        The structure must follow from the parameters and the architecture alone; `generator` (CPU) is for the initial
+        weights of new layers only.
+        """
+        self.check(model.architecture)
+
+    def sampler(self, labels: Tensor, batch_size: int, generator: Generator) -> list[Tensor] | None:
+        """The batches of an epoch as indices into `labels` (int64 [N] on the CPU); None: a common permutation.
+
+        Data-parallel ranks take contiguous parts of every batch.
+        """
+        return None
+
+    def alter_batch(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Labels]:
+        """Images [n, 3, S, S] in [-1, 1] on any device, after augmentation, and their labels; `generator` is the CPU's.
+
+        Returns new tensors and leaves its arguments as they are.
+        """
+        return images, labels
+
+    def loss(self, step: Step) -> StepLoss:
+        """The loss of a step; calls `step.forward` once."""
+        losses, logits = criterion_losses(step, step.forward(step.images))
+        return StepLoss(losses.mean(), logits, {})
+
+
+def over_outputs(
+    output: Tensor | LogitsWithAuxiliary, losses_of: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, Tensor]:
+    """The losses [n] of a network's output, those of an auxiliary head added, and its logits [n, C]."""
+    if isinstance(output, LogitsWithAuxiliary):
+        return losses_of(output.logits) + _AUXILIARY_WEIGHT * losses_of(output.auxiliary), output.logits
+    return losses_of(output), output
+
+
+def criterion_losses(step: Step, output: Tensor | LogitsWithAuxiliary) -> tuple[Tensor, Tensor]:
+    """`over_outputs` with the step's criterion."""
+    return over_outputs(output, lambda logits: step.criterion(logits, step.labels))
+
+
+def hard_labels(labels: Labels) -> Tensor:
+    """Labels that a defense needs as one class per image. Raises ValueError for mixed ones."""
+    if isinstance(labels, MixedLabels):
+        raise ValueError("labels: expected one class per image, got mixed labels")
+    return labels
+
+
+@contextmanager
+def watch(parts: Mapping[str, nn.Module], look: Callable[[Tensor], Tensor]) -> Iterator[dict[str, Tensor]]:
+    """While it is open, every output [n, ...] of one of the `parts` of a network is given to `look`, in float32.
+
+    Yields name -> what `look` made of it, with gradients. It looks before later layers overwrite the output in
+    place, and outside autocast.
+    """
+    seen: dict[str, Tensor] = {}
+
+    def hook(name: str) -> Callable[[nn.Module, object, Tensor], None]:
+        def keep(module: nn.Module, inputs: object, output: Tensor) -> None:
+            with torch.autocast(output.device.type, enabled=False):
+                seen[name] = look(output.float())
+
+        return keep
+
+    handles = [part.register_forward_hook(hook(name)) for name, part in parts.items()]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def new_linear(inputs: int, outputs: int, generator: Generator) -> nn.Linear:
+    """A linear layer with torch's usual initial weights, drawn from `generator`."""
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    init_linear(layer, generator)
+    return layer
+
+
+def init_linear(layer: nn.Linear, generator: Generator) -> None:
+    """torch's usual initial weights of a linear layer, uniform within 1 / sqrt(inputs), from `generator`."""
+    bound = layer.weight.shape[1] ** -0.5
+    with torch.no_grad():
+        layer.weight.uniform_(-bound, bound, generator=generator)
+        layer.bias.uniform_(-bound, bound, generator=generator)
+
+
+def replace_module(root: nn.Module, path: str, module: nn.Module) -> None:
+    """Put `module` where `path` points below `root`."""
+    parent, _, name = path.rpartition(".")
+    setattr(root.get_submodule(parent), name, module)

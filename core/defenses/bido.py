@@ -1,0 +1,123 @@
+"""BiDO: hidden layers that depend little on the image and much on the label (Peng et al., KDD 2022).
+
+Matches the training of AlanPeng0897/Defend_MI, BiDO/train_HSIC.py, with three differences: what is computed there in
+float32 on the CPU is computed here in float64 on the device, linear systems are solved rather than inverted, and
+`measure: coco` trains COCO (the official option only renames the output folder).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Generator, Tensor
+
+from core.defenses.base import Defense, Step, StepLoss, criterion_losses, hard_labels, watch
+from core.defenses.checks import require, require_choice, require_count, require_number
+from core.defenses.dependence import COCO_NORMS, KERNELS, coco, coco_operator, gaussian_kernel, hsic, hsic_operator
+from core.defenses.sampling import identity_batches, shuffled_batches
+from core.errors import InputError
+from core.models.anatomy import anatomy_of, check_layers
+from core.models.recipe import TrainingRecipe
+
+MEASURES = ("hsic", "coco")
+BATCHES = ("identities", "random")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bido(Defense):
+    """Criterion + sum over hidden layers of lambda_input * d(Z, X) - lambda_label * d(Z, Y).
+
+    lambda_input, lambda_label: the paper's lambda, in this order; measure: `hsic` (normalised) or `coco`; coco_norm:
+    `frobenius` (as published) or `spectral` (as constrained covariance is defined); layers: names within the backbone,
+    None for those of `core.models.anatomy`; label_kernel: the kernel on one-hot labels; batches: `identities` (of
+    batch_size / images_per_class classes with that many images each, as published for 64 pixels, where it is 4) or
+    `random`.
+
+    The label term grows with the number of distinct labels in a batch and saturates at one less, so that the two kinds
+    of batches are two strengths of one lambda; the number is recorded. Data-parallel ranks measure their own part of a
+    batch.
+    """
+
+    lambda_input: float
+    lambda_label: float
+    measure: str = "hsic"
+    coco_norm: str | None = None
+    layers: tuple[str, ...] | None = None
+    label_kernel: str = "linear"
+    batches: str = "identities"
+    images_per_class: int | None = None
+
+    def __post_init__(self) -> None:
+        require_number("defense bido: lambda_input", self.lambda_input, 0)
+        require_number("defense bido: lambda_label", self.lambda_label, 0)
+        require_choice("defense bido: measure", self.measure, MEASURES)
+        require_choice("defense bido: label_kernel", self.label_kernel, KERNELS)
+        require_choice("defense bido: batches", self.batches, BATCHES)
+        if self.coco_norm is not None:
+            require_choice("defense bido: coco_norm", self.coco_norm, COCO_NORMS)
+            require(self.measure == "coco", "defense bido: coco_norm", "nothing with measure hsic", self.coco_norm)
+        if self.images_per_class is not None:
+            require_count("defense bido: images_per_class", self.images_per_class, 2)
+            with_identities = self.batches == "identities"
+            require(with_identities, "defense bido: images_per_class", "nothing if random", self.images_per_class)
+        if self.layers is not None:
+            distinct = len(self.layers) > 0 and len(set(self.layers)) == len(self.layers)
+            require(distinct, "defense bido: layers", "at least one layer, none twice", self.layers)
+
+    @property
+    def per_class(self) -> int:
+        """How many images of a class a batch of `identities` has; 4 as published if nothing else is asked."""
+        return self.images_per_class or 4
+
+    def layers_of(self, architecture: str) -> tuple[str, ...]:
+        """The names of the layers that are measured."""
+        return check_layers(architecture, self.layers or anatomy_of(architecture).hidden)
+
+    def check(self, architecture: str) -> None:
+        """Raises InputError for a layer that the architecture does not have."""
+        self.layers_of(architecture)
+
+    def adjust_recipe(self, recipe: TrainingRecipe) -> TrainingRecipe:
+        """The same recipe, if its batches can be made of whole groups. Raises InputError if not."""
+        if self.batches == "identities":
+            fits = recipe.batch_size % self.per_class == 0 and recipe.batch_size > self.per_class
+            expected = f"a batch_size of two or more times images_per_class ({self.per_class})"
+            require(fits, "defense bido", expected, recipe.batch_size)
+        return recipe
+
+    def sampler(self, labels: Tensor, batch_size: int, generator: Generator) -> list[Tensor]:
+        """Whole batches only: both measures depend on the size of a batch."""
+        if self.batches == "identities":
+            return identity_batches(labels, batch_size, self.per_class, generator)
+        return shuffled_batches(len(labels), batch_size, generator)
+
+    def loss(self, step: Step) -> StepLoss:
+        """Facts: input_dependence and label_dependence (sums over the layers, unweighted), distinct_labels."""
+        labels = hard_labels(step.labels)
+        distinct = len(labels.unique())
+        if distinct < 2:
+            raise InputError(f"defense bido: expected 2 or more classes in a batch, got {distinct}")
+        operator, depend = self._measure()
+        layers = self.layers_of(step.model.architecture)
+        parts = {name: step.model.backbone.get_submodule(name) for name in layers}
+        with watch(parts, gaussian_kernel) as seen:
+            output = step.forward(step.images)
+        losses, logits = criterion_losses(step, output)
+        of_image = operator(gaussian_kernel(step.images))
+        of_label = operator(KERNELS[self.label_kernel](F.one_hot(labels, step.model.num_classes).double()))
+        hidden = [operator(k) for k in seen.values()]
+        on_input = sum((depend(z, of_image) for z in hidden), start=of_image.new_zeros(()))
+        on_label = sum((depend(z, of_label) for z in hidden), start=of_image.new_zeros(()))
+        penalty = self.lambda_input * on_input - self.lambda_label * on_label
+        facts = {"input_dependence": on_input.detach(), "label_dependence": on_label.detach()}
+        facts["distinct_labels"] = of_image.new_tensor(float(distinct))
+        return StepLoss(losses.mean() + penalty.to(losses.dtype), logits, facts)
+
+    def _measure(self) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]:
+        """From a kernel to what the measure compares, and the measure."""
+        if self.measure == "hsic":
+            return hsic_operator, hsic
+        norm = self.coco_norm or "frobenius"
+        return coco_operator, lambda a, b: coco(a, b, norm)

@@ -1,0 +1,61 @@
+"""Checks of a defense's parameters, each one line when it fails. They need no torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from core.errors import InputError
+
+
+def require(holds: bool, what: str, expected: str, got: object) -> None:
+    """Raise InputError "what: expected ..., got ..." unless it holds."""
+    if not holds:
+        raise InputError(f"{what}: expected {expected}, got {got!r}")
+
+
+def require_number(
+    what: str,
+    value: object,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    above: bool = False,
+    below: bool = False,
+) -> None:
+    """Raise InputError unless `value` is a finite number from `low` to `high`.
+
+    above, below: the lower, the upper bound itself is excluded.
+    """
+    expected = _interval(low, high, above, below)
+    holds = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    holds = holds and low <= value <= high and not (above and value == low) and not (below and value == high)
+    require(holds, what, expected, value)
+
+
+def require_count(what: str, value: object, least: int = 1) -> None:
+    """Raise InputError unless `value` is a whole number of at least `least`."""
+    holds = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    require(holds, what, f"a whole number of at least {least}", value)
+
+
+def require_choice(what: str, value: object, choices: Sequence[str]) -> None:
+    """Raise InputError, which lists the choices, unless `value` is one of them."""
+    require(value in choices, what, f"one of {', '.join(choices)}", value)
+
+
+def require_range(what: str, value: object, low: float, high: float) -> None:
+    """Raise InputError unless `value` is a pair of finite numbers with low < first <= second <= high."""
+    pair = isinstance(value, tuple | list) and len(value) == 2
+    numbers = pair and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
+    holds = numbers and all(map(math.isfinite, value)) and low < value[0] <= value[1] <= high
+    limit = f" <= {high:g}" if math.isfinite(high) else ""
+    require(holds, what, f"a pair with {low:g} < first <= second{limit}", value)
+
+
+def _interval(low: float, high: float, above: bool, below: bool) -> str:
+    if math.isinf(low) and math.isinf(high):
+        return "a finite number"
+    if math.isinf(high):
+        return f"a finite number {'above' if above else 'of at least'} {low:g}"
+    return f"a number in {'(' if above else '['}{low:g}, {high:g}{')' if below else ']'}"

@@ -1,0 +1,39 @@
+"""Dropout on the features under the head (Srivastava et al., JMLR 2014)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Generator, Tensor, nn
+
+from core.defenses.base import Defense
+from core.defenses.checks import require_number
+from core.models.classifiers import Classifier
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dropout(Defense):
+    """Every feature is zeroed with probability `p` in (0, 1) while training, the others scaled by 1 / (1 - p)."""
+
+    p: float
+
+    def __post_init__(self) -> None:
+        require_number("defense dropout: p", self.p, 0, 1, above=True, below=True)
+
+    def prepare(self, model: Classifier, *, generator: Generator) -> None:
+        """Same weights under the same names; the head drops features before it uses them."""
+        self.check(model.architecture)
+        model.head = DropoutHead(model.head, self.p)
+
+
+class DropoutHead(nn.Linear):
+    """Another head's weights behind dropout."""
+
+    def __init__(self, head: nn.Linear, p: float) -> None:
+        super().__init__(head.in_features, head.out_features, device="meta")
+        self.weight, self.bias, self.p = head.weight, head.bias, p
+
+    def forward(self, features: Tensor) -> Tensor:
+        """[n, F] -> logits [n, C]."""
+        return super().forward(F.dropout(features, self.p, self.training))

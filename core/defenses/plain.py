@@ -1,0 +1,12 @@
+"""Label smoothing alone: what a training does without any other defense."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.defenses.base import Defense
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSmoothing(Defense):
+    """No parameters of its own: the factor and its schedule belong to every defense, and 0 is plain training."""

@@ -1,0 +1,86 @@
+"""Random erasing as a defense: the network never sees a whole face (MIDRE, TMLR 2025).
+
+The operation is torchvision's RandomErasing (Zhong et al., AAAI 2020). The published setting erases in every image a
+square of 10 to 40 (or 80) % of the area, filled with (0.485, 0.456, 0.406) after normalisation to [-1, 1]. Source:
+ngoc-nguyen-0/MIDRE_TMLR, configs/ and utils/training_config_parser.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from core.defenses.base import Defense, Labels
+from core.defenses.checks import require, require_choice, require_number, require_range
+
+FILLS = ("constant", "mean", "random")
+PUBLISHED_COLOUR = (0.485, 0.456, 0.406)
+_TRIES = 10  # torchvision draws at most ten boxes, then leaves the image whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomErasing(Defense):
+    """Erase one rectangle of an image with probability `p`, drawn for every image on its own.
+
+    area: smallest and largest share of the image's area, in (0, 1]; aspect: height over width, drawn evenly in the
+    logarithm; fill: `constant` (the colour, in [-1, 1], None for the published one), `mean` (the image's own mean
+    colour) or `random` (every pixel uniform in [-1, 1]).
+    """
+
+    p: float = 1.0
+    area: tuple[float, float] = (0.1, 0.4)
+    aspect: tuple[float, float] = (1.0, 1.0)
+    fill: str = "constant"
+    colour: tuple[float, float, float] | None = None
+
+    def __post_init__(self) -> None:
+        require_number("defense random_erasing: p", self.p, 0, 1, above=True)
+        require_range("defense random_erasing: area", self.area, 0, 1)
+        require_range("defense random_erasing: aspect", self.aspect, 0, math.inf)
+        require_choice("defense random_erasing: fill", self.fill, FILLS)
+        if self.colour is not None:
+            require(self.fill == "constant", "defense random_erasing: colour", f"nothing with {self.fill}", self.colour)
+            require(len(self.colour) == 3, "defense random_erasing: colour", "three numbers", self.colour)
+            for value in self.colour:
+                require_number("defense random_erasing: colour", value, -1, 1)
+
+    def alter_batch(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Labels]:
+        """Images with their rectangles erased. Every image uses the same count of random numbers."""
+        boxes = self.draw_boxes(len(images), images.shape[-2:], generator)
+        mask = box_mask(boxes, images.shape[-2:]).to(images.device)[:, None]
+        return torch.where(mask, self._filling(images, generator), images), labels
+
+    def draw_boxes(self, n: int, size: tuple[int, int], generator: Generator) -> Tensor:
+        """Top, left, height, width in pixels, int64 [n, 4]; height 0 where an image stays whole."""
+        u = torch.rand(n, 2 * _TRIES + 3, generator=generator, dtype=torch.float64)
+        height, width = size
+        pixels = height * width * (self.area[0] + (self.area[1] - self.area[0]) * u[:, :_TRIES])
+        low, high = math.log(self.aspect[0]), math.log(self.aspect[1])
+        aspect = torch.exp(low + (high - low) * u[:, _TRIES : 2 * _TRIES])
+        h, w = (pixels * aspect).sqrt().round().long(), (pixels / aspect).sqrt().round().long()
+        fits = (h < height) & (w < width)
+        first = fits.to(torch.uint8).argmax(dim=1, keepdim=True)
+        h, w = h.gather(1, first).squeeze(1), w.gather(1, first).squeeze(1)
+        erased = fits.any(dim=1) & (u[:, -3] < self.p)
+        top = (u[:, -2] * (height - h + 1)).long()
+        left = (u[:, -1] * (width - w + 1)).long()
+        return torch.stack([top, left, h, w], dim=1) * erased[:, None]
+
+    def _filling(self, images: Tensor, generator: Generator) -> Tensor:
+        if self.fill == "random":
+            return (2 * torch.rand(images.shape, generator=generator) - 1).to(images)
+        if self.fill == "mean":
+            return images.mean(dim=(2, 3), keepdim=True)
+        return images.new_tensor(self.colour or PUBLISHED_COLOUR)[:, None, None]
+
+
+def box_mask(boxes: Tensor, size: tuple[int, int]) -> Tensor:
+    """Boxes as `draw_boxes` gives them -> bool [n, H, W], true inside."""
+    top, left, height, width = (column[:, None] for column in boxes.T)
+    rows, columns = torch.arange(size[0]), torch.arange(size[1])
+    inside_rows = (rows >= top) & (rows < top + height)
+    inside_columns = (columns >= left) & (columns < left + width)
+    return inside_rows[:, :, None] & inside_columns[:, None, :]

@@ -1,0 +1,77 @@
+"""Defenses by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from torch import Generator, Tensor
+
+from core.defenses.base import Defense
+from core.defenses.bido import Bido
+from core.defenses.confidence_penalty import ConfidencePenalty
+from core.defenses.dropout import Dropout
+from core.defenses.focal import Focal
+from core.defenses.freeze import Freeze
+from core.defenses.mid import Mid
+from core.defenses.mixup import Mixup
+from core.defenses.plain import LabelSmoothing
+from core.defenses.random_erasing import RandomErasing
+from core.defenses.skip_removal import SkipRemoval
+from core.defenses.weight_decay import WeightDecay
+from core.errors import InputError
+from core.models.classifiers import Classifier
+
+DEFENSES: dict[str, type[Defense]] = {
+    "label_smoothing": LabelSmoothing,
+    "mid": Mid,
+    "bido": Bido,
+    "freeze": Freeze,
+    "random_erasing": RandomErasing,
+    "skip_removal": SkipRemoval,
+    "dropout": Dropout,
+    "weight_decay": WeightDecay,
+    "focal": Focal,
+    "confidence_penalty": ConfidencePenalty,
+    "mixup": Mixup,
+}
+
+
+def make_defense(name: str, **parameters: Any) -> Defense:
+    """The named defense with these parameters; lists (as a file gives them) become tuples.
+
+    Raises InputError for an unknown name or parameter, a missing one, or a value out of range.
+    """
+    if name not in DEFENSES:
+        raise InputError(f"defense: expected one of {', '.join(DEFENSES)}, got {name!r}")
+    kind = DEFENSES[name]
+    known = {field.name: field for field in fields(kind)}
+    reads = ", ".join(known) or "no parameter"
+    for given in parameters:
+        if given not in known:
+            raise InputError(f"defense {name}: does not read {given!r}; it reads {reads}")
+    for needed, field in known.items():
+        if field.default is MISSING and needed not in parameters:
+            raise InputError(f"defense {name}: expected {needed}, got nothing")
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in parameters.items()})
+
+
+def restore_weights(model: Classifier, defense: Defense, state: Mapping[str, Tensor], *, where: str) -> None:
+    """Prepare a freshly built model for `defense` and load the weights it was trained to.
+
+    Raises InputError, one line that begins with `where`, if the weights do not fit: they were trained with another
+    defense or architecture.
+    """
+    defense.prepare(model, generator=Generator().manual_seed(0))
+    expected = model.state_dict()
+    name = next(name for name, kind in DEFENSES.items() if kind is type(defense))
+    trained = f"{where}: expected weights of {model.architecture} trained with defense {name}"
+    if missing := sorted(expected.keys() - state.keys()):
+        raise InputError(f"{trained}, got none for {missing[0]} and {len(missing) - 1} more")
+    if unknown := sorted(state.keys() - expected.keys()):
+        raise InputError(f"{trained}, got {unknown[0]} and {len(unknown) - 1} more that it does not have")
+    for key, value in state.items():
+        if value.shape != expected[key].shape:
+            raise InputError(f"{trained}: {key} {list(expected[key].shape)}, got {list(value.shape)}")
+    model.load_state_dict(dict(state))

@@ -1,0 +1,25 @@
+"""Weight decay as a defense, so that it can be swept beside the others."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from core.defenses.base import Defense
+from core.defenses.checks import require, require_number
+from core.models.recipe import TrainingRecipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightDecay(Defense):
+    """The optimizer's weight decay, `value` above 0: torch adds value * parameter to every gradient."""
+
+    value: float
+
+    def __post_init__(self) -> None:
+        require_number("defense weight_decay: value", self.value, 0, above=True)
+
+    def adjust_recipe(self, recipe: TrainingRecipe) -> TrainingRecipe:
+        """The recipe with this weight decay. Raises InputError if it has one of its own."""
+        require(recipe.weight_decay == 0, "defense weight_decay", "a recipe without weight_decay", recipe.weight_decay)
+        return dataclasses.replace(recipe, weight_decay=float(self.value))

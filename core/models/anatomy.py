@@ -1,0 +1,142 @@
+"""The parts of every architecture by name: what a defense may look into, hold still, or cut.
+
+Names are those of the backbone's submodules and parameters. The tables need no torch, so that a wrong name is found
+before anything is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from core.models.classifiers import Classifier
+
+Stages = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Anatomy:
+    """The named parts of a backbone.
+
+    stages: in the order of the forward pass; together they hold every parameter. hidden: the layers whose outputs
+    stand for what the network has computed so far. skips: the residual blocks of the last stage, as (module, attribute
+    of the module on the skip connection). last_norm: the BatchNorm1d before the head, where a published defense puts
+    its own layer in its place.
+    """
+
+    stages: Stages
+    hidden: tuple[str, ...]
+    skips: tuple[tuple[str, str], ...] = ()
+    last_norm: str | None = None
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Every name that may be asked for, in the order of the forward pass."""
+        names = [name for stage in self.stages for name in stage]
+        return tuple(dict.fromkeys([*names, *self.hidden]))
+
+
+def _resnet(blocks: int) -> Anatomy:
+    """torchvision's ResNets; the hidden layers are the outputs of the four stages (paper, Appendix B.5)."""
+    stages = ("layer1", "layer2", "layer3", "layer4")
+    return Anatomy(
+        stages=(("conv1", "bn1"), *((name,) for name in stages)),
+        hidden=stages,
+        skips=tuple((f"layer4.{i}", "downsample") for i in range(blocks)),
+    )
+
+
+def _densenet() -> Anatomy:
+    """torchvision's DenseNets; a transition belongs to the block before it."""
+    blocks = tuple(f"features.denseblock{i}" for i in range(1, 5))
+    after = ("features.transition1", "features.transition2", "features.transition3", "features.norm5")
+    return Anatomy(stages=(("features.conv0", "features.norm0"), *zip(blocks, after, strict=True)), hidden=blocks)
+
+
+def _vit(blocks: int) -> Anatomy:
+    """torchvision's ViT. Four hidden layers at equal depths, as a ResNet has four stages: our choice."""
+    names = tuple(f"encoder.layers.encoder_layer_{i}" for i in range(blocks))
+    embedding = ("class_token", "conv_proj", "encoder.pos_embedding")
+    return Anatomy(
+        stages=(embedding, *((name,) for name in names[:-1]), (names[-1], "encoder.ln")),
+        hidden=names[blocks // 4 - 1 :: blocks // 4],
+    )
+
+
+ANATOMY: dict[str, Anatomy] = {
+    "resnet_small": Anatomy(
+        stages=(("stem",), ("blocks.0",), ("blocks.1",), ("features",)),
+        hidden=("blocks.0", "blocks.1"),
+        skips=(("blocks.1", "skip"),),
+    ),
+    # As with the published VGG-16: the outputs of the max pools and of the norm behind the flattened last block.
+    "vgg_small": Anatomy(
+        stages=(("layers.0",), ("layers.2",), ("layers.5",), ("layers.8",), ("features",)),
+        hidden=("layers.4", "layers.7", "features.layer"),
+        last_norm="features.layer.1",
+    ),
+    "resnet18": _resnet(2),
+    "resnet34": _resnet(3),
+    "resnet50": _resnet(3),
+    "resnet101": _resnet(3),
+    "resnet152": _resnet(3),
+    "resnext50": _resnet(3),
+    "densenet121": _densenet(),
+    "densenet169": _densenet(),
+    "vit_b_16": _vit(12),
+    "inception_v3": Anatomy(
+        stages=(
+            ("Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "Conv2d_3b_1x1", "Conv2d_4a_3x3"),
+            ("Mixed_5b", "Mixed_5c", "Mixed_5d"),
+            ("Mixed_6a", "Mixed_6b", "Mixed_6c", "Mixed_6d", "Mixed_6e"),
+            ("AuxLogits", "Mixed_7a", "Mixed_7b", "Mixed_7c"),
+        ),
+        hidden=("Mixed_5d", "Mixed_6e", "Mixed_7c"),
+    ),
+}
+
+
+def anatomy_of(architecture: str) -> Anatomy:
+    """The parts of an architecture. Raises InputError for an unknown name."""
+    if architecture not in ANATOMY:
+        raise InputError(f"architecture: expected one of {', '.join(ANATOMY)}, got {architecture!r}")
+    return ANATOMY[architecture]
+
+
+def check_layers(architecture: str, names: Iterable[str]) -> tuple[str, ...]:
+    """The same names as a tuple. Raises InputError, which lists the valid ones, for a name that is not there."""
+    valid = anatomy_of(architecture).layers
+    names = tuple(names)
+    for name in names:
+        if name not in valid:
+            raise InputError(f"layers: expected layers of {architecture} ({', '.join(valid)}), got {name!r}")
+    return names
+
+
+def parameters_of(model: Classifier, names: Iterable[str]) -> list[nn.Parameter]:
+    """The parameters of the backbone that lie in one of the named parts."""
+    names = tuple(names)
+    return [
+        parameter
+        for name, parameter in model.backbone.named_parameters()
+        if any(name == part or name.startswith(f"{part}.") for part in names)
+    ]
+
+
+def blocks_of(model: Classifier) -> list[str]:
+    """Finer than the stages: the children of every part that is a chain of blocks, in the forward pass's order."""
+    from torch.nn import ModuleDict, Sequential  # here, so that the tables need no torch
+
+    modules = dict(model.backbone.named_modules())
+    blocks = []
+    for name in (name for stage in anatomy_of(model.architecture).stages for name in stage):
+        part = modules.get(name)
+        chained = isinstance(part, Sequential | ModuleDict) and all(any(child.children()) for child in part.children())
+        blocks += [f"{name}.{child}" for child, _ in part.named_children()] if chained else [name]
+    return blocks

@@ -1,0 +1,72 @@
+import pytest
+import torch
+
+from core.defenses.base import SmoothedLoss, Step
+from core.models.classifiers import build_classifier
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def colours(classes=4, per_class=12, size=32, seed=0):
+    """Noisy plain colours in [-1, 1] and their labels."""
+    palette = torch.tensor([[0.7, -0.6, -0.6], [-0.6, 0.7, -0.6], [-0.6, -0.6, 0.7], [0.5, 0.5, -0.7]])[:classes]
+    labels = torch.arange(classes).repeat_interleave(per_class)
+    noise = 0.3 * torch.randn(len(labels), 3, size, size, generator=generator(seed))
+    return (palette[labels][:, :, None, None] + noise).clamp(-1, 1), labels
+
+
+def prepared(defense, architecture="resnet_small", classes=4, seed=0):
+    """A new classifier, changed by the defense, in training mode."""
+    model = build_classifier(architecture, classes, seed=seed)
+    defense.prepare(model, generator=generator(seed))
+    return model.train()
+
+
+def take_step(defense, model, images, labels, *, alpha=0.0, epoch=0, epochs=10, seed=0, forward=None):
+    """The loss of one step, the batch altered first, as the training loop does it."""
+    images, labels = defense.alter_batch(images, labels, generator(seed))
+    criterion = SmoothedLoss(alpha=alpha)
+    step = Step(
+        model=model, forward=forward or model, images=images, labels=labels, criterion=criterion, epoch=epoch,
+        epochs=epochs,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return defense.loss(step)
+
+
+def train(defense, *, architecture="resnet_small", epochs=4, alpha=0.0, batch_size=16, lr=1e-3):
+    """A tiny training on `colours`: the model in eval mode and the facts of its last epoch, averaged."""
+    images, labels = colours()
+    model = prepared(defense, architecture)
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    for epoch in range(epochs):
+        model.train()
+        draw = generator(epoch)
+        batches = defense.sampler(labels, batch_size, draw)
+        batches = batches if batches is not None else torch.randperm(len(labels), generator=draw).split(batch_size)
+        facts = []
+        for index in batches:
+            optimizer.zero_grad()
+            kwargs = {"alpha": alpha, "epoch": epoch, "epochs": epochs, "seed": epoch}
+            result = take_step(defense, model, images[index], labels[index], **kwargs)
+            result.loss.backward()
+            optimizer.step()
+            facts.append({name: float(value) for name, value in result.facts.items()})
+    return model.eval(), {name: sum(f[name] for f in facts) / len(facts) for name in facts[0]}
+
+
+@pytest.fixture
+def tools():
+    """The helpers above, as one object."""
+
+    class Tools:
+        generator = staticmethod(generator)
+        colours = staticmethod(colours)
+        prepared = staticmethod(prepared)
+        take_step = staticmethod(take_step)
+        train = staticmethod(train)
+
+    return Tools

@@ -1,0 +1,69 @@
+import pytest
+import torch
+from torch import nn
+
+from core.defenses.base import Defense, MixedLabels, SmoothedLoss, hard_labels, new_linear, over_outputs, watch
+from core.defenses.label_smoothing import smoothed_cross_entropy
+from core.models.classifiers import LogitsWithAuxiliary, build_classifier
+
+LOGITS = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
+LABELS = torch.tensor([0, 1, 2, 3, 4, 0])
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.0, -0.05])
+def test_plain_training_is_smoothed_cross_entropy_to_the_bit(alpha, tools):
+    model = build_classifier("resnet_small", 4, seed=0).train()
+    images, labels = tools.colours(per_class=2)
+    result = tools.take_step(Defense(), model, images, labels, alpha=alpha)
+    assert torch.equal(result.loss, smoothed_cross_entropy(result.logits, labels, alpha))
+    assert result.facts == {}
+
+
+@pytest.mark.parametrize("alpha", [0.1, -0.05])
+def test_mixed_labels_cost_what_their_soft_target_costs(alpha):
+    share = torch.linspace(0, 1, 6)
+    mixed = MixedLabels(first=LABELS, second=LABELS.flip(0), share=share)
+    criterion = SmoothedLoss(alpha=alpha)
+    one, other = criterion.targets(LABELS, 5), criterion.targets(LABELS.flip(0), 5)
+    target = share[:, None] * one + (1 - share[:, None]) * other
+    expected = -(target * LOGITS.log_softmax(1)).sum(1)
+    torch.testing.assert_close(criterion(LOGITS, mixed), expected)
+    assert mixed.dominant.tolist() == [0, 4, 3, 3, 4, 0]
+    with pytest.raises(ValueError, match="one class per image"):
+        hard_labels(mixed)
+
+
+def test_an_auxiliary_head_is_added_in_full():
+    losses, logits = over_outputs(LogitsWithAuxiliary(LOGITS, 2 * LOGITS), lambda z: z.sum(1))
+    torch.testing.assert_close(losses, 3 * LOGITS.sum(1))
+    assert logits is LOGITS
+
+
+def test_watch_sees_an_output_before_it_is_overwritten_and_lets_go():
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(inplace=True), nn.Linear(4, 2))
+    x = torch.randn(5, 3, generator=torch.Generator().manual_seed(1))
+    with watch({"first": net[0]}, lambda out: out * 1) as seen:
+        net(x)
+    torch.testing.assert_close(seen["first"], net[0](x))
+    assert (seen["first"] < 0).any() and not net[0]._forward_hooks
+    seen["first"].sum().backward()
+    assert net[0].weight.grad is not None
+
+
+def test_watch_leaves_autocast_and_survives_an_error():
+    net = nn.Linear(3, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16), watch({"net": net}, lambda out: out @ out.T) as seen:
+        assert net(torch.ones(2, 3)).dtype == torch.bfloat16
+    assert seen["net"].dtype == torch.float32
+    with pytest.raises(RuntimeError, match="stop"), watch({"net": net}, lambda out: out):
+        raise RuntimeError("stop")
+    assert not net._forward_hooks
+
+
+def test_new_layers_have_torchs_usual_initial_weights():
+    layer = new_linear(400, 300, torch.Generator().manual_seed(0))
+    with torch.random.fork_rng(devices=[]):
+        usual = nn.Linear(400, 300)
+    for ours, theirs in ((layer.weight, usual.weight), (layer.bias, usual.bias)):
+        assert ours.abs().max() <= 1 / 20 and ours.std().item() == pytest.approx(theirs.std().item(), rel=0.1)
+    assert torch.equal(layer.weight, new_linear(400, 300, torch.Generator().manual_seed(0)).weight)

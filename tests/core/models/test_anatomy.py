@@ -1,0 +1,73 @@
+import pytest
+import torch
+
+from core.errors import InputError
+from core.models.anatomy import ANATOMY, anatomy_of, blocks_of, check_layers, parameters_of
+from core.models.classifiers import ARCHITECTURES, build_classifier
+
+
+@pytest.fixture(scope="module", params=sorted(ANATOMY))
+def model(request):
+    with torch.device("meta"):
+        return build_classifier(request.param, 3)
+
+
+def test_every_architecture_has_an_anatomy():
+    assert set(ANATOMY) == set(ARCHITECTURES)
+
+
+def test_stages_and_blocks_hold_every_parameter_once(model):
+    anatomy = ANATOMY[model.architecture]
+    every = {id(p) for p in model.backbone.parameters()}
+    for parts in ([name for stage in anatomy.stages for name in stage], blocks_of(model)):
+        held = [id(p) for part in parts for p in parameters_of(model, [part])]
+        assert len(held) == len(set(held)) and set(held) == every
+        assert all(parameters_of(model, [part]) for part in parts)
+
+
+def test_hidden_layers_skips_and_norms_are_modules(model):
+    anatomy = ANATOMY[model.architecture]
+    assert len(anatomy.hidden) >= 2
+    for name in anatomy.hidden:
+        model.backbone.get_submodule(name)
+    for block, attribute in anatomy.skips:
+        assert hasattr(model.backbone.get_submodule(block), attribute)
+    if anatomy.last_norm is not None:
+        assert isinstance(model.backbone.get_submodule(anatomy.last_norm), torch.nn.BatchNorm1d)
+
+
+def test_skips_are_those_of_the_whole_last_stage(model):
+    if model.architecture.startswith("resn") and model.architecture != "resnet_small":
+        assert [block for block, _ in ANATOMY[model.architecture].skips] == [
+            f"layer4.{name}" for name, _ in model.backbone.layer4.named_children()
+        ]
+
+
+@pytest.mark.parametrize("name", ["resnet_small", "vgg_small", "resnet18", "densenet121"])
+def test_hidden_layers_come_in_the_order_of_the_forward_pass(name):
+    model, seen = build_classifier(name, 3).eval(), []
+    for layer in ANATOMY[name].hidden:
+        module = model.backbone.get_submodule(layer)
+        module.register_forward_hook(lambda *_, layer=layer: seen.append(layer))
+    with torch.no_grad():
+        model(torch.zeros(1, 3, 32, 32))
+    assert seen == list(ANATOMY[name].hidden)
+
+
+def test_a_chain_of_blocks_is_cut_between_them_but_a_convolution_keeps_its_norm():
+    blocks = blocks_of(build_classifier("resnet_small", 3))
+    assert blocks == ["stem", "blocks.0", "blocks.1", "features"]
+    assert "layer3.1" in blocks_of(build_classifier("resnet18", 3))
+
+
+def test_vgg_layers_are_its_pools_and_its_norm():
+    model = build_classifier("vgg_small", 3)
+    pools = [name for name, module in model.backbone.named_modules() if isinstance(module, torch.nn.MaxPool2d)]
+    assert list(ANATOMY["vgg_small"].hidden) == [*pools, "features.layer"]
+
+
+def test_unknown_names_are_refused_with_the_valid_ones():
+    with pytest.raises(InputError, match=r"expected layers of resnet18 \(conv1, bn1, layer1, .*layer4\), got 'layer5'"):
+        check_layers("resnet18", ["layer1", "layer5"])
+    with pytest.raises(InputError, match=r"architecture: expected one of .*resnet18.*, got 'alexnet'"):
+        anatomy_of("alexnet")
