@@ -91,7 +91,7 @@ def test_every_item_is_worked_on_once_and_an_error_ends_the_rest(workers):
     fails = True
     done.clear()
     with pytest.raises(KeyError, match="40"):
-        each_in_threads(work, 100_000, workers)
+        each_in_threads(work, 2_000, workers)
     assert len(done) < 50_000
 
 
@@ -103,3 +103,15 @@ def test_memory_does_not_grow_with_the_number_of_pictures(tmp_path):
     grown = subprocess.run([sys.executable, "-c", _PEAKS, *trees], check=True, capture_output=True, text=True).stdout
     assert packed_bytes(600, 299) > 160e6
     assert int(grown) < 30e6
+
+
+def test_half_precision_goes_through_unrounded(tmp_path):
+    images = torch.randn(3, 3, 5, 5).half()
+    with pack_images(tmp_path / "x.safetensors", torch.arange(3), 5, torch.float16) as put:
+        for row, image in enumerate(images.numpy()):
+            put(row, image)
+        with pytest.raises(ValueError, match="row 0"):
+            put(0, images[0].float().numpy())
+    found = load_file(tmp_path / "x.safetensors")
+    assert torch.equal(found["images"], images) and found["labels"].tolist() == [0, 1, 2]
+    assert (tmp_path / "x.safetensors").stat().st_size == packed_bytes(3, 5, torch.float16)
