@@ -1,0 +1,144 @@
+"""Dropout, weight decay, focal loss, confidence penalty and mixup."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.defenses.base import Defense, MixedLabels
+from core.defenses.confidence_penalty import ConfidencePenalty, entropy
+from core.defenses.dropout import Dropout
+from core.defenses.focal import Focal, focal_losses
+from core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
+from core.defenses.mixup import Mixup, draw_shares
+from core.defenses.weight_decay import WeightDecay
+from core.errors import InputError
+from core.models.recipe import TrainingRecipe, make_optimizer
+
+LOGITS = torch.randn(40, 5, generator=torch.Generator().manual_seed(0)) * 3
+LABELS = torch.arange(40) % 5
+
+
+def test_dropout_drops_features_under_the_head_in_training_only(tools):
+    model = tools.prepared(Dropout(p=0.4))
+    plain = tools.prepared(Defense())
+    assert model.state_dict().keys() == plain.state_dict().keys()
+    features = torch.ones(200, 128)
+    torch.nn.init.eye_(model.head.weight)
+    torch.nn.init.zeros_(model.head.bias)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        kept = model.head(features)
+    assert kept.unique().tolist() == pytest.approx([0, 1 / 0.6])
+    assert (kept == 0).float().mean().item() == pytest.approx(0.4, abs=0.06)
+    assert torch.equal(model.eval().head(features), torch.ones(200, 4))
+    images, _ = tools.colours(per_class=1)
+    torch.testing.assert_close(tools.prepared(Dropout(p=0.4)).eval()(images), plain.eval()(images))
+
+
+def test_weight_decay_sets_the_optimizers_and_refuses_a_second_one():
+    recipe = WeightDecay(value=0.02).adjust_recipe(TrainingRecipe(epochs=3))
+    assert recipe.weight_decay == 0.02 and recipe.epochs == 3
+    weight = torch.nn.Parameter(torch.ones(4))
+    optimizer = make_optimizer([weight], WeightDecay(value=0.5).adjust_recipe(TrainingRecipe(optimizer="sgd", lr=0.1)))
+    weight.grad = torch.zeros(4)
+    optimizer.step()
+    assert weight.tolist() == pytest.approx([1 - 0.1 * 0.5] * 4)
+    with pytest.raises(InputError, match=r"defense weight_decay: expected a recipe without weight_decay, got 0\.01"):
+        WeightDecay(value=0.5).adjust_recipe(TrainingRecipe(weight_decay=0.01))
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.0, -0.1])
+def test_focal_loss_without_focus_is_the_smoothed_loss(alpha):
+    targets = smoothed_targets(LABELS, 5, alpha)
+    expected = smoothed_cross_entropy(LOGITS, LABELS, alpha, reduction="none")
+    torch.testing.assert_close(focal_losses(LOGITS, targets, 0.0), expected)
+
+
+@settings(deadline=None, max_examples=20)
+@given(gamma=st.floats(0.1, 6))
+def test_focal_loss_on_hard_labels(gamma):
+    p = LOGITS.softmax(1).gather(1, LABELS[:, None]).squeeze(1)
+    got = focal_losses(LOGITS, F.one_hot(LABELS, 5).float(), gamma)
+    torch.testing.assert_close(got, -((1 - p) ** gamma) * p.log(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [0.3, 1.0, 2.0])
+@pytest.mark.parametrize("alpha", [0.1, 0.0, -0.05])
+def test_focal_loss_has_a_gradient_where_the_network_is_certain(gamma, alpha):
+    logits = torch.tensor([[0.0, 0.0, 200.0], [0.0, 0.0, -200.0]], requires_grad=True)
+    focal_losses(logits, smoothed_targets(torch.tensor([2, 2]), 3, alpha), gamma).sum().backward()
+    assert logits.grad.isfinite().all() and logits.grad[1].abs().max() > 0.1
+
+
+def test_focal_loss_with_negative_smoothing_still_drives_the_logits_apart():
+    """Its gradient at a confident, correct output tends to that of smoothing alone: the logits of the others fall."""
+    logits = torch.tensor([[30.0, 0.0, 0.0, 0.0]], requires_grad=True)
+    targets = smoothed_targets(torch.tensor([0]), 4, -0.1)
+    focal_losses(logits, targets, 2.0).sum().backward()
+    assert logits.grad[0, 1:].tolist() == pytest.approx([0.1 / 4] * 3, rel=1e-3)
+
+
+def test_focal_gives_easy_images_less_weight_in_training(tools):
+    images, labels = tools.colours(per_class=2)
+    model = tools.prepared(Focal(gamma=2.0))
+    result = tools.take_step(Focal(gamma=2.0), model, images, labels, alpha=-0.05)
+    expected = focal_losses(result.logits, smoothed_targets(labels, 4, -0.05), 2.0).mean()
+    torch.testing.assert_close(result.loss, expected)
+    gaps = []
+    for defense in (Defense(), Focal(gamma=3.0)):
+        trained, _ = tools.train(defense, epochs=3)
+        images, labels = tools.colours(seed=1)
+        gaps.append(trained(images).softmax(1).max(1).values.mean().item())
+    assert gaps[1] < gaps[0]  # less confident
+
+
+def test_confidence_penalty_is_the_criterion_less_the_entropy(tools):
+    assert entropy(torch.zeros(1, 8)).item() == pytest.approx(np.log(8))
+    images, labels = tools.colours(per_class=2)
+    model = tools.prepared(ConfidencePenalty(beta=0.7))
+    result = tools.take_step(ConfidencePenalty(beta=0.7), model, images, labels, alpha=-0.1)
+    expected = smoothed_cross_entropy(result.logits, labels, -0.1) - 0.7 * result.facts["entropy"]
+    torch.testing.assert_close(result.loss, expected)
+
+
+def test_confidence_penalty_keeps_outputs_uncertain(tools):
+    weak, strong = (tools.train(ConfidencePenalty(beta=beta), epochs=3)[1]["entropy"] for beta in (1e-6, 2.0))
+    assert strong > weak + 0.1
+
+
+def test_mixup_blends_images_and_labels_by_the_same_share():
+    images = torch.rand(40, 3, 4, 4, generator=torch.Generator().manual_seed(1))
+    mixed, labels = Mixup(alpha=1.0).alter_batch(images, LABELS, torch.Generator().manual_seed(2))
+    assert isinstance(labels, MixedLabels) and torch.equal(labels.first, LABELS)
+    partner = torch.randperm(40, generator=torch.Generator().manual_seed(2))
+    assert torch.equal(labels.second, LABELS[partner])
+    share = labels.share[:, None, None, None]
+    torch.testing.assert_close(mixed, share * images + (1 - share) * images[partner])
+    assert len(labels.share.unique()) > 30  # one draw for every image
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 8.0])
+def test_mixup_shares_follow_the_beta_distribution(alpha):
+    shares = draw_shares(20_000, alpha, torch.Generator().manual_seed(0))
+    assert shares.min() >= 0 and shares.max() <= 1
+    assert shares.mean().item() == pytest.approx(0.5, abs=0.01)
+    assert shares.var().item() == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=0.04)
+
+
+def test_mixup_costs_what_the_soft_label_costs_and_makes_outputs_soft(tools):
+    images, labels = tools.colours(per_class=2)
+    model = tools.prepared(Mixup(alpha=1.0))
+    result = tools.take_step(Mixup(alpha=1.0), model, images, labels, alpha=-0.05)
+    _, mixed = Mixup(alpha=1.0).alter_batch(images, labels, tools.generator())
+    one, other = (smoothed_targets(part, 4, -0.05) for part in (mixed.first, mixed.second))
+    target = mixed.share[:, None] * one + (1 - mixed.share[:, None]) * other
+    torch.testing.assert_close(result.loss, -(target * result.logits.log_softmax(1)).sum(1).mean())
+    confidence = []
+    for defense in (Defense(), Mixup(alpha=2.0)):
+        trained, _ = tools.train(defense, epochs=3)
+        images, _ = tools.colours(seed=1)
+        confidence.append(trained(images).softmax(1).max(1).values.mean().item())
+    assert confidence[1] < confidence[0]
