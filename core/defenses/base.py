@@ -128,9 +128,7 @@ class Defense:
         return StepLoss(losses.mean(), logits, {})
 
 
-def over_outputs(
-    output: Tensor | LogitsWithAuxiliary, losses_of: Callable[[Tensor], Tensor]
-) -> tuple[Tensor, Tensor]:
+def over_outputs(output: Tensor | LogitsWithAuxiliary, losses_of: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
     """The losses [n] of a network's output, those of an auxiliary head added, and its logits [n, C]."""
     if isinstance(output, LogitsWithAuxiliary):
         return losses_of(output.logits) + _AUXILIARY_WEIGHT * losses_of(output.auxiliary), output.logits

@@ -14,6 +14,7 @@ from core.defenses.confidence_penalty import ConfidencePenalty
 from core.defenses.dropout import Dropout
 from core.defenses.focal import Focal
 from core.defenses.freeze import Freeze
+from core.defenses.logit_clipping import LogitClipping
 from core.defenses.mid import Mid
 from core.defenses.mixup import Mixup
 from core.defenses.plain import LabelSmoothing
@@ -35,6 +36,7 @@ DEFENSES: dict[str, type[Defense]] = {
     "focal": Focal,
     "confidence_penalty": ConfidencePenalty,
     "mixup": Mixup,
+    "logit_clipping": LogitClipping,
 }
 
 

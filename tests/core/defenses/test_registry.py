@@ -21,6 +21,7 @@ EXAMPLES = {
     "focal": {"gamma": 2.0},
     "confidence_penalty": {"beta": 0.1},
     "mixup": {"alpha": 0.4},
+    "logit_clipping": {"norm": 1.0},
 }
 WRONG = {
     "mid": [{"beta": -1}, {"beta": float("nan")}, {"beta": 0.1, "k": 0}, {"beta": 0.1, "beta_warmup": 1.5}],
@@ -54,6 +55,7 @@ WRONG = {
     "focal": [{"gamma": 0}, {"gamma": float("inf")}],
     "confidence_penalty": [{"beta": 0}],
     "mixup": [{"alpha": 0}],
+    "logit_clipping": [{"norm": 0}, {"norm": "long"}],
 }
 PAIRS = [
     (name, architecture)

@@ -1,0 +1,44 @@
+"""Logits of bounded length (Wei et al., ICML 2023, "Mitigating memorization of noisy labels by clipping the logits").
+
+There the clipping belongs to the loss; here it belongs to the network, so that an attacker reads clipped logits too.
+The predicted class is the same. It bounds what smoothing with a negative factor can drive apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Generator, Tensor, nn
+
+from core.defenses.base import Defense
+from core.defenses.checks import require_number
+from core.models.classifiers import Classifier
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogitClipping(Defense):
+    """Shorten every logit vector longer than `norm` (Euclidean, above 0) to that length."""
+
+    norm: float
+
+    def __post_init__(self) -> None:
+        require_number("defense logit_clipping: norm", self.norm, 0, above=True)
+
+    def prepare(self, model: Classifier, *, generator: Generator) -> None:
+        """Same weights under the same names; the head clips what it computes."""
+        self.check(model.architecture)
+        model.head = ClippedHead(model.head, self.norm)
+
+
+class ClippedHead(nn.Linear):
+    """Another head's weights, its output clipped."""
+
+    def __init__(self, head: nn.Linear, norm: float) -> None:
+        super().__init__(head.in_features, head.out_features, device="meta")
+        self.weight, self.bias, self.norm = head.weight, head.bias, norm
+
+    def forward(self, features: Tensor) -> Tensor:
+        """[n, F] -> logits [n, C] of length at most `norm`."""
+        logits = super().forward(features)
+        length = logits.norm(dim=1, keepdim=True)
+        return logits * (self.norm / length.clamp(min=self.norm))
