@@ -1,4 +1,5 @@
 # make demo: the quickstart sweep, start to report.   make test: the test suite.   Both build .venv first.
+# make rehearsal: the paper's own experiment at reduced counts, from the official file formats to its tables.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -9,7 +10,7 @@ export RAY_USAGE_STATS_ENABLED = 0
 export RAY_AUTH_MODE ?= disabled
 export MLFLOW_DISABLE_TELEMETRY = true
 
-.PHONY: env demo test test-slow test-gpu lint bench clean
+.PHONY: env demo test test-slow test-gpu rehearsal lint bench clean
 
 env: $(STAMP)
 
@@ -30,6 +31,9 @@ test-slow: env
 
 test-gpu: env
 	$(BIN)/python -m pytest -m gpu
+
+rehearsal: env
+	$(BIN)/python -m pytest -m slow -s tests/orchestrator/test_rehearsal.py
 
 lint: env
 	$(BIN)/ruff check .

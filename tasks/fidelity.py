@@ -52,6 +52,9 @@ def load_network(config: Config, device: str) -> nn.Module:
 
 @torch.no_grad()
 def fid_features(network: nn.Module, images: Tensor, protocol: str, device: str) -> Tensor:
-    """Features float32 [N, 2048] on the CPU of images uint8 or float [N, 3, H, W]."""
-    parts = [network(fid_input(batch.to(device), protocol)).float().cpu() for batch in images.split(BATCH)]
+    """Features float32 [N, 2048] on the CPU of images uint8, or floats in [-1, 1], [N, 3, H, W]."""
+    parts = []
+    for batch in images.split(BATCH):
+        batch = batch if batch.dtype == torch.uint8 else batch.float()
+        parts.append(network(fid_input(batch.to(device), protocol)).float().cpu())
     return torch.cat(parts)

@@ -29,7 +29,7 @@ def results(**changes):
         ({"primary": "leak"}, "primary: expected one of test_acc"),
         ({"reasons": {"leak": "?"}}, "reasons: expected one of"),
         ({"protocol": "both"}, "protocol: expected one of clean, paper"),
-        ({"paper": PaperReference(table="1", datasets=("celeba",), standings={})}, "a standing of every trial, got none"),
+        ({"paper": PaperReference(table="1", datasets=("celeba",), standings={})}, "a standing of every trial, got"),
     ],
 )
 def test_wrong_data_is_refused_with_a_sentence(changes, message):

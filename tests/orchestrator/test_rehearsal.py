@@ -1,0 +1,128 @@
+"""The paper's own experiment at reduced counts: the shipped sweep, through the doors, nothing mocked but size.
+
+A FaceScrub-shaped tree of rendered people, a generator pickled in the official layout, checkpoints as the official
+trainer writes them, real architectures with random weights. `make rehearsal` runs this file and shows what it prints.
+"""
+
+import json
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from official_pickle import write_official_pickle
+from PIL import Image
+
+from core.data.synthetic import synthetic_faces
+from core.models.facenet import FaceNet
+from core.models.fid_inception import FidInception
+from core.priors.registry import SHIPPED, read_prior
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PEOPLE = tuple((group, f"{name}_Doe") for group in ("actors", "actresses") for name in ("Ada", "Bo", "J.K."))
+PICTURES = 14  # of each person
+FEWER = {
+    "data.classes": len(PEOPLE), "recipe.image_size": 64, "recipe.pretrained": False, "recipe.epochs": 4,
+    "recipe.batch_size": 16, "recipe.defense.schedule": "{kind: reference, scaled: true}",
+    "attack.pool": "{size: 24, crop: 50}", "attack.candidates": 8, "attack.steps": 3, "attack.batch_size": 8,
+    "attack.selected": 4, "attack.selection_repeats": 3, "judges.evaluator.pretrained": False,
+    "judges.evaluator.epochs": 1, "judges.evaluator.batch_size": 16, "judges.evaluator.lr_milestones": "null",
+    "judges.knowledge.pretrained": False, "judges.knowledge.epochs": 1, "judges.knowledge.batch_size": 8,
+}  # fmt: skip
+JUDGED = ("test_acc", "ece", "attack_acc1", "attack_acc1_std", "attack_acc5", "dist_eval", "dist_face", "fid", "kid",
+          "precision", "recall", "density", "coverage", "xi_train", "xi_test")  # fmt: skip
+
+
+def smoothsweep(*arguments: object, code: int = 0) -> str:
+    command = [sys.executable, "-m", "orchestrator", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    print("$ smoothsweep", *arguments, "\n" + done.stdout)
+    assert done.returncode == code, done.stderr + done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory):
+    """A folder with everything that the paper's experiment needs before it starts, small and generated."""
+    folder = tmp_path_factory.mktemp("rehearsal")
+    faces = synthetic_faces(population="private", identities=len(PEOPLE), per_identity=PICTURES, size=96, seed=3)
+    for i, image in enumerate(faces.images.permute(0, 2, 3, 1).numpy()):
+        group, name = PEOPLE[int(faces.labels[i])]
+        path = folder / "facescrub" / group / "faces" / name / f"{i % PICTURES}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).resize((250, 250)).save(path, quality=92)
+    shipped = SHIPPED["stylegan2_synthetic64"]
+    generator = read_prior(weights=shipped.with_suffix(".safetensors"), description=shipped.with_suffix(".json"))
+    write_official_pickle(folder / "ffhq.pkl", generator.config, generator=dict(generator.state_dict()))
+    torch.manual_seed(0)
+    torch.save(FaceNet().network.state_dict(), folder / "facenet.pt")
+    torch.save(FidInception().state_dict(), folder / "fid.pth")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def settings(stage):
+    """--set options that point the shipped sweep at the stage and shrink it."""
+    smoothsweep("import", "prior", stage / "ffhq.pkl", "--out", stage / "priors" / "ffhq")
+    fid = stage / "fid.pth"
+    values = {
+        **FEWER, "data.path": stage / "facescrub", "prior.path": stage / "priors" / "ffhq",
+        "judges.embedder.weights": stage / "facenet.pt", "judges.fidelity.weights": fid,
+        "judges.fidelity.sha256": sha256(fid.read_bytes()).hexdigest(),
+    }  # fmt: skip
+    return [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
+
+
+def test_the_tree_is_what_the_loader_expects(stage):
+    text = smoothsweep("data", "check", stage / "facescrub", "--as", "facescrub", "--classes", len(PEOPLE), code=1)
+    assert f"identities: {len(PEOPLE)}, recorded are 530" in text
+    assert f"readable images: {len(PEOPLE) * PICTURES}" in text and "faults" not in text
+
+
+def test_table_1_runs_from_its_shipped_file_to_the_papers_numbers(stage, settings):
+    sweep, store = "sweeps/table1_facescrub.yaml", ["--store", stage / "store"]
+    plan = json.loads(smoothsweep("plan", sweep, *settings, *store, "--json"))
+    assert plan["trials"] == 3 and plan["by_stage"]["judge_fidelity"]["to_run"] == 3
+    text = smoothsweep("run", sweep, *settings, *store)
+    assert "Beside the paper's Table 1 (FaceScrub)" in text and "Departs from the paper's settings" in text
+    folder = stage / "store" / "sweeps" / "table1_facescrub"
+    rows = pd.read_parquet(folder / "results.parquet")
+    assert list(rows["status"]) == ["done"] * 3 and list(rows["protocol"]) == ["paper"] * 3
+    assert rows[list(JUDGED)].notna().all(axis=None)
+    assert rows["dist_face"].between(0, 4).all() and (rows["fid"] > 0).all()
+    compared = pd.read_parquet(folder / "published_comparison.parquet")
+    assert set(compared["metric"]) >= {"test_acc", "attack_acc1", "dist_face", "xi_train"}
+    assert compared["ours"].notna().all() and compared["paper"].notna().all()
+    assert "Beside the paper's Table 1" in (folder / "report.html").read_text()
+    assert "6 trials" not in text and "0 to run" in smoothsweep("plan", sweep, *settings, *store)
+
+
+def test_an_official_checkpoint_is_attacked_like_any_target(stage, settings):
+    from torchvision.models import resnet152
+
+    torch.manual_seed(1)
+    state = {f"model._orig_mod.{key}": value for key, value in resnet152(num_classes=len(PEOPLE)).state_dict().items()}
+    torch.save({"epoch": 100, "model_state_dict": state, "optimizer_state_dict": {}}, stage / "Classifier_9123.pth")
+    text = smoothsweep(
+        "import", "target", stage / "Classifier_9123.pth", "--architecture", "resnet152", "--classes", len(PEOPLE),
+        "--out", stage / "targets" / "resnet152", "--alpha", "-0.05", "--image-size", 64,
+    )  # fmt: skip
+    assert "(model_state_dict)" in text and "not measured" in text
+    options = [part for value in settings[1::2] if not value.startswith("recipe.") for part in ("--set", value)]
+    run = smoothsweep(
+        "run", "sweeps/table1_facescrub.yaml", *options, "--set", f"recipe={{imported: {stage}/targets/resnet152}}",
+        "--set", "grid={}", "--set", "baseline={}", "--set", "classes=[0, 4]", "--set", "name=imported",
+        "--set", "attack.candidates=4", "--set", "attack.batch_size=4", "--set", "attack.steps=1",
+        "--set", "attack.pool={size: 8, crop: 50}", "--set", "attack.selection_repeats=1",
+        "--store", stage / "store",
+    )  # fmt: skip
+    row = pd.read_parquet(stage / "store" / "sweeps" / "imported" / "results.parquet").iloc[0]
+    assert row["status"] == "done" and row["recipe_alpha"] == -0.05 and row["recipe_architecture"] == "resnet152"
+    assert row[list(JUDGED)].notna().all() and pd.isna(row["train_acc"])
+    assert "its training was not seen" in json.loads(row["reasons"])["train_acc"]
+    assert "Beside the paper's Table 1" in run
