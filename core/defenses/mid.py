@@ -84,7 +84,8 @@ class BottleneckHead(nn.Linear):
 
     In training mode the noise comes from torch's generator of the features' device, as dropout's does. Otherwise
     `readout` decides: `noisy` draws from the head's own generator, `mean` sets the noise to 0, `expectation` averages
-    the logits of `draws` noisy passes.
+    the logits of `draws` noisy passes. `eval()` starts that generator anew, so that an evaluation between two epochs
+    gives the same numbers in a training that was interrupted.
     """
 
     def __init__(self, features: int, k: int, classes: int, *, generator: Generator) -> None:
@@ -103,7 +104,13 @@ class BottleneckHead(nn.Linear):
 
     def seed_noise(self, seed: int) -> None:
         """Start the noise of evaluation anew: the same calls from here on give the same numbers."""
-        self.noise = Generator().manual_seed(seed)
+        self.seed, self.noise = seed, Generator().manual_seed(seed)
+
+    def train(self, mode: bool = True) -> BottleneckHead:
+        """Switch the mode; evaluation mode starts its noise anew."""
+        if not mode:
+            self.seed_noise(self.seed)
+        return super().train(mode)
 
     def forward(self, features: Tensor) -> Tensor:
         """[n, F] -> logits [n, C]."""

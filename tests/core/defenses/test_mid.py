@@ -89,6 +89,23 @@ def test_readouts():
     assert errors == pytest.approx([errors[0] / 4**i for i in range(4)], rel=1e-2)  # 1 / sqrt(draws)
 
 
+def test_an_evaluation_does_not_depend_on_earlier_ones_nor_on_training(tools):
+    model = tools.prepared(Mid(beta=0.1))
+    images, _ = tools.colours(per_class=1)
+    state = torch.get_rng_state()
+    first = model.eval()(images)
+    assert torch.equal(torch.get_rng_state(), state)  # its noise is its own
+    model(images)
+    assert torch.equal(model.eval()(images), first)
+    model.train()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        one = model.head(model.embed(images))
+        torch.manual_seed(1)
+        assert torch.equal(model.head(model.embed(images)), one)  # seeded by the training loop
+        assert not torch.equal(model.head(model.embed(images)), one)
+
+
 def test_expectation_has_the_law_of_a_mean_of_draws():
     layer = head(spread=5.0)
     model = nn.Module()
