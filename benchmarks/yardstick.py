@@ -153,7 +153,7 @@ def optimise(
         for step in range(steps):
             images = create_image(synthesis, w, crop, size)
             box = draw(target_class, "optimise", index, step)
-            images = _resized_crop(images, box, size)
+            images = resized_crop(images, box, size)
             loss = poincare(target(images), labels).mean()
             adam.zero_grad()
             loss.backward()
@@ -182,7 +182,7 @@ def select(
         for repeat in range(repeats):
             box = draw(target_class, "select", 0, repeat)
             for start in range(0, len(w), 10 * batch):
-                views = _resized_crop(images[start : start + 10 * batch], box, size)
+                views = resized_crop(images[start : start + 10 * batch], box, size)
                 views = tvf.hflip(views) if bool(box.mirror) else views
                 scores[start : start + 10 * batch] += target(views).softmax(dim=1)[:, target_class]
         scores = scores / repeats
@@ -240,12 +240,12 @@ def judge(
         "unfiltered": of.head(embed(of.evaluator, w, of.evaluator_size)).argmax(1),
         "filtered": of.head(embed(of.evaluator, chosen, of.evaluator_size)).argmax(1),
     }
-    moments = [_moments(embed(of.fid, chosen, of.fid_size)), _moments(embed_real(of.fid, real, of.fid_size))]
-    found["fid"] = torch.stack([frechet(*moments[0], *moments[1])])
+    fake = moments(embed(of.fid, chosen, of.fid_size))
+    found["fid"] = torch.stack([frechet(*fake, *moments(embed_real(of.fid, real, of.fid_size)))])
     classes = labels.unique()
     found["prdc"] = torch.stack(
         [
-            _prdc(
+            prdc(
                 embed_real(of.fid, real[real_labels == c], of.fid_size),
                 embed(of.fid, chosen[labels == c], of.fid_size),
             )
@@ -270,12 +270,14 @@ def frechet(mean_a: Tensor, cov_a: Tensor, mean_b: Tensor, cov_b: Tensor) -> Ten
     return (mean_a - mean_b).square().sum() + cov_a.trace() + cov_b.trace() - 2 * root
 
 
-def _moments(features: Tensor) -> tuple[Tensor, Tensor]:
+def moments(features: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean [D] and covariance [D, D] of features [N, D], float64."""
     features = features.double()
     return features.mean(0), torch.cov(features.T)
 
 
-def _prdc(real: Tensor, fake: Tensor, k: int = 3) -> Tensor:
+def prdc(real: Tensor, fake: Tensor, k: int = 3) -> Tensor:
+    """Precision, recall, density, coverage [4] as the official code defines them (metrics/prcd.py), for one class."""
     real, fake = real.double(), fake.double()
     own = [torch.cdist(x, x).kthvalue(min(k + 1, len(x)), dim=1).values for x in (real, fake)]
     cross = torch.cdist(fake, real)
@@ -286,6 +288,7 @@ def _prdc(real: Tensor, fake: Tensor, k: int = 3) -> Tensor:
     return torch.stack([precision, recall, inside.double().sum() / (k * len(real)), inside.any(0).double().mean()])
 
 
-def _resized_crop(images: Tensor, box: Crops, size: int) -> Tensor:
+def resized_crop(images: Tensor, box: Crops, size: int) -> Tensor:
+    """torchvision's crop and antialiased resize of the whole batch [N, 3, H, W], without the mirror."""
     place = (int(box.top), int(box.left), int(box.height), int(box.width))
     return tvf.resized_crop(images, *place, [size, size], antialias=True)

@@ -83,7 +83,7 @@ class Execution:
             return lambda w: self._cast(prior.synthesize, w)
         if crop is not None and (prior.resolution - crop) % 2:
             crop = None
-        dtype = torch.bfloat16 if self.config.precision == "bf16" else torch.float32
+        dtype = torch.bfloat16 if self.config.precision == "bf16" else prior.mapping.w_avg.dtype
         synthesis = FrozenSynthesis(prior.synthesis, crop=crop, dtype=dtype)
         return lambda w: synthesis(spread_over_places(w, num_ws=prior.num_ws, w_dim=prior.w_dim))
 

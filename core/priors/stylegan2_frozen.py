@@ -53,7 +53,7 @@ class FrozenSynthesis(nn.Module):
             raise ValueError(f"crop: expected None or an even distance below {sides[-1]}, got {crop}")
         self.sides, self.margins, self.dtype = sides, window_margins(sides, crop), dtype
         self.register_buffer("kernel", network.kernel.detach().clone(), persistent=False)
-        self.register_buffer("const", network.b4.const.detach().to(dtype), persistent=False)
+        self.register_buffer("const", network.b4.const.detach().to(dtype, copy=True), persistent=False)
         blocks = []
         for index, side in enumerate(sides):
             block = network.get_submodule(f"b{side}")
@@ -117,7 +117,7 @@ class _FrozenLayer(nn.Module):
 
 
 class _FrozenToRGB(nn.Module):
-    """`ToRGB`, its output in float32."""
+    """`ToRGB`, its output in the precision of w."""
 
     weight: Tensor
     affine: Tensor
@@ -137,7 +137,7 @@ class _FrozenToRGB(nn.Module):
 
     def forward(self, x: Tensor, w: Tensor) -> Tensor:
         style = torch.addmm(self.offset, w, self.affine)
-        rgb = F.conv2d(x * style.to(x.dtype)[:, :, None, None], self.weight).float() + self.bias
+        rgb = F.conv2d(x * style.to(x.dtype)[:, :, None, None], self.weight).to(style.dtype) + self.bias
         return rgb if self.clamp is None else rgb.clamp(-self.clamp, self.clamp)
 
 

@@ -1,0 +1,82 @@
+"""Our attack and the yardstick, which does what the official code does step for step, find the same."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from benchmarks import attack_full, yardstick
+from core.attacks.crops import Preprocess
+from core.attacks.execution import Execution
+from core.attacks.ppa import OptimiseConfig, optimise
+from core.devices import ExecutionConfig
+from core.models.classifiers import build_classifier
+from core.priors.stylegan2 import StyleGAN2
+from core.priors.stylegan2_layers import StyleGAN2Config
+
+CASE = attack_full.Case(pixels=32, steps=10, candidates=6, batch=4, selected=3, pool=12, epochs=1)
+
+
+@pytest.fixture(autouse=True)
+def small_boxes(monkeypatch):
+    monkeypatch.setattr(attack_full, "_SIDES", [32, 32])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def networks():
+    config = StyleGAN2Config(
+        resolution=32, z_dim=128, w_dim=128, mapping_layers=1, channel_base=1024, channel_max=32, conv_clamp=256.0
+    )
+    return StyleGAN2(config, seed=1).requires_grad_(False).double(), build_classifier("resnet18", 50).eval().double()
+
+
+def test_the_synthesis_of_both_sides_is_the_same(networks):
+    prior, _ = networks
+    w = torch.randn(2, 1, 128, generator=torch.Generator().manual_seed(0)).double()
+    official = yardstick.OfficialSynthesis(prior)
+    torch.testing.assert_close(official(w), prior.synthesize(w), atol=1e-10, rtol=0)
+    assert official.calls == 2
+
+
+@pytest.mark.parametrize("rows", [None, 4])
+def test_in_double_precision_both_sides_find_the_same_latents_scores_and_choice(networks, rows):
+    # In single precision Adam with betas of 0.1 turns rounding into whole steps wherever a gradient is near zero.
+    prior, target = networks
+    w0 = torch.randn(6, 1, 128, generator=torch.Generator().manual_seed(0)).double()
+    official, run = yardstick.OfficialSynthesis(prior), Execution(ExecutionConfig(rows_per_batch=rows), "cpu")
+    common = {"crop": CASE.crop, "size": 32, "batch": 6, "draw": attack_full._draw_box}
+    expected = yardstick.optimise(official, target, w0, 3, steps=10, lr=0.005, **common)
+    found = optimise(
+        prior, target, w0, 3, OptimiseConfig(steps=10, batch_size=6), seed=0, protocol="paper",
+        transform=Preprocess(size=32, crop=CASE.crop), device="cpu",
+        draw_crops=attack_full._GivenCrops("optimise"), execution=run,
+    ).w  # fmt: skip
+    torch.testing.assert_close(found, expected, atol=1e-8, rtol=0)
+    assert (expected - w0).abs().max() > 0.01
+    chosen, scores = yardstick.select(official, target, expected, 3, selected=3, repeats=20, **common)
+    best = attack_full._select(prior, target, found, run, CASE)
+    torch.testing.assert_close(best.all_scores.double(), scores.double(), atol=1e-5, rtol=0)
+    torch.testing.assert_close(best.w, chosen, atol=1e-8, rtol=0)
+
+
+def test_candidates_of_both_sides_are_the_same(networks):
+    prior, target = (network.float() for network in networks)
+    official = yardstick.OfficialSynthesis(prior)
+    expected = yardstick.find_candidates(
+        prior, official, target, [3], pool=12, candidates=6, crop=CASE.crop, size=32, batch=4
+    )
+    run = Execution(ExecutionConfig(), "cpu")
+    torch.testing.assert_close(attack_full._candidates(prior, target, run, CASE), expected, atol=1e-6, rtol=0)
+    prior.double(), target.double()
+
+
+def test_the_benchmark_for_a_gpu_runs_at_tiny_sizes(capsys):
+    from benchmarks.attack_paper import report
+
+    report(smoke=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("latent steps/s" in line for line in lines) == 5 and "GMAC" in lines[1]
