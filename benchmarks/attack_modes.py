@@ -151,8 +151,8 @@ def main() -> None:
         found = attack(setting, seed, execution, nudge)
         gap = (found.w - reference.setdefault(seed, found).w).abs()
         print(
-            f"{name}, seed {seed}: Acc@1 {found.acc1:.3f}, target confidence {found.confidence:.4f}, latents differ from "
-            f"single precision by {gap.mean():.1e} (mean), {gap.max():.1e} (largest), more than 2e-3 in "
+            f"{name}, seed {seed}: Acc@1 {found.acc1:.3f}, target confidence {found.confidence:.4f}, latents differ "
+            f"from single precision by {gap.mean():.1e} (mean), {gap.max():.1e} (largest), more than 2e-3 in "
             f"{(gap > 2e-3).float().mean():.1%}; {time.process_time() - start:.0f} CPU s",
             flush=True,
         )

@@ -136,8 +136,9 @@ def _free_memory() -> str:
 def suitable_rows(probe: Callable[[int], object], device: torch.device, *, most: int) -> int:
     """How many of at most `most` rows suit the device, measured on `probe(rows)`, which computes with gradients.
 
-    CUDA: as many as fill `MEMORY_SHARE` of the free memory, by the peaks of 2 and 4 rows. CPU: as many as keep the
-    largest tensor kept for the backward pass within `CPU_TENSOR_BYTES`, a function of the shapes alone.
+    CUDA: as many as fill `MEMORY_SHARE` of the free memory, by the peaks of 2 and 4 rows; one if those do not fit.
+    CPU: as many as keep the largest tensor kept for the backward pass within `CPU_TENSOR_BYTES`, a function of the
+    shapes alone.
     """
     if most <= 1:
         return 1
@@ -151,15 +152,18 @@ def _rows_in_memory(probe: Callable[[int], object], device: torch.device, *, mos
     few, more = (min(rows, most) for rows in _PROBES)
     if more == few:
         return most
-    probe(few)  # the first call chooses algorithms and allocates what stays
     peaks = []
-    for rows in (few, more):
+    for rows in (few, few, more):  # the first call chooses algorithms and allocates what stays
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
-        probe(rows)
+        fits, _ = _attempt(lambda span: probe(span.stop), slice(0, rows))
+        if not fits:
+            torch.cuda.empty_cache()
+            return 1
         torch.cuda.synchronize(device)
         peaks.append(torch.cuda.max_memory_allocated(device) - before)
+    peaks = peaks[1:]
     per_row = max(1, (peaks[1] - peaks[0]) // (more - few))
     fixed = max(0, peaks[0] - few * per_row)
     unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

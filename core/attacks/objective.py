@@ -12,6 +12,7 @@ from torch import Tensor
 from core.attacks.crops import Crops, RowViews, apply_crops
 from core.attacks.descent import StepGradient
 from core.devices import DeviceBatch
+from core.errors import InputError
 
 Target = Callable[[Tensor], Tensor]
 """images float [N, 3, H, W] -> logits [N, C]; an nn.Module or a plain function."""
@@ -48,7 +49,13 @@ class LatentObjective:
 
     def __call__(self, w: Tensor, step: int) -> StepGradient:
         if self.batch is None:
-            return self._of_rows(w, step, slice(0, len(w)))
+            try:
+                return self._of_rows(w, step, slice(0, len(w)))
+            except torch.OutOfMemoryError as error:
+                raise InputError(
+                    f"optimise.batch_size: expected a number of images that fits into device memory, got {len(w)}, "
+                    "which the discriminator must see together"
+                ) from error
         parts = self.batch.run(lambda rows: self._of_rows(w, step, rows), len(w))
         if len(parts) == 1:
             return parts[0]

@@ -109,6 +109,15 @@ def test_a_batch_seen_by_a_discriminator_is_computed_as_a_whole(w0):
     assert {tuple(shape) for shape in sizes} == {(3, 3, 16, 16), (1, 3, 16, 16)}  # 7 = 3 + 3 + 1, whole images
 
 
+def test_a_batch_that_does_not_fit_beside_a_discriminator_is_an_input_error(w0):
+    def full(images):
+        raise torch.OutOfMemoryError("device is full")
+
+    config = dataclasses.replace(CONFIG.optimise, discriminator_weight=0.3)
+    with pytest.raises(InputError, match=r"optimise\.batch_size: expected .* got 3"):
+        optimise(PRIOR, target, w0, 2, config, protocol="paper", discriminator=full, **COMMON)
+
+
 def test_judges_get_their_images_from_the_synthesis_of_stage_3(w0, monkeypatch):
     run, calls = Execution(ExecutionConfig(), "cpu"), []
     original = run.synthesizer

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from core.attacks.ppa_config import (
+    PAPER_CONFIGS,
     CandidateConfig,
     OptimiseConfig,
     PoolConfig,
@@ -109,3 +110,23 @@ def test_learning_rate_milestones():
 def test_settings_that_cannot_work_are_refused(build, message):
     with pytest.raises(InputError, match=message):
         build()
+
+
+@pytest.mark.parametrize(
+    ("name", "pool", "crop", "steps", "lr", "batch", "scale"),
+    [
+        ("facescrub", 2000, 800, 50, 0.005, 25, 0.9),
+        ("celeba", 5000, 800, 70, 0.005, 25, 0.9),
+        ("facescrub_metfaces", 5000, 800, 70, 0.005, 20, 0.9),
+        ("celeba_metfaces", 5000, 800, 70, 0.005, 20, 0.9),
+        ("stanford_dogs", 2000, None, 100, 0.01, 25, 0.75),
+    ],
+)
+def test_every_shipped_configuration(name, pool, crop, steps, lr, batch, scale):
+    config = PAPER_CONFIGS[name]()
+    assert (config.pool.size, config.pool.crop, config.pool.image_size) == (pool, crop, 224)
+    assert (config.pool.truncation_psi, config.pool.truncation_cutoff, config.pool.seed) == (0.5, 8, 42)
+    found = config.optimise
+    assert (found.steps, found.lr, found.batch_size) == (steps, lr, batch)
+    assert found.crop_scale == (scale, 1.0) and found.betas == (0.1, 0.1) and not found.lr_milestones
+    assert (config.candidates.num_candidates, config.select.num_selected, config.select.repeats) == (200, 50, 100)
