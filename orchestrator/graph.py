@@ -50,8 +50,8 @@ def prior_stage(settings: InversionSweep) -> Stage:
 
 def pool_stage(settings: InversionSweep, prior: Stage) -> Stage:
     """The candidate pool, decoded once for all targets of one input size."""
-    config = {**normalised(settings.attack.pool), "image_size": settings.recipe.image_size}
-    return Stage(name="pool", config=config, inputs={"prior": prior})
+    config = {**normalised(settings.attack.pool), "image_size": settings.recipe.image_size, **_precision(settings)}
+    return Stage(name="pool", config=config, hints=_execution_hints(settings), inputs={"prior": prior})
 
 
 def target_stage(settings: InversionSweep, seed: int) -> Stage:
@@ -95,7 +95,8 @@ def candidates_stage(settings: InversionSweep, target: Stage, pool: Stage) -> St
     classes = "all" if settings.classes == "all" else list(settings.classes)
     return Stage(
         name="candidates",
-        config={"candidates": settings.attack.candidates, "classes": classes},
+        config={"candidates": settings.attack.candidates, "classes": classes, **_precision(settings)},
+        hints=_execution_hints(settings),
         inputs={"target": target, "pool": pool},
     )
 
@@ -112,6 +113,7 @@ def attack_stage(settings: InversionSweep, seed: int, **inputs: Stage) -> Stage:
             "seed": [settings.attack.seed, seed],
             "protocol": settings.protocol,
         },
+        hints=_execution_hints(settings),
         inputs=inputs,
     )
 
@@ -123,7 +125,23 @@ def loot_stage(settings: InversionSweep, sizes: list[int], prior: Stage, attack:
         config["sizes"] = sizes
     elif settings.attack.loot_size is not None:
         config["side"] = settings.attack.loot_size
-    return Stage(name="loot", config=config, inputs={"prior": prior, "attack": attack})
+    hints = {key: value for key, value in _execution_hints(settings).items() if key == "rows_per_batch"}
+    return Stage(name="loot", config=config, hints=hints, inputs={"prior": prior, "attack": attack})
+
+
+def _precision(settings: InversionSweep) -> dict[str, str]:
+    return {"precision": settings.attack.precision} if settings.attack.precision else {}
+
+
+def _execution_hints(settings: InversionSweep) -> dict[str, Any]:
+    """How an attack's networks run: rounding apart, none of it changes a result."""
+    resources = settings.resources
+    wishes = {
+        "rows_per_batch": resources.attack_rows,
+        "compile": resources.attack_compile,
+        "cuda_graphs": resources.attack_cuda_graphs,
+    }
+    return {key: value for key, value in wishes.items() if value}
 
 
 def _target_config(recipe: Recipe, settings: InversionSweep, seed: int) -> dict[str, Any]:

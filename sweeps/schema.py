@@ -33,6 +33,9 @@ class Resources(Model):
     gpus_per_task: Annotated[float, Field(ge=0)] = 0.5
     classes_per_task: Count | None = None  # null: sized so that every device gets several tasks
     trial_slots: Count | None = None  # local machine only; null: two per CPU
+    attack_rows: Count | None = None  # images at once in an attack; null: as many as suit the device, by measurement
+    attack_compile: bool = False  # torch.compile of prior and target: a minute before the first step
+    attack_cuda_graphs: bool = False  # record both networks once and replay them
 
 
 class PaperTable(Model):

@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from core.attacks.execution import Execution
 from core.attacks.ppa import (
     CandidateConfig,
     ClassReconstruction,
@@ -22,6 +23,7 @@ from core.attacks.ppa import (
     invert_class,
     score_pool,
 )
+from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.priors.registry import load_prior
 from tasks.classes import CLASSES_FILE, class_file, classes_to_do, remaining
@@ -30,7 +32,8 @@ from tasks.files import load_tensors, save_rows, save_tensors
 from tasks.manifests import config_of
 from tasks.training import load_classifier
 
-DECODE_BATCH, SCORE_BATCH = 64, 256  # images at once; neither changes a result
+DECODE_BATCH, SCORE_BATCH = 64, 256  # images at once at most; neither changes a result
+EXECUTION_KEYS = ("precision", "compile", "cuda_graphs", "rows_per_batch")
 
 
 def decode_candidate_pool(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
@@ -38,7 +41,9 @@ def decode_candidate_pool(config: Config, inputs: Inputs, out: Path, context: Ta
     prior = load_prior(inputs["prior"]).to(context.device)
     settings = {key: config.get(key) for key in ("size", "seed", "truncation_psi", "truncation_cutoff", "crop")}
     pool = PoolConfig(**settings, image_size=config["image_size"])
-    w, images = decode_pool(prior, pool, device=context.device, batch_size=DECODE_BATCH)
+    w, images = decode_pool(
+        prior, pool, device=context.device, batch_size=DECODE_BATCH, execution=execution_of(config)
+    )
     save_tensors(out / "latents.safetensors", {"w": w})
     save_tensors(out / "images.safetensors", {"images": images})
     return {"pool_size": len(w)}
@@ -48,7 +53,9 @@ def score_candidates(config: Config, inputs: Inputs, out: Path, context: TaskCon
     """Writes the target's confidence in every class for every pool image, and the list of classes to invert."""
     target = _load_target(inputs["target"], context.device)
     images = load_tensors(inputs["pool"] / "images.safetensors")["images"]
-    confidences = score_pool(target, images, hflip=True, batch_size=SCORE_BATCH, device=context.device)
+    confidences = score_pool(
+        target, images, hflip=True, batch_size=SCORE_BATCH, device=context.device, execution=execution_of(config)
+    )
     num_classes = confidences.shape[1]
     classes = list(range(num_classes)) if config["classes"] == "all" else list(config["classes"])
     if max(classes) >= num_classes:
@@ -69,10 +76,11 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     confidences = load_tensors(inputs["candidates"] / "confidences.safetensors")["confidences"]
     w_pool = load_tensors(inputs["pool"] / "latents.safetensors")["w"]
     ppa, seed = _ppa_config(config, len(w_pool)), _seed(config["seed"])
+    execution = Execution(execution_of(config), context.device)  # networks are prepared once for all classes
     for target_class in remaining(classes, context.work):
         found = invert_class(
             prior, target, confidences, w_pool, target_class, ppa,
-            seed=seed, protocol=config["protocol"], device=context.device,
+            seed=seed, protocol=config["protocol"], device=context.device, execution=execution,
         )  # fmt: skip
         save_tensors(class_file(context.work, target_class), _tensors_of(found))
 
@@ -132,6 +140,11 @@ def _ppa_config(config: Config, pool_size: int) -> PPAConfig:
             crop_ratio=tuple(config["selection_crop_ratio"]),
         ),
     )
+
+
+def execution_of(config: Config) -> ExecutionConfig:
+    """How the networks run: precision is part of the configuration, the rest are hints that change rounding alone."""
+    return ExecutionConfig(**{key: config[key] for key in EXECUTION_KEYS if key in config})
 
 
 def _seed(parts: Sequence[int]) -> int:

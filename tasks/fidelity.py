@@ -15,7 +15,7 @@ from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors, save_tensors
 from tasks.loot import loot_images
 
-SIZE, BATCH = 299, 64
+SIZE, BATCH = 299, 32
 KID_SEED = 0
 
 

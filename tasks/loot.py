@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +10,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from core.attacks.execution import Execution
 from core.data.packed import pack_images
 from core.data.transforms import centre_crop, resize, to_uint8
-from core.priors.base import Prior
 from core.priors.registry import load_prior
+from tasks.attack import execution_of
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors
 
@@ -29,6 +30,7 @@ def synthesise_loot(config: Config, inputs: Inputs, out: Path, context: TaskCont
     utils/stylegan.py create_image), as float16, whose steps are a tenth of those of 8 bits.
     """
     prior = load_prior(inputs["prior"]).to(context.device)
+    execution = Execution(execution_of(config), context.device)
     found = load_tensors(inputs["attack"] / "reconstructions.safetensors")
     files = _files(config, prior.resolution if config.get("crop") is None else config["crop"])
     with ExitStack() as open_files:
@@ -36,11 +38,18 @@ def synthesise_loot(config: Config, inputs: Inputs, out: Path, context: TaskCont
             name: open_files.enter_context(pack_images(out / name, found["labels"], form.side, form.dtype))
             for name, form in files.items()
         }
-        for start, images in _synthesise(prior, found["w"], config.get("crop"), context.device):
-            for name, form in files.items():
-                for row, image in enumerate(form.shape(images).cpu().numpy(), start):
-                    puts[name](row, image)
-            context.progress(start / len(found["w"]), f"image {start}/{len(found['w'])}")
+        with torch.no_grad():
+            synthesize = execution.synthesizer(prior, config.get("crop"))
+
+            def keep(rows: slice) -> None:
+                decoded = synthesize(found["w"][rows].to(context.device))
+                images = decoded if config.get("crop") is None else centre_crop(decoded, config["crop"])
+                for name, form in files.items():
+                    for row, image in enumerate(form.shape(images).cpu().numpy(), rows.start):
+                        puts[name](row, image)
+                context.progress(rows.stop / len(found["w"]), f"image {rows.stop}/{len(found['w'])}")
+
+            execution.forward_batch("synthesis", synthesize, most=BATCH).run(keep, len(found["w"]))
     return {"num_images": len(found["labels"])}
 
 
@@ -70,11 +79,3 @@ def _files(config: Config, native: int) -> dict[str, _Form]:
 
 def _judge_form(size: int) -> _Form:
     return _Form(side=size, dtype=torch.float16, shape=lambda images: resize(images, size).half())
-
-
-@torch.no_grad()
-def _synthesise(prior: Prior, w: Tensor, crop: int | None, device: str) -> Iterator[tuple[int, Tensor]]:
-    """(row of its first image, the next batch [B, 3, R, R], cropped as the target saw it)."""
-    for start in range(0, len(w), BATCH):
-        decoded = prior.synthesize(w[start : start + BATCH].to(device))
-        yield start, decoded if crop is None else centre_crop(decoded, crop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchestrator.report.decision import decide
+from orchestrator.report.defense_families import defense_groups, family_index
 from orchestrator.report.format import ascii_text, is_null
 from orchestrator.report.summary import Summary
 
@@ -23,6 +24,15 @@ CATEGORIES = (
     ("#7a3b2e", "#d99a8b"),
     ("#3d7a2a", "#94d17c"),
 )
+FAMILIES = (
+    *CATEGORIES,
+    ("#b0206a", "#ff8fbf"),
+    ("#1f6f78", "#6cc6cf"),
+    ("#6b6b00", "#cfcf55"),
+    ("#3b4a8c", "#93a5f0"),
+    ("#8c4a00", "#e8a860"),
+)
+"""A colour for each defense, for its recipes share one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +56,13 @@ class Colours:
 
 
 def assign(summary: Summary) -> Colours:
-    """A diverging scale where one number separates the recipes and one is the baseline, else a palette."""
+    """A diverging scale where one number separates the recipes and one is the baseline; a colour for each defense
+    where they are several; else a palette."""
     ordered = numeric_order(summary)
-    pairs = _diverging(ordered, summary.baseline_recipe) if ordered else _categorical(summary)
+    if ordered:
+        pairs = _diverging(ordered, summary.baseline_recipe)
+    else:
+        pairs = _by_family(summary) if defense_groups(summary) else _categorical(summary)
     return Colours(
         light={recipe: pair[0] for recipe, pair in pairs.items()},
         dark={recipe: pair[1] for recipe, pair in pairs.items()},
@@ -91,6 +105,16 @@ def _categorical(summary: Summary) -> dict[str, tuple[str, str]]:
         pairs[recipe] = CATEGORIES[index % len(CATEGORIES)]
     if summary.baseline_recipe is not None:
         pairs[summary.baseline_recipe] = BASELINE
+    return pairs
+
+
+def _by_family(summary: Summary) -> dict[str, tuple[str, str]]:
+    """Recipes of one defense in one colour: their places and names tell them apart."""
+    pairs = dict.fromkeys(summary.recipes, REST)
+    for recipe, defended in summary.defenses.items():
+        reference = defended.words.plain or recipe == summary.baseline_recipe
+        index = family_index(summary, defended.words.family)
+        pairs[recipe] = BASELINE if reference else FAMILIES[index % len(FAMILIES)]
     return pairs
 
 

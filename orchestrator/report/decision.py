@@ -42,11 +42,7 @@ def decide(summary: Summary) -> Decision:
     if metric is None or metric not in summary.measured:
         return Decision(rows={}, best=None, reference=None)
     sign = leak_sign(spec_of(metric))
-    rows: dict[str, int] = {}
-    for index, row in frame.iterrows():
-        held = rows.get(row["recipe"])
-        if not pd.isna(row[metric]) and (held is None or sign * row[metric] > sign * frame.loc[held, metric]):
-            rows[row["recipe"]] = int(index)
+    rows = worst_rows(summary, metric)
     allowed = [row for row in rows.values() if _accurate_enough(summary, row)]
     reference = rows.get(summary.baseline_recipe) if summary.baseline_recipe is not None else None
     # On a tie the baseline stays: nothing is gained by leaving it.
@@ -57,6 +53,17 @@ def decide(summary: Summary) -> Decision:
     tied = sum(frame.loc[row, metric] == frame.loc[best, metric] for row in allowed) > 1
     front = _front(summary, rows, sign)
     return Decision(rows=rows, best=best, reference=reference, clear=clear, tied=bool(tied), front=front)
+
+
+def worst_rows(summary: Summary, metric: str) -> dict[str, int]:
+    """Recipe -> its row under the attack that works best against it by this leak metric, where it was measured."""
+    sign, frame = leak_sign(spec_of(metric)), summary.frame
+    rows: dict[str, int] = {}
+    for index, row in frame.iterrows():
+        held = rows.get(row["recipe"])
+        if not pd.isna(row[metric]) and (held is None or sign * row[metric] > sign * frame.loc[held, metric]):
+            rows[row["recipe"]] = int(index)
+    return rows
 
 
 def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]:

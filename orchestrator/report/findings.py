@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from orchestrator.report.decision import Decision, decide, leak_sign
+from orchestrator.report.defense_families import CHEAP
 from orchestrator.report.estimates import CANNOT_TELL, Comparison
 from orchestrator.report.format import NBSP, count, difference, estimate, listing, number, points
 from orchestrator.report.metrics import CLASS_METRICS, spec_of
@@ -14,8 +15,6 @@ from orchestrator.report.model import ReportData
 from orchestrator.report.summary import Summary
 
 TOO_SMALL = "n too small to tell"
-CHEAP = 0.02
-"""Test accuracy that most owners would give up for less leak."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,8 @@ class Axis:
 
     role: "recipe" is the defender's choice (alpha, schedule, defense), "attack" the attacker's (attack loss, prior).
     Recipes are compared within one attack. label: how a reader calls it. values: how a reader calls its values.
-    bare: the values speak for themselves ("MID"), so that a recipe's name leaves the axis's name out.
+    bare: the values speak for themselves ("MID"), so that a recipe's name leaves the axis's name out. defense: the
+    axis is part of the defense; recipes that differ in other axes of the defender share no accuracy-leak curve.
     """
 
     key: str
@@ -30,6 +31,7 @@ class Axis:
     role: Literal["recipe", "attack"] = "recipe"
     values: Mapping[Any, str] = field(default_factory=dict)
     bare: bool = False
+    defense: bool = False
 
     @property
     def name(self) -> str:
@@ -121,7 +123,9 @@ class ReportData:
     independent judge where measured, else the evaluator. min_test_acc: the accuracy the reader needs, if stated.
     alpha_curves: recipe label -> effective alpha per epoch. training_curves: recipe label -> one mapping per epoch
     with `epoch` (from 0) and any of `loss`, `train_acc`, `test_acc`. links: trial -> its stages. paper: the
-    table that the sweep reproduces, if any.
+    table that the sweep reproduces, if any. defenses: trial -> its defense as the sweep file gives it (`kind`, its
+    parameters, `smoothing`); with them the report groups recipes by defense. Without, or for trials not named, it does
+    not.
     Raises ValueError where a column is missing, a status is unknown, a cell holds a seed twice, or a fraction is none.
     """
 
@@ -142,6 +146,7 @@ class ReportData:
     sheets: tuple[ContactSheet, ...] = ()
     links: Mapping[str, Sequence[StageLink]] = field(default_factory=dict)
     paper: PaperReference | None = None
+    defenses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         keys = [axis.key for axis in self.axes]

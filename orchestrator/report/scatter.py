@@ -146,7 +146,7 @@ def _panel(summary: Summary, colours: Colours, judge: str, rows: Sequence[int], 
 def _small_point(values: pd.Series, judge: str, at: tuple[float, float]) -> Markup:
     """One of many: a dot without bars or name, which the hover text tells."""
     dot = tag("circle", cx=at[0], cy=at[1], r=4, class_="faint")
-    return tag("g", tag("title", _hover(values, judge)), dot, class_="pt rx", data_recipe=values["recipe"])
+    return tag("g", tag("title", hover(values, judge)), dot, class_="pt rx", data_recipe=values["recipe"])
 
 
 def _keep_clear(labels: Labels, values: pd.Series, judge: str, x: Scale, y: Scale) -> None:
@@ -186,13 +186,13 @@ def _point_label(
 def _point(summary: Summary, colours: Colours, judge: str, row: int, x: Scale, y: Scale) -> Markup:
     values, samples = summary.frame.loc[row], summary.samples[row]
     cx, cy = x(values["test_acc"]), y(values[judge])
-    parts = [tag("title", _hover(values, judge))]
+    parts = [tag("title", hover(values, judge))]
     if not is_null(values["test_acc_low"]):
         ends = values["test_acc_low"], values["test_acc_high"]
-        parts.append(_whisker(x, ends, lambda value: (x(value), cy), upright=False))
+        parts.append(whisker(x, ends, lambda value: (x(value), cy), upright=False))
     if not is_null(values[f"{judge}_low"]):
         ends = values[f"{judge}_low"], values[f"{judge}_high"]
-        parts.append(_whisker(y, ends, lambda value: (cx, y(value)), upright=True))
+        parts.append(whisker(y, ends, lambda value: (cx, y(value)), upright=True))
     for seed, sample in samples[judge].items():
         if seed in samples["test_acc"] and values[f"{judge}_n"] > 1:
             sx, sy = x(samples["test_acc"][seed].value), y(sample.value)
@@ -201,7 +201,7 @@ def _point(summary: Summary, colours: Colours, judge: str, row: int, x: Scale, y
     return tag("g", *parts, class_=f"pt {colours.css_class(values['recipe'])}", data_recipe=values["recipe"])
 
 
-def _whisker(
+def whisker(
     scale: Scale, ends: tuple[float, float], at: Callable[[float], tuple[float, float]], *, upright: bool
 ) -> Markup:
     """An error bar, cut at the panel's edge: an arrow head says that it goes on."""
@@ -218,7 +218,7 @@ def _whisker(
     return join(*parts)
 
 
-def _hover(values: pd.Series, judge: str) -> str:
+def hover(values: pd.Series, judge: str) -> str:
     name = values["recipe"] + (f", {values['attack']}" if values["attack"] else "")
     pieces = [name]
     for key in ("test_acc", judge):

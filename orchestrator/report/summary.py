@@ -14,8 +14,17 @@ from orchestrator.report.estimates import NOTHING, Comparison, Sample, Settings,
 from orchestrator.report.format import NBSP, axis_value, is_null
 from orchestrator.report.metrics import CLASS_METRICS, METRICS, spec_of
 from orchestrator.report.model import Axis, ReportData
+from orchestrator.report.recipe_words import RecipeWords, recipe_words
 
 Key = tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defended:
+    """The defense of a recipe, and its other axes in words (an architecture, say), empty without any."""
+
+    words: RecipeWords
+    setting: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +33,7 @@ class Summary:
 
     frame: one row per cell, see `cells`. samples: per row of the frame, metric -> seed -> sample. primary: the metric
     that decides, None where no leak was measured. measured: the metrics with at least one value. min_test_acc: the
-    accuracy a recipe needs to be chosen, if one was asked for.
+    accuracy a recipe needs to be chosen, if one was asked for. defenses: recipe label -> its defense, where known.
     """
 
     frame: pd.DataFrame
@@ -35,6 +44,7 @@ class Summary:
     judged_classes: int | None = None
     min_test_acc: float | None = None
     settings: Settings = field(default_factory=Settings)
+    defenses: Mapping[str, Defended] = field(default_factory=dict)
 
     @property
     def recipes(self) -> list[str]:
@@ -80,7 +90,18 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
         judged_classes=data.judged_classes,
         min_test_acc=data.min_test_acc,
         settings=settings,
+        defenses=_defenses(data, frame),
     )
+
+
+def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, Defended]:
+    others = [axis for axis in data.axes if not axis.defense]
+    found = {}
+    for row in frame.to_dict("records"):
+        defense = data.defenses.get(row["trials"][0])
+        if defense is not None and row["recipe"] not in found:
+            found[row["recipe"]] = Defended(words=recipe_words(defense), setting=_label(others, row, "recipe"))
+    return found
 
 
 def cells(
