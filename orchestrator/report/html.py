@@ -5,6 +5,7 @@ from __future__ import annotations
 from orchestrator.report import curves, plots, scatter, sections
 from orchestrator.report.colours import Colours, assign
 from orchestrator.report.decision import decide
+from orchestrator.report.defense_page import defense_section
 from orchestrator.report.findings import Findings, find
 from orchestrator.report.format import NBSP, count, listing, number
 from orchestrator.report.markup import Markup, join, tag
@@ -26,6 +27,7 @@ def render(data: ReportData, summary: Summary | None = None, *, results_file: bo
             "main",
             _table(data, summary, colours, results_file),
             _trade_off(summary, colours),
+            defense_section(data, summary, colours),
             _pictures(data, colours),
             _judges(summary, colours),
             _exposure(summary, colours),

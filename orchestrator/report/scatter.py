@@ -219,6 +219,7 @@ def whisker(
 
 
 def hover(values: pd.Series, judge: str) -> str:
+    """A point's recipe, accuracy and leak, in the words that appear above it."""
     name = values["recipe"] + (f", {values['attack']}" if values["attack"] else "")
     pieces = [name]
     for key in ("test_acc", judge):

@@ -23,6 +23,7 @@ svg.fig .dot{fill:var(--rc)}svg.fig .ring{fill:var(--paper);stroke:var(--rc);str
 
 svg.fig .leader{stroke:var(--rc);stroke-width:1;opacity:.6}svg.fig .faint{fill:var(--rc);opacity:.4}
 svg.fig .bar{stroke:var(--rc);stroke-width:1.6;fill:none}
+svg.fig .behind{fill:var(--line)}svg.fig .thin{opacity:.55}
 svg.fig .curve{stroke:var(--rc);stroke-width:2.2;fill:none;stroke-linejoin:round}
 svg.fig .curve.dash{stroke-dasharray:5 4;stroke-width:1.6}
 svg.fig .named{fill:var(--rc);font-weight:600}svg.fig .path{stroke:var(--line);stroke-width:6;fill:none}

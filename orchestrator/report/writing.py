@@ -11,6 +11,8 @@ from PIL import Image
 
 from orchestrator.report import curves, plots, scatter
 from orchestrator.report.colours import assign
+from orchestrator.report.defense_families import defense_groups
+from orchestrator.report.defense_plots import all_panels, best_of_each
 from orchestrator.report.html import render
 from orchestrator.report.model import ReportData, ToyData
 from orchestrator.report.overview import overview_png, toy_overview_png
@@ -50,6 +52,9 @@ def _figures(data: ReportData, summary: Summary) -> dict[str, bytes]:
         "alpha-curves.svg": curves.alpha_curves(data.alpha_curves, colours),
         "training-curves.svg": curves.training_curves(data.training_curves, colours),
     }
+    for number, group in enumerate(defense_groups(summary), start=1):
+        drawn[f"defense-curves-{number}.svg"] = all_panels(summary, group, colours)
+        drawn[f"defense-best-{number}.svg"] = best_of_each(summary, group, colours)
     found = {name: standalone(figure, colours.css()).encode("utf-8") for name, figure in drawn.items() if figure}
     for number, sheet in enumerate(data.sheets, start=1):
         found[f"sheet-{number}.png"] = _png(sheet_image(sheet))

@@ -1,0 +1,153 @@
+"""The order of the defenses by leak, in the paper's Tables 1 and 3 and here: orders alone, for the scales differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from orchestrator.report.decision import leak_sign, worst_rows
+from orchestrator.report.defense_families import DefenseGroup, Point
+from orchestrator.report.estimates import CANNOT_TELL
+from orchestrator.report.format import ABSENT, count, minus
+from orchestrator.report.markup import Markup, join, tag
+from orchestrator.report.metrics import CLASS_METRICS, spec_of
+from orchestrator.report.model import ReportData
+from orchestrator.report.published import NAMES
+from orchestrator.report.recipe_words import SMOOTHING
+from orchestrator.report.summary import Summary
+from sweeps.paper_numbers import PaperNumber, datasets_of, printed_rows
+
+PAPER_TABLES = ("1", "3")
+ARMS = {"none": "No defense", "negative": "Smoothing below 0", "positive": "Smoothing above 0", "mid": "MID",
+        "bido": "BiDO"}  # fmt: skip
+"""The kinds of recipe that the paper's tables compare, by which an order is read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """Arms by their leak, least first. title: where it comes from. chosen: arm -> the strength that stands for it.
+    clear: pairs of arms whose difference is no chance; None where the source gives no interval."""
+
+    title: str
+    arms: tuple[str, ...]
+    chosen: Mapping[str, str]
+    clear: frozenset[frozenset[str]] | None = field(default=None)
+
+
+def paper_orders() -> tuple[Order, ...]:
+    """The orders by Acc@1 in Tables 1 and 3, one for each data set; an arm stands at its least leaking strength."""
+    found = []
+    for table in PAPER_TABLES:
+        for dataset in datasets_of(table):
+            best: dict[str, PaperNumber] = {}
+            for row in printed_rows(table, dataset):
+                number, arm = row.numbers.get("attack_acc1"), _paper_arm(row.first)
+                if number is not None and arm and (arm not in best or number.value < best[arm].value):
+                    best[arm] = number
+            ordered = tuple(sorted(best, key=lambda arm: best[arm].value))
+            chosen = {arm: _paper_strength(number) for arm, number in best.items()}
+            found.append(Order(title=f"Table {table}, {NAMES.get(dataset, dataset)}", arms=ordered, chosen=chosen))
+    return tuple(found)
+
+
+def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | None:
+    """Our order of the same arms by one judge; None where fewer than two arms were measured. Combinations and arms
+    that the paper does not have are left out."""
+    if metric not in summary.measured:
+        return None
+    rows, frame, sign = worst_rows(summary, metric), summary.frame, leak_sign(spec_of(metric))
+    best: dict[str, Point] = {}
+    for point in group.points:
+        arm, row = _arm(point), rows.get(point.recipe)
+        if arm is None or row is None:
+            continue
+        if arm not in best or sign * frame.loc[row, metric] < sign * frame.loc[rows[best[arm].recipe], metric]:
+            best[arm] = point
+    if len(best) < 2:
+        return None
+    at = {arm: rows[point.recipe] for arm, point in best.items()}
+    clear = {
+        frozenset(pair)
+        for pair in combinations(best, 2)
+        if summary.compare(metric, at[pair[0]], at[pair[1]]).verdict not in ("", CANNOT_TELL)
+    }
+    return Order(
+        title=spec_of(metric).label,
+        arms=tuple(sorted(best, key=lambda arm: sign * frame.loc[at[arm], metric])),
+        chosen={arm: "" if point.words.plain else point.words.strength for arm, point in best.items()},
+        clear=frozenset(clear),
+    )
+
+
+def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:
+    """Of the pairs of arms that both have: how many, how many ordered alike, how many are clear here, and how many of
+    these are ordered alike."""
+    shared = [arm for arm in ours.arms if arm in theirs.arms]
+    pairs = list(combinations(shared, 2))  # in our order: least leak first
+    alike = {pair for pair in pairs if theirs.arms.index(pair[0]) < theirs.arms.index(pair[1])}
+    clear = {pair for pair in pairs if frozenset(pair) in (ours.clear or ())}
+    return len(pairs), len(alike), len(clear), len(alike & clear)
+
+
+def order_table(data: ReportData, summary: Summary, group: DefenseGroup) -> Markup:
+    """The orders side by side; empty where nothing here has a counterpart among the paper's defenses."""
+    ours = [order for metric in CLASS_METRICS if (order := our_order(summary, group, metric)) is not None]
+    mine = {arm for order in ours for arm in order.arms}
+    if not (mine - {"none"}) or len(mine) < 2:
+        return Markup("")
+    theirs = paper_orders()
+    heads = ["", *(f"Here: {order.title}" for order in ours), *(order.title for order in theirs)]
+    places = {arm: [tag("td", _place(order, arm, mine)) for order in (*ours, *theirs)] for arm in ARMS if arm in mine}
+    body = [tag("tr", tag("th", ARMS[arm], scope="row"), *cells) for arm, cells in places.items()]
+    note = (
+        "Places by leak, 1 the least, among the defenses that both have; each stands at the strength that leaks least, "
+        "whatever it costs in accuracy. Only the order can be compared: the paper's numbers are Acc@1 of other models, "
+        "faces and priors at 224 pixels, another scale, from one training each and without intervals."
+    )
+    top = tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads)))
+    table = tag("table", top, tag("tbody", *body), class_="plain orders")
+    said = [tag("p", _agreement_words(order, theirs)) for order in ours]
+    return join(tag("h3", "The paper's order and ours"), tag("p", note, class_="soft"),
+                tag("div", table, class_="scroll"), *said)  # fmt: skip
+
+
+def _place(order: Order, arm: str, among: set[str]) -> Markup:
+    if arm not in order.arms:
+        return tag("span", ABSENT, class_="soft")
+    place = [other for other in order.arms if other in among].index(arm) + 1
+    strength = tag("span", f" {order.chosen[arm]}" if order.chosen[arm] else "", class_="ci")
+    return join(tag("span", place, class_="value"), strength)
+
+
+def _agreement_words(ours: Order, theirs: Sequence[Order]) -> str:
+    """`Of 10 pairs, the evaluator here orders 7 as Table 1, FaceScrub does; 3 are clear here, 3 of them alike.`"""
+    parts = []
+    for order in theirs:
+        pairs, alike, clear, both = agreement(ours, order)
+        if pairs:
+            sure = f"{clear} of them clear here, {both} of these alike" if clear else "none of them clear here"
+            parts.append(f"{alike} of {count(pairs, 'pair')} as in {order.title} ({sure})")
+    return f"By the {ours.title}, ordered alike: {'; '.join(parts)}." if parts else ""
+
+
+def _paper_arm(first: PaperNumber) -> str | None:
+    if first.defense == SMOOTHING:
+        return "negative" if first.alpha < 0 else "positive"
+    return first.defense if first.defense in ARMS else None
+
+
+def _paper_strength(number: PaperNumber) -> str:
+    values = (number.lambda_input, number.lambda_label) if number.defense == "bido" else (number.alpha, number.beta)
+    name = {SMOOTHING: "alpha", "mid": "beta", "bido": "lambda"}.get(number.defense)
+    return f"{name} {' / '.join(minus(f'{value:g}') for value in values if value is not None)}" if name else ""
+
+
+def _arm(point: Point) -> str | None:
+    """The arm that a recipe of ours belongs to; None for what the paper did not try."""
+    words = point.words
+    if words.plain:
+        return "none"
+    if words.family == SMOOTHING and words.order is not None and not words.arm:
+        return "negative" if words.order[0] < 0 else "positive"
+    return words.family if words.family in ("mid", "bido") and not words.arm else None
