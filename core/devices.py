@@ -28,7 +28,7 @@ system page by page, and elementwise work takes up to three times as long (measu
 MEMORY_SHARE = 0.85
 """The share of a GPU's free memory that a measured batch may fill; the rest is for workspaces and fragmentation."""
 
-_PROBES = (2, 4)  # rows of the two measurements whose difference is the memory of a row
+_PROBES = (2, 4)  # rows of the two measurements whose difference is what a row takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,18 +140,15 @@ def suitable_rows(probe: Callable[[int], object], device: torch.device, *, most:
     CPU: as many as keep the largest tensor kept for the backward pass within `CPU_TENSOR_BYTES`, a function of the
     shapes alone.
     """
-    if most <= 1:
-        return 1
+    if most <= max(_PROBES):
+        return most  # too few to measure, and too few to matter: the back-off is there
     if device.type == "cuda":
         return _rows_in_memory(probe, device, most=most)
-    largest = _largest_tensor(lambda: probe(1))
-    return max(1, min(most, CPU_TENSOR_BYTES // max(1, largest)))
+    return max(1, min(most, int(CPU_TENSOR_BYTES // max(1.0, _largest_row(probe)))))
 
 
 def _rows_in_memory(probe: Callable[[int], object], device: torch.device, *, most: int) -> int:
-    few, more = (min(rows, most) for rows in _PROBES)
-    if more == few:
-        return most
+    few, more = _PROBES
     peaks = []
     for rows in (few, few, more):  # the first call chooses algorithms and allocates what stays
         torch.cuda.synchronize(device)
@@ -171,16 +168,26 @@ def _rows_in_memory(probe: Callable[[int], object], device: torch.device, *, mos
     return max(1, min(most, int(available // per_row)))
 
 
-def _largest_tensor(run: Callable[[], object]) -> int:
-    """Bytes of the largest tensor that `run` keeps for its backward pass, parameters left out."""
-    largest = 0
+def _largest_row(probe: Callable[[int], object]) -> float:
+    """Bytes that one row adds to the tensor, of those kept for a backward pass, that grows most with the rows.
+
+    What does not grow, such as weights, is no part of a batch.
+    """
+    few, more = _PROBES
+    sizes = [_kept_bytes(lambda rows=rows: probe(rows)) for rows in (few, more)]
+    if len(sizes[0]) != len(sizes[1]):  # other algorithms for another number of rows
+        return max(sizes[1], default=0) / more
+    return max(((large - small) / (more - few) for small, large in zip(*sizes, strict=True)), default=0.0)
+
+
+def _kept_bytes(run: Callable[[], object]) -> list[int]:
+    """The size of every tensor that `run` keeps for its backward pass, in order."""
+    sizes: list[int] = []
 
     def pack(tensor: Tensor) -> Tensor:
-        nonlocal largest
-        if not isinstance(tensor, torch.nn.Parameter):
-            largest = max(largest, tensor.numel() * tensor.element_size())
+        sizes.append(tensor.numel() * tensor.element_size())
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         run()
-    return largest
+    return sizes

@@ -89,6 +89,16 @@ def test_rows_on_a_cpu_follow_from_the_largest_tensor():
     assert suitable_rows(probe, CPU, most=3) == 3
 
 
+def test_weights_do_not_count():
+    weights = torch.zeros(CPU_TENSOR_BYTES // 4 // 10, 2)
+
+    def probe(rows):
+        x = torch.zeros(rows, 10, requires_grad=True)
+        torch.autograd.grad((x[:, :2] @ weights.T).sum() + x.exp().sum(), x)
+
+    assert suitable_rows(probe, CPU, most=100) == 100
+
+
 def test_a_row_larger_than_the_limit_goes_alone():
     def probe(rows):
         x = torch.zeros(rows, CPU_TENSOR_BYTES // 4 + 1, requires_grad=True)
