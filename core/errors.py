@@ -7,3 +7,7 @@ class InputError(ValueError):
 
 class TrainingDiverged(RuntimeError):
     """A loss or a weight stopped being finite. The message says at which epoch and step, and under which alpha."""
+
+
+class AccuracyNotReached(RuntimeError):
+    """A training that was to stop at a test accuracy ended below it. The message says which, the best, and when."""

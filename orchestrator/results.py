@@ -19,15 +19,17 @@ from sweeps.schema import ToySweep
 from sweeps.training import Recipe
 
 METRIC_COLUMNS = (
-    "test_acc", "train_acc", "ece", "logit_gap", "attack_acc1", "attack_acc1_std", "attack_acc1_std_slots",
-    "attack_acc5", "attack_conf", "target_conf", "dist_eval", "dist_eval_plain", "embedder_acc1", "embedder_acc1_std",
-    "embedder_acc5", "embedder_real_acc", "evaluator_real_acc", "dist_face", "dist_face_plain", "dist_knn", "fid",
-    "kid", "precision", "recall", "density", "coverage", "xi_train", "xi_test", "gradient_cosine", "num_frozen",
+    "test_acc", "test_acc_mean_readout", "train_acc", "epochs_trained", "ece", "logit_gap", "attack_acc1",
+    "attack_acc1_std", "attack_acc1_std_slots", "attack_acc5", "attack_conf", "target_conf", "dist_eval",
+    "dist_eval_plain", "embedder_acc1", "embedder_acc1_std", "embedder_acc5", "embedder_real_acc",
+    "evaluator_real_acc", "dist_face", "dist_face_plain", "dist_knn", "fid", "kid", "precision", "recall", "density",
+    "coverage", "xi_train", "xi_test", "gradient_cosine", "num_frozen",
 )  # fmt: skip
 TOY_COLUMNS = ("steps", "distance", "train_loss", "distance_no_stop")
 TIME_COLUMNS = ("seconds_target", "seconds_attack")
 
 REASONS = {
+    "test_acc_mean_readout": "only a target with a bottleneck (defense mid) is read in more than one way",
     "dist_knn": "belongs to the low-resolution attacks; dist_eval is the same distance in our evaluator",
 }
 JUDGE_REASONS = {
@@ -38,7 +40,7 @@ JUDGE_REASONS = {
     "judge_fidelity": ("fid", "kid", "precision", "recall", "density", "coverage"),
     "knowledge": ("xi_train", "xi_test"),
 }
-OF_TRAINING = ("train_acc", "logit_gap")  # fmt: skip
+OF_TRAINING = ("train_acc", "logit_gap", "epochs_trained")
 
 
 def results_table(trials: list[Trial], store: Store, failures: dict[str, str]) -> pd.DataFrame:
@@ -82,9 +84,12 @@ def recipe_fields(trial: Trial) -> dict[str, Any]:
 
 
 def _trained_fields(recipe: Recipe, protocol: str) -> dict[str, Any]:
+    """recipe_defense_parameters: the defense's own, as JSON text; the smoothing has its columns."""
+    parameters = recipe.defense.parameters
     return {
         "recipe_architecture": recipe.architecture,
         "recipe_defense": recipe.defense.kind,
+        "recipe_defense_parameters": json.dumps(parameters, sort_keys=True) if parameters else None,
         "recipe_alpha": recipe.defense.final_alpha,
         "recipe_schedule": recipe.defense.resolved(protocol)["schedule"]["kind"],
         "recipe_epochs": recipe.epochs,
@@ -98,6 +103,7 @@ def _imported_fields(target: ImportedClassifier) -> dict[str, Any]:
     return {
         "recipe_architecture": target.architecture,
         "recipe_defense": defense.get("kind"),
+        "recipe_defense_parameters": None,
         "recipe_alpha": defense.get("alpha"),
         "recipe_schedule": None,
         "recipe_epochs": None,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from core.defenses.schedules import AlphaSchedule, schedule_parameters, validate_schedule
 from sweeps.base import Beta, Count, Fraction, Model, Positive, Range, only_with
+from sweeps.defenses import Defense, LabelSmoothing
 
 Architecture = Literal[
     "resnet_small", "vgg_small", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50",
@@ -73,73 +72,10 @@ class Training(Model):
         return self
 
 
-class Schedule(Model):
-    """How alpha moves over training. Which keys a kind takes is checked by core.defenses.schedules."""
-
-    kind: Literal["constant", "reference", "ramp", "linear", "cosine", "step", "piecewise"] = "constant"
-    start: Fraction | None = None
-    end: Fraction | None = None
-    at: Fraction | None = None
-    scaled: bool | None = None
-    points: tuple[tuple[Fraction, float], ...] | None = None
-
-    @model_validator(mode="after")
-    def _valid(self) -> Schedule:
-        validate_schedule(AlphaSchedule(**self.model_dump()))
-        return self
-
-    def resolved(self) -> dict[str, Any]:
-        return {"kind": self.kind, **schedule_parameters(AlphaSchedule(**self.model_dump()))}
-
-
-class LabelSmoothing(Model):
-    """Label smoothing by alpha in (-inf, 1]: 0 is plain training, below 0 the paper's defense.
-
-    schedule: how alpha gets there. null is constant for alpha >= 0, and for negative alpha what the paper describes
-    (none in the first half, a smooth ramp up to three quarters of training) or, under protocol paper, what its code
-    does.
-    """
-
-    kind: Literal["label_smoothing"] = "label_smoothing"
-    alpha: float | None = None  # null: the last point of a piecewise schedule, else 0
-    schedule: Schedule | None = None
-
-    @field_validator("alpha")
-    @classmethod
-    def _at_most_one(cls, value: float | None) -> float | None:
-        if value is not None and (not math.isfinite(value) or value > 1):
-            raise ValueError(f"expected a number in (-inf, 1], got {value}")
-        return value
-
-    @model_validator(mode="after")
-    def _agrees_with_points(self) -> LabelSmoothing:
-        points = self.schedule.points if self.schedule else None
-        if points and self.alpha is not None and self.alpha != points[-1][1]:
-            raise ValueError(f"alpha: expected the last point's value ({points[-1][1]}) or none, got {self.alpha}")
-        for _, alpha in points or ():
-            self._at_most_one(alpha)
-        return self
-
-    @property
-    def final_alpha(self) -> float:
-        if self.alpha is not None:
-            return self.alpha
-        return self.schedule.points[-1][1] if self.schedule and self.schedule.points else 0.0
-
-    def resolved(self, protocol: str) -> dict[str, Any]:
-        """Everything that decides the curve, defaults filled in: what a fingerprint and a worker need."""
-        alpha = self.final_alpha
-        negative = Schedule(kind="reference") if protocol == "paper" else Schedule(kind="ramp")
-        schedule = self.schedule or (negative if alpha < 0 else Schedule(kind="constant"))
-        if alpha == 0 and schedule.points is None:
-            schedule = Schedule(kind="constant")  # every path from 0 to 0 is the same training
-        return {"kind": self.kind, "alpha": alpha, "schedule": schedule.resolved()}
-
-
 class Recipe(Training):
     """How the target is trained. `workers` > 1 trains with Ray Train; BatchNorm makes it a different experiment."""
 
-    defense: LabelSmoothing = LabelSmoothing()
+    defense: Defense = LabelSmoothing()
     workers: Count = 1
     checkpoint_every: Count = 10  # epochs; a lost worker costs at most this much
 
@@ -148,6 +84,11 @@ class Recipe(Training):
         if self.batch_size < 2 * self.workers:
             least = 2 * self.workers
             raise ValueError(f"batch_size: expected at least 2 images per worker ({least}), got {self.batch_size}")
+        return self
+
+    @model_validator(mode="after")
+    def _defense_applies(self) -> Recipe:
+        self.defense.check_recipe(self)
         return self
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from core.models.classifiers import Classifier, build_classifier
+from core.models.classifiers import Classifier
 from core.models.training import EpochRecord
 from tasks import ray_train
 from tasks.context import Config, TaskContext
 from tasks.files import load_checkpoint, load_images, save_checkpoint
-from tasks.training import Worker, train
+from tasks.training import Worker, restored_classifier, train
 
 FINAL_FILE = "final.pt"
 
@@ -27,12 +27,8 @@ def train_together(config: Config, data: Path, context: TaskContext) -> tuple[Cl
     final = load_checkpoint(context.work / FINAL_FILE)
     if final is None:
         raise RuntimeError("Ray Train ended without leaving the trained weights")
-    num_classes = load_images(data, "train").num_classes
-    model = build_classifier(
-        config["architecture"], num_classes, seed=config["seed"], transform_input=config.get("transform_input", False)
-    )
-    model.load_state_dict(final["model"])
-    return model, [EpochRecord(**record) for record in final["records"]]
+    model = restored_classifier(config, final["model"], where=str(context.work / FINAL_FILE))
+    return model.to(context.device), [EpochRecord(**record) for record in final["records"]]
 
 
 def _worker_loop(settings: dict[str, Any]) -> None:

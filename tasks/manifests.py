@@ -1,4 +1,4 @@
-"""What a task may read of the manifest beside an input: the configuration it was made with."""
+"""What a task may read of the manifest beside an input: the configuration it was made with, and what it measured."""
 
 from __future__ import annotations
 
@@ -9,3 +9,7 @@ from typing import Any
 
 def config_of(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "manifest.json").read_text())["config"]
+
+
+def metrics_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "manifest.json").read_text())["metrics"]

@@ -2,36 +2,70 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pandas as pd
 from torch import nn
 
 from core.data.images import ImageSet
+from core.defenses.mid import BottleneckHead, set_readout
+from core.errors import InputError
 from core.metrics.accuracy import class_means, top1_accuracy, topk_hits
 from core.metrics.calibration import expected_calibration_error
-from core.models.inference import evaluate_logits
+from core.models.inference import evaluate_accuracy, evaluate_logits
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.distributed import train_together
 from tasks.files import load_images, save_rows, save_tensors
-from tasks.training import save_classifier, train_alone
+from tasks.manifests import metrics_of
+from tasks.training import STOP_KEY, check_goal, save_classifier, train_alone
 
 CALIBRATION_BINS = 10  # the paper's (Appendix C): ten bins, l2 norm
 
 
 def train_target(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
-    """Writes weights, history (one row per epoch, effective alpha included), test logits; returns the utility."""
+    """Writes weights, history (one row per epoch, effective alpha included), test logits; returns the utility.
+
+    The training ends early at the test accuracy that the configuration's `stop_at_test_acc` names, or the one that the
+    target in the input `reference` has. Raises AccuracyNotReached if it never gets there.
+    """
+    config = with_goal(config, inputs)
     data, test = load_images(inputs["data"], "train"), load_images(inputs["data"], "test")
     if config["workers"] > 1:
         model, records = train_together(config, inputs["data"], context)
     else:
         model, records = train_alone(config, data, test, context)
+    check_goal(config, records)
     save_classifier(out, model, records)
     return {
         **measure_utility(model, test, config["image_size"], out, context),
+        **accuracy_without_noise(model, test, config["image_size"], context),
         "train_acc": records[-1].train_acc,
         "logit_gap": records[-1].extra["top_logit_gap"],
+        "epochs_trained": len(records),
     }
+
+
+def with_goal(config: Config, inputs: Inputs) -> Config:
+    """The configuration with the test accuracy to stop at, if it comes from another target."""
+    if "reference" not in inputs:
+        return config
+    if STOP_KEY in config:
+        raise InputError(f"{STOP_KEY}: expected a number or a reference target, got both")
+    goal = metrics_of(inputs["reference"]).get("test_acc")
+    if goal is None:
+        raise InputError(f"{inputs['reference']}: expected a target with a test accuracy, got none")
+    return {**config, STOP_KEY: goal}
+
+
+def accuracy_without_noise(model: nn.Module, test: ImageSet, image_size: int, context: TaskContext) -> Metrics:
+    """Of a network with a bottleneck (defense mid), its accuracy if the noise is left out; else nothing."""
+    if not isinstance(model.head, BottleneckHead):
+        return {}
+    model = copy.deepcopy(model)
+    set_readout(model, "mean")
+    accuracy = evaluate_accuracy(model, test, image_size=image_size, device=context.device)
+    return {"test_acc_mean_readout": accuracy}
 
 
 def measure_utility(model: nn.Module, test: ImageSet, image_size: int, out: Path, context: TaskContext) -> Metrics:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,23 @@ from torch import Tensor, nn
 
 from core.data.augmentation import Augmentation
 from core.data.images import ImageSet
-from core.defenses.label_smoothing import smoothed_cross_entropy
+from core.defenses.base import Defense
+from core.defenses.mid import BottleneckHead, set_readout
+from core.defenses.registry import make_defense, restore_weights
 from core.defenses.schedules import AlphaSchedule, alpha_at
+from core.errors import AccuracyNotReached
+from core.models.batches import preparation_generator
 from core.models.classifiers import Classifier, build_classifier
 from core.models.training import EpochRecord, TrainingRecipe, train_classifier
 from tasks.context import Config, TaskContext
 from tasks.files import load_checkpoint, load_tensors, save_checkpoint, save_rows, save_tensors
 
 CHECKPOINT = "checkpoint.pt"
+STOP_KEY = "stop_at_test_acc"
+READOUT_OF_PROTOCOL = {
+    "paper": "noisy",  # the official codes draw noise in every pass, tests and attacks included
+    "clean": "mean",  # whoever holds the weights can leave the noise out
+}
 RECIPE_KEYS = (
     "architecture", "image_size", "epochs", "batch_size", "optimizer", "lr", "betas", "momentum", "weight_decay",
     "lr_schedule", "lr_milestones", "lr_factor", "lr_min", "precision",
@@ -55,40 +64,77 @@ def smoothing_of_epoch(defense: Config, epochs: int) -> Callable[[int], float]:
     return lambda epoch: alpha_at(schedule, alpha=defense["alpha"], epoch=epoch, epochs=epochs)
 
 
-def train(
-    config: Config, data: ImageSet, test: ImageSet | None, context: TaskContext, *, worker: Worker | None = None,
-    resume: dict[str, Any] | None = None, checkpoint: Callable[[dict[str, Any]], None] | None = None,
-) -> tuple[Classifier, list[EpochRecord]]:  # fmt: skip
-    """Train the configured classifier; resumes from `resume` and hands a state to `checkpoint` each K epochs."""
-    worker = worker or Worker()
-    recipe = recipe_from(config)
-    alpha_of = smoothing_of_epoch(config["defense"], recipe.epochs)
+def defense_from(config: Config) -> Defense:
+    """The defense of a stage's configuration; a classifier brought in has none unless its card says so."""
+    settings = config.get("defense", {"kind": "label_smoothing"})
+    return make_defense(settings["kind"], **settings.get("parameters", {}))
+
+
+def new_classifier(config: Config, num_classes: int) -> Classifier:
+    """The configured classifier before training, prepared for its defense and read as the protocol says."""
     model = build_classifier(
-        recipe.architecture,
-        data.num_classes,
+        config["architecture"],
+        num_classes,
         pretrained=config["pretrained"],
         protocol=config["protocol"],
         seed=config["seed"],
         transform_input=config.get("transform_input", False),
     )
+    defense_from(config).prepare(model, generator=preparation_generator(config["seed"]))
+    _choose_readout(model, config, None, 0)
+    return model
 
-    def loss_of_epoch(epoch: int) -> Callable[[Any, Tensor], Tensor]:
-        alpha = alpha_of(epoch)
-        return lambda logits, labels: smoothed_cross_entropy(logits, labels, alpha)
+
+def restored_classifier(
+    config: Config, weights: Mapping[str, Tensor], *, where: str, readout: str | None = None, seed: int = 0
+) -> Classifier:
+    """The configured classifier with these weights; arguments as in `load_classifier`."""
+    model = build_classifier(
+        config["architecture"],
+        len(weights["head.bias"]),
+        seed=config["seed"],
+        transform_input=config.get("transform_input", False),
+    )
+    restore_weights(model, defense_from(config), weights, where=where)
+    _choose_readout(model, config, readout, seed)
+    return model
+
+
+def _choose_readout(model: Classifier, config: Config, readout: str | None, seed: int) -> None:
+    if readout is None and not isinstance(model.head, BottleneckHead):
+        return
+    set_readout(model, readout or READOUT_OF_PROTOCOL[config.get("protocol", "clean")], seed=seed)
+
+
+def train(
+    config: Config, data: ImageSet, test: ImageSet | None, context: TaskContext, *, worker: Worker | None = None,
+    resume: dict[str, Any] | None = None, checkpoint: Callable[[dict[str, Any]], None] | None = None,
+) -> tuple[Classifier, list[EpochRecord]]:  # fmt: skip
+    """Train the configured classifier; resumes from `resume` and hands a state to `checkpoint` each K epochs.
+
+    With `stop_at_test_acc` in the configuration it ends with the first epoch that has this accuracy on `test`.
+    """
+    worker = worker or Worker()
+    recipe, goal = recipe_from(config), config.get(STOP_KEY)
+    model = new_classifier(config, data.num_classes)
+
+    def reached(record: EpochRecord) -> bool:
+        return goal is not None and record.test_acc is not None and record.test_acc >= goal
 
     def after_epoch(record: EpochRecord, state: Callable[[], dict[str, Any]]) -> None:
         done = record.epoch + 1
         if checkpoint and done % config.get("checkpoint_every", 10) == 0 and done < recipe.epochs:
             checkpoint(state())
         if worker.rank == 0:
-            context.progress(done / recipe.epochs, f"epoch {done}/{recipe.epochs}")
+            context.progress(1.0 if reached(record) else done / recipe.epochs, f"epoch {done}/{recipe.epochs}")
 
     records = train_classifier(
         model,
         data,
         recipe,
-        loss_of_epoch=loss_of_epoch,
         seed=config["seed"],
+        defense=defense_from(config),
+        alpha_of_epoch=smoothing_of_epoch(config["defense"], recipe.epochs),
         device=context.device,
         rank=worker.rank,
         world_size=worker.world_size,
@@ -97,9 +143,21 @@ def train(
         on_epoch=after_epoch,
         evaluate=test,
         evaluate_every=max(1, recipe.epochs // 10),
-        facts_of_epoch=lambda epoch: {"alpha": alpha_of(epoch)},
+        stop_when=None if goal is None else reached,
     )
     return model, records
+
+
+def check_goal(config: Config, records: list[EpochRecord]) -> None:
+    """Raise AccuracyNotReached if the configuration names a test accuracy that no epoch had."""
+    goal = config.get(STOP_KEY)
+    if goal is None or (records[-1].test_acc or 0.0) >= goal:
+        return
+    best = max(records, key=lambda record: record.test_acc or 0.0)
+    raise AccuracyNotReached(
+        f"{STOP_KEY}: expected a test accuracy of {goal:.4f} within {len(records)} epochs, "
+        f"got {best.test_acc or 0.0:.4f} at best (epoch {best.epoch + 1})"
+    )
 
 
 def train_alone(
@@ -113,23 +171,30 @@ def train_alone(
 
 
 def save_classifier(out: Path, model: nn.Module, records: list[EpochRecord]) -> None:
-    """weights.safetensors (tensors in their usual memory order) and history.parquet, one row per epoch."""
+    """weights.safetensors (tensors in their usual memory order) and history.parquet.
+
+    The history has one row per epoch, and one column for every fact that the defense reports.
+    """
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     save_tensors(out / "weights.safetensors", state)
-    plain = ("epoch", "lr", "loss", "train_acc", "test_acc", "seconds")
-    rows = [
-        {**{key: getattr(r, key) for key in plain}, "alpha": r.extra["alpha"], "logit_gap": r.extra["top_logit_gap"]}
-        for r in records
-    ]
+    plain = ("epoch", "lr", "loss", "train_acc", "test_acc", "seconds", "alpha", "logit_gap")
+    rows = []
+    for record in records:
+        extra = {"logit_gap" if key == "top_logit_gap" else key: value for key, value in record.extra.items()}
+        row = {**vars(record), **extra}
+        rows.append({key: row[key] for key in (*plain, *(key for key in extra if key not in plain))})
     save_rows(out / "history.parquet", pd.DataFrame(rows).astype({"test_acc": "float64"}))
 
 
-def load_classifier(folder: Path, config: Config, device: str) -> Classifier:
-    """The trained classifier of a `target` artifact, frozen and in eval mode."""
-    weights = load_tensors(folder / "weights.safetensors")
-    num_classes = len(weights["head.bias"])
-    model = build_classifier(
-        config["architecture"], num_classes, seed=config["seed"], transform_input=config.get("transform_input", False)
-    )
-    model.load_state_dict(weights)
+def load_classifier(
+    folder: Path, config: Config, device: str, *, readout: str | None = None, seed: int = 0
+) -> Classifier:
+    """The trained classifier of a `target` artifact, frozen and in eval mode, its defense in place.
+
+    readout: how a bottleneck (defense mid) is read: noisy, mean or expectation; None for what the protocol says, noisy
+    under `paper` and mean under `clean`. seed: of its noise. Raises InputError for weights that were not trained with
+    the configured defense, and for a readout of a classifier without a bottleneck.
+    """
+    path = folder / "weights.safetensors"
+    model = restored_classifier(config, load_tensors(path), where=str(path), readout=readout, seed=seed)
     return model.to(torch.device(device)).eval().requires_grad_(False)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation
+from core.errors import InputError
 from core.models.recipe import TrainingRecipe
 
 MIN_PER_RANK = 2  # BatchNorm cannot train on one image
 
 # What a random number is for; part of every derived seed, so that no two purposes share a stream.
-_ORDER, _AUGMENTATION, _NETWORK = range(3)
+_ORDER, _AUGMENTATION, _NETWORK, _ALTERATION, _PREPARATION = range(5)
+
+Sampler = Callable[[Tensor, int, Generator], list[Tensor] | None]
+"""Labels [N] on the CPU, batch size, generator -> the batches of an epoch (`Defense.sampler`); None: the usual ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +43,37 @@ def network_seed(seed: int, epoch: int, rank: int) -> int:
     return _derive(seed, _NETWORK, epoch, rank)
 
 
-def epoch_batches(n: int, batch_size: int, *, world_size: int, seed: int, epoch: int) -> list[Tensor]:
+def preparation_generator(seed: int) -> Generator:
+    """Where a defense draws the initial weights of new layers from: another stream than the network's own."""
+    return _generator(seed, _PREPARATION)
+
+
+def alteration_generator(seed: int, epoch: int, step: int, rank: int) -> Generator:
+    """Where a defense draws from when it alters a rank's part of the batch of a step."""
+    return _generator(seed, _ALTERATION, epoch, step, rank)
+
+
+def epoch_batches(
+    n: int,
+    batch_size: int,
+    *,
+    world_size: int,
+    seed: int,
+    epoch: int,
+    choose: Callable[[Generator], list[Tensor] | None] | None = None,
+) -> list[Tensor]:
     """The global batches of an epoch: a seeded permutation of 0..n-1 in parts of int64 [batch_size] and a rest.
 
-    The rest is kept unless it would leave a rank fewer than two images.
+    choose: makes the batches from the epoch's generator instead, unless it returns None. A batch that would leave a
+    rank fewer than two images is dropped. Raises InputError if none is left.
     """
-    order = torch.randperm(n, generator=torch.Generator().manual_seed(_derive(seed, _ORDER, epoch)))
-    return [part for part in order.split(batch_size) if len(part) >= MIN_PER_RANK * world_size]
+    batches = choose(_generator(seed, _ORDER, epoch)) if choose else None
+    if batches is None:
+        batches = list(torch.randperm(n, generator=_generator(seed, _ORDER, epoch)).split(batch_size))
+    least = MIN_PER_RANK * world_size
+    if not (kept := [batch for batch in batches if len(batch) >= least]):
+        raise InputError(f"training: expected a batch of at least {least} of the {n} images, got none")
+    return kept
 
 
 def rank_slice(length: int, rank: int, world_size: int) -> slice:
@@ -61,14 +90,17 @@ def rank_batches(
     epoch: int,
     rank: int = 0,
     world_size: int = 1,
+    sampler: Sampler | None = None,
 ) -> Iterator[Batch]:
     """This rank's part of every global batch of an epoch; the augmentation is drawn for the global batch."""
-    batches = epoch_batches(len(images), recipe.batch_size, world_size=world_size, seed=seed, epoch=epoch)
+    choose = partial(sampler, labels.cpu(), recipe.batch_size) if sampler else None
+    key = {"world_size": world_size, "seed": seed, "epoch": epoch}
+    batches = epoch_batches(len(images), recipe.batch_size, **key, choose=choose)
     for step, index in enumerate(batches):
         part = rank_slice(len(index), rank, world_size)
         draw = None
         if recipe.augmentation is not None:
-            generator = torch.Generator().manual_seed(_derive(seed, _AUGMENTATION, epoch, step))
+            generator = _generator(seed, _AUGMENTATION, epoch, step)
             draw = draw_augmentation(len(index), recipe.augmentation, generator)[part]
         mine = index[part].to(images.device)
         weight = len(mine) * world_size / len(index)
@@ -86,6 +118,10 @@ def network_input(batch: Batch, image_size: int) -> Tensor:
     images = apply_augmentation(images, draw, out_size=image_size).mul(2).sub_(1)
     images = images if whole else images.clamp_(-1, 1)
     return images.contiguous(memory_format=torch.channels_last)
+
+
+def _generator(*key: int) -> Generator:
+    return Generator().manual_seed(_derive(*key))
 
 
 def _derive(*key: int) -> int:

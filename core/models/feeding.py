@@ -19,7 +19,7 @@ from torch import Tensor
 
 from core.data.images import ImageSet
 from core.data.transforms import resize, resize_uint8
-from core.models.batches import Batch, rank_batches
+from core.models.batches import Batch, Sampler, rank_batches
 from core.models.recipe import TrainingRecipe
 
 _AHEAD = 3  # batches that are prepared before they are asked for
@@ -59,9 +59,10 @@ def feed(
     epoch: int,
     rank: int = 0,
     world_size: int = 1,
+    sampler: Sampler | None = None,
 ) -> Generator[Batch, None, None]:
     """This rank's batches of an epoch on the device, as `rank_batches` makes them."""
-    key = {"seed": seed, "epoch": epoch, "rank": rank, "world_size": world_size}
+    key = {"seed": seed, "epoch": epoch, "rank": rank, "world_size": world_size, "sampler": sampler}
     batches = rank_batches(data.images, data.labels, recipe, **key)
     if not data.streamed:
         yield from batches

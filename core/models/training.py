@@ -18,18 +18,19 @@ import torch
 from torch import Tensor, nn
 
 from core.data.images import ImageSet
+from core.defenses.base import Defense
 from core.errors import InputError, TrainingDiverged
-from core.models.batches import MIN_PER_RANK, Batch, network_input, network_seed
-from core.models.classifiers import LogitsWithAuxiliary, check_image_size
+from core.models.batches import MIN_PER_RANK, Batch, network_seed
+from core.models.classifiers import check_image_size
 from core.models.feeding import feed, place_images
 from core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
 from core.models.recipe import TrainingRecipe, learning_rate, make_optimizer
+from core.models.steps import PLAIN, EpochSettings, batch_loss
 from core.models.training_state import EpochRecord, restore_state, training_state
 
 __all__ = [
     "EpochRecord",
     "TrainingRecipe",
-    "batch_loss",
     "embed_images",
     "evaluate_accuracy",
     "evaluate_logits",
@@ -37,10 +38,12 @@ __all__ = [
     "train_classifier",
 ]
 
-Loss = Callable[[Any, Tensor], Tensor]
-
 _CHECK_EVERY = 16  # steps between looks at the loss on a GPU, where every look waits for the device
-_AUXILIARY_WEIGHT = 1.0  # the published training adds the auxiliary loss in full
+_TAKEN = {"alpha", "logit_gap", "top_logit_gap", *(field.name for field in dataclasses.fields(EpochRecord))}
+
+
+def _no_smoothing(epoch: int) -> float:
+    return 0.0
 
 
 def train_classifier(
@@ -48,8 +51,9 @@ def train_classifier(
     data: ImageSet,
     recipe: TrainingRecipe,
     *,
-    loss_of_epoch: Callable[[int], Loss],
     seed: int,
+    defense: Defense = PLAIN,
+    alpha_of_epoch: Callable[[int], float] = _no_smoothing,
     device: torch.device | str = "cpu",
     rank: int = 0,
     world_size: int = 1,
@@ -58,21 +62,22 @@ def train_classifier(
     on_epoch: Callable[[EpochRecord, Callable[[], dict[str, Any]]], None] | None = None,
     evaluate: ImageSet | None = None,
     evaluate_every: int = 1,
-    facts_of_epoch: Callable[[int], Mapping[str, float]] | None = None,
+    stop_when: Callable[[EpochRecord], bool] | None = None,
     device_share: float = 0.4,
 ) -> list[EpochRecord]:
     """Train `model` in place for `recipe.epochs` epochs and return one record per epoch, resumed ones included.
 
-    model: images [N, 3, S, S] in [-1, 1] -> logits [N, C], or any output with a field `logits`.
-    loss_of_epoch(epoch)(output, labels): the loss, a mean over the batch. It gets what the model returned; of a
-        `LogitsWithAuxiliary` it gets both parts in turn, and the sum is minimised.
+    model: images [N, 3, S, S] in [-1, 1] -> logits [N, C]; a `Classifier`, prepared, unless the defense is plain.
+    defense: adjusts the recipe, chooses and alters the batches, and computes the loss; `defense.prepare(model)` is
+        the caller's. Parameters that it froze are left out of the optimizer.
+    alpha_of_epoch: the label smoothing factor of every zero-based epoch.
     world_size: with more than one rank every rank calls this with the same arguments inside an initialised process
         group, and `wrap` puts the model into DistributedDataParallel. `recipe.batch_size` is that of all ranks
         together.
     on_epoch(record, state): called after every epoch; `state()` copies model, optimizer and history to the CPU, and
         only if it is called. Its value, saved and loaded, is what `resume` takes.
     evaluate: held-out images; rank 0 measures the accuracy every `evaluate_every` epochs and after the last.
-    facts_of_epoch: numbers to record with an epoch and to name if it diverges, such as the smoothing factor.
+    stop_when(record): ends the training after this epoch. With it the accuracy is measured after every epoch.
     device_share: the part of a GPU's free memory that the images may take. A larger set stays on the host, mapped from
         its file if it is, and a thread prepares the batches; the numbers are the same. 0 streams on any device.
 
@@ -81,65 +86,46 @@ def train_classifier(
     shorter batch of an epoch is kept, but a batch that would leave a rank fewer than two images is dropped. The model
     is switched to channels_last.
 
-    Raises InputError if the data do not fit model or recipe; TrainingDiverged at a loss or weight that is not
-    finite.
+    Raises InputError if data, model, recipe, defense and smoothing do not fit together; TrainingDiverged at a loss or
+    weight that is not finite.
     """
+    recipe = defense.adjust_recipe(recipe)
     _check(model, data, recipe, rank, world_size, wrap, evaluate_every)
+    _check_smoothing(defense, recipe, alpha_of_epoch)
     device = torch.device(device)
     model.to(device=device, memory_format=torch.channels_last)
     wrapped = wrap(model) if wrap else model
     core = getattr(wrapped, "module", wrapped)
-    optimizer = make_optimizer(core.parameters(), recipe)
+    optimizer = make_optimizer([p for p in core.parameters() if p.requires_grad], recipe)
     run = {"recipe": repr(recipe), "seed": seed, "world_size": world_size, "images": len(data)}
+    run |= {} if defense == PLAIN else {"defense": repr(defense)}
     records = restore_state(core, optimizer, run, resume) if resume is not None else []
     placed = place_images(data, recipe.image_size, device, device_share)
+    place = {"rank": rank, "world_size": world_size}
+    every = 1 if stop_when else evaluate_every
+    stopped = bool(records) and _stops(records[-1], stop_when, device, **place)
 
-    for epoch in range(len(records), recipe.epochs):
-        facts = dict(facts_of_epoch(epoch)) if facts_of_epoch else {}
-        start = time.perf_counter()
+    while len(records) < recipe.epochs and not stopped:
+        epoch, start = len(records), time.perf_counter()
+        alpha = alpha_of_epoch(epoch)
+        settings = EpochSettings(
+            recipe=recipe, defense=defense, alpha=alpha, epoch=epoch, seed=seed, rank=rank
+        )  # fmt: skip
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(recipe, epoch)
-        batches = feed(placed, recipe, device, seed=seed, epoch=epoch, rank=rank, world_size=world_size)
+        batches = feed(placed, recipe, device, seed=seed, epoch=epoch, **place, sampler=defense.sampler)
         with _reproducible(network_seed(seed, epoch, rank), device), closing(batches):
-            sums = _run_epoch(wrapped, optimizer, batches, recipe, loss_of_epoch(epoch), epoch, facts)
-        _check_weights(core, epoch, facts)
-        record = _record(epoch, recipe, _sum_over_ranks(sums, world_size), time.perf_counter() - start, facts)
-        last = epoch == recipe.epochs - 1
-        if evaluate is not None and rank == 0 and (last or (epoch + 1) % evaluate_every == 0):
+            sums, facts = _run_epoch(wrapped, optimizer, batches, settings)
+        _check_weights(core, settings)
+        record = _record(settings, _sum_over_ranks(sums, world_size), facts, time.perf_counter() - start)
+        if evaluate is not None and rank == 0 and (epoch + 1 == recipe.epochs or (epoch + 1) % every == 0):
             accuracy = evaluate_accuracy(core, evaluate, image_size=recipe.image_size, device=device)
             record = dataclasses.replace(record, test_acc=accuracy)
         records.append(record)
         if on_epoch:
             on_epoch(record, lambda: training_state(core, optimizer, run, records))
+        stopped = _stops(record, stop_when, device, **place)
     return records
-
-
-def batch_loss(
-    model: nn.Module, batch: Batch, image_size: int, loss: Loss, *, precision: str = "fp32"
-) -> tuple[Tensor, Tensor]:
-    """The loss to call backward on (a scalar) and the float64 sums [loss, hits, logit gaps, images] of this part.
-
-    precision: as in `TrainingRecipe`; with `bf16` the network's output is brought back to float32 for the loss.
-    """
-    images = network_input(batch, image_size)
-    if precision == "bf16":
-        with torch.autocast(images.device.type, dtype=torch.bfloat16):
-            output = _in_float32(model(images))
-    else:
-        output = model(images)
-    labels = batch.labels
-    if isinstance(output, LogitsWithAuxiliary):
-        value = loss(output.logits, labels) + _AUXILIARY_WEIGHT * loss(output.auxiliary, labels)
-    else:
-        value = loss(output, labels)
-    with torch.no_grad():
-        logits = (output if isinstance(output, Tensor) else output.logits).detach().double()
-        true = logits.gather(1, labels[:, None]).squeeze(1)
-        gap = true - (logits.sum(dim=1) - true) / (logits.shape[1] - 1)
-        hits = (logits.argmax(dim=1) == labels).double().sum()
-        count = len(labels)
-        sums = torch.stack([value.detach().double() * count, hits, gap.sum(), hits.new_tensor(count)])
-    return value * batch.weight, sums
 
 
 def _check(
@@ -169,14 +155,28 @@ def _check(
     check_image_size(recipe.architecture, recipe.image_size)
 
 
-def _in_float32(output: Any) -> Any:
-    """What a network returned, tensors or (named) tuples of them, with every float tensor in float32."""
-    if isinstance(output, Tensor):
-        return output.float() if output.is_floating_point() else output
-    if isinstance(output, tuple):
-        items = [_in_float32(item) for item in output]
-        return type(output)(*items) if hasattr(output, "_fields") else tuple(items)
-    raise TypeError(f"precision bf16: expected a network that returns tensors or tuples of them, got {type(output)}")
+def _check_smoothing(defense: Defense, recipe: TrainingRecipe, alpha_of_epoch: Callable[[int], float]) -> None:
+    """Refuse smoothing in any epoch where the defense does not go with it."""
+    reason = defense.combines_with_smoothing
+    if reason is not None and any(alpha_of_epoch(epoch) for epoch in range(recipe.epochs)):
+        raise InputError(f"defense {type(defense).__name__}: expected no label smoothing: {reason}")
+
+
+def _stops(
+    record: EpochRecord,
+    stop_when: Callable[[EpochRecord], bool] | None,
+    device: torch.device,
+    *,
+    rank: int,
+    world_size: int,
+) -> bool:
+    """Whether this epoch was the last. Rank 0 alone has measured the accuracy, so it decides for all."""
+    if stop_when is None:
+        return False
+    decision = torch.tensor(float(rank == 0 and stop_when(record)), device=device)
+    if world_size > 1:
+        torch.distributed.broadcast(decision, src=0)
+    return bool(decision)
 
 
 @contextmanager
@@ -191,54 +191,51 @@ def _reproducible(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def _run_epoch(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    batches: Iterator[Batch],
-    recipe: TrainingRecipe,
-    loss: Loss,
-    epoch: int,
-    facts: Mapping[str, float],
-) -> Tensor:
-    """One pass; returns the sums of `batch_loss` over this rank's images."""
+    model: nn.Module, optimizer: torch.optim.Optimizer, batches: Iterator[Batch], settings: EpochSettings
+) -> tuple[Tensor, tuple[str, ...]]:
+    """One pass; returns the sums of `batch_loss` over this rank's images and the names of the facts among them."""
     model.train()
     sums, pending = [], []
+    facts: tuple[str, ...] | None = None
     for step, batch in enumerate(batches):
         optimizer.zero_grad(set_to_none=True)
-        value, part = batch_loss(model, batch, recipe.image_size, loss, precision=recipe.precision)
+        value, part, names = batch_loss(model, batch, settings, step)
+        facts = names if facts is None else facts
+        if names != facts or _TAKEN & set(names):
+            raise ValueError(f"facts: expected the same free names in every step, got {names} after {facts}")
         value.backward()
         optimizer.step()
         sums.append(part)
         pending.append(part[0])
         if value.device.type == "cpu" or len(pending) == _CHECK_EVERY:
-            _check_losses(pending, epoch, step, facts)
+            _check_losses(pending, step, settings)
             pending = []
-    _check_losses(pending, epoch, len(sums) - 1, facts)
-    return torch.stack(sums).sum(dim=0)
+    _check_losses(pending, len(sums) - 1, settings)
+    return torch.stack(sums).sum(dim=0), facts or ()
 
 
-def _check_losses(losses: list[Tensor], epoch: int, last_step: int, facts: Mapping[str, float]) -> None:
+def _check_losses(losses: list[Tensor], last_step: int, settings: EpochSettings) -> None:
     """Raise TrainingDiverged at the first loss that is not finite; the losses end with `last_step`."""
     if not losses:
         return
     for offset, value in enumerate(torch.stack(losses).tolist()):
         if not math.isfinite(value):
             step = last_step - len(losses) + 1 + offset
-            raise TrainingDiverged(f"training diverged in epoch {epoch}, step {step}: loss {value}{_told(facts)}")
+            raise TrainingDiverged(
+                f"training diverged in epoch {settings.epoch}, step {step}: loss {value}, alpha {settings.alpha:g}"
+            )
 
 
-def _check_weights(model: nn.Module, epoch: int, facts: Mapping[str, float]) -> None:
+def _check_weights(model: nn.Module, settings: EpochSettings) -> None:
     """A gradient can overflow while the loss before it is still finite."""
     named = dict(model.named_parameters())
     finite = torch.stack([p.detach().isfinite().all() for p in named.values()]).tolist()
     for name, good in zip(named, finite, strict=True):
         if not good:
             raise TrainingDiverged(
-                f"training diverged in epoch {epoch}, last step: weight {name} is not finite{_told(facts)}"
+                f"training diverged in epoch {settings.epoch}, last step: weight {name} is not finite, "
+                f"alpha {settings.alpha:g}"
             )
-
-
-def _told(facts: Mapping[str, float]) -> str:
-    return "".join(f", {name} {value:g}" for name, value in facts.items())
 
 
 def _sum_over_ranks(sums: Tensor, world_size: int) -> Tensor:
@@ -247,15 +244,14 @@ def _sum_over_ranks(sums: Tensor, world_size: int) -> Tensor:
     return sums
 
 
-def _record(
-    epoch: int, recipe: TrainingRecipe, sums: Tensor, seconds: float, facts: Mapping[str, float]
-) -> EpochRecord:
-    loss, hits, gap, count = sums.tolist()
+def _record(settings: EpochSettings, sums: Tensor, facts: tuple[str, ...], seconds: float) -> EpochRecord:
+    loss, hits, gap, count, *rest = sums.tolist()
+    means = {name: value / count for name, value in zip(facts, rest, strict=True)}
     return EpochRecord(
-        epoch=epoch,
-        lr=learning_rate(recipe, epoch),
+        epoch=settings.epoch,
+        lr=learning_rate(settings.recipe, settings.epoch),
         loss=loss / count,
         train_acc=hits / count,
         seconds=seconds,
-        extra={"top_logit_gap": gap / count, **facts},
+        extra={"top_logit_gap": gap / count, "alpha": settings.alpha, **means},
     )

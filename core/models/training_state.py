@@ -19,7 +19,8 @@ class EpochRecord:
 
     seconds: wall-clock time without the held-out evaluation; test_acc: accuracy on the held-out images, None
     when it was not measured in this epoch; extra: `top_logit_gap` (mean over the training images of the true
-    class's logit minus the mean of the others) and whatever `facts_of_epoch` gave.
+    class's logit minus the mean of the others), `alpha` (the epoch's smoothing factor) and the defense's facts, each a
+    mean over the training images.
     """
 
     epoch: int
@@ -57,9 +58,10 @@ def restore_state(
     model: nn.Module, optimizer: torch.optim.Optimizer, run: Mapping[str, Any], resume: Mapping[str, Any]
 ) -> list[EpochRecord]:
     """Load a state of `training_state` and return its records. Raises InputError if it belongs to another training."""
-    for name, value in run.items():
-        if resume["run"][name] != value:
-            raise InputError(f"resume: expected a state of {name} {value}, got one of {resume['run'][name]}")
+    saved = resume["run"]
+    for name in [*run, *(name for name in saved if name not in run)]:
+        if saved.get(name) != run.get(name):
+            raise InputError(f"resume: expected a state of {name} {run.get(name)}, got one of {saved.get(name)}")
     model.load_state_dict(resume["model"])
     optimizer.load_state_dict(resume["optimizer"])
     return [EpochRecord(**record) for record in resume["records"]]

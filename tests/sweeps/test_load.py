@@ -135,11 +135,11 @@ def test_names_in_the_schema_are_those_of_the_core():
     from core.models.classifiers import ARCHITECTURES
     from core.models.embedders import EMBEDDERS
     from core.priors.registry import SHIPPED
-    from sweeps import attacker, judging, training
+    from sweeps import attacker, defenses, judging, training
 
     assert set(get_args(training.Architecture)) == set(ARCHITECTURES)
     for model, field, registry in (
-        (training.Schedule, "kind", SCHEDULES),
+        (defenses.Schedule, "kind", SCHEDULES),
         (attacker.Attack, "loss", ATTACK_LOSSES),
         (judging.Embedder, "name", EMBEDDERS),
         (attacker.ShippedPrior, "name", SHIPPED),

@@ -7,6 +7,7 @@ from torch import nn
 
 from core.data.augmentation import Augmentation
 from core.data.images import ImageSet
+from core.defenses.base import Defense
 from core.errors import TrainingDiverged
 from core.models import feeding
 from core.models.feeding import feed, place_images
@@ -39,7 +40,6 @@ def trained(data, device_share, device="cpu", **changes):
         model,
         data,
         settings,
-        loss_of_epoch=lambda _: nn.functional.cross_entropy,
         seed=0,
         device=device,
         device_share=device_share,
@@ -104,6 +104,12 @@ def test_batches_are_prepared_ahead_but_not_all_at_once(monkeypatch):
     assert threading.get_ident() not in prepared
 
 
+class Broken(Defense):
+    def loss(self, step):
+        plain = super().loss(step)
+        return plain._replace(loss=plain.loss * torch.nan)
+
+
 def test_an_error_ends_the_thread_and_comes_through(monkeypatch):
     before = threading.active_count()
 
@@ -119,8 +125,8 @@ def test_an_error_ends_the_thread_and_comes_through(monkeypatch):
             network(),
             noise(),
             RECIPE,
-            loss_of_epoch=lambda _: lambda logits, labels: logits.mean() * torch.nan,
             seed=0,
+            defense=Broken(),
             device_share=0,
         )
     assert threading.active_count() == before

@@ -3,6 +3,8 @@ import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,18 +13,28 @@ from torch import nn
 
 from core.data.augmentation import Augmentation
 from core.data.images import ImageSet
+from core.defenses.base import Defense, StepLoss, over_outputs
+from core.defenses.label_smoothing import smoothed_cross_entropy
 from core.errors import InputError, TrainingDiverged
 from core.models.batches import Batch, epoch_batches, network_input, network_seed, rank_batches, rank_slice
 from core.models.classifiers import LogitsWithAuxiliary, build_classifier
 from core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
 from core.models.recipe import learning_rate, make_optimizer
-from core.models.training import TrainingRecipe, batch_loss, train_classifier
+from core.models.steps import EpochSettings, batch_loss
+from core.models.training import TrainingRecipe, train_classifier
 
 MILD = Augmentation(hue=0.0, brightness=0.1, contrast=0.1, saturation=0.0)
 
 
-def cross_entropy(_epoch):
-    return nn.functional.cross_entropy
+@dataclass(frozen=True, kw_only=True)
+class Scripted(Defense):
+    """A loss of the tests: (step, logits) -> scalar."""
+
+    make: Callable
+
+    def loss(self, step):
+        _, logits = over_outputs(step.forward(step.images), lambda z: z.sum(dim=1))
+        return StepLoss(self.make(step, logits), logits, {})
 
 
 def colours(per_class=24, size=32, seed=0):
@@ -75,7 +87,6 @@ def test_learns_colours():
         model,
         colours(),
         recipe(epochs=4),
-        loss_of_epoch=cross_entropy,
         seed=0,
         evaluate=colours(8, seed=9),
         evaluate_every=3,
@@ -98,7 +109,7 @@ def test_same_seed_same_weights_whatever_the_global_state():
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(global_seed)
             before = torch.get_rng_state()
-            train_classifier(model, colours(), recipe(), loss_of_epoch=cross_entropy, seed=seed)
+            train_classifier(model, colours(), recipe(), seed=seed)
             assert torch.equal(torch.get_rng_state(), before)
         results.append(weights(model))
     assert same(results[0], results[1])
@@ -118,18 +129,18 @@ def test_resuming_is_exact(optimizer):
             saved.append(buffer)
 
     straight = build_classifier("resnet_small", 3, seed=1)
-    straight_records = train_classifier(straight, data, settings, loss_of_epoch=cross_entropy, seed=0, on_epoch=keep)
+    straight_records = train_classifier(straight, data, settings, seed=0, on_epoch=keep)
     saved[0].seek(0)
     state = torch.load(saved[0], weights_only=True)
     resumed = build_classifier("resnet_small", 3, seed=99)
-    resumed_records = train_classifier(resumed, data, settings, loss_of_epoch=cross_entropy, seed=0, resume=state)
+    resumed_records = train_classifier(resumed, data, settings, seed=0, resume=state)
     assert same(weights(straight), weights(resumed))
     timeless = [[{**vars(r), "seconds": 0} for r in records] for records in (straight_records, resumed_records)]
     assert timeless[0] == timeless[1]
     finished = dict(state, epoch=4, records=[vars(r) for r in straight_records])
-    assert len(train_classifier(resumed, data, settings, loss_of_epoch=cross_entropy, seed=0, resume=finished)) == 4
+    assert len(train_classifier(resumed, data, settings, seed=0, resume=finished)) == 4
     with pytest.raises(InputError, match="resume: expected a state of seed 1, got one of 0"):
-        train_classifier(resumed, data, settings, loss_of_epoch=cross_entropy, seed=1, resume=state)
+        train_classifier(resumed, data, settings, seed=1, resume=state)
 
 
 def test_the_state_is_a_copy_made_only_on_request():
@@ -140,46 +151,42 @@ def test_the_state_is_a_copy_made_only_on_request():
             calls.append(state())
 
     model = plain()
-    train_classifier(model, colours(), recipe(), loss_of_epoch=cross_entropy, seed=0, on_epoch=keep)
+    train_classifier(model, colours(), recipe(), seed=0, on_epoch=keep)
     assert calls[0]["epoch"] == 1 and len(calls[0]["records"]) == 1
     assert not torch.equal(calls[0]["model"]["head.weight"], model.head.weight)
 
 
-def test_the_loss_is_asked_for_every_epoch_and_facts_are_recorded():
+def test_every_step_knows_its_epoch_and_the_smoothing_of_the_epoch():
     asked = []
 
-    def loss_of_epoch(epoch):
-        asked.append(epoch)
-        return lambda logits, labels: (1 + epoch) * nn.functional.cross_entropy(logits, labels) * 0 + epoch
+    def make(step, logits):
+        asked.append((step.epoch, step.epochs, step.criterion.alpha))
+        return logits.sum() * 0 + step.epoch
 
     frozen = plain()
     records = train_classifier(
-        frozen, colours(), recipe(), loss_of_epoch=loss_of_epoch, seed=0, facts_of_epoch=lambda e: {"alpha": -0.1 * e}
+        frozen, colours(), recipe(), seed=0, defense=Scripted(make=make), alpha_of_epoch=lambda e: -0.1 * e
     )
-    assert asked == [0, 1, 2]
+    assert asked == [(e, 3, -0.1 * e) for e in range(3) for _ in range(5)]
     assert [r.loss for r in records] == pytest.approx([0, 1, 2])
     assert [r.extra["alpha"] for r in records] == pytest.approx([0, -0.1, -0.2])
     assert same(weights(frozen), weights(plain()))
 
 
-def test_a_loss_that_is_not_finite_stops_with_epoch_step_and_facts():
-    def loss_of_epoch(epoch):
-        steps = iter(range(100))
+def test_a_loss_that_is_not_finite_stops_with_epoch_step_and_alpha():
+    def make(step, logits):
+        value = nn.functional.cross_entropy(logits, step.labels)
+        return value * float("nan") if step.epoch == 1 and next(steps) == 2 else value
 
-        def loss(logits, labels):
-            value = nn.functional.cross_entropy(logits, labels)
-            return value * float("nan") if epoch == 1 and next(steps) == 2 else value
-
-        return loss
-
+    steps = iter(range(100))
     with pytest.raises(TrainingDiverged, match=r"epoch 1, step 2: loss nan, alpha -0.05"):
         train_classifier(
             plain(),
             colours(),
             recipe(),
-            loss_of_epoch=loss_of_epoch,
             seed=0,
-            facts_of_epoch=lambda _: {"alpha": -0.05},
+            defense=Scripted(make=make),
+            alpha_of_epoch=lambda _: -0.05,
         )
 
 
@@ -199,8 +206,8 @@ def test_a_weight_that_is_not_finite_stops_too():
             plain(),
             colours(),
             one_step,
-            loss_of_epoch=lambda _: lambda z, y: nn.functional.cross_entropy(Overflowing.apply(z), y),
             seed=0,
+            defense=Scripted(make=lambda step, z: nn.functional.cross_entropy(Overflowing.apply(z), step.labels)),
         )
 
 
@@ -213,7 +220,7 @@ def test_ranks_together_have_the_gradient_of_one_process(world_size):
         per_step = []
         for batch in rank_batches(data.images, data.labels, settings, seed=3, epoch=1, rank=rank, world_size=ranks):
             model.zero_grad()
-            value, sums = batch_loss(model, batch, 32, nn.functional.cross_entropy)
+            value, sums, _ = batch_loss(model, batch, EpochSettings(recipe=settings))
             value.backward()
             per_step.append((torch.cat([p.grad.flatten() for p in model.parameters()]), sums))
         return per_step
@@ -258,12 +265,11 @@ def test_an_auxiliary_head_adds_its_loss_in_full():
 
     model = Two()
     batch = next(rank_batches(colours().images, colours().labels, recipe(), seed=0, epoch=0))
-    value, sums = batch_loss(model, batch, 32, lambda z, y: z.mean())
-    logits_only, _ = batch_loss(model, batch, 32, lambda z, y: z.mean() * 0 + 1)
-    assert logits_only.item() == 2
+    value, sums, _ = batch_loss(model, batch, EpochSettings(recipe=recipe(), alpha=-0.1))
     with torch.no_grad():
         logits = Plain.forward(model, network_input(batch, 32))
-    assert value.item() == pytest.approx(3 * logits.mean().item(), rel=1e-5)
+        both = sum(smoothed_cross_entropy(z, batch.labels, -0.1) for z in (logits, 2 * logits))
+    assert value.item() == pytest.approx(both.item(), rel=1e-5)
     assert sums[1] == (logits.argmax(1) == batch.labels).sum()
 
 
@@ -272,13 +278,9 @@ def test_inceptions_auxiliary_head_of_1000_takes_the_labels_as_they_are():
     images = torch.randint(0, 256, (2, 3, 299, 299), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     labels = torch.tensor([4, 0])
     batch = Batch(images=images, labels=labels, draw=None, weight=1.0)
-    seen = []
-
-    def loss(logits, target):
-        seen.append(logits)
-        return nn.functional.cross_entropy(logits, target)
-
-    value, sums = batch_loss(model, batch, 299, loss)
+    seen, forward = [], model.forward
+    model.forward = lambda x: seen.extend(output := forward(x)) or output
+    value, sums, _ = batch_loss(model, batch, EpochSettings(recipe=recipe(image_size=299)))
     value.backward()
     assert [tuple(logits.shape) for logits in seen] == [(2, 5), (2, 1000)]
     by_hand = sum(-logits.log_softmax(1)[[0, 1], labels].mean() for logits in seen)
@@ -291,18 +293,15 @@ def test_inceptions_auxiliary_head_of_1000_takes_the_labels_as_they_are():
 def test_bf16_trains_with_weights_and_loss_in_fp32():
     seen = set()
 
-    def loss_of_epoch(_):
-        def loss(logits, labels):
-            seen.add(logits.dtype)
-            return nn.functional.cross_entropy(logits, labels)
-
-        return loss
+    def make(step, logits):
+        seen.add(logits.dtype)
+        return nn.functional.cross_entropy(logits, step.labels)
 
     results = {}
     for precision in ("fp32", "bf16"):
         model = build_classifier("resnet_small", 3, seed=1)
         records = train_classifier(
-            model, colours(), recipe(precision=precision), loss_of_epoch=loss_of_epoch, seed=0, evaluate=colours(8)
+            model, colours(), recipe(precision=precision), defense=Scripted(make=make), seed=0, evaluate=colours(8)
         )
         assert records[-1].test_acc == 1.0
         assert {p.dtype for p in model.parameters()} == {torch.float32}
@@ -322,23 +321,24 @@ def test_the_network_computes_in_the_precision_of_the_recipe(precision):
             return LogitsWithAuxiliary(super().forward(images), super().forward(images))
 
     batch = next(rank_batches(colours().images, colours().labels, recipe(), seed=0, epoch=0))
-    value, _ = batch_loss(Looking(), batch, 32, nn.functional.cross_entropy, precision=precision)
+    settings = EpochSettings(recipe=recipe(precision=precision))
+    value, *_ = batch_loss(Looking(), batch, settings)
     assert inside == [torch.float32 if precision == "fp32" else torch.bfloat16]
     assert value.dtype == torch.float32
     if precision == "bf16":
         odd = nn.Module()
         odd.forward = lambda images: {"logits": images}
         with pytest.raises(TypeError, match="precision bf16: expected a network that returns tensors"):
-            batch_loss(odd, batch, 32, nn.functional.cross_entropy, precision=precision)
+            batch_loss(odd, batch, settings)
 
 
 def test_a_state_of_another_precision_is_refused():
     states = []
     keep = {"on_epoch": lambda record, state: states.append(state())}
-    train_classifier(plain(), colours(), recipe(), loss_of_epoch=cross_entropy, seed=0, **keep)
+    train_classifier(plain(), colours(), recipe(), seed=0, **keep)
     with pytest.raises(InputError, match=r"resume: expected a state of recipe .*precision='bf16'"):
         train_classifier(
-            plain(), colours(), recipe(precision="bf16"), loss_of_epoch=cross_entropy, seed=0, resume=states[0]
+            plain(), colours(), recipe(precision="bf16"), seed=0, resume=states[0]
         )
 
 
@@ -346,7 +346,7 @@ def test_a_state_of_another_precision_is_refused():
 def test_the_loop_is_the_plain_one_bit_for_bit(optimizer):
     settings = recipe(epochs=2, optimizer=optimizer, augmentation=Augmentation())
     ours, model, data = plain(), plain().to(memory_format=torch.channels_last), colours()
-    train_classifier(ours, data, settings, loss_of_epoch=cross_entropy, seed=7)
+    train_classifier(ours, data, settings, seed=7)
     steps = make_optimizer(model.parameters(), settings)
     for epoch in range(2):
         for group in steps.param_groups:
@@ -368,7 +368,7 @@ def test_larger_images_are_reduced_and_smaller_ones_enlarged():
             return super().forward(images)
 
     for size in (24, 32, 40):
-        train_classifier(Recording(), colours(8, size=size), recipe(epochs=1), loss_of_epoch=cross_entropy, seed=0)
+        train_classifier(Recording(), colours(8, size=size), recipe(epochs=1), seed=0)
     assert seen == {((3, 32, 32), torch.float32, True)}
 
 
@@ -396,22 +396,22 @@ def test_evaluation_restores_the_mode_and_does_not_touch_the_running_statistics(
 )
 def test_what_cannot_train_is_refused(changes, arguments, message):
     with pytest.raises(InputError, match=message):
-        train_classifier(plain(), colours(4), recipe(**changes), loss_of_epoch=cross_entropy, seed=0, **arguments)
+        train_classifier(plain(), colours(4), recipe(**changes), seed=0, **arguments)
 
 
 def test_more_classes_than_the_model_has_are_refused():
     model = build_classifier("resnet_small", 2, seed=0)
     with pytest.raises(InputError, match="at most 2 classes, got 3"):
-        train_classifier(model, colours(4), recipe(), loss_of_epoch=cross_entropy, seed=0)
+        train_classifier(model, colours(4), recipe(), seed=0)
 
 
 def test_several_ranks_need_a_process_group():
     with pytest.raises(ValueError, match="expected a process group"):
         train_classifier(
-            plain(), colours(4), recipe(), loss_of_epoch=cross_entropy, seed=0, world_size=2, wrap=lambda m: m
+            plain(), colours(4), recipe(), seed=0, world_size=2, wrap=lambda m: m
         )
     with pytest.raises(ValueError, match="rank: expected 0 <= rank < 1, got 1"):
-        train_classifier(plain(), colours(4), recipe(), loss_of_epoch=cross_entropy, seed=0, rank=1)
+        train_classifier(plain(), colours(4), recipe(), seed=0, rank=1)
 
 
 RANK_PROGRAM = """
@@ -435,7 +435,6 @@ records = train_classifier(
     model,
     ImageSet(images=images, labels=labels, names=("a", "b", "c")),
     TrainingRecipe(epochs=3, batch_size=29, image_size=32),
-    loss_of_epoch=lambda epoch: nn.functional.cross_entropy,
     seed=0,
     rank=rank,
     world_size=world,

@@ -1,0 +1,200 @@
+"""The defense of a sweep file: label smoothing, or one of core/defenses with a smoothing of its own.
+
+The keys of a defense are the fields of its dataclass, and what they may be is checked by that class: a new defense
+needs nothing here. Those classes load torch, so they are imported once a file uses one; label smoothing needs none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from functools import lru_cache
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import PlainValidator, SerializeAsAny, create_model, field_validator, model_validator
+
+from core.defenses.schedules import AlphaSchedule, schedule_parameters, validate_schedule
+from sweeps.base import Fraction, Model
+
+PLAIN_KIND = "label_smoothing"
+
+
+class Schedule(Model):
+    """How alpha moves over training. Which keys a kind takes is checked by core.defenses.schedules."""
+
+    kind: Literal["constant", "reference", "ramp", "linear", "cosine", "step", "piecewise"] = "constant"
+    start: Fraction | None = None
+    end: Fraction | None = None
+    at: Fraction | None = None
+    scaled: bool | None = None
+    points: tuple[tuple[Fraction, float], ...] | None = None
+
+    @model_validator(mode="after")
+    def _valid(self) -> Schedule:
+        validate_schedule(AlphaSchedule(**self.model_dump()))
+        return self
+
+    def resolved(self) -> dict[str, Any]:
+        """The kind and the parameters it reads, defaults filled in."""
+        return {"kind": self.kind, **schedule_parameters(AlphaSchedule(**self.model_dump()))}
+
+
+class Smoothing(Model):
+    """Label smoothing by alpha in (-inf, 1]: 0 is plain training, below 0 the paper's defense.
+
+    schedule: how alpha gets there. null is constant for alpha >= 0, and for negative alpha what the paper describes
+    (none in the first half, a smooth ramp up to three quarters of training) or, under protocol paper, what its code
+    does.
+    """
+
+    alpha: float | None = None  # null: the last point of a piecewise schedule, else 0
+    schedule: Schedule | None = None
+
+    @field_validator("alpha")
+    @classmethod
+    def _at_most_one(cls, value: float | None) -> float | None:
+        if value is not None and (not math.isfinite(value) or value > 1):
+            raise ValueError(f"expected a number in (-inf, 1], got {value}")
+        return value
+
+    @model_validator(mode="after")
+    def _agrees_with_points(self) -> Smoothing:
+        points = self.schedule.points if self.schedule else None
+        if points and self.alpha is not None and self.alpha != points[-1][1]:
+            raise ValueError(f"alpha: expected the last point's value ({points[-1][1]}) or none, got {self.alpha}")
+        for _, alpha in points or ():
+            self._at_most_one(alpha)
+        return self
+
+    @property
+    def final_alpha(self) -> float:
+        """Where the smoothing ends."""
+        if self.alpha is not None:
+            return self.alpha
+        return self.schedule.points[-1][1] if self.schedule and self.schedule.points else 0.0
+
+    @property
+    def is_none(self) -> bool:
+        """Whether no epoch is smoothed."""
+        points = self.schedule.points if self.schedule else None
+        return not any(alpha for _, alpha in points) if points else self.final_alpha == 0
+
+    def curve(self, protocol: str) -> dict[str, Any]:
+        """Everything that decides the curve, defaults filled in: alpha and schedule."""
+        alpha = self.final_alpha
+        negative = Schedule(kind="reference") if protocol == "paper" else Schedule(kind="ramp")
+        schedule = self.schedule or (negative if alpha < 0 else Schedule(kind="constant"))
+        if alpha == 0 and schedule.points is None:
+            schedule = Schedule(kind="constant")  # every path from 0 to 0 is the same training
+        return {"alpha": alpha, "schedule": schedule.resolved()}
+
+
+class LabelSmoothing(Smoothing):
+    """Label smoothing and no other defense."""
+
+    kind: Literal["label_smoothing"] = "label_smoothing"
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """None beside the smoothing."""
+        return {}
+
+    def resolved(self, protocol: str) -> dict[str, Any]:
+        """What a fingerprint and a worker need."""
+        return {"kind": self.kind, **self.curve(protocol)}
+
+    def check_recipe(self, recipe: Model) -> None:
+        """It can be trained under every recipe."""
+
+
+class OtherDefense(Model):
+    """A defense of core/defenses. Its parameters are added by `schema_of`, and checked by the class itself.
+
+    smoothing: the label smoothing it is trained under; null for none.
+    """
+
+    kind: str
+    smoothing: Smoothing | None = None
+
+    @model_validator(mode="after")
+    def _valid(self) -> OtherDefense:
+        reason = self._defense().combines_with_smoothing
+        if reason is not None and not self._smoothing.is_none:
+            raise ValueError(f"smoothing: expected none with {self.kind}: {reason}")
+        return self
+
+    @property
+    def _smoothing(self) -> Smoothing:
+        return self.smoothing or Smoothing()
+
+    @property
+    def final_alpha(self) -> float:
+        """Where the smoothing ends."""
+        return self._smoothing.final_alpha
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The defense's own, defaults filled in; without those that are null."""
+        return self.model_dump(mode="json", exclude_none=True, exclude={"kind", "smoothing"})
+
+    def resolved(self, protocol: str) -> dict[str, Any]:
+        """What a fingerprint and a worker need: kind, parameters, alpha, schedule."""
+        return {"kind": self.kind, "parameters": self.parameters, **self._smoothing.curve(protocol)}
+
+    def check_recipe(self, recipe: Model) -> None:
+        """Raise InputError if the recipe, or its architecture, cannot be trained under the defense."""
+        from core.models.recipe import TrainingRecipe
+
+        defense = self._defense()
+        defense.check(recipe.architecture)
+        known = {field.name for field in fields(TrainingRecipe)} - {"augmentation"}
+        defense.adjust_recipe(TrainingRecipe(**recipe.model_dump(exclude_none=True, include=known)))
+
+    def _defense(self) -> Any:
+        from core.defenses.registry import make_defense
+
+        return make_defense(self.kind, **self.parameters)
+
+
+def read_defense(given: Any) -> LabelSmoothing | OtherDefense:
+    """What stands under `defense` in a file, checked by the model of its kind.
+
+    Raises ValueError for an unknown kind or key, pydantic's error for values of the wrong type.
+    """
+    if isinstance(given, LabelSmoothing | OtherDefense):
+        return given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"expected keys such as kind and its parameters, got {given!r}")
+    kind = given.get("kind", PLAIN_KIND)
+    model = LabelSmoothing if kind == PLAIN_KIND else schema_of(kind)
+    for key in given:
+        if key not in model.model_fields:
+            reads = ", ".join(name for name in model.model_fields if name != "kind")
+            raise ValueError(f"{key}: expected a key of defense {kind} ({reads}), got {given[key]!r}")
+    return model.model_validate(given)
+
+
+def schema_of(kind: Any) -> type[OtherDefense]:
+    """The model of a defense other than label smoothing. Raises ValueError, which lists the kinds."""
+    from core.defenses.registry import DEFENSES  # loads torch
+
+    if not isinstance(kind, str) or kind not in DEFENSES:
+        raise ValueError(f"kind: expected one of {', '.join(DEFENSES)}, got {kind!r}")
+    return _schema_of(kind, DEFENSES[kind])
+
+
+@lru_cache
+def _schema_of(kind: str, defense: type) -> type[OtherDefense]:
+    hints = get_type_hints(defense)
+    parameters = {
+        field.name: (hints[field.name], ... if field.default is MISSING else field.default)
+        for field in fields(defense)
+    }
+    return create_model(
+        defense.__name__, __base__=OtherDefense, __doc__=defense.__doc__, kind=(Literal[kind], kind), **parameters
+    )
+
+
+Defense = Annotated[SerializeAsAny[LabelSmoothing | OtherDefense], PlainValidator(read_defense)]
+"""The type of a recipe's `defense`: chosen by `kind`."""
