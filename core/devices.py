@@ -25,7 +25,7 @@ CPU_TENSOR_BYTES = 12 * 2**20
 """On CPUs the largest tensor of a batch with gradients should not exceed this: larger ones come from the operating
 system page by page, and elementwise work takes up to three times as long (measured, docs/benchmarks.md)."""
 
-MEMORY_SHARE = 0.85
+MEMORY_SHARE = 0.4  # of a device that two tasks share
 """The share of a GPU's free memory that a measured batch may fill; the rest is for workspaces and fragmentation."""
 
 _PROBES = (2, 4)  # rows of the two measurements whose difference is what a row takes
@@ -136,7 +136,8 @@ def _free_memory() -> str:
 def suitable_rows(probe: Callable[[int], object], device: torch.device, *, most: int) -> int:
     """How many of at most `most` rows suit the device, measured on `probe(rows)`, which computes with gradients.
 
-    CUDA: as many as fill `MEMORY_SHARE` of the free memory, by the peaks of 2 and 4 rows; one if those do not fit.
+    CUDA: the power of two that fits into `MEMORY_SHARE` of the device's memory, by the peaks of 2 and 4 rows; one if
+    those do not fit.
     CPU: as many as keep the largest tensor kept for the backward pass within `CPU_TENSOR_BYTES`, a function of the
     shapes alone.
     """
@@ -163,9 +164,10 @@ def _rows_in_memory(probe: Callable[[int], object], device: torch.device, *, mos
     peaks = peaks[1:]
     per_row = max(1, (peaks[1] - peaks[0]) // (more - few))
     fixed = max(0, peaks[0] - few * per_row)
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    available = MEMORY_SHARE * (torch.cuda.mem_get_info(device)[0] + unused) - fixed
-    return max(1, min(most, int(available // per_row)))
+    available = MEMORY_SHARE * torch.cuda.get_device_properties(device).total_memory - fixed
+    # Not what happens to be free, and a power of two: the same kind of device then cuts, and so rounds, alike.
+    rows = max(1, int(available // per_row))
+    return min(most, 1 << (rows.bit_length() - 1))
 
 
 def _largest_row(probe: Callable[[int], object]) -> float:

@@ -56,7 +56,7 @@ def pool_stage(settings: InversionSweep, prior: Stage) -> Stage:
 
 def target_stage(settings: InversionSweep, seed: int) -> Stage:
     """The classifier under attack: trained under the sweep's recipe, or brought in."""
-    recipe = settings.recipe
+    recipe, reference = settings.recipe, settings.reference()
     data = data_stage(settings, recipe.image_size)
     if isinstance(recipe, ImportedClassifier):
         return imported_stage(recipe, data)
@@ -64,7 +64,7 @@ def target_stage(settings: InversionSweep, seed: int) -> Stage:
         name="target",
         config=_target_config(recipe, settings, seed),
         hints={"checkpoint_every": recipe.checkpoint_every},
-        inputs={"data": data},
+        inputs={"data": data, **({"reference": target_stage(reference, seed)} if reference else {})},
     )
 
 
@@ -146,6 +146,8 @@ def _execution_hints(settings: InversionSweep) -> dict[str, Any]:
 
 def _target_config(recipe: Recipe, settings: InversionSweep, seed: int) -> dict[str, Any]:
     config = normalised(recipe, without={"checkpoint_every"})  # how often we save does not change what is learnt
+    if not isinstance(config.get("stop_at_test_acc"), float):  # another trial's accuracy comes as an input
+        config.pop("stop_at_test_acc", None)
     defense = recipe.defense.resolved(settings.protocol)
     return {**config, "defense": defense, "seed": seed, "protocol": settings.protocol}
 

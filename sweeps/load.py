@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from core.errors import InputError
 from sweeps.schema import SWEEPS, InversionSweep, ToySweep
+from sweeps.settings import set_dotted
 
 Sweep = InversionSweep | ToySweep
 
@@ -52,19 +53,6 @@ def check(raw: dict[str, Any], source: str) -> Sweep:
         return SWEEPS[experiment].model_validate(raw)
     except ValidationError as error:
         raise InputError(f"{source}: {_first_mistake(error)}") from None
-
-
-def set_dotted(raw: dict[str, Any], key: str, value: Any, *, where: str) -> None:
-    """Set raw['a']['b'] = value for key 'a.b', making empty levels on the way."""
-    node = raw
-    *parents, last = key.split(".")
-    for depth, parent in enumerate(parents):
-        if node.get(parent) is None:
-            node[parent] = {}
-        node = node[parent]
-        if not isinstance(node, dict):
-            raise InputError(f"{where}: {key}: expected {'.'.join(parents[: depth + 1])} to hold keys, got {node!r}")
-    node[last] = value
 
 
 def with_values(raw: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:

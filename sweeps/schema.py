@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
+from core.errors import InputError
 from sweeps.attacker import Attack, Eigenfaces, PriorFolder, ShippedPrior, StyleGAN2
 from sweeps.base import Count, Model
 from sweeps.data import LabelledData, PublishedData, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges
 from sweeps.paper_numbers import datasets_of
-from sweeps.training import Recipe
+from sweeps.settings import set_dotted
+from sweeps.training import OtherTrial, Recipe
 
 Protocol = Literal["clean", "paper"]
 Target = Annotated[
@@ -81,8 +83,23 @@ class InversionSweep(Model):
     resources: Resources = Resources()
     paper: PaperTable | None = None
 
+    def reference(self) -> InversionSweep | None:
+        """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
+        goal = getattr(self.recipe, "stop_at_test_acc", None)
+        if not isinstance(goal, OtherTrial):
+            return None
+        raw = self.model_dump(mode="python")
+        for key, value in {**goal.trial, "recipe.stop_at_test_acc": None}.items():
+            set_dotted(raw, key, value, where="recipe.stop_at_test_acc.trial")
+        try:
+            return InversionSweep.model_validate(raw)
+        except ValidationError as error:
+            message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+            raise InputError(f"recipe.stop_at_test_acc.trial: {' '.join(message.split())}") from None
+
     @model_validator(mode="after")
     def _fits_together(self) -> InversionSweep:
+        self.reference()
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"seeds: expected each once, got {list(self.seeds)}")
         if self.classes != "all" and len(set(self.classes)) != len(self.classes):

@@ -72,12 +72,20 @@ class Training(Model):
         return self
 
 
+class OtherTrial(Model):
+    """trial: dotted key -> value, what another trial of the same sweep and seed has otherwise than this one."""
+
+    trial: Annotated[dict[str, Any], Field(min_length=1)]
+
+
 class Recipe(Training):
     """How the target is trained. `workers` > 1 trains with Ray Train; BatchNorm makes it a different experiment."""
 
     defense: Defense = LabelSmoothing()
     workers: Count = 1
     checkpoint_every: Count = 10  # epochs; a lost worker costs at most this much
+    # End with the first epoch of this test accuracy, or of the one that another trial reached (the paper's Table 9).
+    stop_at_test_acc: Annotated[float, Field(gt=0, le=1)] | OtherTrial | None = None
 
     @model_validator(mode="after")
     def _enough_per_worker(self) -> Recipe:

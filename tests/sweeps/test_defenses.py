@@ -1,0 +1,158 @@
+"""The defense of a sweep file: its keys are those of the core, its mistakes one line each."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from core.defenses.registry import DEFENSES, make_defense
+from core.errors import InputError
+from orchestrator.trial import trials_of
+from sweeps.defenses import LabelSmoothing, OtherDefense, schema_of
+from sweeps.expand import expand
+from sweeps.load import load_sweep
+from sweeps.training import Recipe
+
+EXAMPLES = {
+    "mid": {"beta": 0.005, "k": 64},
+    "bido": {"lambda_input": 0.05, "lambda_label": 0.5, "layers": ["blocks.0"]},
+    "freeze": {"stages": 1},
+    "random_erasing": {"area": [0.1, 0.3], "colour": [0, 0, 0]},
+    "skip_removal": {"scale": 0.5},
+    "dropout": {"p": 0.3},
+    "weight_decay": {"value": 1e-3},
+    "focal": {"gamma": 2},
+    "confidence_penalty": {"beta": 0.1},
+    "mixup": {"alpha": 0.4},
+    "logit_clipping": {"norm": 1.0},
+}
+OTHERS = sorted(set(DEFENSES) - {"label_smoothing"})
+SMALL = {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "batch_size": 16}
+
+
+def recipe(defense, **changes):
+    return Recipe(**{**SMALL, **changes}, defense=defense)
+
+
+def write(folder: Path, defense, **changes) -> Path:
+    path = folder / "sweep.yaml"
+    sweep = {
+        "name": "t",
+        "seeds": [1],
+        "data": {"kind": "synthetic", "identities": 4},
+        "public": {"kind": "synthetic", "identities": 50},
+        "recipe": {**SMALL, "defense": defense},
+        "prior": {"kind": "eigenfaces", "components": 8},
+        "attack": {"pool": {"size": 20}, "candidates": 4, "selected": 2},
+        **changes,
+    }
+    path.write_text("# What it shows.\n" + yaml.safe_dump(sweep, sort_keys=False))
+    return path
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_keys_and_defaults_are_the_fields_of_the_core(name):
+    model, known = schema_of(name), {field.name: field for field in dataclasses.fields(DEFENSES[name])}
+    assert set(model.model_fields) == {"kind", "smoothing", *known}
+    assert not {"kind", "smoothing"} & set(known) and not set(known) & set(dir(OtherDefense))
+    for key, field in known.items():
+        needed = field.default is dataclasses.MISSING
+        assert model.model_fields[key].is_required() == needed
+        assert needed or model.model_fields[key].default == field.default
+
+
+def test_label_smoothing_has_no_parameters_in_the_core():
+    assert not dataclasses.fields(DEFENSES["label_smoothing"])
+    assert set(LabelSmoothing.model_fields) == {"kind", "alpha", "schedule"}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_a_worker_gets_makes_the_defense_and_its_smoothing(name):
+    given = {"kind": name, **EXAMPLES[name], "smoothing": {"alpha": -0.05}}
+    resolved = recipe(given).defense.resolved("clean")
+    assert make_defense(resolved["kind"], **resolved["parameters"]) == make_defense(name, **EXAMPLES[name])
+    assert (resolved["alpha"], resolved["schedule"]["kind"]) == (-0.05, "ramp")
+    assert recipe(given).defense.resolved("paper")["schedule"]["kind"] == "reference"
+    plainly = recipe({"kind": name, **EXAMPLES[name]}).defense
+    assert plainly.resolved("clean")["alpha"] == 0.0 == plainly.final_alpha
+    assert None not in resolved["parameters"].values()
+
+
+def test_label_smoothing_keeps_its_form():
+    assert recipe({"alpha": -0.1}).defense == LabelSmoothing(alpha=-0.1)
+    assert recipe({"kind": "label_smoothing", "alpha": 0.1}).defense.resolved("clean") == {
+        "kind": "label_smoothing", "alpha": 0.1, "schedule": {"kind": "constant"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("defense", "changes", "words"),
+    [
+        ({"kind": "dp"}, {}, "recipe.defense: kind: expected one of label_smoothing, mid, bido, .*got 'dp'"),
+        ({"kind": ["mid"]}, {}, r"recipe.defense: kind: expected one of .*got \['mid'\]"),
+        ("mid", {}, "recipe.defense: expected keys such as kind and its parameters, got 'mid'"),
+        ({"kind": "mid"}, {}, "recipe.defense.beta: expected a value, got none"),
+        ({"kind": "mid", "beta": -1}, {}, "recipe.defense: defense mid: beta: expected .*at least 0, got -1.0"),
+        ({"kind": "mid", "beta": "strong"}, {}, "recipe.defense.beta: expected a valid number.*got 'strong'"),
+        ({"kind": "mid", "beta": 1, "alpha": 0}, {}, r"alpha: expected a key of defense mid \(smoothing, beta, k,"),
+        ({"alpah": 1}, {}, r"alpah: expected a key of defense label_smoothing \(alpha, schedule\), got 1"),
+        ({"kind": "focal", "gamma": 2, "smoothing": {"alpha": 2}}, {}, "defense.smoothing.alpha: expected a number in"),
+        ({"kind": "bido", "lambda_input": 1, "lambda_label": 1, "layers": ["layer1"]}, {},
+         r"recipe: layers: expected layers of resnet_small \(stem, blocks.0, blocks.1, features\), got 'layer1'"),
+        ({"kind": "bido", "lambda_input": 1, "lambda_label": 1}, {"batch_size": 10}, "batch_size of two or more times"),
+        ({"kind": "skip_removal"}, {"architecture": "vgg_small"}, "not with vgg_small: it has no skip connections"),
+        ({"kind": "weight_decay", "value": 1}, {"weight_decay": 0.1}, "expected a recipe without weight_decay, got 0.1"),
+        ({"kind": "freeze"}, {}, "defense freeze: expected one of stages, fraction, layers, got None"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line_that_names_the_key(tmp_path, defense, changes, words):
+    path = write(tmp_path, defense, recipe={**SMALL, **changes, "defense": defense})
+    with pytest.raises(InputError, match=words) as error:
+        load_sweep(path)
+    assert str(error.value).startswith(f"{path}: recipe") and "\n" not in str(error.value)
+
+
+def test_smoothing_is_refused_where_the_core_says_why(monkeypatch):
+    monkeypatch.setattr(DEFENSES["focal"], "combines_with_smoothing", "its targets are one class each")
+    assert recipe({"kind": "focal", "gamma": 2, "smoothing": {"alpha": 0.0}}).defense.final_alpha == 0
+    for smoothing in ({"alpha": 0.1}, {"schedule": {"kind": "piecewise", "points": [[0.2, 0.1], [0.6, 0.0]]}}):
+        with pytest.raises(ValueError, match="smoothing: expected none with focal: its targets are one class each"):
+            recipe({"kind": "focal", "gamma": 2, "smoothing": smoothing})
+
+
+def test_a_new_row_of_the_table_is_all_that_a_sweep_needs(monkeypatch):
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Brand(DEFENSES["label_smoothing"]):
+        strength: float
+        words: tuple[str, ...] | None = None
+
+    monkeypatch.setitem(DEFENSES, "brand_new", Brand)
+    monkeypatch.setitem(Brand.__init__.__globals__, "Brand", Brand)
+    resolved = recipe({"kind": "brand_new", "strength": 2, "words": ["a"]}).defense.resolved("clean")
+    assert resolved["parameters"] == {"strength": 2.0, "words": ["a"]}
+
+
+def test_defenses_are_axes_of_a_grid_and_stages_of_their_own(tmp_path):
+    grid = {"recipe.defense": [{"alpha": 0.0}, {"kind": "mid", "beta": 0.01}, {"kind": "mid", "beta": 0.1}]}
+    loaded = load_sweep(write(tmp_path, {"alpha": 0.0}, grid=grid, baseline={"recipe.defense": {"alpha": 0.0}}))
+    cells = expand(loaded)
+    assert [cell.is_baseline for cell in cells] == [True, False, False]
+    assert cells[1].axes == {"defense": "kind=mid beta=0.01"}
+    targets = [trial.stages[1] for trial in trials_of(loaded)]
+    assert len({target.fingerprint for target in targets}) == 3
+    mid = {"kind": "mid", "parameters": {"beta": 0.1, "beta_warmup": 0.0}, "alpha": 0.0, "schedule": {"kind": "constant"}}
+    assert targets[2].config["defense"] == mid
+    strengths = write(tmp_path, {"kind": "mid", "beta": 0.1}, grid={"recipe.defense.beta": [0.01, 0.1]})
+    assert [t.stages[1].fingerprint for t in trials_of(load_sweep(strengths))] == [t.fingerprint for t in targets[1:]]
+
+
+def test_label_smoothing_sweeps_load_no_torch(repository):
+    code = (
+        "import sys; from pathlib import Path; from sweeps.load import load_sweep; from orchestrator.trial import trials_of;"
+        "trials_of(load_sweep(Path('sweeps/quickstart.yaml'))); print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=repository)
+    assert done.stdout.strip() == "False"
