@@ -25,8 +25,8 @@ CPU_TENSOR_BYTES = 12 * 2**20
 """On CPUs the largest tensor of a batch with gradients should not exceed this: larger ones come from the operating
 system page by page, and elementwise work takes up to three times as long (measured, docs/benchmarks.md)."""
 
-MEMORY_SHARE = 0.4  # of a device that two tasks share
-"""The share of a GPU's free memory that a measured batch may fill; the rest is for workspaces and fragmentation."""
+MEMORY_SHARE = 0.4
+"""The share of a GPU's memory that a measured batch may fill: two tasks may share the device."""
 
 _PROBES = (2, 4)  # rows of the two measurements whose difference is what a row takes
 

@@ -29,7 +29,7 @@ PEOPLE = tuple((group, f"{name}_Doe") for group in ("actors", "actresses") for n
 PICTURES = 14  # of each person
 FEWER = {
     "data.classes": len(PEOPLE), "recipe.image_size": 64, "recipe.pretrained": False, "recipe.epochs": 2,
-    "recipe.batch_size": 16, "recipe.defense.schedule": "{kind: reference, scaled: true}",
+    "recipe.batch_size": 16,
     "attack.pool": "{size: 24, crop: 50}", "attack.candidates": 8, "attack.steps": 3, "attack.batch_size": 8,
     "attack.selected": 4, "attack.selection_repeats": 3, "judges.evaluator.pretrained": False,
     "judges.evaluator.epochs": 1, "judges.evaluator.batch_size": 16, "judges.evaluator.lr_milestones": "null",
@@ -101,17 +101,18 @@ def test_the_tree_is_what_the_loader_expects(stage):
 def test_table_1_runs_from_its_shipped_file_to_the_papers_numbers(stage, settings):
     sweep, store = "sweeps/table1_facescrub.yaml", ["--store", stage / "store"]
     plan = json.loads(smoothsweep("plan", sweep, *settings, *store, "--json"))
-    assert plan["trials"] == 3 and plan["by_stage"]["judge_fidelity"]["to_run"] == 3
+    assert plan["trials"] == 5 and plan["by_stage"]["judge_fidelity"]["to_run"] == 5
     text = smoothsweep("run", sweep, *settings, *store)
     assert "Beside the paper's Table 1 (FaceScrub)" in text and "Departs from the paper's settings" in text
     folder = stage / "store" / "sweeps" / "table1_facescrub"
     rows = pd.read_parquet(folder / "results.parquet")
-    assert list(rows["status"]) == ["done"] * 3 and list(rows["protocol"]) == ["paper"] * 3
+    assert list(rows["status"]) == ["done"] * 5 and list(rows["protocol"]) == ["paper"] * 5
+    assert list(rows["recipe_defense"]) == ["label_smoothing"] * 3 + ["mid", "bido"]
     assert rows[list(JUDGED)].notna().all(axis=None)
     assert rows["dist_face"].between(1e-3, 4).all() and (rows["fid"] > 1).all()
     compared = pd.read_parquet(folder / "published_comparison.parquet")
     printed = compared[compared["paper"].notna()]
-    assert sorted(printed["metric"]) == sorted(["test_acc", "attack_acc1", "dist_face", "xi_train"] * 3)
+    assert sorted(printed["metric"]) == sorted(["test_acc", "attack_acc1", "dist_face", "xi_train"] * 5)
     assert printed["ours"].notna().all() and printed["difference"].notna().all()
     assert "Beside the paper&#x27;s Table 1" in (folder / "report.html").read_text()
     assert "0 to run" in smoothsweep("plan", sweep, *settings, *store)
