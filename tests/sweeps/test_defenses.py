@@ -104,7 +104,7 @@ def test_label_smoothing_keeps_its_form():
          r"recipe: layers: expected layers of resnet_small \(stem, blocks.0, blocks.1, features\), got 'layer1'"),
         ({"kind": "bido", "lambda_input": 1, "lambda_label": 1}, {"batch_size": 10}, "batch_size of two or more times"),
         ({"kind": "skip_removal"}, {"architecture": "vgg_small"}, "not with vgg_small: it has no skip connections"),
-        ({"kind": "weight_decay", "value": 1}, {"weight_decay": 0.1}, "expected a recipe without weight_decay, got 0.1"),
+        ({"kind": "weight_decay", "value": 1}, {"weight_decay": 0.1}, "expected a recipe without weight_decay, got"),
         ({"kind": "freeze"}, {}, "defense freeze: expected one of stages, fraction, layers, got None"),
     ],
 )  # fmt: skip
@@ -130,7 +130,6 @@ def test_a_new_row_of_the_table_is_all_that_a_sweep_needs(monkeypatch):
         words: tuple[str, ...] | None = None
 
     monkeypatch.setitem(DEFENSES, "brand_new", Brand)
-    monkeypatch.setitem(Brand.__init__.__globals__, "Brand", Brand)
     resolved = recipe({"kind": "brand_new", "strength": 2, "words": ["a"]}).defense.resolved("clean")
     assert resolved["parameters"] == {"strength": 2.0, "words": ["a"]}
 
@@ -143,15 +142,17 @@ def test_defenses_are_axes_of_a_grid_and_stages_of_their_own(tmp_path):
     assert cells[1].axes == {"defense": "kind=mid beta=0.01"}
     targets = [trial.stages[1] for trial in trials_of(loaded)]
     assert len({target.fingerprint for target in targets}) == 3
-    mid = {"kind": "mid", "parameters": {"beta": 0.1, "beta_warmup": 0.0}, "alpha": 0.0, "schedule": {"kind": "constant"}}
-    assert targets[2].config["defense"] == mid
+    assert targets[2].config["defense"] == {
+        "kind": "mid", "parameters": {"beta": 0.1, "beta_warmup": 0.0}, "alpha": 0.0, "schedule": {"kind": "constant"},
+    }  # fmt: skip
     strengths = write(tmp_path, {"kind": "mid", "beta": 0.1}, grid={"recipe.defense.beta": [0.01, 0.1]})
     assert [t.stages[1].fingerprint for t in trials_of(load_sweep(strengths))] == [t.fingerprint for t in targets[1:]]
 
 
 def test_label_smoothing_sweeps_load_no_torch(repository):
     code = (
-        "import sys; from pathlib import Path; from sweeps.load import load_sweep; from orchestrator.trial import trials_of;"
+        "import sys; from pathlib import Path\n"
+        "from orchestrator.trial import trials_of; from sweeps.load import load_sweep\n"
         "trials_of(load_sweep(Path('sweeps/quickstart.yaml'))); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=repository)
