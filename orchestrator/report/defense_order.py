@@ -12,14 +12,13 @@ from orchestrator.report.estimates import CANNOT_TELL
 from orchestrator.report.format import ABSENT, count, minus
 from orchestrator.report.markup import Markup, join, tag
 from orchestrator.report.metrics import CLASS_METRICS, spec_of
-from orchestrator.report.model import ReportData
 from orchestrator.report.published import NAMES
 from orchestrator.report.recipe_words import SMOOTHING
 from orchestrator.report.summary import Summary
 from sweeps.paper_numbers import PaperNumber, datasets_of, printed_rows
 
 PAPER_TABLES = ("1", "3")
-ARMS = {"none": "No defense", "negative": "Smoothing below 0", "positive": "Smoothing above 0", "mid": "MID",
+ARMS = {"none": "No defense", "negative": "Smoothing below\u00a00", "positive": "Smoothing above\u00a00", "mid": "MID",
         "bido": "BiDO"}  # fmt: skip
 """The kinds of recipe that the paper's tables compare, by which an order is read."""
 
@@ -90,7 +89,7 @@ def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:
     return len(pairs), len(alike), len(clear), len(alike & clear)
 
 
-def order_table(data: ReportData, summary: Summary, group: DefenseGroup) -> Markup:
+def order_table(summary: Summary, group: DefenseGroup) -> Markup:
     """The orders side by side; empty where nothing here has a counterpart among the paper's defenses."""
     ours = [order for metric in CLASS_METRICS if (order := our_order(summary, group, metric)) is not None]
     mine = {arm for order in ours for arm in order.arms}
@@ -106,10 +105,10 @@ def order_table(data: ReportData, summary: Summary, group: DefenseGroup) -> Mark
         "faces and priors at 224 pixels, another scale, from one training each and without intervals."
     )
     top = tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads)))
-    table = tag("table", top, tag("tbody", *body), class_="plain orders")
-    said = [tag("p", _agreement_words(order, theirs)) for order in ours]
+    alike = [_agreement_row(order, theirs, before=len(ours)) for order in ours]
+    table = tag("table", top, tag("tbody", *body), tag("tbody", *alike), class_="plain orders")
     return join(tag("h3", "The paper's order and ours"), tag("p", note, class_="soft"),
-                tag("div", table, class_="scroll"), *said)  # fmt: skip
+                tag("div", table, class_="scroll"))  # fmt: skip
 
 
 def _place(order: Order, arm: str, among: set[str]) -> Markup:
@@ -120,15 +119,16 @@ def _place(order: Order, arm: str, among: set[str]) -> Markup:
     return join(tag("span", place, class_="value"), strength)
 
 
-def _agreement_words(ours: Order, theirs: Sequence[Order]) -> str:
-    """`Of 10 pairs, the evaluator here orders 7 as Table 1, FaceScrub does; 3 are clear here, 3 of them alike.`"""
-    parts = []
+def _agreement_row(ours: Order, theirs: Sequence[Order], *, before: int) -> Markup:
+    """In each column of the paper `7 of 10 pairs`, and `3 of 4 clear` for those that are no chance here."""
+    cells = []
     for order in theirs:
         pairs, alike, clear, both = agreement(ours, order)
-        if pairs:
-            sure = f"{clear} of them clear here, {both} of these alike" if clear else "none of them clear here"
-            parts.append(f"{alike} of {count(pairs, 'pair')} as in {order.title} ({sure})")
-    return f"By the {ours.title}, ordered alike: {'; '.join(parts)}." if parts else ""
+        beside = f"{both} of {clear} clear here" if clear else "none clear here"
+        shown = join(f"{alike} of {count(pairs, 'pair')}", tag("br"), tag("span", beside, class_="ci"))
+        cells.append(tag("td", shown if pairs else tag("span", ABSENT, class_="soft")))
+    words = f"Ordered alike by the {ours.title} here"
+    return tag("tr", tag("th", words, scope="row", colspan=1 + before), *cells)
 
 
 def _paper_arm(first: PaperNumber) -> str | None:

@@ -61,7 +61,7 @@ def _group(data: ReportData, summary: Summary, group: DefenseGroup, colours: Col
         _curves(summary, group, colours, compared),
         _other_views(summary, group, colours),
         _table(data, summary, group, colours, compared),
-        order_table(data, summary, group),
+        order_table(summary, group),
     ]
 
 
@@ -173,8 +173,10 @@ def _row(
 ) -> Markup:  # fmt: skip
     frame = summary.frame[summary.frame["recipe"] == point.recipe]
     fullest = frame.loc[frame["n"].idxmax()]
+    worst_case = rows.get(summary.primary, {}).get(point.recipe)
+    counted = fullest if worst_case is None else summary.frame.loc[worst_case]
     spec = spec_of("test_acc")
-    cells = [tag("td", seeds(fullest)), tag("td", _estimate(spec, fullest))]
+    cells = [tag("td", seeds(counted)), tag("td", _estimate(spec, fullest))]
     for metric, worst in rows.items():
         row = worst.get(point.recipe)
         cells.append(tag("td", _absent() if row is None else _leak(summary, metric, row)))

@@ -25,9 +25,9 @@ def render(data: ReportData, summary: Summary | None = None, *, results_file: bo
         _header(data, findings),
         tag(
             "main",
+            defense_section(data, summary, colours),
             _table(data, summary, colours, results_file),
             _trade_off(summary, colours),
-            defense_section(data, summary, colours),
             _pictures(data, colours),
             _judges(summary, colours),
             _exposure(summary, colours),

@@ -91,7 +91,8 @@ def recipe_words(defense: Mapping[str, Any]) -> RecipeWords:
     ]
     beside = _smoothed(smoothing)
     added = "" if beside.plain else beside.label
-    own = NBSP.join(part for part in (family.word, strength.value) if part)
+    named = not strength.value[:1].isdigit()  # "skip removal scale 0.5" may break before its last two words
+    own = (" " if named else NBSP).join(part for part in (family.word, strength.value) if part)
     tail = "".join(f", {extra}" for extra in extras)
     plus = f" + {added}" if added else ""
     called = NBSP.join(part for part in (family.parameter, strength.value) if part)
@@ -146,7 +147,8 @@ def _as_smoothing(smoothing: Any) -> Mapping[str, Any]:
 def _last_point(schedule: Any) -> Any:
     """Where a piecewise schedule ends; 0 where nothing says anything."""
     points = schedule.get("points") if isinstance(schedule, Mapping) else None
-    return points[-1][-1] if points else 0
+    last = points[-1] if isinstance(points, (list, tuple)) and points else None
+    return last[-1] if isinstance(last, (list, tuple)) and last else 0
 
 
 def _schedule(schedule: Any) -> str:
@@ -211,7 +213,7 @@ def _erased(given: Mapping[str, Any]) -> Strength:
     if not (_is_number(p) and isinstance(area, tuple) and len(area) == 2 and all(map(_is_number, area))):
         return Strength(value="", order=None, used=())
     often = "" if p == 1 else f" p{NBSP}{_shown(p)}"
-    value = f"{_shown(area[0])}\u2013{_shown(area[1])}{often}"
+    value = f"{_shown(area[0])}{NBSP}to{NBSP}{_shown(area[1])}{often}"
     return Strength(value=value, order=(p * sum(area) / 2,), used=("p", "area"))
 
 

@@ -1,0 +1,291 @@
+"""Recipes grouped by defense: curves in order of strength, the best of each, what is said of them, and the page."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from orchestrator.report import Axis, summarise
+from orchestrator.report.colours import assign
+from orchestrator.report.decision import decide
+from orchestrator.report.defense_families import (
+    FAMILY_ORDER,
+    accuracy_floor,
+    best_point,
+    defense_groups,
+    family_index,
+    rows_of,
+    versus,
+)
+from orchestrator.report.defense_order import Order, agreement, our_order, paper_orders
+from orchestrator.report.defense_page import defense_section, training_costs
+from orchestrator.report.defense_plots import all_panels, best_of_each, family_panels
+from orchestrator.report.defense_readings import reading
+from orchestrator.report.format import ascii_text
+from orchestrator.report.html import render
+from orchestrator.report.markers import SHAPES
+from orchestrator.report.writing import write_report
+
+SMALL = ("label_smoothing", "mid", "bido", "dropout")
+
+
+def text_of(markup):
+    return ascii_text(re.sub(r"<[^>]+>", " ", markup).replace("\u2212", "-"))
+
+
+@pytest.fixture(scope="module")
+def whole(defense_data):
+    """Every defense under both attacks, three seeds."""
+    data = defense_data()
+    return data, summarise(data, resamples=200)
+
+
+@pytest.fixture(scope="module")
+def small(defense_data):
+    """The paper's defenses and one combination; the first MID recipe failed once, the second never finished."""
+    data = defense_data(only=SMALL)
+    results = data.results
+    mid = [results.index[results["defense"] == name] for name in results["defense"].unique() if "mid" in name]
+    data = defense_data(only=SMALL, failing=(int(mid[0][0]), *(int(place) for place in mid[1])))
+    return data, summarise(data, resamples=200)
+
+
+def family(group, key):
+    return next(family for family in group.families if family.key == key)
+
+
+def strengths(points):
+    return [text_of(point.words.strength) for point in points]
+
+
+def test_families_come_in_one_order_and_hold_every_recipe(whole):
+    _, summary = whole
+    (group,) = defense_groups(summary)
+    assert tuple(found.key for found in group.families) == FAMILY_ORDER
+    assert sorted(point.recipe for point in group.points) == sorted(summary.recipes)
+    assert group.plain.recipe == group.reference == summary.baseline_recipe
+
+
+def test_both_arms_of_smoothing_meet_in_plain_training(whole):
+    (group,) = defense_groups(whole[1])
+    (arm,) = family(group, "label_smoothing").arms
+    assert [point.words.order for point in arm.points] == [(-0.2,), (-0.05,), (0.0,), (0.1,)]
+    assert arm.points[2].recipe == group.plain.recipe
+
+
+def test_curves_run_from_weak_to_strong_and_start_where_nothing_is_left(whole):
+    (group,) = defense_groups(whole[1])
+    (mid,) = family(group, "mid").arms
+    assert strengths(mid.points) == ["beta 0.001", "beta 0.003", "beta 0.01"]  # its bottleneck stays at beta 0
+    (skip,) = family(group, "skip_removal").arms
+    assert [point.words.plain for point in skip.points] == [True, False, False]
+    assert strengths(skip.points)[1:] == ["scale 0.5", "skip removal"]
+    hsic, coco = family(group, "bido").arms
+    assert (len(hsic.points), len(coco.points), coco.name) == (2, 1, "COCO")
+
+
+def test_a_combination_starts_at_the_smoothing_it_is_combined_with(whole):
+    (group,) = defense_groups(whole[1])
+    main, combined = family(group, "dropout").arms
+    assert [point.words.combined for point in main.points] == [False] * 3
+    smoothed, mixed = combined.points
+    assert (smoothed.words.family, mixed.words.combined) == ("label_smoothing", True)
+    assert mixed.words.smoothing == smoothed.words.label
+
+
+def test_parameters_that_do_not_grow_together_share_no_curve(defense_data):
+    data = defense_data(only=("bido",), seeds=1, losses=("cross_entropy",))
+    pairs = {"bido": (0.1, 0.5)}
+    changed = {
+        trial: d | {"lambda_input": pairs["bido"][0]} if d.get("lambda_label") == 0.5 and "measure" not in d else d
+        for trial, d in data.defenses.items()
+    }
+    other = {trial: {"kind": "mid", "beta": 1} if "measure" in d else d for trial, d in changed.items()}
+    (group,) = defense_groups(summarise(replace(data, defenses=other), resamples=50))
+    assert sorted(len(arm.points) for arm in family(group, "bido").arms) == [1, 1]
+
+
+def test_the_attacker_chooses_the_loss_that_works_better(whole):
+    _, summary = whole
+    worst = rows_of(summary, "embedder_acc1")
+    assert worst == decide(summary).rows
+    for recipe, row in worst.items():
+        leaks = summary.frame.loc[summary.frame["recipe"] == recipe, "embedder_acc1"]
+        assert summary.frame.loc[row, "embedder_acc1"] == leaks.max()
+    poincare = rows_of(summary, "embedder_acc1", summary.attacks[1])
+    assert set(summary.frame.loc[list(poincare.values()), "attack"]) == {summary.attacks[1]}
+
+
+def test_the_best_of_a_family_is_accurate_enough(whole):
+    _, summary = whole
+    (group,) = defense_groups(summary)
+    smoothing, clipping = family(group, "label_smoothing"), family(group, "logit_clipping")
+    base = summary.frame.loc[summary.frame["is_baseline"], "test_acc"].iloc[0]
+    assert accuracy_floor(summary, group) == pytest.approx(base - 0.02)
+    best, enough = best_point(summary, group, smoothing.points)
+    assert enough and text_of(best.words.strength) == "alpha -0.05"
+    assert best_point(summary, group, clipping.points) == (clipping.points[0], False)
+    asked = replace(summary, min_test_acc=0.5)
+    best, enough = best_point(asked, group, smoothing.points)
+    assert enough and text_of(best.words.strength) == "alpha -0.2"
+
+
+def test_readings_follow_the_verdicts(whole):
+    _, summary = whole
+    (group,) = defense_groups(summary)
+    compared = versus(summary, group)
+    assert compared[group.reference].leak.n == 0
+    for found in group.families:
+        said = text_of(reading(summary, group, found, compared))
+        verdicts = {compared[point.recipe].leak.verdict for point in found.points}
+        assert ("Leaks clearly less" in said) == ("lower" in verdicts), found.key
+        assert ("Leaks clearly more" in said) == ("higher" in verdicts), found.key
+        assert ("Cannot be told from plain training" in said) == ("cannot tell" in verdicts), found.key
+        for strength in strengths(found.points):
+            assert strength in said
+    said = text_of(reading(summary, group, family(group, "label_smoothing"), compared))
+    gap = compared[family(group, "label_smoothing").points[0].recipe]
+    assert f"at alpha -0.2: {100 * gap.leak.difference:.1f} points" in said
+    assert f"for {-100 * gap.accuracy.difference:.1f} points of test accuracy" in said
+
+
+def test_failed_and_missing_trials_leave_their_mark(small):
+    data, summary = small
+    (group,) = defense_groups(summary)
+    said = text_of(reading(summary, group, family(group, "mid"), versus(summary, group)))
+    assert "Not measured: beta 0.003." in said and "2 to 3 seeds" in said
+    page = text_of(defense_section(data, summary, assign(summary)))
+    assert "0 of 3" in page and "2 of 3" in page and "nan" not in page
+
+
+def test_one_seed_says_so(defense_data):
+    data = defense_data(only=SMALL, seeds=1)
+    summary = summarise(data, resamples=200)
+    (group,) = defense_groups(summary)
+    said = " ".join(text_of(reading(summary, group, f, versus(summary, group))) for f in group.families)
+    assert "one seed" in said or "1 seed" in said
+    page = defense_section(data, summary, assign(summary))
+    assert "no interval" in page and "nan" not in text_of(page).lower()
+
+
+def test_one_point_per_family_is_enough(defense_data):
+    data = defense_data(only=("focal", "confidence_penalty"), losses=("cross_entropy",))
+    summary = summarise(data, resamples=50)
+    (group,) = defense_groups(summary)
+    assert [len(found.points) for found in group.families] == [1, 1]
+    page = defense_section(data, summary, assign(summary))
+    assert page.count("<figure") == 5 and "under the attack" not in text_of(page)
+    assert "The paper's order" not in text_of(page)
+
+
+def test_no_section_without_several_defenses_or_a_leak(defense_data, make_data):
+    for data in (make_data(), defense_data(only=("mid",)), defense_data(defenses={})):
+        summary = summarise(data, resamples=50)
+        assert defense_groups(summary) == () and defense_section(data, summary, assign(summary)) == ""
+    data = defense_data(only=SMALL)
+    metrics = ["test_acc", "embedder_acc1", "attack_acc1", "seconds_target"]
+    nothing = replace(data, results=data.results.assign(status="missing", **dict.fromkeys(metrics, np.nan)))
+    summary = summarise(nothing)
+    assert defense_section(nothing, summary, assign(summary)) == ""
+    (group,) = defense_groups(summary)
+    assert best_of_each(summary, group, assign(summary)) is None and all_panels(summary, group, assign(summary)) is None
+    assert versus(summary, group) == {}
+
+
+def test_without_a_baseline_plain_training_is_the_reference_and_without_both_nothing_is(defense_data):
+    summary = summarise(defense_data(only=SMALL, baseline={}), resamples=50)
+    assert defense_groups(summary)[0].reference == defense_groups(summary)[0].plain.recipe
+    data = defense_data(only=SMALL, baseline={})
+    results = data.results[~data.results["trial"].isin([t for t, d in data.defenses.items() if d.get("alpha") == 0])]
+    data = replace(data, results=results.reset_index(drop=True))
+    summary = summarise(data, resamples=50)
+    (group,) = defense_groups(summary)
+    assert (group.plain, group.reference, accuracy_floor(summary, group)) == (None, None, None)
+    page = text_of(defense_section(data, summary, assign(summary)))
+    assert "Nothing to compare with" in page and "Training time" not in page
+
+
+def test_settings_apart_from_the_defense_make_groups_of_their_own(defense_data):
+    data = defense_data(only=("mid", "dropout"), losses=("cross_entropy",))
+    results = data.results.assign(model=np.where(data.results["seed"] == 0, "small", "large"))
+    summary = summarise(replace(data, results=results, axes=(*data.axes, Axis(key="model", bare=True))), resamples=50)
+    groups = defense_groups(summary)
+    assert sorted(group.setting for group in groups) == ["large", "small"]
+    for group in groups:
+        assert {f.key for f in group.families} == {"mid", "dropout"}
+        assert all(group.setting in point.recipe for point in group.points)
+        assert group.reference == group.plain.recipe
+
+
+def test_every_family_has_its_own_colour_and_shape(whole):
+    _, summary = whole
+    colours = assign(summary)
+    (group,) = defense_groups(summary)
+    looks = {(colours.light[p.recipe], family_index(summary, f.key)) for f in group.families for p in f.points}
+    assert len(looks) == len(group.families) == len({index for _, index in looks}) == len({hue for hue, _ in looks})
+    assert len(set(SHAPES)) >= len(FAMILY_ORDER)
+
+
+def test_panels_show_the_family_and_grey_the_rest(whole):
+    _, summary = whole
+    colours = assign(summary)
+    (group,) = defense_groups(summary)
+    panels = family_panels(summary, group, colours, "embedder_acc1")
+    assert [found.key for found, _ in panels] == [found.key for found in group.families]
+    for found, drawn in panels:
+        behind = len(re.findall(r'class="behind"', drawn))
+        away = 0 if found.key == "logit_clipping" else 1  # at 55 % accuracy it lies outside the other panels
+        assert behind == len(summary.recipes) - 1 - len(found.points) - away
+        for point in found.points:
+            assert point.words.mark in drawn
+        assert not re.search(r'="-?(nan|inf)', drawn)
+    clipped = dict((found.key, drawn) for found, drawn in panels)["logit_clipping"]
+    assert "5 (at 55." in text_of(clipped)
+
+
+def test_training_costs_are_ratios_by_seed(whole):
+    data, summary = whole
+    (group,) = defense_groups(summary)
+    costs = training_costs(data, summary, group)
+    assert costs[group.plain.recipe] == (1.0, 1.0, 1.0)
+    bido = family(group, "bido").points[0].recipe
+    mean, low, high = costs[bido]
+    assert 1.5 < low <= mean <= high < 2.1
+    bare = replace(data, results=data.results.drop(columns="seconds_target"))
+    assert training_costs(bare, summary, group) == {}
+
+
+def test_the_papers_orders_are_those_of_its_tables():
+    orders = {order.title: order for order in paper_orders()}
+    assert orders["Table 1, FaceScrub"].arms == ("negative", "bido", "mid", "none", "positive")
+    assert orders["Table 3, CelebA"].arms == ("bido", "negative", "mid", "none")
+    assert text_of(orders["Table 3, CelebA"].chosen["bido"]) == "lambda 0.05 / 2.5"
+
+
+def test_our_order_stands_at_the_least_leaking_strength_and_knows_what_is_clear(whole):
+    _, summary = whole
+    (group,) = defense_groups(summary)
+    ours = our_order(summary, group, "embedder_acc1")
+    assert set(ours.arms) == {"none", "negative", "positive", "mid", "bido"}
+    assert text_of(ours.chosen["negative"]) == "alpha -0.2" and ours.chosen["none"] == ""
+    assert frozenset(("negative", "positive")) in ours.clear
+    assert our_order(summary, group, "fid") is None
+
+
+def test_agreement_counts_pairs():
+    ours = Order(title="us", arms=("a", "b", "c", "x"), chosen={}, clear=frozenset({frozenset("ab"), frozenset("bc")}))
+    theirs = Order(title="they", arms=("b", "a", "c"), chosen={})
+    assert agreement(ours, theirs) == (3, 2, 2, 1)
+
+
+def test_the_page_and_its_files_hold_the_section(small, tmp_path):
+    data, summary = small
+    page = render(data, summary)
+    assert page.index('id="defenses"') < page.index('id="results"')
+    for recipe in summary.recipes:
+        assert json.dumps(recipe, ensure_ascii=False)[1:-1] in page
+    write_report(data, tmp_path, summary)
+    for name in ("defense-curves-1.svg", "defense-best-1.svg"):
+        assert (tmp_path / "figures" / name).read_text(encoding="utf-8").startswith("<?xml")
