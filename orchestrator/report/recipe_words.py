@@ -121,7 +121,8 @@ def _smoothed(given: Mapping[str, Any]) -> RecipeWords:
     alpha = given.get("alpha", _last_point(schedule))
     order = (float(alpha),) if _is_number(alpha) else None
     extras = [_said(key, value) for key, value in given.items() if key not in ("alpha", "schedule")]
-    if schedule is not None and order != (0.0,):
+    through = isinstance(schedule, Mapping) and schedule.get("points")
+    if schedule is not None and (order != (0.0,) or through):  # without points every path from 0 to 0 is plain
         extras += [words] if (words := _schedule(schedule)) else []
     if order == (0.0,) and not extras:
         return RecipeWords(family=SMOOTHING, name="Label smoothing", strength="alpha\u00a00", mark="0", label=PLAIN,
