@@ -13,6 +13,7 @@ from orchestrator.report.metrics import BY_KEY
 from orchestrator.report.model import Axis, ContactSheet, PaperReference, ReportData, StageLink
 from orchestrator.report.published import beside_paper, published_frame
 from orchestrator.report.published_text import published_text
+from orchestrator.report.recipe_words import recipe_words
 from orchestrator.report.summary import recipe_label, summarise
 from orchestrator.report.tables import text_table
 from orchestrator.report.writing import write_report
@@ -20,11 +21,14 @@ from orchestrator.results import per_class_rows, relative_links, results_table, 
 from orchestrator.stage import with_ancestors
 from orchestrator.store import Store
 from orchestrator.trial import Trial
-from sweeps.expand import axis_keys, axis_names
+from sweeps.expand import axis_keys, axis_names, axis_value
+from sweeps.imported import ImportedClassifier
 from sweeps.load import LoadedSweep
 from sweeps.paper_settings import standing
 
 COMPARISON = "published_comparison.parquet"
+DEFENSE = "recipe.defense"
+ATTACK_WORDS = {"poincare": "Poincaré", "cross_entropy": "cross entropy"}
 HISTORY = ("loss", "train_acc", "test_acc")
 
 
@@ -50,7 +54,7 @@ def report_data(
     loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path
 ) -> ReportData:
     """Everything the page shows, read from the artifacts."""
-    axes = _axes(loaded)
+    axes = _axes(loaded, trials)
     per_class = per_class_rows(trials, store)
     return ReportData(
         title=loaded.sweep.name,
@@ -67,6 +71,7 @@ def report_data(
         sheets=tuple(_sheets(trials, axes, store)),
         links={t.id: tuple(StageLink(**link) for link in relative_links(t, store, out)) for t in trials},
         paper=_paper(loaded, trials),
+        defenses={trial.id: defense for trial in trials if (defense := _defense(trial))},
     )
 
 
@@ -80,15 +85,29 @@ def _paper(loaded: LoadedSweep, trials: list[Trial]) -> PaperReference | None:
     return PaperReference(table=reference.table, datasets=tuple(datasets), standings=standings)
 
 
-def _axes(loaded: LoadedSweep) -> tuple[Axis, ...]:
+def _defense(trial: Trial) -> dict[str, Any] | None:
+    """The trial's defense as its sweep file, or the card of a target brought in, states it."""
+    recipe = trial.settings.recipe
+    if isinstance(recipe, ImportedClassifier):
+        return recipe.card["defense"]
+    return recipe.defense.model_dump(mode="json", exclude_none=True)
+
+
+def _axes(loaded: LoadedSweep, trials: list[Trial]) -> tuple[Axis, ...]:
     keys = axis_keys(loaded)
     names = axis_names(keys)
+    shown: dict[str, str] = dict(ATTACK_WORDS)
+    if DEFENSE in keys:
+        given = ((trial.cell.axes[names[DEFENSE]], _defense(trial)) for trial in trials)
+        shown.update({text: recipe_words(defense).label for text, defense in given if defense})
     of_attacker = ("attack", "prior", "public", "classes")
     return tuple(
         Axis(
             key=names[key],
             role="attack" if key.split(".")[0] in of_attacker else "recipe",
-            values={"poincare": "Poincaré", "cross_entropy": "cross entropy"},
+            values=shown,
+            defense=key.startswith(DEFENSE),
+            bare=key == DEFENSE,
         )
         for key in keys
     )
@@ -96,7 +115,7 @@ def _axes(loaded: LoadedSweep) -> tuple[Axis, ...]:
 
 def _baseline(loaded: LoadedSweep) -> dict[str, Any]:
     names = axis_names(axis_keys(loaded))
-    return {names[key]: value for key, value in loaded.sweep.baseline.items()}
+    return {names[key]: axis_value(value) for key, value in loaded.sweep.baseline.items()}
 
 
 def _reasons(table: pd.DataFrame) -> dict[str, str]:

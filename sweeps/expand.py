@@ -41,7 +41,7 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
         settings = check(with_values(loaded.raw, values), source)
         cells.append(
             Cell(
-                axes={name: _axis_value(values[key]) for key, name in names.items()},
+                axes={name: axis_value(values[key]) for key, name in names.items()},
                 settings=settings,
                 is_baseline=bool(loaded.sweep.baseline)
                 and all(values[key] == value for key, value in loaded.sweep.baseline.items()),
@@ -105,7 +105,7 @@ def _check_baseline(loaded: LoadedSweep) -> None:
             raise InputError(f"{loaded.source}: baseline.{key}: expected {expected}, got {value!r}")
 
 
-def _axis_value(value: Any) -> Any:
+def axis_value(value: Any) -> Any:
     """Structured values (a schedule, say) appear in tables as their compact text."""
     if isinstance(value, dict):
         return " ".join(f"{k}={v}" for k, v in value.items())
