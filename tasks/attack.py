@@ -23,6 +23,8 @@ from core.attacks.ppa import (
     invert_class,
     score_pool,
 )
+from core.attacks.seeds import derive_seed
+from core.defenses.mid import draws_noise, seed_noise
 from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.priors.registry import load_prior
@@ -78,6 +80,9 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     ppa, seed = _ppa_config(config, len(w_pool)), _seed(config["seed"])
     execution = Execution(execution_of(config), context.device)  # networks are prepared once for all classes
     for target_class in remaining(classes, context.work):
+        if draws_noise(target):  # a noisy readout must not depend on the classes before: a copy with its own noise
+            seed_noise(target, derive_seed(seed, target_class, "noise"))
+            execution = Execution(execution_of(config), context.device)
         found = invert_class(
             prior, target, confidences, w_pool, target_class, ppa,
             seed=seed, protocol=config["protocol"], device=context.device, execution=execution,

@@ -173,3 +173,9 @@ def seed_noise(model: nn.Module, seed: int) -> None:
     for module in model.modules():
         if isinstance(module, BottleneckHead):
             module.seed_noise(seed)
+
+
+def draws_noise(model: object) -> bool:
+    """Whether a network in evaluation mode gives other logits in every call."""
+    modules = model.modules() if isinstance(model, nn.Module) else ()
+    return any(isinstance(module, BottleneckHead) and module.readout != "mean" for module in modules)

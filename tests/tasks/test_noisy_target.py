@@ -1,0 +1,33 @@
+"""A target whose readout is noisy: a class's reconstructions still depend on the seed and the class alone."""
+
+import torch
+from safetensors.torch import load_file
+from tiny import tiny_sweep
+
+from orchestrator.execute import execute_with_inputs
+from orchestrator.store import open_store
+from orchestrator.trial import inversion_stages, trials_of
+from sweeps.load import LoadedSweep, check
+from tasks.attack import invert_classes
+from tasks.classes import class_file
+from tasks.context import TaskContext
+
+
+def test_noise_follows_the_class_and_not_its_neighbours(tmp_path):
+    raw = tiny_sweep(protocol="paper", grid={}, baseline={}, judges={})
+    raw["recipe"]["defense"] = {"kind": "mid", "beta": 0.01}
+    [trial] = trials_of(LoadedSweep(sweep=check(raw, "tiny"), raw=raw, intro="", source="tiny"))
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    attack = inversion_stages(trial.settings, trial.seed).attack
+    for stage in attack.inputs.values():
+        execute_with_inputs(store, stage)
+    inputs = {name: store.path(stage) for name, stage in attack.inputs.items()}
+    found = []
+    for classes in ([2], [0, 2], [2]):
+        work = tmp_path / f"work{len(found)}"
+        work.mkdir()
+        invert_classes({**attack.config, **attack.hints}, inputs, classes, TaskContext(work=work))
+        found.append(load_file(class_file(work, 2)))
+    for again in found[1:]:
+        assert all(torch.equal(found[0][name], again[name]) for name in ("w", "scores", "loss_curve"))
