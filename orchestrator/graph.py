@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from core.errors import InputError
 from orchestrator.fingerprints import content_of, normalised, shipped_file
 from orchestrator.stage import Stage
 from sweeps.attacker import PriorFolder, ShippedPrior
@@ -50,6 +52,7 @@ def prior_stage(settings: InversionSweep) -> Stage:
 
 def pool_stage(settings: InversionSweep, prior: Stage) -> Stage:
     """The candidate pool, decoded once for all targets of one input size."""
+    _check_crop(settings)
     config = {**normalised(settings.attack.pool), "image_size": settings.recipe.image_size, **_precision(settings)}
     return Stage(name="pool", config=config, hints=_execution_hints(settings), inputs={"prior": prior})
 
@@ -127,6 +130,26 @@ def loot_stage(settings: InversionSweep, sizes: list[int], prior: Stage, attack:
         config["side"] = settings.attack.loot_size
     hints = {key: value for key, value in _execution_hints(settings).items() if key == "rows_per_batch"}
     return Stage(name="loot", config=config, hints=hints, inputs={"prior": prior, "attack": attack})
+
+
+def _check_crop(settings: InversionSweep) -> None:
+    """Say at once if the crop is larger than what the prior draws: 800 pixels suit a 1024-pixel prior only."""
+    crop, prior = settings.attack.pool.crop, settings.prior
+    side = getattr(settings.public, "size", None)
+    if isinstance(prior, PriorFolder):
+        side = _resolution(Path(prior.path).expanduser() / "prior.json")
+    elif isinstance(prior, ShippedPrior):
+        side = _resolution(shipped_file(prior.name).with_suffix(".json"))
+    if crop is not None and side is not None and crop > side:
+        raise InputError(f"attack.pool.crop: expected at most the prior's {side} pixels, got {crop}")
+
+
+def _resolution(description: Path) -> int | None:
+    """The side of a prior's images by its description, which the prior's stage reads in earnest."""
+    try:
+        return json.loads(description.read_text())["config"].get("resolution")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{description}: expected the description of a prior, got: {error}") from None
 
 
 def _precision(settings: InversionSweep) -> dict[str, str]:

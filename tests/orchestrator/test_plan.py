@@ -4,6 +4,7 @@ import json
 
 from tiny import write_tiny
 
+from orchestrator.cli import main
 from orchestrator.execute import code_version
 from orchestrator.history import read_history
 from orchestrator.plan import make_plan, plan_summary, plan_text
@@ -77,3 +78,10 @@ def test_durations_read_like_durations():
 
 def test_the_code_has_a_version():
     assert code_version()
+
+
+def test_a_crop_larger_than_the_priors_images_is_refused_before_anything_starts(tmp_path, capsys):
+    path = write_tiny(tmp_path, prior={"kind": "shipped"}, public=None)
+    arguments = ["plan", str(path), "--store", str(tmp_path / "store"), "--set", "attack.pool.crop=800"]
+    assert main(arguments) == 2
+    assert "attack.pool.crop: expected at most the prior's 64 pixels, got 800" in capsys.readouterr().err
