@@ -108,9 +108,7 @@ def train_classifier(
     while len(records) < recipe.epochs and not stopped:
         epoch, start = len(records), time.perf_counter()
         alpha = alpha_of_epoch(epoch)
-        settings = EpochSettings(
-            recipe=recipe, defense=defense, alpha=alpha, epoch=epoch, seed=seed, rank=rank
-        )  # fmt: skip
+        settings = EpochSettings(recipe=recipe, defense=defense, alpha=alpha, epoch=epoch, seed=seed, rank=rank)
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(recipe, epoch)
         batches = feed(placed, recipe, device, seed=seed, epoch=epoch, **place, sampler=defense.sampler)

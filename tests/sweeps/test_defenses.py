@@ -1,6 +1,7 @@
 """The defense of a sweep file: its keys are those of the core, its mistakes one line each."""
 
 import dataclasses
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -16,18 +17,11 @@ from sweeps.expand import expand
 from sweeps.load import load_sweep
 from sweeps.training import Recipe
 
+TABLE = Path(__file__).parents[1] / "core/defenses/test_registry.py"
 EXAMPLES = {
-    "mid": {"beta": 0.005, "k": 64},
+    **runpy.run_path(str(TABLE))["EXAMPLES"],
     "bido": {"lambda_input": 0.05, "lambda_label": 0.5, "layers": ["blocks.0"]},
-    "freeze": {"stages": 1},
     "random_erasing": {"area": [0.1, 0.3], "colour": [0, 0, 0]},
-    "skip_removal": {"scale": 0.5},
-    "dropout": {"p": 0.3},
-    "weight_decay": {"value": 1e-3},
-    "focal": {"gamma": 2},
-    "confidence_penalty": {"beta": 0.1},
-    "mixup": {"alpha": 0.4},
-    "logit_clipping": {"norm": 1.0},
 }
 OTHERS = sorted(set(DEFENSES) - {"label_smoothing"})
 SMALL = {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "batch_size": 16}
