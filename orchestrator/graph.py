@@ -96,9 +96,10 @@ def imported_stage(model: ImportedClassifier, data: Stage) -> Stage:
 def candidates_stage(settings: InversionSweep, target: Stage, pool: Stage) -> Stage:
     """The target's confidence in every pool image, and the classes to invert."""
     classes = "all" if settings.classes == "all" else list(settings.classes)
+    config = {"candidates": settings.attack.candidates, "classes": classes}
     return Stage(
         name="candidates",
-        config={"candidates": settings.attack.candidates, "classes": classes, **_precision(settings)},
+        config={**config, **_readout(settings), **_precision(settings)},
         hints=_execution_hints(settings),
         inputs={"target": target, "pool": pool},
     )
@@ -130,6 +131,10 @@ def loot_stage(settings: InversionSweep, sizes: list[int], prior: Stage, attack:
         config["side"] = settings.attack.loot_size
     hints = {key: value for key, value in _execution_hints(settings).items() if key == "rows_per_batch"}
     return Stage(name="loot", config=config, hints=hints, inputs={"prior": prior, "attack": attack})
+
+
+def _readout(settings: InversionSweep) -> dict[str, str]:
+    return {"readout": settings.attack.readout} if settings.attack.readout else {}
 
 
 def _check_crop(settings: InversionSweep) -> None:

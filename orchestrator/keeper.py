@@ -151,4 +151,4 @@ def one_line(error: BaseException) -> str:
         return f"{cause.strerror}: {cause.filename}" if cause.filename else cause.strerror
     text = " ".join(str(cause).split())
     name = type(cause).__name__
-    return text if name in ("InputError", "TrainingDiverged") else f"{name}: {text}"[:600]
+    return text if name in ("InputError", "TrainingDiverged", "AccuracyNotReached") else f"{name}: {text}"[:600]

@@ -76,6 +76,8 @@ class Attack(Model):
     selection_crop_scale: Range = (0.5, 0.9)
     selection_crop_ratio: Range = (0.8, 1.2)
     seed: int = 42
+    # How the attacker reads a target of defense mid; null: as the protocol does (paper: noisy, clean: mean).
+    readout: Literal["noisy", "mean", "expectation"] | None = None
     precision: Literal["fp32", "tf32", "bf16"] | None = None  # of the networks' passes; null: fp32. tf32 is CUDA's
     loot_size: Annotated[int, Field(ge=16)] | None = None  # protocol clean: side the loot is kept at; null: as decoded
 

@@ -127,6 +127,10 @@ class InversionSweep(Model):
                 f"judges.fidelity.neighbours: expected fewer than attack.selected ({self.attack.selected}), "
                 f"got {self.judges.fidelity.neighbours}"
             )
+        if self.attack.readout is not None and getattr(self.recipe, "defense", None) is not None:
+            kind = self.recipe.defense.kind
+            if kind != "mid":
+                raise ValueError(f"attack.readout: expected only with defense mid, got defense {kind}")
         if self.attack.loot_size is not None and self.protocol == "paper":
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
         if self.prior.kind in ("shipped", "folder") and self.public is not None:

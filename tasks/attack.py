@@ -53,7 +53,7 @@ def decode_candidate_pool(config: Config, inputs: Inputs, out: Path, context: Ta
 
 def score_candidates(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes the target's confidence in every class for every pool image, and the list of classes to invert."""
-    target = _load_target(inputs["target"], context.device)
+    target = _load_target(config, inputs["target"], context.device)
     images = load_tensors(inputs["pool"] / "images.safetensors")["images"]
     confidences = score_pool(
         target, images, hflip=True, batch_size=SCORE_BATCH, device=context.device, execution=execution_of(config)
@@ -74,7 +74,7 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     A class's numbers depend on the seed and the class: every class is computed by itself, whatever its neighbours.
     """
     prior = load_prior(inputs["prior"]).to(context.device)
-    target = _load_target(inputs["target"], context.device)
+    target = _load_target(config, inputs["target"], context.device)
     confidences = load_tensors(inputs["candidates"] / "confidences.safetensors")["confidences"]
     w_pool = load_tensors(inputs["pool"] / "latents.safetensors")["w"]
     ppa, seed = _ppa_config(config, len(w_pool)), _seed(config["seed"])
@@ -157,5 +157,6 @@ def _seed(parts: Sequence[int]) -> int:
     return int.from_bytes(hashlib.sha256(json.dumps(list(parts)).encode()).digest()[:7], "big")
 
 
-def _load_target(folder: Path, device: str) -> Any:
-    return load_classifier(folder, config_of(folder), device)
+def _load_target(config: Config, folder: Path, device: str) -> Any:
+    """The target as the attacker reads it; a readout is for targets with a noisy bottleneck (defense mid)."""
+    return load_classifier(folder, config_of(folder), device, readout=config.get("readout"))

@@ -1,11 +1,14 @@
 """Stopping at a test accuracy: a number, or what another trial reached, which then is an input of the training."""
 
+import pandas as pd
 import pytest
 import yaml
 from tiny import tiny_sweep
 
-from core.errors import InputError
+from core.errors import AccuracyNotReached, InputError
+from orchestrator.execute import execute_with_inputs
 from orchestrator.graph import target_stage
+from orchestrator.store import open_store
 from sweeps.expand import expand
 from sweeps.load import load_sweep
 from sweeps.training import OtherTrial
@@ -36,6 +39,28 @@ def test_another_trials_target_is_an_input_of_the_training(tmp_path):
 def test_a_number_is_part_of_the_configuration(tmp_path):
     stage = target_stage(cells(tmp_path, 0.75)[0].settings, 1)
     assert stage.config["stop_at_test_acc"] == 0.75 and set(stage.inputs) == {"data"}
+
+
+def test_the_training_ends_with_the_epoch_that_reaches_the_other_trials_accuracy(tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    stage = target_stage(cells(tmp_path, OTHER)[0].settings, 1)
+    execute_with_inputs(store, stage.inputs["reference"])
+    goal = store.manifest(stage.inputs["reference"])["metrics"]["test_acc"]
+    execute_with_inputs(store, stage)
+    history = pd.read_parquet(store.path(stage) / "history.parquet")
+    reached = (history["test_acc"] >= goal).tolist()
+    assert reached == [False] * (len(reached) - 1) + [True] and len(reached) <= 2
+    assert store.manifest(stage)["metrics"]["epochs_trained"] == len(reached)
+
+
+def test_an_accuracy_that_is_never_reached_ends_the_training_with_that_cause(tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    stage = target_stage(cells(tmp_path, 1.0)[0].settings, 1)
+    with pytest.raises(AccuracyNotReached, match=r"1\.0|100"):
+        execute_with_inputs(store, stage)
+    assert not store.has(stage)
 
 
 @pytest.mark.parametrize(
