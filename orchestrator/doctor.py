@@ -33,7 +33,7 @@ class Finding:
 def examine(store: Path) -> list[Finding]:
     """Look at Python, packages, cores, memory, devices, disk and the files that come with smoothsweep."""
     machine = [_python(), *map(_package, PACKAGES), _cores(), _memory(), _device()]
-    return [*machine, *map(_shipped, SHIPPED_FILES.values()), *_store(store)]
+    return [*machine, *map(_shipped, SHIPPED_FILES.values()), _staged(), *_store(store)]
 
 
 def _python() -> Finding:
@@ -72,6 +72,20 @@ def _shipped(name: str) -> Finding:
     missing = "missing: the README beside it says how to make it"
     size = f"{path.stat().st_size / 2**20:.1f} MiB" if path.is_file() else missing
     return Finding(fine=path.is_file(), needed=True, text=f"{name} ({size})")
+
+
+def _staged() -> Finding:
+    try:
+        from core.models.weight_files import WEIGHT_FILES, find_weight_file, weight_folders
+    except ImportError:
+        return Finding(fine=False, needed=False, text="no look for published weights without torch")
+    here = [name for name in WEIGHT_FILES if find_weight_file(name, weight_folders())]
+    found = f"{len(here)} of {len(WEIGHT_FILES)}{': ' if here else ''}{', '.join(here)}"
+    return Finding(
+        fine=bool(here),
+        needed=False,
+        text=f"published weights here: {found} (the paper's sweeps need some: smoothsweep weights stage)",
+    )
 
 
 def _store(location: Path) -> list[Finding]:
