@@ -26,7 +26,7 @@ from orchestrator.trial import Trial
 
 TRIAL_TAG, SWEEP_TAG = "smoothsweep.trial", "smoothsweep.sweep"
 METRICS_PER_CALL = 1000  # MLflow's limit
-CURVES = ("alpha", "loss", "train_acc", "test_acc", "lr", "logit_gap")
+NO_CURVE = ("epoch", "seconds")  # every other column of a history is one, a defense's own facts included
 TIMEOUT_S = "20"  # of one request; a server that is away costs seconds, not the sweep
 
 
@@ -163,11 +163,10 @@ def _curve_points(history: pd.DataFrame, stage: Stage, store: Store) -> Iterator
     from mlflow.entities import Metric
 
     at = int(store.manifest(stage)["finished_at"] * 1000)
-    for name in CURVES:
-        if name in history:
-            for epoch, value in zip(history["epoch"], history[name], strict=True):
-                if value is not None and math.isfinite(value):
-                    yield Metric(f"epoch/{name}", float(value), at, int(epoch))
+    for name in history.columns.difference(NO_CURVE, sort=False):
+        for epoch, value in zip(history["epoch"], history[name], strict=True):
+            if value is not None and math.isfinite(value):
+                yield Metric(f"epoch/{name}", float(value), at, int(epoch))
 
 
 def _params(row: dict[str, Any]) -> list[Any]:
