@@ -42,6 +42,8 @@ def prior_stage(settings: InversionSweep) -> Stage:
     prior = settings.prior
     if isinstance(prior, PriorFolder):
         config = {"kind": prior.kind, **content_of(Path(prior.path) / "weights.safetensors")}
+        if settings.attack.discriminator_weight:
+            config["discriminator"] = content_of(Path(prior.path) / "discriminator.safetensors")["content"]
         return Stage(name="prior", config=config, hints={"path": prior.path})
     config = normalised(prior)
     if isinstance(prior, ShippedPrior):

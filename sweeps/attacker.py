@@ -71,6 +71,9 @@ class Attack(Model):
     betas: tuple[Beta, Beta] = (0.1, 0.1)
     crop_scale: Range = (0.9, 1.0)
     batch_size: Count = 25
+    clip: bool | None = None  # clip images to [-1, 1] before the target sees them; null: no, as published
+    # Of mean softplus(-D(image)) in the loss, for a prior folder with its discriminator; null: 0, as published.
+    discriminator_weight: Annotated[float, Field(ge=0)] | None = None
     selected: Count = 50  # per class, what the judges see
     selection_repeats: Count = 100
     selection_crop_scale: Range = (0.5, 0.9)

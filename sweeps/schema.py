@@ -131,6 +131,9 @@ class InversionSweep(Model):
             kind = self.recipe.defense.kind
             if kind != "mid":
                 raise ValueError(f"attack.readout: expected only with defense mid, got defense {kind}")
+        if self.attack.discriminator_weight and self.prior.kind != "folder":
+            expected = "expected only with a prior folder that holds a discriminator"
+            raise ValueError(f"attack.discriminator_weight: {expected}, got a prior of kind {self.prior.kind}")
         if self.attack.loot_size is not None and self.protocol == "paper":
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
         if self.prior.kind in ("shipped", "folder") and self.public is not None:

@@ -27,7 +27,7 @@ from core.attacks.seeds import derive_seed
 from core.defenses.mid import draws_noise, seed_noise
 from core.devices import ExecutionConfig
 from core.errors import InputError
-from core.priors.registry import load_prior
+from core.priors.registry import load_discriminator, load_prior
 from tasks.classes import CLASSES_FILE, class_file, classes_to_do, remaining
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors, save_rows, save_tensors
@@ -78,6 +78,8 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     confidences = load_tensors(inputs["candidates"] / "confidences.safetensors")["confidences"]
     w_pool = load_tensors(inputs["pool"] / "latents.safetensors")["w"]
     ppa, seed = _ppa_config(config, len(w_pool)), _seed(config["seed"])
+    weighted = bool(ppa.optimise.discriminator_weight)
+    discriminator = load_discriminator(inputs["prior"]).to(context.device) if weighted else None
     execution = Execution(execution_of(config), context.device)  # networks are prepared once for all classes
     for target_class in remaining(classes, context.work):
         if draws_noise(target):  # a noisy readout must not depend on the classes before: a copy with its own noise
@@ -86,6 +88,7 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
         found = invert_class(
             prior, target, confidences, w_pool, target_class, ppa,
             seed=seed, protocol=config["protocol"], device=context.device, execution=execution,
+            discriminator=discriminator,
         )  # fmt: skip
         save_tensors(class_file(context.work, target_class), _tensors_of(found))
 
@@ -137,6 +140,8 @@ def _ppa_config(config: Config, pool_size: int) -> PPAConfig:
             loss=config["loss"],
             crop_scale=tuple(config["crop_scale"]),
             batch_size=config["batch_size"],
+            clip=config.get("clip", False),
+            discriminator_weight=config.get("discriminator_weight", 0.0),
         ),
         select=SelectConfig(
             num_selected=config["selected"],

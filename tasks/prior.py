@@ -8,7 +8,13 @@ import torch
 
 from core.errors import InputError
 from core.priors.eigenfaces import fit_eigenfaces
-from core.priors.registry import load_prior, load_shipped_prior, save_prior
+from core.priors.registry import (
+    load_discriminator,
+    load_prior,
+    load_shipped_prior,
+    save_discriminator,
+    save_prior,
+)
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors
 from tasks.stylegan import train_generator
@@ -25,7 +31,10 @@ def fit_prior(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     elif config["kind"] == "shipped":
         save_prior(load_shipped_prior(config["name"]), out)
     else:
-        save_prior(load_prior(Path(config["path"]).expanduser()), out)
+        folder = Path(config["path"]).expanduser()
+        save_prior(load_prior(folder), out)
+        if "discriminator" in config:
+            save_discriminator(load_discriminator(folder), out)
     prior = load_prior(out)
     image = prior.synthesize(prior.map(torch.from_numpy(prior.sample_z(1, 0)).float()))
     if not image.isfinite().all():
