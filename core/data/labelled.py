@@ -15,6 +15,7 @@ from torch import Tensor
 from core.data import splits
 from core.data.decoding import UnreadablePicture, check_crop, decode_picture, strict_pillow
 from core.data.images import ImageSet
+from core.data.listing import few
 from core.data.sources import TEST, TRAIN, VALIDATION, Entry, content_digest, list_labelled, list_unlabelled
 from core.errors import InputError
 
@@ -148,7 +149,7 @@ def _assign_labels(
     names = tuple(identity_of.get(label, str(label)) for label in classes)
     notes = []
     if isinstance(classes[0], int) and classes != list(range(len(classes))):
-        notes.append(f"labels {_few(classes)} were renumbered 0 to {len(classes) - 1} in this order")
+        notes.append(f"labels {few(classes)} were renumbered 0 to {len(classes) - 1} in this order")
     return torch.tensor([index[entry.label] for entry in entries], dtype=torch.int64), names, notes
 
 
@@ -174,9 +175,9 @@ def _decode(
     enlarged = sum(results[i][1] < size for i in readable)
     notes = [f"{enlarged} pictures are smaller than {size} pixels and were enlarged"] if enlarged else []
     if failures and (on_corrupt == "refuse" or not readable):
-        raise InputError(f"data {path}: expected readable pictures, got {len(failures)} that are not: {_few(failures)}")
+        raise InputError(f"data {path}: expected readable pictures, got {len(failures)} that are not: {few(failures)}")
     if failures:
-        notes.append(f"{len(failures)} unreadable pictures were left out: {_few(failures)}")
+        notes.append(f"{len(failures)} unreadable pictures were left out: {few(failures)}")
     images = torch.from_numpy(pixels if not failures else pixels[readable]).permute(0, 3, 1, 2).contiguous()
     return images, digests, readable, notes
 
@@ -249,19 +250,13 @@ def _without_leaks(
         if on_corrupt == "refuse":
             raise InputError(
                 f"data {path}: expected different pictures for training and test, got {len(leaks)} in both: "
-                f"{_few(pairs)}"
+                f"{few(pairs)}"
             )
-        notes.append(f"{len(leaks)} training pictures that the test part holds too were left out: {_few(pairs)}")
+        notes.append(f"{len(leaks)} training pictures that the test part holds too were left out: {few(pairs)}")
         train = torch.tensor([i for i in train.tolist() if digests[i] not in in_test], dtype=torch.int64)
     first: dict[bytes, int] = {}
     clashes = [i for i, digest in enumerate(digests) if labels[first.setdefault(digest, i)] != labels[i]]
     if clashes:
         pairs = [f"{entries[first[digests[i]]].where} = {entries[i].where}" for i in clashes]
-        notes.append(f"{len(clashes)} pictures appear in two classes: {_few(pairs)}")
+        notes.append(f"{len(clashes)} pictures appear in two classes: {few(pairs)}")
     return train, notes
-
-
-def _few(items: Sequence[object], most: int = 5) -> str:
-    """The first items, and how many more there are."""
-    shown = ", ".join(str(item) for item in items[:most])
-    return f"{shown} and {len(items) - most} more" if len(items) > most else shown
