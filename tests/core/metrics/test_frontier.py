@@ -1,0 +1,144 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from core.errors import InputError
+from core.metrics.frontier import Frontier, accuracy_leak_frontier, hypervolume, hypervolume_share, pareto_mask
+
+MINIMISE = {2: ("min", "min"), 3: ("min", "min", "min")}
+
+
+def clouds(dimensions=(2, 3)):
+    """Points on a coarse grid, so that ties and duplicates are common."""
+    return st.sampled_from(dimensions).flatmap(
+        lambda d: arrays(np.float64, st.tuples(st.integers(1, 12), st.just(d)), elements=st.integers(0, 8))
+    )
+
+
+def dominates(a, b):
+    return bool((a <= b).all() and (a < b).any())
+
+
+def counted_cells(points, reference):
+    """Hypervolume of points with whole coordinates: the unit cells below the reference that a point dominates."""
+    cells = np.stack(np.meshgrid(*[np.arange(end) for end in reference], indexing="ij"), -1)
+    return int((cells[..., None, :] >= points).all(-1).any(-1).sum())
+
+
+def test_a_frontier_by_hand():
+    accuracy = [0.95, 0.94, 0.90, 0.90, 0.80, 0.95]
+    leak = [0.50, 0.30, 0.30, 0.10, 0.10, 0.50]
+    # 2 is beaten by 1 and 3, 4 by 3; 0 and 5 are one point twice and both stay.
+    assert accuracy_leak_frontier(accuracy, leak) == Frontier(members=(0, 5, 1, 3), allowed=(0, 1, 2, 3, 4, 5))
+
+
+def test_the_constraint_admits_its_own_value_and_can_leave_nothing():
+    accuracy, leak = [0.95, 0.90, 0.80], [0.5, 0.4, 0.1]
+    assert accuracy_leak_frontier(accuracy, leak, min_accuracy=0.9) == Frontier(members=(0, 1), allowed=(0, 1))
+    assert accuracy_leak_frontier(accuracy, leak, min_accuracy=0.96) == Frontier(members=(), allowed=())
+    assert accuracy_leak_frontier([], [], min_accuracy=0.9) == Frontier(members=(), allowed=())
+
+
+def test_a_further_objective_saves_a_dominated_point():
+    accuracy, leak, calibration = [0.9, 0.9], [0.2, 0.3], [[0.10], [0.05]]
+    assert accuracy_leak_frontier(accuracy, leak).members == (0,)
+    found = accuracy_leak_frontier(accuracy, leak, others=calibration, other_directions=("min",))
+    assert found.members == (0, 1)
+    found = accuracy_leak_frontier(accuracy, leak, others=calibration, other_directions=("max",))
+    assert found.members == (0,)
+
+
+@settings(deadline=None, max_examples=100)
+@given(points=clouds())
+def test_the_mask_is_what_the_definition_says(points):
+    expected = [not any(dominates(other, point) for other in points) for point in points]
+    mask = pareto_mask(points, MINIMISE[points.shape[1]])
+    assert mask.tolist() == expected
+    assert mask.any()
+    # A strictly increasing change of scale leaves dominance alone; turning an objective needs the other direction.
+    assert pareto_mask(np.exp(points), MINIMISE[points.shape[1]]).tolist() == expected
+    assert pareto_mask(-points, ("max",) * points.shape[1]).tolist() == expected
+
+
+def test_a_hypervolume_by_hand():
+    # Above leak 1 and accuracy 0: 0.9 x 0.5 of the accurate point, and 0.6 x 0.3 more of the tight one.
+    points = [[0.9, 0.5], [0.6, 0.2]]
+    assert hypervolume(points, [0.0, 1.0], ("max", "min")) == pytest.approx(0.45 + 0.18)
+    assert hypervolume_share(points[:1], points, [0.0, 1.0], ("max", "min")) == pytest.approx(0.45 / 0.63)
+
+
+def test_a_staircase_in_two_and_a_corner_in_three_dimensions():
+    n = 50
+    stairs = [[step, n - step] for step in range(n + 1)]
+    assert hypervolume(stairs, [n + 1, n + 1], MINIMISE[2]) == (n + 1) * (n + 2) / 2
+    # Three boxes 1 x 1 x 2 along the axes share one unit cube: 3 * 2 - 2 * 1.
+    assert hypervolume([[1, 1, 0], [1, 0, 1], [0, 1, 1]], [2, 2, 2], MINIMISE[3]) == 4
+
+
+@settings(deadline=None, max_examples=100)
+@given(points=clouds(), reference=st.tuples(*[st.integers(0, 8)] * 3))
+def test_hypervolume_counts_the_dominated_cells(points, reference):
+    reference = reference[: points.shape[1]]
+    assert hypervolume(points, reference, MINIMISE[points.shape[1]]) == counted_cells(points, reference)
+
+
+@settings(deadline=None, max_examples=100)
+@given(points=clouds(), data=st.data())
+def test_hypervolume_ignores_order_and_dominated_points_and_grows_with_points(points, data):
+    directions, reference = MINIMISE[points.shape[1]], [8.5] * points.shape[1]
+    volume = hypervolume(points, reference, directions)
+    order = data.draw(st.permutations(range(len(points))))
+    assert hypervolume(points[order], reference, directions) == volume
+    assert hypervolume(points[pareto_mask(points, directions)], reference, directions) == volume
+    assert hypervolume(points[:-1], reference, directions) <= volume
+    if not pareto_mask(points, directions).all():
+        return
+    if len(np.unique(points, axis=0)) == len(points):  # every point alone on the front adds something of its own
+        assert hypervolume(points[:-1], reference, directions) < volume
+
+
+@settings(deadline=None, max_examples=50)
+@given(points=clouds(), scale=st.floats(0.1, 10), shift=st.floats(-10, 10))
+def test_hypervolume_scales_and_its_share_does_not(points, scale, shift):
+    d = points.shape[1]
+    volume = hypervolume(points, [9.0] * d, MINIMISE[d])
+    moved = hypervolume(scale * points + shift, [scale * 9 + shift] * d, MINIMISE[d])
+    assert moved == pytest.approx(scale**d * volume)
+    turned = hypervolume(-points, [-9.0] * d, ("max",) * d)
+    assert turned == volume
+    share = hypervolume_share(points[:1], points, [9.0] * d, MINIMISE[d])
+    assert 0 < share <= 1
+
+
+def test_three_dimensions_with_a_constant_third_are_two():
+    points = np.random.default_rng(0).random((30, 2))
+    flat = np.column_stack([points, np.full(30, 0.25)])
+    assert hypervolume(flat, [1, 1, 1], MINIMISE[3]) == pytest.approx(0.75 * hypervolume(points, [1, 1], MINIMISE[2]))
+
+
+def test_points_on_or_beyond_the_reference_add_nothing():
+    assert hypervolume([[1.0, 0.0], [2.0, -5.0]], [1.0, 1.0], MINIMISE[2]) == 0
+    assert hypervolume(np.empty((0, 2)), [1.0, 1.0], MINIMISE[2]) == 0
+    with pytest.raises(InputError, match="a point better than the reference"):
+        hypervolume_share([[0.0, 0.0]], [[1.0, 0.0]], [1.0, 1.0], MINIMISE[2])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pareto_mask([[0.1, float("nan")]], ("max", "min")), "finite numbers"),
+        (lambda: pareto_mask([[0.1, 0.2]], ("max",)), r"expected shape \[n, 1\]"),
+        (lambda: pareto_mask([[0.1, 0.2]], ("max", "down")), "expected max or min, got 'down'"),
+        (lambda: hypervolume([[0.1]], [1], ("min",)), "2 or 3 objectives, got 1"),
+        (lambda: hypervolume([[0.1, 0.2]], [1], ("min", "min")), r"expected shape \[n, 2\]"),
+        (lambda: accuracy_leak_frontier([0.1], [0.1, 0.2]), "one length"),
+        (lambda: accuracy_leak_frontier([0.1], [0.1], others=[0.1], other_directions=("min",)), "further objectives"),
+        (lambda: accuracy_leak_frontier([0.1], [0.1], others=[[0.1]]), r"expected shape \[n, 2\]"),
+        (lambda: accuracy_leak_frontier([0.1], [0.1], min_accuracy=float("nan")), "min_accuracy"),
+    ],
+)
+def test_bad_points_are_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
