@@ -5,6 +5,7 @@ python -m benchmarks.orchestration
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,16 +16,16 @@ from pathlib import Path
 
 import yaml
 
-EMPTY_CLASSES, PLANNED_TRIALS = 2000, 1000
+EMPTY_CLASSES, PLANNED_TRIALS = 2000, (1000, 10_000)
 QUICKSTART = Path(__file__).resolve().parent.parent / "sweeps" / "quickstart.yaml"
 
 
 def measure() -> dict[str, float]:
-    """Seconds (and one ratio) by name."""
+    """Seconds, MiB of peak memory (and one ratio) by name."""
     with tempfile.TemporaryDirectory(prefix="smoothsweep-bench-") as folder:
         return {
             "help_s": _command("--help"),
-            f"plan_{PLANNED_TRIALS}_trials_s": _plan(Path(folder)),
+            **_plans(Path(folder)),
             **_empty_classes(Path(folder) / "empty"),
             **_cached_sweep(Path(folder)),
             **_two_attack_tasks(Path(folder) / "attack"),
@@ -38,13 +39,37 @@ def _command(*arguments: str) -> float:
     return time.perf_counter() - started
 
 
-def _plan(folder: Path) -> float:
+def _plans(folder: Path) -> dict[str, float]:
+    """Grids of ever more trials, planned in a process of its own: wall clock and peak resident memory.
+
+    `seeded` has five seeds of each recipe; `recipes` has as many recipes as trials, which shares the least.
+    """
+    figures = {}
+    for trials in PLANNED_TRIALS:
+        for name, seeds in (("seeded", 5), ("recipes", 1)):
+            seconds, mebibytes = _plan(folder, trials, seeds)
+            figures[f"plan_{trials}_trials_{name}_s"] = seconds
+            figures[f"plan_{trials}_trials_{name}_peak_mib"] = mebibytes
+    return figures
+
+
+def _plan(folder: Path, trials: int, seeds: int) -> tuple[float, float]:
     settings = yaml.safe_load(QUICKSTART.read_text())
-    alphas = [round(-0.01 * i, 4) for i in range(PLANNED_TRIALS // 10)]
-    settings.update(seeds=[1, 2, 3, 4, 5], baseline={}, grid={**settings["grid"], "recipe.defense.alpha": alphas})
+    alphas = [round(-0.0001 * i, 4) for i in range(trials // seeds // 2)]  # the file's two attacks stay
+    grid = {**settings["grid"], "recipe.defense.alpha": alphas}
+    settings.update(seeds=list(range(1, seeds + 1)), baseline={}, grid=grid)
     sweep = folder / "plan.yaml"
     sweep.write_text(yaml.safe_dump(settings))
-    return _command("plan", str(sweep), "--store", str(folder / "none"))
+    command = [sys.executable, "-m", "orchestrator", "plan", str(sweep), "--store", str(folder / "none"), "--json"]
+    started = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        planned = json.loads(process.stdout.read())["trials"]
+        _, status, used = os.wait4(process.pid, 0)  # the memory of this process, not the largest of all so far
+        process.returncode = os.waitstatus_to_exitcode(status)
+    seconds = time.perf_counter() - started
+    if process.returncode or planned != trials:
+        raise RuntimeError(f"plan: expected {trials} trials, got {planned} (exit code {process.returncode})")
+    return seconds, used.ru_maxrss / 1024
 
 
 def _empty_classes(root: Path) -> dict[str, float]:

@@ -12,10 +12,15 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from core.errors import InputError
 
+if TYPE_CHECKING:
+    from orchestrator.confirming import Confirmation
+
 PUBLISHED_SETS = ("facescrub", "celeba", "celeba64", "stanford_dogs", "stanford_dogs_cropped", "imagenette")
+PRICE_HELP = "price of a device-hour, e.g. 4.1: shows what is to be spent"
 EXIT_DONE, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
 
 
@@ -51,8 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--tracking-uri", metavar="URI", help="MLflow tracking URI (default: SQLite in the store)")
     run.add_argument("--address", metavar="ADDR", help="Ray cluster to join (default: RAY_ADDRESS, else this machine)")
     run.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: STORE/sweeps/NAME)")
+    _confirmation_options(run)
 
-    plan = _sweep_door(doors, "plan", "what would run: trials, stages, cache hits, expected device-hours", _plan)
+    plan = _sweep_door(doors, "plan", "what would run, what is reused, expected device-hours and dollars", _plan)
+    plan.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
     plan.add_argument("--json", action="store_true", help="as JSON")
 
     status = _sweep_door(doors, "status", "what is done, running, failed, missing", _status)
@@ -73,6 +80,21 @@ def _parser() -> argparse.ArgumentParser:
     _data_doors(doors)
     _weights_doors(doors)
     return parser
+
+
+def _confirmation_options(run: argparse.ArgumentParser) -> None:
+    asking = run.add_argument_group(
+        "before the money",
+        "Above a threshold a run asks on the terminal, and without a terminal it refuses (exit code 2). What the store "
+        "has measured counts. A wholly unknown cost does not ask: the first run of every sweep would, and a question "
+        "that always comes is not read.",
+    )
+    asking.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
+    asking.add_argument("--confirm-above", metavar="HOURS", help="ask above so many device-hours (default: 24)")
+    asking.add_argument(
+        "--confirm-above-dollars", metavar="DOLLARS", help="with --price: ask above so many dollars (default: 100)"
+    )
+    asking.add_argument("--yes", action="store_true", help="the answer, for scripts")
 
 
 def _import_doors(doors: argparse._SubParsersAction) -> None:
@@ -131,22 +153,39 @@ def _sweep_door(doors: argparse._SubParsersAction, name: str, text: str, door: o
 
 
 def _run(options: argparse.Namespace) -> int:
+    asked = _confirmation(options)
     from orchestrator.sweeping import run_and_report
 
     return run_and_report(
-        options.sweep, options.overrides, options.store, options.tracking_uri, options.address, options.out
+        options.sweep, options.overrides, options.store, options.tracking_uri, options.address, options.out, asked
+    )
+
+
+def _confirmation(options: argparse.Namespace) -> Confirmation:
+    from orchestrator.confirming import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount
+
+    hours, dollars = options.confirm_above, options.confirm_above_dollars
+    if dollars is not None and options.price is None:
+        raise InputError(f"--confirm-above-dollars {dollars}: expected --price beside it, got none")
+    return Confirmation(
+        price=None if options.price is None else amount("--price", options.price),
+        above_hours=ASK_ABOVE_HOURS if hours is None else amount("--confirm-above", hours),
+        above_dollars=ASK_ABOVE_DOLLARS if dollars is None else amount("--confirm-above-dollars", dollars),
+        yes=options.yes,
     )
 
 
 def _plan(options: argparse.Namespace) -> int:
+    from orchestrator.confirming import amount
     from orchestrator.plan import make_plan, plan_summary, plan_text
     from orchestrator.store import open_store
     from orchestrator.trial import trials_of
     from sweeps.load import load_sweep
 
+    price = None if options.price is None else amount("--price", options.price)
     store = open_store(options.store)
     loaded = load_sweep(options.sweep, options.overrides)
-    summary = plan_summary(make_plan(trials_of(loaded), store), store)
+    summary = plan_summary(make_plan(trials_of(loaded), store), store, price)
     print(json.dumps(summary, indent=1) if options.json else plan_text(summary))
     return EXIT_DONE
 

@@ -36,6 +36,7 @@ def content_of(path: str | Path | None, *, any_files: bool = False) -> dict[str,
     return {"content": _digest(str(Path(path).expanduser().resolve()), any_files)} if path is not None else {}
 
 
+@lru_cache(maxsize=len(SHIPPED_FILES))
 def shipped_file(name: str) -> Path:
     """The weights that come with smoothsweep under this name."""
     return Path(__file__).resolve().parent.parent / SHIPPED_FILES[name]

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from orchestrator.history import read_history
+from orchestrator.history import History, read_history
 from orchestrator.stage import Stage, with_ancestors
 from orchestrator.store import MANIFEST, Store
 from orchestrator.trial import Trial
+from sweeps.load import Sweep
+from tasks.registry import task
+
+Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
+NOTHING: Total = (0.0, 0.0, 0.0, 0)
+WITHOUT_DEVICE = ("data", "public", "toy", "sleep")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,39 +65,88 @@ def _finished(store: Store, name: str) -> Iterator[str]:
                     yield entry.name
 
 
-def plan_summary(plan: Plan, store: Store) -> dict[str, Any]:
-    """The plan as JSON values. Device-hours are null where a kind of stage was never measured in this store."""
-    history = read_history(store, {stage.name for stage in plan.missing})
+def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[str, Any]:
+    """The plan as JSON values: counts, device-hours to run and device-hours reused, each with a range.
+
+    Device-hours are null where a kind of stage was never measured in this store; `known_device_hours` then is the part
+    that can be told. price: dollars per device-hour; without one there are no dollars.
+    """
     missing = {stage.fingerprint for stage in plan.missing}
-    by_kind: dict[str, dict[str, Any]] = {}
+    to_run, reused = defaultdict(list), defaultdict(list)
     for stage in plan.stages:
-        row = by_kind.setdefault(stage.name, {"total": 0, "cached": 0, "to_run": 0, "stages": []})
-        row["total"] += 1
-        row["cached"] += stage.fingerprint in plan.cached
-        row["to_run"] += stage.fingerprint in missing
         if stage.fingerprint in missing:
-            row["stages"].append(stage)
-    for row in by_kind.values():
-        row.update(_cost(history.total(row.pop("stages"))))
+            to_run[stage.name].append(stage)
+        elif stage.fingerprint in plan.cached:
+            reused[stage.name].append(stage)
+    history = read_history(store, {*to_run, *reused})
+    held = devices_held(plan.trials[0].settings, history)
+    costs = {name: history.total(stages, held) for name, stages in to_run.items()}
+    savings = {name: history.total(stages, held) for name, stages in reused.items()}
+    counts: dict[str, int] = defaultdict(int)
+    for stage in plan.stages:
+        counts[stage.name] += 1
     return {
         "trials": len(plan.trials),
         "trials_complete": sum(plan.is_complete(trial) for trial in plan.trials),
         "stages": len(plan.stages),
         "stages_cached": len(plan.cached),
-        "stages_to_run": len(plan.missing),
-        **_cost(history.total(plan.missing)),
-        "by_stage": by_kind,
+        "stages_to_run": len(missing),
+        **_cost(_sum(costs), price),
+        "price_per_device_hour": price,
+        "measured_on": sorted(set().union(*(history.devices.get(name, ()) for name in costs))),
+        "reused": {"stages": len(plan.cached), **_cost(_sum(savings), price)},
+        "by_stage": {
+            name: {
+                "total": counts[name],
+                "cached": len(reused[name]),
+                "to_run": len(to_run[name]),
+                **_cost(costs.get(name, NOTHING), price),
+                "reused": _cost(savings.get(name, NOTHING), price),
+            }
+            for name in counts
+        },
     }
 
 
-def _cost(total: tuple[float, float, float, int]) -> dict[str, Any]:
+def devices_held(settings: Sweep, history: History) -> Callable[[Stage], float]:
+    """How many devices a stage of this sweep occupies while it runs.
+
+    A device is a GPU where such stages were measured on GPUs, and two tasks that share one hold half of it each.
+    Elsewhere it is what runs one task. Every worker of a distributed training holds a device.
+    """
+    resources = settings.resources
+
+    def held(stage: Stage) -> float:
+        if (workers := stage.config.get("workers", 1)) > 1:
+            return float(workers)
+        if stage.name in WITHOUT_DEVICE or "cuda" not in history.devices.get(stage.name, ()):
+            return 1.0
+        return (resources.gpus_per_training if task(stage.name).trains else resources.gpus_per_task) or 1.0
+
+    return held
+
+
+def _sum(totals: dict[str, Total]) -> Total:
+    mean, least, most, unknown = map(sum, zip(NOTHING, *totals.values(), strict=True))
+    return mean, least, most, unknown
+
+
+def _cost(total: Total, price: float | None) -> dict[str, Any]:
     mean, low, high, unknown = total
-    return {
+    cost = {
         "device_hours": None if unknown else mean / 3600,
         "device_hours_range": None if unknown else [low / 3600, high / 3600],
         "stages_of_unknown_cost": unknown,
         "known_device_hours": mean / 3600,
     }
+    if price is None:
+        return cost
+    dollars = {
+        "dollars": None if unknown else price * mean / 3600,
+        "dollars_range": None if unknown else [price * low / 3600, price * high / 3600],
+        "known_dollars": price * mean / 3600,
+    }
+    return {**cost, **dollars}
 
 
 def plan_text(summary: dict[str, Any]) -> str:
@@ -99,22 +155,68 @@ def plan_text(summary: dict[str, Any]) -> str:
         f"{summary['trials']} trials ({summary['trials_complete']} complete), {summary['stages']} stages: "
         f"{summary['stages_cached']} in the store, {summary['stages_to_run']} to run",
         "",
-        f"  {'stage':<16} {'total':>6} {'cached':>7} {'to run':>7}   device time",
+        f"  {'stage':<16} {'total':>6} {'cached':>7} {'to run':>7}   {'reused':<10} device time to run",
     ]
     for name, row in summary["by_stage"].items():
-        lines.append(f"  {name:<16} {row['total']:>6} {row['cached']:>7} {row['to_run']:>7}   {_time_text(row)}")
-    return "\n".join([*lines, "", f"expected device time: {_time_text(summary)}"])
+        counts = f"{name:<16} {row['total']:>6} {row['cached']:>7} {row['to_run']:>7}"
+        lines.append(f"  {counts}   {_saved(row['cached'], row['reused']):<10} {time_text(row)}")
+    reused = summary["reused"]
+    if reused["stages"]:
+        saved = _saved(reused["stages"], reused)
+        lines += ["", f"reused: {reused['stages']} stages, which would cost {saved} of device time"]
+    return "\n".join([*lines, "", *expectation(summary)])
 
 
-def _time_text(row: dict[str, Any]) -> str:
-    if row.get("to_run", row.get("stages_to_run")) == 0:
+def expectation(summary: dict[str, Any]) -> list[str]:
+    """Device time and, where there is a price, dollars that are to be spent: one line each."""
+    if summary["stages_to_run"] == 0:
+        return ["expected device time: none, every stage is in the store"]
+    measured = f", measured on {' and '.join(summary['measured_on'])}" if summary["measured_on"] else ""
+    lines = [f"expected device time: {time_text(summary)}{measured}"]
+    if (price := summary["price_per_device_hour"]) is not None:
+        lines.append(f"expected price: {dollars_text(summary)} at ${price:,.2f} per device-hour")
+    return lines
+
+
+def time_text(cost: dict[str, Any]) -> str:
+    """Device time of what is to run, with its range: '3.0 h (between 2.5 h and 3.5 h)', or why it is unknown."""
+    return _with_range(cost, cost["device_hours"], cost["device_hours_range"], cost["known_device_hours"], _hours)
+
+
+def dollars_text(cost: dict[str, Any]) -> str:
+    """Dollars of what is to run, with their range, or why they are unknown."""
+    return _with_range(cost, cost["dollars"], cost["dollars_range"], cost["known_dollars"], _dollars)
+
+
+def _with_range(
+    cost: dict[str, Any],
+    mean: float | None,
+    between: list[float] | None,
+    known: float,
+    write: Callable[[float], str],
+) -> str:
+    if cost.get("to_run", cost.get("stages_to_run")) == 0:
         return "-"
-    if row["device_hours"] is None:
-        known = f"{_hours(row['known_device_hours'])} + " if row["known_device_hours"] else ""
-        return f"{known}unknown ({row['stages_of_unknown_cost']} stages never measured in this store)"
-    low, high = row["device_hours_range"]
-    return f"{_hours(row['device_hours'])} (between {_hours(low)} and {_hours(high)})"
+    if mean is None or between is None:
+        known_part = f"{write(known)} + " if known else ""
+        return f"{known_part}unknown ({cost['stages_of_unknown_cost']} stages never measured in this store)"
+    low, high = between
+    if low == high:
+        return f"{write(mean)} (no range: measured once, or always alike)"
+    return f"{write(mean)} (between {write(low)} and {write(high)})"
+
+
+def _saved(stages: int, cost: dict[str, Any]) -> str:
+    if stages == 0:
+        return "-"
+    if cost["device_hours"] is not None:
+        return _hours(cost["device_hours"])
+    return f"{_hours(cost['known_device_hours'])} + unknown" if cost["known_device_hours"] else "unknown"
 
 
 def _hours(hours: float) -> str:
     return f"{hours:.1f} h" if hours >= 1 else f"{hours * 60:.1f} min" if hours >= 1 / 60 else f"{hours * 3600:.1f} s"
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:,.2f}"

@@ -6,8 +6,10 @@ import sys
 import time
 from pathlib import Path
 
+from orchestrator.confirming import Confirmation, confirm
 from orchestrator.driver import closing_lines, earlier_failures, run_sweep
 from orchestrator.execute import code_version
+from orchestrator.plan import make_plan
 from orchestrator.progress import Display
 from orchestrator.recorder import Recorder
 from orchestrator.staging import refuse_missing_weights
@@ -24,8 +26,12 @@ def run_and_report(
     tracking_uri: str | None,
     address: str | None,
     out: Path | None,
+    asked: Confirmation | None = None,
 ) -> int:
-    """Run what is missing, record, report. Returns the exit code; InputError before anything is started."""
+    """Run what is missing, record, report. Returns the exit code; InputError before anything is started.
+
+    asked: when to have a person confirm the expected cost; None for the usual thresholds.
+    """
     started = time.monotonic()
     loaded = load_sweep(sweep_file, overrides)
     trials = trials_of(loaded)
@@ -33,6 +39,7 @@ def run_and_report(
     trials[0].stages  # noqa: B018 - a missing file is found before the store is touched
     if not address and not isinstance(loaded.sweep, ToySweep):
         refuse_missing_weights(trial.settings for trial in trials)
+    confirm(make_plan(trials, store), store, asked or Confirmation())
     recorder = _recorder(loaded, store, tracking_uri)
     store.open_for_writing()
     display = Display()

@@ -1,11 +1,18 @@
 """The doors: exit codes, one line for mistakes, nothing heavy before it is needed."""
 
+import io
 import subprocess
 import sys
 
 import pytest
+from tiny import write_tiny
 
 from orchestrator.cli import main
+from orchestrator.confirming import Confirmation, confirm
+from orchestrator.plan import make_plan
+from orchestrator.store import Store
+from orchestrator.trial import trials_of
+from sweeps.load import load_sweep
 
 
 def test_help_names_every_door(capsys):
@@ -48,3 +55,92 @@ def test_a_reader_that_leaves_early_is_no_error(repository):
     command = f"{sys.executable} -m orchestrator plan sweeps/quickstart.yaml --store /nonexistent | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=repository)
     assert "16 trials" in done.stdout and done.stderr == ""
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def dear(tmp_path):
+    """A sweep of two trials and a store which knows that training one target takes 30 hours; the rest is unknown."""
+    sweep, store = write_tiny(tmp_path), Store(root=tmp_path / "store")
+    target = trials_of(load_sweep(sweep))[0].stages[1]
+    store.commit(target, store.draft(target), {**target.identity(), "metrics": {}, "seconds": 108_000.0})
+    return sweep, store
+
+
+def files_in(store):
+    return sorted(path.relative_to(store.root) for path in store.root.rglob("*"))
+
+
+def test_a_dear_run_without_a_terminal_is_refused_and_leaves_nothing(dear, capsys, monkeypatch):
+    sweep, store = dear
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    before = files_in(store)
+    assert main(["run", str(sweep), "--store", str(store.root)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "smoothsweep: at least 30 device-hours exceed --confirm-above 24: "
+        "expected --yes where there is no terminal to ask on; nothing was started"
+    )
+    assert files_in(store) == before
+
+
+@pytest.mark.parametrize("answer", ["", "\n", "n\n", "yesterday\n"])
+def test_only_yes_starts_a_dear_run(answer, dear, monkeypatch):
+    sweep, store = dear
+    screen, before = Terminal(), files_in(store)
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    monkeypatch.setattr("sys.stderr", screen)
+    assert main(["run", str(sweep), "--store", str(store.root)]) == 2
+    assert "exceed --confirm-above 24. Go ahead? [y/N]" in screen.getvalue()
+    assert screen.getvalue().endswith("smoothsweep: not confirmed; nothing was started\n")
+    assert files_in(store) == before
+
+
+def asked(dear, **wishes):
+    sweep, store = dear
+    confirm(make_plan(trials_of(load_sweep(sweep)), store), store, Confirmation(**wishes))
+
+
+def test_yes_is_the_answer_for_scripts_and_a_person_may_give_it(dear, capsys, monkeypatch):
+    asked(dear, yes=True)
+    assert "expected device time: 30.0 h + unknown" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", Terminal("Y\n"))
+    monkeypatch.setattr("sys.stderr", Terminal())
+    asked(dear)
+
+
+def test_below_the_thresholds_nobody_is_asked(dear):
+    asked(dear, above_hours=30.0)
+    asked(dear, above_hours=31.0, price=3.0, above_dollars=90.0)
+
+
+def test_dollars_have_a_threshold_of_their_own(dear):
+    from core.errors import InputError
+
+    with pytest.raises(InputError, match=r"at least \$90.00 exceed --confirm-above-dollars 89"):
+        asked(dear, above_hours=31.0, price=3.0, above_dollars=89.0)
+
+
+def test_a_wholly_unknown_cost_is_said_and_does_not_ask(tmp_path, capsys):
+    asked((write_tiny(tmp_path), Store(root=tmp_path / "none")), above_hours=0.0)
+    assert "expected device time: unknown" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--price=-2"], "--price: expected a finite number of at least 0, got '-2'"),
+        (["--confirm-above=nan"], "--confirm-above: expected a finite number of at least 0, got 'nan'"),
+        (["--confirm-above-dollars=5"], "--confirm-above-dollars 5: expected --price beside it, got none"),
+        (["--price=1", "--confirm-above-dollars=x"], "--confirm-above-dollars: expected a finite number of at least 0"),
+    ],
+)
+def test_thresholds_are_checked_before_anything_else(options, message, tmp_path, capsys):
+    assert main(["run", str(tmp_path / "none.yaml"), *options]) == 2
+    shown = capsys.readouterr().err
+    assert message in shown and len(shown.splitlines()) == 1

@@ -1,23 +1,30 @@
 """Plans and forecasts: what would run, and what is known of its cost."""
 
 import json
+import math
+import tracemalloc
 
+import pytest
 from tiny import write_tiny
 
 from orchestrator.cli import main
 from orchestrator.execute import code_version
-from orchestrator.history import read_history
-from orchestrator.plan import make_plan, plan_summary, plan_text
+from orchestrator.history import READ_AT_MOST, History, read_history
+from orchestrator.plan import devices_held, expectation, make_plan, plan_summary, plan_text
 from orchestrator.progress import SweepState, duration
-from orchestrator.stage import with_ancestors
+from orchestrator.stage import Stage, with_ancestors
 from orchestrator.store import Store
 from orchestrator.trial import trials_of
 from sweeps.load import load_sweep
 
 
-def pretend(store, stage, seconds):
-    draft = store.draft(stage)
-    store.commit(stage, draft, {**stage.identity(), "metrics": {}, "seconds": seconds, "finished_at": 0.0})
+def pretend(store, stage, seconds, device="cpu"):
+    manifest = {**stage.identity(), "metrics": {}, "seconds": seconds, "finished_at": 0.0, "device": device}
+    store.commit(stage, store.draft(stage), manifest)
+
+
+def everything_of(trials):
+    return with_ancestors([stage for trial in trials for stage in trial.stages])
 
 
 def test_what_is_shared_is_counted_once(tmp_path):
@@ -85,3 +92,121 @@ def test_a_crop_larger_than_the_priors_images_is_refused_before_anything_starts(
     arguments = ["plan", str(path), "--store", str(tmp_path / "store"), "--set", "attack.pool.crop=800"]
     assert main(arguments) == 2
     assert "attack.pool.crop: expected at most the prior's 64 pixels, got 800" in capsys.readouterr().err
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """A store in which every stage of the first trial took an hour, and a plan of two trials more."""
+    store = Store(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path), ["seeds=[1, 2]"]))
+    for stage in everything_of(trials[:1]):
+        pretend(store, stage, 3600.0)
+    return store, trials
+
+
+def test_a_plan_of_measured_stages_has_hours_dollars_and_what_is_reused(measured):
+    store, trials = measured
+    pretend(store, trials[1].stages[1], 7200.0)  # the target of the second cell: one hour to two hours from now on
+    summary = plan_summary(make_plan(trials[:3], store), store, price=2.5)
+    reused, target = summary["reused"], summary["by_stage"]["target"]
+    assert (target["total"], target["cached"], target["to_run"]) == (4, 3, 1)
+    assert (target["device_hours"], target["device_hours_range"]) == (1.5, [1.0, 2.0])
+    assert reused["stages"] == summary["stages_cached"] and reused["device_hours"] >= reused["stages"]
+    assert summary["device_hours"] == summary["stages_to_run"] + 0.5
+    assert summary["dollars"] == 2.5 * summary["device_hours"]
+    assert summary["dollars_range"] == [2.5 * hours for hours in summary["device_hours_range"]]
+    assert summary["device_hours_range"] == [summary["stages_to_run"], summary["stages_to_run"] + 1]
+    hours, dollars = expectation(summary)
+    assert "measured on cpu" in hours and "between" in hours and "at $2.50 per device-hour" in dollars
+    assert "would cost" in plan_text(summary)
+
+
+def test_rows_of_the_plan_add_up(measured):
+    store, trials = measured
+    summary = plan_summary(make_plan(trials, store), store)
+    for key, whole in (("total", "stages"), ("cached", "stages_cached"), ("to_run", "stages_to_run")):
+        assert sum(row[key] for row in summary["by_stage"].values()) == summary[whole]
+    assert math.isclose(sum(r["device_hours"] for r in summary["by_stage"].values()), summary["device_hours"])
+
+
+def test_unknown_dollars_are_unknown_not_nothing(tmp_path):
+    store = Store(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))
+    summary = plan_summary(make_plan(trials, store), store, price=3.0)
+    assert summary["dollars"] is None and summary["dollars_range"] is None and summary["measured_on"] == []
+    assert all("unknown" in line and "$0" not in line for line in expectation(summary)[:1])
+    assert expectation(summary)[1].startswith("expected price: unknown")
+
+
+def test_a_finished_sweep_costs_nothing_more(tmp_path):
+    store = Store(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))
+    for stage in everything_of(trials):
+        pretend(store, stage, 1.0)
+    summary = plan_summary(make_plan(trials, store), store, price=3.0)
+    assert summary["device_hours"] == 0 and summary["dollars"] == 0
+    assert expectation(summary) == ["expected device time: none, every stage is in the store"]
+
+
+def test_tasks_that_share_a_gpu_hold_a_part_of_it_and_every_training_worker_a_whole_one(tmp_path):
+    store = Store(root=tmp_path / "store")
+    shares = ["resources.gpus_per_task=0.25", "resources.gpus_per_training=2"]
+    trials = trials_of(load_sweep(write_tiny(tmp_path), shares))
+    for stage in everything_of(trials[:1]):
+        pretend(store, stage, 3600.0, device="cuda")
+    by_stage = plan_summary(make_plan(trials, store), store)["by_stage"]
+    assert by_stage["attack"]["device_hours"] == 0.25 and by_stage["target"]["device_hours"] == 2
+    assert by_stage["data"]["reused"]["device_hours"] == 1
+    spread = Stage(name="target", config={"workers": 4})
+    assert devices_held(trials[0].settings, History())(spread) == 4
+
+
+def test_damaged_and_unfinished_manifests_are_measurements_less(tmp_path):
+    store = Store(root=tmp_path / "store")
+    stages = [Stage(name="sleep", config={"classes": n, "seconds": 0}) for n in range(4)]
+    for stage, seconds in zip(stages, (1.0, 3.0, 5.0, 7.0), strict=True):
+        pretend(store, stage, seconds)
+    (store.path(stages[2]) / "manifest.json").write_text("{")
+    (store.path(stages[3]) / "manifest.json").unlink()
+    assert read_history(store, ["sleep", "never"]).expected(stages[0]) == (2.0, 1.0, 3.0)
+
+
+def test_only_the_newest_measurements_are_read(tmp_path):
+    import os
+
+    store = Store(root=tmp_path / "store")
+    for n in range(READ_AT_MOST + 3):
+        folder = store.path(Stage(name="sleep", config={"classes": n}))
+        folder.mkdir(parents=True)
+        (folder / "manifest.json").write_text(json.dumps({"config": {"classes": n}, "seconds": n}))
+        os.utime(folder / "manifest.json", (1000 + n, 1000 + n))
+    mean, least, most = read_history(store, ["sleep"]).expected(Stage(name="sleep", config={}))
+    assert (least, most) == (3.0, READ_AT_MOST + 2.0) and math.isclose(mean, (least + most) / 2)
+
+
+def test_cells_do_not_carry_the_values_of_all_others(tmp_path):
+    alphas = [round(-0.001 * i, 4) for i in range(300)]
+    loaded = load_sweep(write_tiny(tmp_path, grid={"recipe.defense.alpha": alphas}, baseline={}))
+    tracemalloc.start()
+    trials = trials_of(loaded)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [trial.settings.recipe.defense.alpha for trial in trials] == alphas
+    assert not trials[0].settings.grid and loaded.sweep.grid and loaded.raw["grid"]
+    assert size / len(trials) < 40_000  # bytes; it grew with the length of the grid
+
+
+@pytest.mark.parametrize("price", ["nan", "inf", "-1", "much", ""])
+def test_a_price_must_be_a_finite_number_of_at_least_nothing(price, tmp_path, capsys):
+    arguments = ["plan", str(write_tiny(tmp_path)), "--store", str(tmp_path / "store"), f"--price={price}"]
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == (
+        f"smoothsweep: --price: expected a finite number of at least 0, got {price!r}\n"
+    )
+
+
+def test_the_plan_as_json_has_the_price(measured, tmp_path, capsys):
+    arguments = ["plan", str(tmp_path / "tiny.yaml"), "--store", str(tmp_path / "store"), "--json", "--price", "2"]
+    assert main([*arguments, "--set", "seeds=[1, 2]"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["price_per_device_hour"] == 2 and shown["dollars"] == 2 * shown["device_hours"]
