@@ -1,0 +1,188 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from core.errors import InputError
+from core.metrics.recommendation import reaudit, recommend, selection_optimism
+
+
+def audits(truth, seed, *, seeds=3, classes=20, between_seeds=0.5, between_classes=0.3, noise=0.3):
+    """recipe -> [seeds, classes] around its true leak; some classes are easier than others for all recipes."""
+    rng = np.random.default_rng(seed)
+    shape = (len(truth), seeds, classes)
+    cells = np.asarray(truth, dtype=float)[:, None, None] + rng.normal(size=(1, 1, classes))
+    cells = cells + between_seeds * rng.normal(size=(*shape[:2], 1)) + noise * rng.normal(size=shape)
+    cells = cells + between_classes * rng.normal(size=(shape[0], 1, classes))
+    return {f"r{index}": matrix for index, matrix in enumerate(cells)}
+
+
+def test_the_least_leak_among_the_accurate_enough():
+    leak = audits([0.0, 10.0, 10.2, 20.0], 0)
+    accuracy = {"r0": 0.5, "r1": 0.9, "r2": 0.95, "r3": 0.99}
+    found = recommend(leak, accuracy=accuracy, min_accuracy=0.9, seed=0)
+    assert (found.best, found.allowed) in [("r1", ("r1", "r2", "r3")), ("r2", ("r1", "r2", "r3"))]
+    assert {found.best, *found.runners_up} == {"r1", "r2"}
+    assert found.probability_best["r3"] < 0.01
+    assert recommend(leak, accuracy=accuracy, seed=0).best == "r0"
+    # The constraint changes who is compared, and so the correction.
+    assert len(found.comparisons.pairs) == 3
+
+
+def test_one_allowed_recipe_is_best_and_none_is_said():
+    leak, accuracy = audits([0.0, 1.0], 0), {"r0": 0.5, "r1": 0.9}
+    alone = recommend(leak, accuracy=accuracy, min_accuracy=0.9, seed=0)
+    assert (alone.best, alone.runners_up, alone.probability_best, alone.comparisons) == ("r1", (), {"r1": 1.0}, None)
+    nobody = recommend(leak, accuracy=accuracy, min_accuracy=0.91, seed=0)
+    assert (nobody.best, nobody.allowed, nobody.probability_best) == (None, (), None)
+
+
+def test_two_recipes_probability_is_students():
+    """Over classes alone, P(a is best) is Student's t distribution at the standardised difference."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=25), rng.normal(size=25) + 0.3
+    found = recommend({"a": [a], "b": [b]}, resamples=20000, seed=0)
+    t = stats.ttest_rel(a, b).statistic
+    assert found.probability_best["a"] == pytest.approx(stats.t.cdf(-t, 24), abs=0.02)
+
+
+def test_equal_recipes_share_the_probability_and_cannot_be_told_apart():
+    same = np.random.default_rng(0).normal(size=(1, 12))
+    found = recommend({"a": same, "b": same, "c": same + 5}, seed=0)
+    assert found.probability_best == {"a": 0.5, "b": 0.5, "c": 0.0}
+    assert (found.best, found.runners_up) == ("a", ("b",))
+
+
+def test_a_single_number_per_recipe_cannot_tell():
+    found = recommend({"a": [[0.3]], "b": [[0.1]], "c": [[0.2]]}, seed=0)
+    assert (found.best, found.runners_up, found.probability_best) == ("b", ("c", "a"), None)
+    assert np.isnan(selection_optimism({"a": [[0.3]], "b": [[0.1]]}, seed=0).optimism)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    truth=st.lists(st.floats(-2, 2), min_size=1, max_size=5),
+    seeds=st.integers(1, 3),
+    seed=st.integers(0, 999),
+    least=st.floats(0, 1),
+)
+def test_every_allowed_recipe_is_best_or_runner_up_or_clearly_worse(truth, seeds, seed, least):
+    leak = audits(truth, seed, seeds=seeds, classes=6)
+    accuracy = dict(zip(leak, np.random.default_rng(seed).random(len(leak)).tolist(), strict=True))
+    found = recommend(leak, accuracy=accuracy, min_accuracy=least, resamples=100, seed=seed)
+    assert set(found.allowed) == {name for name, value in accuracy.items() if value >= least}
+    if not found.allowed:
+        return
+    assert sum(found.probability_best.values()) == pytest.approx(1)
+    means = {name: leak[name].mean() for name in found.allowed}
+    assert means[found.best] == min(means.values())
+    for name in set(found.allowed) - {found.best}:
+        pair = found.comparisons.between(found.best, name)
+        told = "lower" if pair.first == found.best else "higher"
+        assert pair.verdict == ("cannot tell" if name in found.runners_up else told)
+    # Leak in other units, and an order of recipes: the same decision.
+    moved = recommend(
+        {name: 3 * leak[name] + 1 for name in reversed(leak)}, accuracy=accuracy, min_accuracy=least, seed=seed
+    )
+    assert moved.best == found.best
+
+
+@pytest.mark.parametrize("truth", [np.zeros(6), 0.3 * np.arange(6), 2.0 * np.arange(6)])
+def test_best_and_runners_up_hold_the_truly_best(truth):
+    kept = 0
+    for seed in range(150):
+        found = recommend(audits(truth, seed), resamples=100, seed=seed)
+        kept += "r0" in (found.best, *found.runners_up)
+    assert kept / 150 >= 0.95
+
+
+@pytest.mark.parametrize(("gap", "near"), [(0.0, 0.25), (0.3, 0.25), (2.0, 0.5)])
+def test_optimism_is_what_selection_gained(gap, near):
+    """Against the truth, known here: how far the selected mean lies below its own, measured from all recipes'."""
+    truth = gap * np.arange(6)
+    estimated, actual = [], []
+    for seed in range(150):
+        leak = audits(truth, seed)
+        found = selection_optimism(leak, resamples=200, seed=seed)
+        deviations = np.array([cells.mean() for cells in leak.values()]) - truth
+        estimated.append(found.optimism)
+        actual.append(deviations.mean() - deviations[int(found.selected[1:])])
+        assert found.corrected == pytest.approx(found.apparent + found.optimism)
+        assert found.apparent == min(cells.mean() for cells in leak.values())
+    assert np.mean(estimated) == pytest.approx(np.mean(actual), rel=near, abs=0.01)
+
+
+def test_optimism_of_many_equal_recipes_is_the_expected_minimum():
+    """The expected largest of 30 standard normals is 2.043, here in units of the mean's standard error."""
+    estimated = [
+        selection_optimism(
+            audits(np.zeros(30), seed, between_seeds=0, between_classes=1, noise=0), resamples=200, seed=seed
+        ).optimism
+        for seed in range(60)
+    ]
+    assert np.mean(estimated) == pytest.approx(2.043 / np.sqrt(20), rel=0.1)
+
+
+def test_nothing_to_choose_from_has_no_optimism():
+    assert selection_optimism(audits([1.0], 0), seed=0).optimism == 0
+    flat = selection_optimism({"a": [[0.1, 0.1]], "b": [[0.2, 0.2]]}, seed=0)
+    assert (flat.selected, flat.apparent, flat.optimism, flat.corrected) == ("a", 0.1, 0, 0.1)
+
+
+def test_a_reaudit_over_one_class_is_welchs_t_test():
+    before, after = np.array([0.1, 0.2, 0.15]), np.array([0.3, 0.2, 0.4, 0.35])
+    found = reaudit(before[:, None], after[:, None])
+    welch = stats.ttest_ind(after, before, equal_var=False).confidence_interval(0.95)
+    assert found.bias == pytest.approx(after.mean() - before.mean())
+    assert (found.low, found.high) == pytest.approx((welch.low, welch.high))
+
+
+def test_a_reaudit_of_one_seed_is_the_paired_t_test_over_classes():
+    before, after = np.random.default_rng(0).normal(size=(2, 15))
+    found = reaudit([before], [after], level=0.9)
+    paired = stats.ttest_rel(after, before).confidence_interval(0.9)
+    assert (found.low, found.high) == pytest.approx((paired.low, paired.high))
+
+
+def test_a_reaudit_sees_the_winners_curse_and_covers_no_bias():
+    """Best of thirty equal recipes: fresh seeds leak more. A recipe fixed beforehand: they do not."""
+    higher = covered = 0
+    for seed in range(100):
+        leak = audits(np.zeros(30), seed, between_classes=0.0)
+        selected = selection_optimism(leak, resamples=1, seed=0).selected
+        fresh = audits(np.zeros(1), seed + 1000, seeds=5, between_classes=0.0)["r0"]
+        fresh = fresh - np.random.default_rng(seed + 1000).normal(size=20)  # its classes' own levels, known here
+        fresh = fresh + np.random.default_rng(seed).normal(size=20)  # are those of the first audit
+        higher += reaudit(leak[selected], fresh).bias > 0
+        outcome = reaudit(leak["r7"], fresh)
+        covered += outcome.low <= 0 <= outcome.high
+    assert higher >= 95
+    assert 90 <= covered <= 100
+
+
+def test_a_reaudit_says_which_way_and_when_it_cannot():
+    steady = np.full((2, 4), 0.25)
+    assert reaudit(steady, steady + 0.25).verdict == "higher"
+    assert reaudit(steady + 0.25, steady).verdict == "lower"
+    same = reaudit(steady, steady)
+    assert (same.bias, same.low, same.high, same.verdict) == (0, 0, 0, "cannot tell")
+    single = reaudit([[0.1]], [[0.2]])
+    assert (single.low, single.high, single.verdict) == (None, None, "cannot tell")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: recommend({"a": [[0.1]]}, min_accuracy=0.9, seed=0), "0.9 needs the test accuracy of recipe a"),
+        (lambda: recommend({"a": [[0.1]]}, accuracy={"a": np.nan}, min_accuracy=0.9, seed=0), "of recipe a"),
+        (lambda: recommend({}, seed=0), "no recipe"),
+        (lambda: recommend({"a": [[0.1]]}, level=2, seed=0), "level"),
+        (lambda: selection_optimism({"a": [[0.1, 0.2]]}, resamples=0, seed=0), "resamples"),
+        (lambda: reaudit([[0.1, 0.2]], [[0.1]]), "the same classes, got 2 and 1"),
+        (lambda: reaudit([[0.1]], [[np.inf]]), "recipe fresh: expected finite"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
