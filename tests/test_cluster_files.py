@@ -1,4 +1,4 @@
-"""The cluster's files and its page against Ray's own schema, parsers and command line: no network, no cloud, no cluster."""
+"""The cluster's files and its page against Ray's own schema, parsers and command line: no network, no cluster."""
 
 import copy
 import json
