@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from core.errors import InputError
+from core.metrics.rank_agreement import Correlation, rank_agreement, top_overlap
+
+# Few different values, so that ties are common.
+pairs = st.integers(2, 12).flatmap(
+    lambda n: st.tuples(*[st.lists(st.integers(0, 6).map(float), min_size=n, max_size=n)] * 2)
+)
+
+
+def test_by_hand():
+    """Ten pairs of recipes, of which the proxy swaps one; d squared sums to 2."""
+    found = rank_agreement([1, 2, 3, 4, 5], [0.1, 0.2, 0.4, 0.3, 0.9], k=3, seed=0)
+    assert found.kendall.value == pytest.approx(0.8)
+    assert found.spearman.value == pytest.approx(1 - 6 * 2 / (5 * 24))
+    assert found.top_overlap == pytest.approx(2 / 3)
+    assert found.regret == 0
+
+
+@settings(deadline=None, max_examples=100)
+@given(sides=pairs)
+def test_the_coefficients_are_scipys(sides):
+    proxy, full = sides
+    found = rank_agreement(proxy, full, k=1, resamples=20, seed=0)
+    if len(set(proxy)) == 1 or len(set(full)) == 1:
+        assert np.isnan(found.kendall.value) and np.isnan(found.spearman.value)
+        assert (found.kendall.low, found.spearman.high, found.verdict) == (None, None, "cannot tell")
+        return
+    assert found.kendall.value == pytest.approx(stats.kendalltau(proxy, full).statistic)
+    assert found.spearman.value == pytest.approx(stats.spearmanr(proxy, full).statistic)
+
+
+@settings(deadline=None, max_examples=60)
+@given(sides=pairs, data=st.data())
+def test_only_ranks_matter_and_the_sides_are_alike(sides, data):
+    proxy, full = np.array(sides[0]), np.array(sides[1])
+    k = data.draw(st.integers(1, len(proxy)))
+    found = rank_agreement(proxy, full, k=k, resamples=50, seed=0)
+    scaled = rank_agreement(np.exp(proxy), full, k=k, resamples=50, seed=0)
+    order = data.draw(st.permutations(range(len(proxy))))
+    for one, other in ((found.kendall, scaled.kendall), (found.spearman, scaled.spearman)):
+        assert (other.value, other.low, other.high) == pytest.approx((one.value, one.low, one.high), nan_ok=True)
+        if one.low is not None:
+            assert -1 <= one.low <= one.value <= one.high <= 1
+    assert scaled.top_overlap == found.top_overlap == top_overlap(full, proxy, k=k)
+    assert top_overlap(proxy[order], full[order], k=k) == pytest.approx(found.top_overlap)
+    assert found.regret >= 0
+    same = rank_agreement(full, full, k=k, resamples=50, seed=0)
+    assert (same.top_overlap, same.regret) == (pytest.approx(1), pytest.approx(0))
+
+
+def test_top_overlap_shares_the_places_that_ties_leave():
+    assert top_overlap([1, 2, 3, 4], [4, 3, 2, 1], k=2) == 0
+    assert top_overlap([1, 2, 3, 4], [4, 3, 2, 1], k=3) == pytest.approx(2 / 3)
+    assert top_overlap([1, 2, 3, 4], [4, 3, 2, 1], k=4) == 1
+    # Four recipes tie for two places: each holds half of one, and the two best get half of their places.
+    assert top_overlap([0, 0, 0, 0], [1, 2, 3, 4], k=2) == 0.5
+
+
+def test_regret_is_what_the_proxys_choice_costs():
+    assert rank_agreement([0.2, 0.1, 0.3], [0.5, 0.7, 0.9], seed=0).regret == pytest.approx(0.2)
+    # The proxy cannot tell the first two: on average half of it.
+    assert rank_agreement([0.1, 0.1, 0.3], [0.5, 0.7, 0.9], seed=0).regret == pytest.approx(0.1)
+
+
+def test_perfect_agreement_of_a_few_recipes_is_not_certainty():
+    few, more = (rank_agreement(np.arange(n), np.arange(n), seed=0) for n in (5, 20))
+    assert few.kendall.value == few.kendall.high == more.kendall.value == 1
+    assert 0 < few.kendall.low < 0.5 < more.kendall.low < 1
+    assert few.verdict == more.verdict == "agree"
+    turned = rank_agreement(np.arange(20), -np.arange(20), seed=0)
+    assert turned.kendall.low == -1
+    assert turned.kendall.high == pytest.approx(-more.kendall.low)
+    assert turned.verdict == "disagree"
+    four = rank_agreement(np.arange(4), np.arange(4), seed=0)
+    assert four.kendall == Correlation(value=1.0, low=None, high=None)
+    assert four.verdict == "cannot tell"
+
+
+def test_unrelated_rankings_cannot_be_told():
+    rng = np.random.default_rng(0)
+    assert rank_agreement(rng.random(12), rng.random(12), seed=0).verdict == "cannot tell"
+
+
+@pytest.mark.parametrize(("n", "correlation"), [(8, 0.0), (15, 0.6), (30, 0.9)])
+def test_intervals_cover_the_truth_as_often_as_they_say(n, correlation):
+    """Normal pairs, whose true coefficients are known (Greiner; Pearson)."""
+    tau, rho = 2 / np.pi * np.arcsin(correlation), 6 / np.pi * np.arcsin(correlation / 2)
+    covered = np.zeros(2)
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=n)
+        y = correlation * x + np.sqrt(1 - correlation**2) * rng.normal(size=n)
+        found = rank_agreement(x, y, resamples=200, seed=seed)
+        covered += [found.kendall.low <= tau <= found.kendall.high, found.spearman.low <= rho <= found.spearman.high]
+    assert (covered >= 90).all()
+    assert found.kendall.high - found.kendall.low < 1.7  # and not by covering everything
+
+
+def test_the_seed_repeats_and_another_draws_anew():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=30)
+    y = x + 2 * rng.normal(size=30)
+    first = rank_agreement(x, y, seed=0)
+    assert rank_agreement(x.tolist(), y.tolist(), seed=0) == first
+    other = rank_agreement(x, y, seed=1)
+    assert other.kendall.value == first.kendall.value
+    assert other.kendall.low == pytest.approx(first.kendall.low, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: rank_agreement([0.1], [0.2], k=1, seed=0), "at least 2"),
+        (lambda: rank_agreement([0.1, 0.2], [0.2], seed=0), r"got shapes \[2\] and \[1\]"),
+        (lambda: rank_agreement([0.1, np.nan], [0.2, 0.1], seed=0), "finite"),
+        (lambda: rank_agreement([0.1, 0.2], [0.2, 0.1], k=3, seed=0), "k: expected 1 to 2, got 3"),
+        (lambda: top_overlap([0.1, 0.2], [0.2, 0.1], k=0), "k: expected 1 to 2, got 0"),
+        (lambda: rank_agreement([0.1, 0.2], [0.2, 0.1], k=1, level=0, seed=0), "level"),
+        (lambda: rank_agreement([0.1, 0.2], [0.2, 0.1], k=1, resamples=0, seed=0), "resamples"),
+    ],
+)
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
