@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from orchestrator.stage import Stage, canonical_json
@@ -14,39 +16,89 @@ from orchestrator.store import MANIFEST, Store
 COST_DRIVERS = (
     "architecture", "image_size", "epochs", "batch_size", "workers", "steps", "loss", "selected", "candidates",
     "size", "identities", "per_identity", "train_per_class", "kind", "components", "kimg", "network",
+    "selection_repeats", "precision", "samples_per_class", "defense",
+)  # fmt: skip
+INPUT_DRIVERS = (  # what of an input makes it dearer to read: a target's epochs do not, its architecture does
+    "architecture", "image_size", "size", "identities", "per_identity", "train_per_class", "samples_per_class", "kind",
+    "components", "network", "name", "content", "classes",
 )  # fmt: skip
 READ_AT_MOST = 200  # manifests per kind of stage; the newest tell enough
 
+Key = tuple[object, tuple[tuple[str, int], ...]]  # what drives the cost of the stage itself, and of each input
+
 
 class History:
-    """Seconds that finished stages of the same kind and size took in this store.
+    """Seconds that finished stages took which are alike in kind, size and what they read.
 
     devices: kind of stage -> the devices ('cpu', 'cuda') it was measured on.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], tuple[int, float, float, float]] = {}  # how many, their sum, least, most
+        self._seen: dict[object, tuple[int, float, float, float]] = {}  # how many, their sum, least, most
         self._kinds: set[str] = set()
-        self._keys: dict[str, tuple[str, str]] = {}  # by fingerprint: forecasts ask for the same stages again and again
+        self._numbers: dict[object, int] = {}  # of equal descriptions: a long chain of inputs is one number
+        self._keys: dict[str, Key] = {}  # by fingerprint: forecasts ask for the same stages again and again
+        self._inputs: dict[str, int] = {}  # by fingerprint
         self.devices: dict[str, set[str]] = {}
 
     def add(self, stage_name: str, config: dict[str, Any], seconds: float) -> None:
-        key = _key(stage_name, config)
-        count, total, least, most = self._seen.get(key, (0, 0.0, seconds, seconds))
-        self._seen[key] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
-        self._kinds.add(stage_name)
+        """Note a stage of which we know the configuration alone; it counts where nothing more alike was measured."""
+        self._add(_drivers(stage_name, config, COST_DRIVERS), stage_name, seconds)
+
+    def add_stage(self, stage: Stage, seconds: float) -> None:
+        """Note a finished stage."""
+        self._add(self._key(stage), stage.name, seconds)
+
+    def add_manifest(self, store: Store, manifest: dict[str, Any]) -> None:
+        """Note a finished stage by its manifest and those of its inputs. KeyError where something is missing in it."""
+        name, config = manifest["stage"], manifest["config"]
+        inputs = tuple(self._input_of_manifest(store, *item) for item in sorted(manifest["inputs"].items()))
+        self._add((_drivers(name, config, COST_DRIVERS), inputs), name, float(manifest["seconds"]))
+        if device := manifest.get("device"):
+            self.devices.setdefault(name, set()).add(str(device).split(":")[0])
 
     def expected(self, stage: Stage) -> tuple[float, float, float] | None:
         """(mean, least, most) seconds of such stages so far, or None."""
         if stage.name not in self._kinds:
             return None
+        key = self._key(stage)
+        seen = self._seen.get(key) or self._seen.get(key[0])
+        return (seen[1] / seen[0], seen[2], seen[3]) if seen else None
+
+    def _add(self, key: object, kind: str, seconds: float) -> None:
+        count, total, least, most = self._seen.get(key, (0, 0.0, seconds, seconds))
+        self._seen[key] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
+        self._kinds.add(kind)
+
+    def _key(self, stage: Stage) -> Key:
         key = self._keys.get(stage.fingerprint)
         if key is None:
-            key = self._keys[stage.fingerprint] = _key(stage.name, dict(stage.config))
-        if key not in self._seen:
-            return None
-        count, total, least, most = self._seen[key]
-        return total / count, least, most
+            inputs = tuple((name, self._input(source)) for name, source in sorted(stage.inputs.items()))
+            key = self._keys[stage.fingerprint] = (_drivers(stage.name, stage.config, COST_DRIVERS), inputs)
+        return key
+
+    def _input(self, stage: Stage) -> int:
+        number = self._inputs.get(stage.fingerprint)
+        if number is None:
+            inputs = tuple((name, self._input(source)) for name, source in sorted(stage.inputs.items()))
+            number = self._number((_drivers(stage.name, stage.config, INPUT_DRIVERS), inputs))
+            self._inputs[stage.fingerprint] = number
+        return number
+
+    def _input_of_manifest(self, store: Store, name: str, source: dict[str, str]) -> tuple[str, int]:
+        """The same number from the store; an input that is gone is like no other."""
+        fingerprint = source["fingerprint"]
+        if fingerprint not in self._inputs:
+            description: object = fingerprint
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                manifest = _read(store.root / source["stage"] / fingerprint / MANIFEST)
+                inputs = tuple(self._input_of_manifest(store, *item) for item in sorted(manifest["inputs"].items()))
+                description = (_drivers(manifest["stage"], manifest["config"], INPUT_DRIVERS), inputs)
+            self._inputs[fingerprint] = self._number(description)
+        return name, self._inputs[fingerprint]
+
+    def _number(self, description: object) -> int:
+        return self._numbers.setdefault(description, len(self._numbers))
 
     def total(
         self, stages: Iterable[Stage], devices_held: Callable[[Stage], float] = lambda _: 1.0
@@ -75,12 +127,9 @@ def read_history(store: Store, names: Iterable[str]) -> History:
     for name in names:
         for path in _newest_manifests(store, name):
             try:
-                with open(path, encoding="utf-8") as file:
-                    manifest = json.load(file)
-                history.add(name, manifest["config"], float(manifest["seconds"]))
-            except (FileNotFoundError, ValueError, KeyError, TypeError):
+                history.add_manifest(store, _read(path))
+            except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
                 continue  # deleted meanwhile, or damaged: a measurement less, and who reads the artifact will say so
-            history.devices.setdefault(name, set()).add(str(manifest.get("device", "unknown")).split(":")[0])
     return history
 
 
@@ -102,5 +151,16 @@ def _newest_manifests(store: Store, name: str) -> list[str]:
     return [path for _, path in heapq.nlargest(READ_AT_MOST, found)]
 
 
-def _key(name: str, config: dict[str, Any]) -> tuple[str, str]:
-    return name, canonical_json({key: config[key] for key in COST_DRIVERS if key in config})
+def _read(path: str | Path) -> dict[str, Any]:
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def _drivers(name: str, config: Mapping[str, Any], keys: Iterable[str]) -> tuple[str, str]:
+    """What of a configuration decides the cost: of a defense its kind, of a list of classes its length."""
+    found = {key: config[key] for key in keys if key in config}
+    if isinstance(found.get("defense"), Mapping):
+        found["defense"] = found["defense"].get("kind")
+    if isinstance(found.get("classes"), list | tuple):
+        found["classes"] = len(found["classes"])
+    return name, canonical_json(found)

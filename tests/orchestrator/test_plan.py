@@ -19,7 +19,8 @@ from sweeps.load import load_sweep
 
 
 def pretend(store, stage, seconds, device="cpu"):
-    manifest = {**stage.identity(), "metrics": {}, "seconds": seconds, "finished_at": 0.0, "device": device}
+    inputs = {name: {"stage": source.name, "fingerprint": source.fingerprint} for name, source in stage.inputs.items()}
+    manifest = {**stage.identity(), "inputs": inputs, "metrics": {}, "seconds": seconds, "device": device}
     store.commit(stage, store.draft(stage), manifest)
 
 
@@ -44,6 +45,7 @@ def test_costs_come_from_stages_of_the_same_size_and_unknown_stays_unknown(tmp_p
     trials = trials_of(load_sweep(write_tiny(tmp_path)))
     targets = [s for s in with_ancestors([x for t in trials for x in t.stages]) if s.name == "target"]
     mine = [s for s in targets if s.config["architecture"] == "resnet_small"]
+    pretend(store, mine[0].inputs["data"], 1.0)
     pretend(store, mine[0], 12.0)
     history = read_history(store, ["target"])
     assert history.expected(mine[1]) == (12.0, 12.0, 12.0)
@@ -161,6 +163,41 @@ def test_tasks_that_share_a_gpu_hold_a_part_of_it_and_every_training_worker_a_wh
     assert devices_held(trials[0].settings, History())(spread) == 4
 
 
+def forecast_of(store, sweep, change, name):
+    trial = trials_of(load_sweep(sweep, [change]))[0]
+    stage = next(s for s in everything_of([trial]) if s.name == name)
+    return read_history(store, [name]).expected(stage)
+
+
+@pytest.mark.parametrize(
+    ("name", "alike", "other"),
+    [
+        ("target", "recipe.defense.alpha=0.3", "data.train_per_class=9"),
+        ("target", "recipe.lr=0.3", "recipe.epochs=3"),
+        ("target", "seeds=[5]", 'recipe.defense={"kind": "random_erasing"}'),
+        ("attack", "recipe.epochs=3", "recipe.architecture=resnet18"),
+        ("attack", "attack.lr=0.1", "prior.components=11"),
+        ("attack", "classes=[0, 1, 2, 3]", "classes=[0, 1]"),
+    ],
+)
+def test_what_a_stage_reads_counts_for_its_cost(name, alike, other, tmp_path):
+    changes = {"classes": [0, 1, 2, 3], "grid": {}, "baseline": {}}
+    sweep, store = write_tiny(tmp_path, **changes), Store(root=tmp_path / "store")
+    for stage in everything_of(trials_of(load_sweep(sweep))):
+        pretend(store, stage, 7.0)
+    assert forecast_of(store, sweep, alike, name) == (7.0, 7.0, 7.0)
+    assert forecast_of(store, sweep, other, name) is None
+
+
+def test_a_driver_learns_while_it_runs(tmp_path):
+    first, second = trials_of(load_sweep(write_tiny(tmp_path)))
+    history = History()
+    history.add_stage(first.stages[1], 5.0)
+    assert history.expected(second.stages[1]) == (5.0, 5.0, 5.0)
+    history.add("attack", dict(first.stages[2].config), 6.0)
+    assert history.expected(second.stages[2]) == (6.0, 6.0, 6.0)
+
+
 def test_damaged_and_unfinished_manifests_are_measurements_less(tmp_path):
     store = Store(root=tmp_path / "store")
     stages = [Stage(name="sleep", config={"classes": n, "seconds": 0}) for n in range(4)]
@@ -178,7 +215,8 @@ def test_only_the_newest_measurements_are_read(tmp_path):
     for n in range(READ_AT_MOST + 3):
         folder = store.path(Stage(name="sleep", config={"classes": n}))
         folder.mkdir(parents=True)
-        (folder / "manifest.json").write_text(json.dumps({"config": {"classes": n}, "seconds": n}))
+        manifest = {"stage": "sleep", "config": {"classes": n}, "inputs": {}, "seconds": n}
+        (folder / "manifest.json").write_text(json.dumps(manifest))
         os.utime(folder / "manifest.json", (1000 + n, 1000 + n))
     mean, least, most = read_history(store, ["sleep"]).expected(Stage(name="sleep", config={}))
     assert (least, most) == (3.0, READ_AT_MOST + 2.0) and math.isclose(mean, (least + most) / 2)
