@@ -88,10 +88,11 @@ def hypervolume(points: ArrayLike, reference: ArrayLike, directions: Sequence[Di
     if costs.shape[1] not in (2, 3):
         raise InputError(f"hypervolume: expected 2 or 3 objectives, got {costs.shape[1]}")
     inside = costs[(costs < limit).all(axis=1)]
-    gains = limit - inside
-    if not len(gains):
+    if not len(inside):
         return 0.0
-    return _area(gains) if gains.shape[1] == 2 else _volume(gains)
+    if costs.shape[1] == 2:
+        return _area(limit - inside)
+    return _volume(limit - inside[_undominated(inside)])  # slicing costs the square of the points it is given
 
 
 def hypervolume_share(points: ArrayLike, of: ArrayLike, reference: ArrayLike, directions: Sequence[Direction]) -> float:
