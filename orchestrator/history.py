@@ -33,7 +33,9 @@ class History:
     devices: kind of stage -> the devices ('cpu', 'cuda') it was measured on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: Iterable[Stage] = ()) -> None:
+        """known: stages that manifests may name as inputs, whether or not their artifacts are still in the store."""
+        self._known = {stage.fingerprint: stage for stage in known}
         self._seen: dict[object, tuple[int, float, float, float]] = {}  # how many, their sum, least, most
         self._kinds: set[str] = set()
         self._numbers: dict[object, int] = {}  # of equal descriptions: a long chain of inputs is one number
@@ -88,6 +90,8 @@ class History:
     def _input_of_manifest(self, store: Store, name: str, source: dict[str, str]) -> tuple[str, int]:
         """The same number from the store; an input that is gone is like no other."""
         fingerprint = source["fingerprint"]
+        if fingerprint in self._known:
+            return name, self._input(self._known[fingerprint])
         if fingerprint not in self._inputs:
             description: object = fingerprint
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
@@ -121,9 +125,9 @@ class History:
         return mean, least, most, unknown
 
 
-def read_history(store: Store, names: Iterable[str]) -> History:
-    """Read the newest manifests of these kinds of stages."""
-    history = History()
+def read_history(store: Store, names: Iterable[str], known: Iterable[Stage] = ()) -> History:
+    """Read the newest manifests of these kinds of stages. known: the sweep's own stages, some perhaps deleted."""
+    history = History(known)
     for name in names:
         for path in _newest_manifests(store, name):
             try:

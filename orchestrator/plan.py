@@ -78,7 +78,7 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
             to_run[stage.name].append(stage)
         elif stage.fingerprint in plan.cached:
             reused[stage.name].append(stage)
-    history = read_history(store, {*to_run, *reused})
+    history = read_history(store, {*to_run, *reused}, known=plan.stages)
     held = devices_held(plan.trials[0].settings, history)
     costs = {name: history.total(stages, held) for name, stages in to_run.items()}
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
@@ -155,11 +155,11 @@ def plan_text(summary: dict[str, Any]) -> str:
         f"{summary['trials']} trials ({summary['trials_complete']} complete), {summary['stages']} stages: "
         f"{summary['stages_cached']} in the store, {summary['stages_to_run']} to run",
         "",
-        f"  {'stage':<16} {'total':>6} {'cached':>7} {'to run':>7}   {'reused':<10} device time to run",
+        f"  {'stage':<16} {'total':>6} {'cached':>7} {'to run':>7}   {'reused':<19} device time to run",
     ]
     for name, row in summary["by_stage"].items():
         counts = f"{name:<16} {row['total']:>6} {row['cached']:>7} {row['to_run']:>7}"
-        lines.append(f"  {counts}   {_saved(row['cached'], row['reused']):<10} {time_text(row)}")
+        lines.append(f"  {counts}   {_saved(row['cached'], row['reused']):<19} {time_text(row)}")
     reused = summary["reused"]
     if reused["stages"]:
         saved = _saved(reused["stages"], reused)

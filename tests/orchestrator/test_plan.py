@@ -189,6 +189,15 @@ def test_what_a_stage_reads_counts_for_its_cost(name, alike, other, tmp_path):
     assert forecast_of(store, sweep, other, name) is None
 
 
+def test_measurements_outlive_their_inputs(tmp_path):
+    """Inputs of finished stages may be deleted; what reading them cost is still known."""
+    store = Store(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))
+    pretend(store, trials[0].stages[2], 9.0)
+    row = plan_summary(make_plan(trials, store), store)["by_stage"]["attack"]
+    assert (row["cached"], row["to_run"], row["device_hours"]) == (1, 1, 9.0 / 3600)
+
+
 def test_a_driver_learns_while_it_runs(tmp_path):
     first, second = trials_of(load_sweep(write_tiny(tmp_path)))
     history = History()
