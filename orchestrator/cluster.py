@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from orchestrator.execute import CODE_VERSION_VARIABLE, code_version
 
 SLOT = "trial_slot"  # what a trial holds instead of a CPU
 SLOTS_PER_CPU = 2
+HEAD = "node:__internal_head__"  # what Ray gives the head alone: for what must not die with a spot machine
+PROMISED_GPUS = "SMOOTHSWEEP_CLUSTER_GPUS"
 OBJECT_STORE_BYTES = 150 * 2**20  # tasks exchange paths and small rows; tensors go through the artifact store
 
 
@@ -67,8 +70,20 @@ def _join(address: str) -> ClusterFacts:
             f"--address {address}: expected a cluster with the resource {SLOT} "
             f"(start the head with --resources='{{\"{SLOT}\": 16}}'), got none"
         )
-    cpus, gpus, slots = int(found.get("CPU", 0)), found.get("GPU", 0.0), int(found[SLOT])
-    return ClusterFacts(cpus=cpus, gpus=gpus, trial_slots=slots, is_local=False)
+    gpus = max(found.get("GPU", 0.0), _promised_gpus())
+    return ClusterFacts(cpus=int(found.get("CPU", 0)), gpus=gpus, trial_slots=int(found[SLOT]), is_local=False)
+
+
+def _promised_gpus() -> float:
+    """GPUs that the cluster can grow to. One that scales from zero has none yet, and only requests make it grow."""
+    promised = os.environ.get(PROMISED_GPUS, "0")
+    try:
+        number = float(promised)
+    except ValueError:
+        number = -1.0
+    if not (math.isfinite(number) and number >= 0):
+        raise InputError(f"{PROMISED_GPUS}: expected a number of GPUs, got {promised!r}")
+    return number
 
 
 def _quiet_environment() -> None:

@@ -42,7 +42,8 @@ class SweepRun:
     history: History = field(init=False)
 
     def __post_init__(self) -> None:
-        self.history = read_history(self.store, {stage.name for stage in self.plan.missing})
+        names = {stage.name for stage in self.plan.missing}
+        self.history = read_history(self.store, names, known=self.plan.stages)
         self.state = SweepState(
             name=self.name,
             total_stages=len(self.plan.stages),
@@ -55,7 +56,7 @@ class SweepRun:
         stage = self._todo.pop(fingerprint, None)
         if stage is not None:
             self.state.done_stages += 1
-            self.history.add(stage.name, dict(stage.config), seconds)
+            self.history.add_stage(stage, seconds)
 
     def trial_done(self, trial: Trial, failure: str | None) -> None:
         """Note the outcome and hand the trial to the recorder."""
@@ -125,13 +126,14 @@ def _read_input(run: SweepRun, stages: list[Stage]) -> None:
 
 
 def _run_pending(run: SweepRun, pending: list[Trial], address: str | None) -> None:
-    from orchestrator.cluster import connect, disconnect
+    from orchestrator.cluster import HEAD, connect, disconnect
     from orchestrator.keeper import StageKeeper
     from orchestrator.tuning import tune_trials
 
     facts = connect(address, run.resources.get("trial_slots"))
     try:
-        keeper = StageKeeper.remote(run.store, run.resources, facts.cpus, facts.gpus)
+        on_head = StageKeeper.options(resources={HEAD: 0.001})
+        keeper = on_head.remote(run.store, run.resources, facts.cpus, facts.gpus)
         open_trials = {trial.id: trial for trial in pending}
         folder = run.store.sweep_folder(run.name) / "tune"
         tuning = _in_thread(lambda: tune_trials(dict(open_trials), keeper, folder, facts.trial_slots))

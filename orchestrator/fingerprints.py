@@ -28,12 +28,17 @@ def normalised(settings: BaseModel, *, without: Collection[str] = ()) -> dict[st
     return settings.model_dump(mode="json", exclude_none=True, exclude=set(without))
 
 
-def content_of(path: str | Path | None, *, any_files: bool = False) -> dict[str, str]:
-    """{'content': SHA-256 of the file or folder} for a path, {} for none. InputError if it is not there.
+def content_of(path: str | Path | None, key: str, *, any_files: bool = False) -> dict[str, str]:
+    """{'content': SHA-256 of the file or folder} for a path, {} for none. InputError naming `key` if it is not there.
 
     A folder of pictures may hold nothing else, unless `any_files`: published data sets come with lists.
     """
-    return {"content": _digest(str(Path(path).expanduser().resolve()), any_files)} if path is not None else {}
+    if path is None:
+        return {}
+    place = Path(path).expanduser().resolve()
+    if not place.exists():
+        raise InputError(f"{key}: expected a file or folder, got nothing at {place}")
+    return {"content": _digest(str(place), any_files)}
 
 
 @lru_cache(maxsize=len(SHIPPED_FILES))
@@ -50,8 +55,6 @@ def _digest(path: str, any_files: bool) -> str:
     while names, sizes and modification times are.
     """
     root = Path(path)
-    if not root.exists():
-        raise InputError(f"{path}: expected a file or folder, got nothing there")
     digest_of = tree_digest if any_files and root.is_dir() else content_digest
     state, total = path_state(root)
     if total < REMEMBER_FROM_BYTES:

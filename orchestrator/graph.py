@@ -30,7 +30,7 @@ def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = 
     data = settings.data
     if for_judges and data.samples_per_class is not None:
         data = data.model_copy(update={"samples_per_class": None})
-    made = _file_stage(data)
+    made = _file_stage(data, "data.path")
     if not isinstance(data, PublishedData):
         return Stage(name="data", **made)
     kind = "stanford_dogs_cropped" if data.kind == "stanford_dogs" and for_judges else data.kind
@@ -41,14 +41,15 @@ def prior_stage(settings: InversionSweep) -> Stage:
     """The generative prior: fitted on public images, shipped, or read from a folder."""
     prior = settings.prior
     if isinstance(prior, PriorFolder):
-        config = {"kind": prior.kind, **content_of(Path(prior.path) / "weights.safetensors")}
+        config = {"kind": prior.kind, **content_of(Path(prior.path) / "weights.safetensors", "prior.path")}
         if settings.attack.discriminator_weight:
-            config["discriminator"] = content_of(Path(prior.path) / "discriminator.safetensors")["content"]
+            wanted = Path(prior.path) / "discriminator.safetensors"
+            config["discriminator"] = content_of(wanted, "attack.discriminator_weight")["content"]
         return Stage(name="prior", config=config, hints={"path": prior.path})
     config = normalised(prior)
     if isinstance(prior, ShippedPrior):
-        return Stage(name="prior", config={**config, **content_of(shipped_file(prior.name))})
-    public = Stage(name="public", **_file_stage(settings.public))
+        return Stage(name="prior", config={**config, **content_of(shipped_file(prior.name), "prior.name")})
+    public = Stage(name="public", **_file_stage(settings.public, "public.path"))
     return Stage(name="prior", config=config, inputs={"public": public})
 
 
@@ -90,8 +91,8 @@ def imported_stage(model: ImportedClassifier, data: Stage) -> Stage:
     """A brought-in classifier, tested on our data: its content and its card count, not where it lies."""
     card = {key: model.card[key] for key in ("architecture", "num_classes", "image_size", "transform_input")}
     for name in (WEIGHTS, CARD):
-        content_of(model.folder / name)  # says at once if a file is missing
-    config = {**card, **content_of(model.folder / WEIGHTS), "seed": 0}
+        content_of(model.folder / name, "imported")  # says at once if a file is missing
+    config = {**card, **content_of(model.folder / WEIGHTS, "imported"), "seed": 0}
     return Stage(name="imported", config=config, hints={"path": model.imported}, inputs={"data": data})
 
 
@@ -182,9 +183,9 @@ def _target_config(recipe: Recipe, settings: InversionSweep, seed: int) -> dict[
     return {**config, "defense": defense, "seed": seed, "protocol": settings.protocol}
 
 
-def _file_stage(settings: BaseModel) -> dict[str, dict[str, Any]]:
+def _file_stage(settings: BaseModel, key: str) -> dict[str, dict[str, Any]]:
     """Configuration and hints of a stage that may read a file: its content counts, not where it lies."""
     path = getattr(settings, "path", None)
     config = normalised(settings, without={"path"})
-    content = content_of(path, any_files=isinstance(settings, PublishedData))
+    content = content_of(path, key, any_files=isinstance(settings, PublishedData))
     return {"config": {**config, **content}, "hints": {"path": path} if path is not None else {}}

@@ -71,7 +71,7 @@ def _evaluator(settings: InversionSweep, loot: Stage) -> Stage:
 def _embedder(settings: InversionSweep, loot: Stage) -> Stage:
     embedder: Embedder = settings.judges.embedder
     weights = _weights_of(embedder)
-    config = {"network": embedder.name, **content_of(weights)}
+    config = {"network": embedder.name, **content_of(weights, "judges.embedder.weights")}
     hints = (
         {"path": embedder.weights} if embedder.weights is not None else {}
     )  # else the worker knows where, and checks
@@ -90,7 +90,7 @@ def _weights_of(embedder: Embedder) -> Path:
 def _fidelity(settings: InversionSweep, loot: Stage) -> Stage:
     fidelity: Fidelity = settings.judges.fidelity
     weights = Path(fidelity.weights) if fidelity.weights is not None else staged_file(STAGED_FID)
-    network = {"network": STAGED_FID, "protocol": settings.protocol, **content_of(weights)}
+    network = {"network": STAGED_FID, "protocol": settings.protocol, **content_of(weights, "judges.fidelity.weights")}
     hints = {"path": str(weights), **({"sha256": fidelity.sha256} if fidelity.sha256 else {})}
     data = data_stage(settings, FID_SIZE, for_judges=True)
     real = Stage(name="embeddings", config={**network, "parts": ["train"]}, hints=hints, inputs={"data": data})
