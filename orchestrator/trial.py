@@ -72,14 +72,8 @@ class Trial:
 
 def trials_of(loaded: LoadedSweep) -> list[Trial]:
     """Every trial of the sweep: all cells under the first seed, then all under the next."""
-    cells = expand(_without_the_grid(loaded))
+    cells = expand(loaded)
     return [Trial(cell=cell, seed=seed) for seed in loaded.sweep.seeds for cell in cells]
-
-
-def _without_the_grid(loaded: LoadedSweep) -> LoadedSweep:
-    """The sweep whose raw settings leave out what spans the cells: no cell needs a copy of all the others' values."""
-    raw = {key: value for key, value in loaded.raw.items() if key not in ("grid", "cells")}
-    return LoadedSweep(sweep=loaded.sweep, raw=raw, intro=loaded.intro, source=loaded.source)
 
 
 def run_trial(trial: Trial, run: Run) -> None:

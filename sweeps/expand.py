@@ -33,12 +33,14 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
     _check_keys(loaded)
     names = axis_names(axis_keys(loaded))
     _check_baseline(loaded)
+    # No cell needs a copy of what spans them all: with it, ten thousand cells would cost their square.
+    raw = {key: value for key, value in loaded.raw.items() if key not in ("grid", "cells")}
     cells = []
     for chosen, combination in itertools.product(listed, itertools.product(*grid.values())):
         values = {**chosen, **dict(zip(grid, combination, strict=True))}
         said = ", ".join(f"{key}={value}" for key, value in values.items())
         source = f"{loaded.source} with {said}" if values else loaded.source
-        settings = check(with_values(loaded.raw, values), source)
+        settings = check(with_values(raw, values), source)
         cells.append(
             Cell(
                 axes={name: axis_value(values[key]) for key, name in names.items()},

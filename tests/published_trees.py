@@ -5,7 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import scipy.io
+import torch
 from PIL import Image
+from safetensors.torch import load_file
+
+from core.data.decoding import strict_pillow
 
 # Creation code -> group and folder of the tree behind the golden orders.
 GOLDEN_PEOPLE = (
@@ -107,3 +111,15 @@ def imagenette(root: Path, synsets=("n01440764", "n02102040", "n02979186"), *, t
                 name = f"{synset}_{i}.JPEG"
                 put(root / part / synset / name, encoded(pixels(50 * k + i, width, height), "JPEG"))
     return root
+
+
+def written(folder, part):
+    tensors = load_file(folder / f"{part}.safetensors")
+    assert set(tensors) == {"images", "labels"}
+    assert tensors["images"].dtype == torch.uint8 and tensors["labels"].dtype == torch.int64
+    return tensors["images"], tensors["labels"]
+
+
+def picture(listing, index):
+    with strict_pillow():
+        return listing.decode(index, listing.read(index))
