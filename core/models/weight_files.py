@@ -164,9 +164,17 @@ def wrong_content(path: Path) -> str | None:
         return "is a web page saved as weights (HTML): the server answered with an error or a log-in page"
     if start.startswith(b"version https://git-lfs"):
         return "is a Git LFS pointer, not the file it stands for"
-    if start.startswith(_ZIP_START) and not zipfile.is_zipfile(path):
-        return "is cut short: a zip archive without its end"
+    if start.startswith(_ZIP_START) and not _has_zip_end(path):
+        return "is cut short or damaged: a zip archive without its end"
     return None
+
+
+def _has_zip_end(path: Path) -> bool:
+    """Whether a zip archive's end can be read; `is_zipfile` itself raises when it stands but contradicts itself."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:
+        return False
 
 
 def file_sha256(path: Path) -> str:

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.errors import InputError
@@ -98,6 +98,7 @@ def test_archives_that_grow_when_read_are_refused(tmp_path):
 
 @settings(max_examples=150, deadline=None)
 @given(st.booleans(), st.floats(0, 1, exclude_max=True), st.integers(0, 255))
+@example(legacy=False, where=0.9866528155613562, value=1)  # the end claims several disks: is_zipfile itself raises
 def test_no_damaged_byte_escapes_as_another_error(tmp_path_factory, legacy, where, value):
     content = LEGACY if legacy else ZIP
     position = int(where * len(content))

@@ -150,7 +150,7 @@ def test_unknown_names_list_the_valid_ones(tmp_path):
         (b"\xef\xbb\xbf \r\n<HTML>", "is a web page saved as weights"),
         (b"<?xml version='1.0'?><Error/>", "is a web page saved as weights"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "is a Git LFS pointer"),
-        (GOOD[:-100], "is cut short: a zip archive without its end"),
+        (GOOD[:-100], "is cut short or damaged: a zip archive without its end"),
         (b"\x80\x02 something else", "is damaged or another file: expected SHA-256 "),
         (GOOD + b"\0", "is damaged or another file"),
     ],
