@@ -11,3 +11,7 @@ class TrainingDiverged(RuntimeError):
 
 class AccuracyNotReached(RuntimeError):
     """A training that was to stop at a test accuracy ended below it. The message says which, the best, and when."""
+
+
+class SweepStopped(RuntimeError):
+    """The sweep was stopped on purpose (its budget is spent): the message says why. What was open stays open."""

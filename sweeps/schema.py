@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError
 
 from core.errors import InputError
 from sweeps.attacker import Attack, Eigenfaces, PriorFolder, ShippedPrior, StyleGAN2
-from sweeps.base import Count, Model
+from sweeps.base import Count, Model, Positive
 from sweeps.data import LabelledData, PublishedData, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges
@@ -38,6 +38,8 @@ class Resources(Model):
     attack_rows: Count | None = None  # images at once in an attack; null: as many as suit the device, by measurement
     attack_compile: bool = False  # torch.compile of prior and target: a minute before the first step
     attack_cuda_graphs: bool = False  # record both networks once and replay them
+    training_timeout_minutes: Positive | None = None  # one training (Ray Train's workers too); null: no limit
+    attack_timeout_minutes: Positive | None = None  # one task of an attack, a few classes; null: no limit
 
 
 class PaperTable(Model):
