@@ -1,84 +1,18 @@
 import copy
 import io
-import os
-import subprocess
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 from core.data.augmentation import Augmentation
-from core.data.images import ImageSet
-from core.defenses.base import Defense, StepLoss, over_outputs
-from core.defenses.label_smoothing import smoothed_cross_entropy
 from core.errors import InputError, TrainingDiverged
-from core.models.batches import Batch, epoch_batches, network_input, network_seed, rank_batches, rank_slice
-from core.models.classifiers import LogitsWithAuxiliary, build_classifier
+from core.models.batches import network_input, rank_batches
+from core.models.classifiers import build_classifier
 from core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
 from core.models.recipe import learning_rate, make_optimizer
-from core.models.steps import EpochSettings, batch_loss
-from core.models.training import TrainingRecipe, train_classifier
-
-MILD = Augmentation(hue=0.0, brightness=0.1, contrast=0.1, saturation=0.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scripted(Defense):
-    """A loss of the tests: (step, logits) -> scalar."""
-
-    make: Callable
-
-    def loss(self, step):
-        _, logits = over_outputs(step.forward(step.images), lambda z: z.sum(dim=1))
-        return StepLoss(self.make(step, logits), logits, {})
-
-
-def colours(per_class=24, size=32, seed=0):
-    """Three classes of noisy plain colours."""
-    generator = torch.Generator().manual_seed(seed)
-    palette = torch.tensor([[200, 60, 60], [60, 200, 60], [60, 60, 200]])
-    labels = torch.arange(3).repeat_interleave(per_class)
-    noise = torch.randint(-50, 50, (3 * per_class, 3, size, size), generator=generator)
-    images = (palette[labels][:, :, None, None] + noise).to(torch.uint8)
-    return ImageSet(images=images, labels=labels, names=("red", "green", "blue"))
-
-
-def recipe(**changes):
-    return TrainingRecipe(**{"epochs": 3, "batch_size": 16, "image_size": 32, "augmentation": MILD, **changes})
-
-
-class Plain(nn.Module):
-    """A classifier without BatchNorm; with dropout if asked."""
-
-    num_classes = 3
-
-    def __init__(self, dropout=0.0):
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(3, 4, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Dropout(dropout)
-        )
-        self.head = nn.Linear(16, 3)
-
-    def forward(self, images):
-        return self.head(self.body(images))
-
-
-def plain(dropout=0.0):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return Plain(dropout)
-
-
-def weights(model):
-    return {name: value.clone() for name, value in model.state_dict().items()}
-
-
-def same(a, b):
-    return all(torch.equal(a[name], b[name]) for name in a)
+from core.models.training import train_classifier
+from tests.small_training import Plain, Scripted, colours, plain, recipe, same, weights
 
 
 def test_learns_colours():
@@ -211,137 +145,6 @@ def test_a_weight_that_is_not_finite_stops_too():
         )
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
-def test_ranks_together_have_the_gradient_of_one_process(world_size):
-    settings = recipe(batch_size=29)  # 72 images: 29, 29 and 14, none of them divisible by the ranks
-    data, model = colours(), plain()
-
-    def gradients(rank, ranks):
-        per_step = []
-        for batch in rank_batches(data.images, data.labels, settings, seed=3, epoch=1, rank=rank, world_size=ranks):
-            model.zero_grad()
-            value, sums, _ = batch_loss(model, batch, EpochSettings(recipe=settings))
-            value.backward()
-            per_step.append((torch.cat([p.grad.flatten() for p in model.parameters()]), sums))
-        return per_step
-
-    single = gradients(0, 1)
-    ranks = [gradients(rank, world_size) for rank in range(world_size)]
-    assert [len(r) for r in ranks] == [3] * world_size
-    for step, (gradient, sums) in enumerate(single):
-        mean = torch.stack([r[step][0] for r in ranks]).mean(dim=0)
-        torch.testing.assert_close(mean, gradient, atol=1e-6, rtol=1e-5)
-        torch.testing.assert_close(sum(r[step][1] for r in ranks), sums, atol=1e-5, rtol=1e-5)
-
-
-def test_an_epoch_visits_every_image_once_in_a_new_order():
-    batches = [epoch_batches(50, 16, world_size=1, seed=0, epoch=e) for e in (0, 1)]
-    assert [len(b) for b in batches[0]] == [16, 16, 16, 2]
-    assert torch.equal(torch.cat(batches[0]).sort().values, torch.arange(50))
-    assert not torch.equal(torch.cat(batches[0]), torch.cat(batches[1]))
-
-
-@pytest.mark.parametrize(("n", "world_size", "kept"), [(49, 1, 3), (50, 1, 4), (50, 2, 3), (52, 2, 4), (53, 3, 3)])
-def test_a_rest_too_small_for_batchnorm_is_dropped(n, world_size, kept):
-    batches = epoch_batches(n, 16, world_size=world_size, seed=0, epoch=0)
-    assert len(batches) == kept
-    for batch in batches:
-        parts = [range(len(batch))[rank_slice(len(batch), r, world_size)] for r in range(world_size)]
-        assert [i for part in parts for i in part] == list(range(len(batch)))
-        assert min(len(part) for part in parts) >= 2
-
-
-def test_network_seeds_differ():
-    keys = [(s, e, r) for s in range(3) for e in range(3) for r in range(3)]
-    assert len({network_seed(*key) for key in keys}) == len(keys)
-    assert all(0 <= network_seed(*key) < 2**63 for key in keys)
-
-
-def test_an_auxiliary_head_adds_its_loss_in_full():
-    class Two(Plain):
-        def forward(self, images):
-            logits = super().forward(images)
-            return LogitsWithAuxiliary(logits, 2 * logits)
-
-    model = Two()
-    batch = next(rank_batches(colours().images, colours().labels, recipe(), seed=0, epoch=0))
-    value, sums, _ = batch_loss(model, batch, EpochSettings(recipe=recipe(), alpha=-0.1))
-    with torch.no_grad():
-        logits = Plain.forward(model, network_input(batch, 32))
-        both = sum(smoothed_cross_entropy(z, batch.labels, -0.1) for z in (logits, 2 * logits))
-    assert value.item() == pytest.approx(both.item(), rel=1e-5)
-    assert sums[1] == (logits.argmax(1) == batch.labels).sum()
-
-
-def test_inceptions_auxiliary_head_of_1000_takes_the_labels_as_they_are():
-    model = build_classifier("inception_v3", 5, seed=0).train()
-    images = torch.randint(0, 256, (2, 3, 299, 299), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
-    labels = torch.tensor([4, 0])
-    batch = Batch(images=images, labels=labels, draw=None, weight=1.0)
-    seen, forward = [], model.forward
-    model.forward = lambda x: seen.extend(output := forward(x)) or output
-    value, sums, _ = batch_loss(model, batch, EpochSettings(recipe=recipe(image_size=299)))
-    value.backward()
-    assert [tuple(logits.shape) for logits in seen] == [(2, 5), (2, 1000)]
-    by_hand = sum(-logits.log_softmax(1)[[0, 1], labels].mean() for logits in seen)
-    assert value.item() == pytest.approx(by_hand.item(), rel=1e-5)
-    assert sums[1] == (seen[0].argmax(1) == labels).sum()
-    pushed = model.backbone.AuxLogits.fc.bias.grad < 0  # only the labels' outputs are pushed up
-    assert pushed.nonzero()[:, 0].tolist() == [0, 4]
-
-
-def test_bf16_trains_with_weights_and_loss_in_fp32():
-    seen = set()
-
-    def make(step, logits):
-        seen.add(logits.dtype)
-        return nn.functional.cross_entropy(logits, step.labels)
-
-    results = {}
-    for precision in ("fp32", "bf16"):
-        model = build_classifier("resnet_small", 3, seed=1)
-        records = train_classifier(
-            model, colours(), recipe(precision=precision), defense=Scripted(make=make), seed=0, evaluate=colours(8)
-        )
-        assert records[-1].test_acc == 1.0
-        assert {p.dtype for p in model.parameters()} == {torch.float32}
-        results[precision] = weights(model)
-    assert seen == {torch.float32}
-    assert not same(results["fp32"], results["bf16"])
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_the_network_computes_in_the_precision_of_the_recipe(precision):
-    inside = []
-
-    class Looking(Plain):
-        def forward(self, images):
-            assert images.dtype == torch.float32
-            inside.append(self.body(images).dtype)
-            return LogitsWithAuxiliary(super().forward(images), super().forward(images))
-
-    batch = next(rank_batches(colours().images, colours().labels, recipe(), seed=0, epoch=0))
-    settings = EpochSettings(recipe=recipe(precision=precision))
-    value, *_ = batch_loss(Looking(), batch, settings)
-    assert inside == [torch.float32 if precision == "fp32" else torch.bfloat16]
-    assert value.dtype == torch.float32
-    if precision == "bf16":
-        odd = nn.Module()
-        odd.forward = lambda images: {"logits": images}
-        with pytest.raises(TypeError, match="precision bf16: expected a network that returns tensors"):
-            batch_loss(odd, batch, settings)
-
-
-def test_a_state_of_another_precision_is_refused():
-    states = []
-    keep = {"on_epoch": lambda record, state: states.append(state())}
-    train_classifier(plain(), colours(), recipe(), seed=0, **keep)
-    with pytest.raises(InputError, match=r"resume: expected a state of recipe .*precision='bf16'"):
-        train_classifier(
-            plain(), colours(), recipe(precision="bf16"), seed=0, resume=states[0]
-        )
-
-
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_the_loop_is_the_plain_one_bit_for_bit(optimizer):
     settings = recipe(epochs=2, optimizer=optimizer, augmentation=Augmentation())
@@ -403,65 +206,3 @@ def test_more_classes_than_the_model_has_are_refused():
     model = build_classifier("resnet_small", 2, seed=0)
     with pytest.raises(InputError, match="at most 2 classes, got 3"):
         train_classifier(model, colours(4), recipe(), seed=0)
-
-
-def test_several_ranks_need_a_process_group():
-    with pytest.raises(ValueError, match="expected a process group"):
-        train_classifier(
-            plain(), colours(4), recipe(), seed=0, world_size=2, wrap=lambda m: m
-        )
-    with pytest.raises(ValueError, match="rank: expected 0 <= rank < 1, got 1"):
-        train_classifier(plain(), colours(4), recipe(), seed=0, rank=1)
-
-
-RANK_PROGRAM = """
-import sys
-import torch
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from core.data.images import ImageSet
-from core.models.training import TrainingRecipe, train_classifier
-
-rank, world, rendezvous, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
-torch.set_num_threads(1)
-if world > 1:
-    torch.distributed.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world)
-torch.manual_seed(0)
-model = nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3))
-labels = torch.arange(3).repeat_interleave(24)
-noise = torch.randint(0, 100, (72, 3, 32, 32), generator=torch.Generator().manual_seed(1))
-images = (noise + 50 * labels.view(-1, 1, 1, 1)).to(torch.uint8)
-records = train_classifier(
-    model,
-    ImageSet(images=images, labels=labels, names=("a", "b", "c")),
-    TrainingRecipe(epochs=3, batch_size=29, image_size=32),
-    seed=0,
-    rank=rank,
-    world_size=world,
-    wrap=DistributedDataParallel if world > 1 else None,
-)
-torch.save({"model": model.state_dict(), "loss": [r.loss for r in records], "acc": [r.train_acc for r in records]}, out)
-if world > 1:
-    torch.distributed.destroy_process_group()
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_train_what_one_trains(tmp_path):
-    program = tmp_path / "rank.py"
-    program.write_text(RANK_PROGRAM)
-    root = Path(__file__).parents[3]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
-
-    def start(rank, world):
-        arguments = [str(rank), str(world), str(tmp_path / "rendezvous"), str(tmp_path / f"{world}-{rank}.pt")]
-        return subprocess.Popen([sys.executable, str(program), *arguments], env=environment)
-
-    processes = [start(0, 1), start(0, 2), start(1, 2)]
-    assert [process.wait(timeout=240) for process in processes] == [0, 0, 0]
-    one, first, second = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("1-0", "2-0", "2-1"))
-    assert first["loss"] == second["loss"] and same(first["model"], second["model"])
-    assert first["loss"] == pytest.approx(one["loss"], rel=1e-5)
-    assert first["acc"] == pytest.approx(one["acc"])
-    for name, value in one["model"].items():
-        torch.testing.assert_close(first["model"][name], value, atol=1e-5, rtol=1e-4)
