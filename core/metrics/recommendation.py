@@ -6,7 +6,7 @@ by how much from the audit that chose; `reaudit` measures it with fresh seeds, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +31,7 @@ class Recommendation:
     significantly worse than the best after correction, by rising leak; with the best they hold the truly best recipe
     in at least `level` of all audits. probability_best: by allowed recipe, sums to 1: a share of resamples around the
     observed means, so among truly equal recipes the one ahead gets more than its due; None where the data cannot tell
-    (one seed and one class). comparisons: among the allowed, None for fewer than two.
+    (one seed and one class). comparisons: among the allowed and those beside them, None for fewer than two.
     """
 
     best: str | None
@@ -74,6 +74,7 @@ def recommend(
     *,
     accuracy: Mapping[str, float] | None = None,
     min_accuracy: float | None = None,
+    beside: Collection[str] = (),
     level: float = 0.95,
     resamples: int = 2000,
     seed: int,
@@ -82,24 +83,27 @@ def recommend(
 
     leak: recipe -> [seeds, classes], smaller is better (negate distances), aligned as in `compare_recipes`.
     accuracy: recipe -> mean test accuracy, used with `min_accuracy` only; equal to it is enough. The constraint is
-    taken at the mean accuracy: the uncertainty of accuracy itself does not enter. Raises InputError for a constraint
-    without the accuracy of every recipe, and as `compare_recipes`.
+    taken at the mean accuracy: the uncertainty of accuracy itself does not enter. beside: recipes that are compared
+    with the others though they may not be allowed, e.g. the baseline; the correction counts them. Raises InputError
+    for a constraint without the accuracy of every recipe, and as `compare_recipes`.
     """
     names, cells = stacked(leak)
     check_options(level, resamples)
     kept = [index for index, name in enumerate(names) if _accurate_enough(name, accuracy, min_accuracy)]
+    met = [index for index, name in enumerate(names) if index in kept or name in beside]
     if not kept:
         return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None, comparisons=None)
+    found = None
+    if len(met) > 1:
+        found = compare_recipes({names[i]: cells[i] for i in met}, level=level, resamples=resamples, seed=seed)
     allowed, cells = tuple(names[index] for index in kept), cells[kept]
     means = cells.mean(axis=(1, 2))
     best = int(means.argmin())
-    found = None
     tied: set[str] = set()
-    if len(allowed) > 1:
-        values = dict(zip(allowed, cells, strict=True))
-        found = compare_recipes(values, level=level, resamples=resamples, seed=seed)
+    if found is not None:
         unclear = [{pair.first, pair.second} for pair in found.pairs if pair.verdict == "cannot tell"]
         tied = set().union(*(pair for pair in unclear if allowed[best] in pair)) - {allowed[best]}
+        tied &= set(allowed)
     return Recommendation(
         best=allowed[best],
         allowed=allowed,

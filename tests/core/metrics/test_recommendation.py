@@ -38,6 +38,15 @@ def test_one_allowed_recipe_is_best_and_none_is_said():
     assert (nobody.best, nobody.allowed, nobody.probability_best) == (None, (), None)
 
 
+def test_who_is_compared_beside_the_allowed_is_counted_but_never_chosen():
+    leak, accuracy = audits([0.0, 10.0, 10.1], 0), {"r0": 0.5, "r1": 0.9, "r2": 0.95}
+    found = recommend(leak, accuracy=accuracy, min_accuracy=0.9, beside=("r0",), seed=0)
+    assert found.best in ("r1", "r2") and set(found.runners_up) <= {"r1", "r2"} == set(found.allowed)
+    assert set(found.probability_best) == {"r1", "r2"} and len(found.comparisons.pairs) == 3
+    assert found.comparisons.between("r0", found.best).verdict == "lower"
+    assert recommend(leak, accuracy=accuracy, min_accuracy=0.9, seed=0).comparisons.pairs != found.comparisons.pairs
+
+
 def test_two_recipes_probability_is_students():
     """Over classes alone, P(a is best) is Student's t distribution at the standardised difference."""
     rng = np.random.default_rng(0)
