@@ -57,6 +57,29 @@ def disconnect() -> None:
     ray.shutdown()
 
 
+def remove_lost_groups() -> int:
+    """Remove the placement groups of this job whose creator, the controller of a Ray Train run, has died.
+
+    Ray's own cleaner of these groups asks the dashboard, which need not run, and outlives the job where it does not;
+    `tasks.ray_train` runs without it. The groups of Tune's trials belong to the driver and are left alone. Returns how
+    many were removed.
+    """
+    from ray._private.state import state  # the public table does not tell who created a group
+    from ray.core.generated.gcs_pb2 import PlacementGroupTableData as Group
+    from ray.util.placement_group import PlacementGroup, remove_placement_group
+
+    job = ray.get_runtime_context().get_job_id()
+    lost = []
+    for raw in state._connect_and_get_accessor().get_placement_group_table():
+        group = Group.FromString(raw)
+        by_lost_actor = group.creator_actor_dead and not ray.ActorID(group.creator_actor_id).is_nil()
+        if by_lost_actor and group.creator_job_id.hex() == job and group.state != Group.REMOVED:
+            lost.append(PlacementGroup(ray.PlacementGroupID(group.placement_group_id)))
+    for group in lost:
+        remove_placement_group(group)
+    return len(lost)
+
+
 def _join(address: str) -> ClusterFacts:
     try:
         ray.init(address=address, configure_logging=False, log_to_driver=False, namespace="smoothsweep")

@@ -8,13 +8,17 @@ what is in flight, and tells the sweep's driver what happens. It remembers nothi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from typing import Any
 
 import ray
 
+from core.errors import SweepStopped
+from orchestrator.cluster import remove_lost_groups
 from orchestrator.execute import execute, execute_shard
+from orchestrator.running import Running, TasksInFlight, Teller
 from orchestrator.stage import Stage
 from orchestrator.store import Store
 from tasks.classes import classes_to_do, groups, remaining
@@ -22,15 +26,25 @@ from tasks.context import read_progress, write_progress
 from tasks.registry import task
 
 WORKER_RETRIES = 3  # for killed workers and lost nodes; an exception of the task itself is not retried
+WATCH_EVERY_S = 1.0  # how late a time-out may be
+OWN_WORDS = ("InputError", "TrainingDiverged", "AccuracyNotReached", "TimeoutError")  # whose message says it all
 
 
 @ray.remote(max_retries=WORKER_RETRIES)
-def execute_remotely(store: Store, stage: Stage) -> None:
-    execute(store, stage)
+def execute_remotely(store: Store, stage: Stage, tell: Teller) -> None:
+    if not _is_group(stage):
+        tell()
+        return execute(store, stage)
+    from tasks.ray_train import announcing  # two seconds of imports that other stages do not need
+
+    tell(clock=False)  # the workers' devices are still to come
+    with announcing(tell):
+        return execute(store, stage)
 
 
 @ray.remote(max_retries=WORKER_RETRIES)
-def execute_shard_remotely(store: Store, stage: Stage, classes: list[int]) -> int:
+def execute_shard_remotely(store: Store, stage: Stage, classes: list[int], tell: Teller) -> int:
+    tell()
     return execute_shard(store, stage, classes)
 
 
@@ -48,19 +62,45 @@ class StageKeeper:
         self.in_flight: dict[str, asyncio.Task[None]] = {}
         self.running: dict[str, dict[str, Any]] = {}
         self.events: deque[dict[str, Any]] = deque()
+        self.tasks = TasksInFlight()
+        self.watching: asyncio.Task[None] | None = None
+        self.had_groups = False
 
     async def ensure(self, stage: Stage) -> None:
-        """Return when the artifact exists. Raises the task's error, also to everybody else who asked."""
+        """Return when the artifact exists. Raises the task's error, also to everybody else who asked.
+
+        Raises SweepStopped if the sweep was stopped before the artifact was made.
+        """
+        self.watching = self.watching or asyncio.ensure_future(self._watch())
+        if self.tasks.closed is not None:
+            raise self.tasks.closed
         if stage.fingerprint not in self.in_flight:  # no await before it is entered: a second asker must find it
             self.in_flight[stage.fingerprint] = asyncio.ensure_future(self._make(stage))
         await asyncio.shield(self.in_flight[stage.fingerprint])
+
+    async def stop(self, reason: str) -> None:
+        """Start nothing more and end by force what runs; returns when it is gone. What was open raises SweepStopped.
+
+        Checkpoints and finished classes stay. May be called again, also after the keeper was lost and restarted.
+        """
+        await self.tasks.close(SweepStopped(reason))
+        if self.had_groups:
+            await asyncio.to_thread(remove_lost_groups)
+
+    async def began(self, token: int, process: tuple[str, int], clock: bool) -> None:
+        """A task says that it runs, and in which process (see `running.Teller`)."""
+        self.tasks.began(token, process, clock)
 
     async def trial_ended(self, trial_id: str, failure: str | None) -> None:
         """A trial's driver is through; failure is the cause in one line, or None."""
         self.events.append({"what": "trial", "trial": trial_id, "failure": failure})
 
     async def snapshot(self) -> dict[str, Any]:
-        """What runs now (with the marks its workers left) and what happened since the last call."""
+        """What runs now (with the marks its workers left) and what happened since the last call.
+
+        `device_seconds` of what runs: of its tasks in flight, from when they held their devices. Those of a task that
+        ended are an event `work`, with its stage's fingerprint, whether it succeeded or not.
+        """
         events, self.events = list(self.events), deque()
         running = []
         for entry in list(self.running.values()):
@@ -72,6 +112,7 @@ class StageKeeper:
                     "since": entry["since"],
                     "fraction": entry.get("fraction", mark.get("fraction", 0.0)),
                     "text": mark.get("text", ""),
+                    "device_seconds": sum(task.device_seconds() for task in self.tasks.of(entry["stage"])),
                 }
             )
         return {"running": running, "events": events}
@@ -82,14 +123,15 @@ class StageKeeper:
                 return
             await asyncio.gather(*(self.ensure(source) for source in stage.inputs.values()))
             self.running[stage.fingerprint] = {"stage": stage, "since": time.time()}
+            started = time.monotonic()
             if task(stage.name).shard:
                 await self._fan_out(stage)
-            await execute_remotely.options(**self._share(stage)).remote(self.store, stage)
+            await self._run(stage, execute_remotely, self.store, stage)
         except Exception as error:
             self._tell(stage, "failed", cause=one_line(error))
             raise
         else:
-            self._tell(stage, "done", seconds=time.time() - self.running[stage.fingerprint]["since"])
+            self._tell(stage, "done", seconds=time.monotonic() - started)
         finally:
             self.running.pop(stage.fingerprint, None)
             self.in_flight.pop(stage.fingerprint, None)
@@ -108,7 +150,7 @@ class StageKeeper:
         async def submit(group: list[int]) -> None:
             nonlocal done
             async with in_flight:
-                done += await execute_shard_remotely.options(**share).remote(self.store, stage, group)
+                done += await self._run(stage, execute_shard_remotely, self.store, stage, group)
                 self.running[stage.fingerprint]["fraction"] = done / len(classes)
 
         self.running[stage.fingerprint]["fraction"] = done / len(classes)
@@ -124,9 +166,41 @@ class StageKeeper:
         if work.exists():
             write_progress(work, 1.0, "collecting")
 
+    async def _run(self, stage: Stage, remote: Any, *arguments: Any) -> Any:
+        """One Ray task of the stage, to its end: its result, or why there is none."""
+        share, kind = self._share(stage), "training" if task(stage.name).trains else "attack"
+        self.had_groups |= _is_group(stage)
+        limited = task(stage.name).trains or task(stage.name).shard is not None
+        minutes = self.resources.get(f"{kind}_timeout_minutes") if limited else None
+        running = Running(
+            stage=stage,
+            devices=self._devices(stage, share),
+            limit_s=None if minutes is None else 60 * minutes,
+            limit_name=f"resources.{kind}_timeout_minutes",
+        )
+        try:
+            return await self.tasks.run(running, lambda tell: remote.options(**share).remote(*arguments, tell))
+        finally:
+            self._tell(stage, "work", device_seconds=running.device_seconds())
+
+    def _devices(self, stage: Stage, share: dict[str, Any]) -> float:
+        """How many devices one task of the stage holds: GPUs, or CPUs where there are none."""
+        if _is_group(stage):
+            return stage.config["workers"]
+        return share["num_gpus"] or (0.0 if self.gpus else share["num_cpus"])
+
+    async def _watch(self) -> None:
+        """As long as there is work: end what runs too long, and free what lost Ray Train groups hold."""
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            await self.tasks.end_overdue()
+            if self.had_groups:
+                with contextlib.suppress(ray.exceptions.RayError):
+                    await asyncio.to_thread(remove_lost_groups)
+
     def _share(self, stage: Stage) -> dict[str, Any]:
         """CPUs and GPUs of one task. Where there is no GPU none is asked for: such a task would wait for ever."""
-        if stage.config.get("workers", 1) > 1:
+        if _is_group(stage):
             return {"num_cpus": 0, "num_gpus": 0, "scheduling_strategy": "DEFAULT"}  # Ray Train's workers hold them
         wish = self.resources["gpus_per_training" if task(stage.name).trains else "gpus_per_task"]
         needs_device = stage.name not in ("data", "public", "toy", "sleep")
@@ -140,6 +214,11 @@ class StageKeeper:
         self.events.append({"what": what, "stage": stage.name, "fingerprint": stage.fingerprint, **details})
 
 
+def _is_group(stage: Stage) -> bool:
+    """Whether the stage is done by a group of Ray Train workers."""
+    return stage.config.get("workers", 1) > 1
+
+
 def one_line(error: BaseException) -> str:
     """The cause a person needs: the task's own error in one line, without Ray's wrapping and traceback."""
     cause = getattr(error, "cause", None) or error
@@ -151,4 +230,6 @@ def one_line(error: BaseException) -> str:
         return f"{cause.strerror}: {cause.filename}" if cause.filename else cause.strerror
     text = " ".join(str(cause).split())
     name = type(cause).__name__
-    return text if name in ("InputError", "TrainingDiverged", "AccuracyNotReached") else f"{name}: {text}"[:600]
+    if isinstance(cause, SweepStopped):
+        return f"stopped: {text}"
+    return text if name in OWN_WORDS else f"{name}: {text}"[:600]

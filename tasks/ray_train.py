@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +22,37 @@ from tasks.files import load_checkpoint
 STATE_FILE = "state.pt"
 WORKER_FAILURES = 3  # lost workers of one training before it counts as failed
 
+_announcement: ContextVar[Callable[..., None] | None] = ContextVar("announcement", default=None)
+
+
+@contextmanager
+def announcing(tell: Callable[..., None]) -> Iterator[None]:
+    """Within it `fit` has every rank call `tell(clock=...)` when it starts; with rank 0's the devices are held."""
+    before = _announcement.set(tell)
+    try:
+        yield
+    finally:
+        _announcement.reset(before)
+
+
+class _Trainer(TorchTrainer):
+    """Without Ray's detached cleaner of placement groups, which needs the dashboard and otherwise outlives the job."""
+
+    def _create_default_callbacks(self) -> list[Any]:
+        callbacks = super()._create_default_callbacks()
+        return [callback for callback in callbacks if type(callback).__name__ != "PlacementGroupCleanerCallback"]
+
 
 def fit(loop: Callable[[dict[str, Any]], None], settings: dict[str, Any], *, workers: int, work: Path) -> None:
     """Run `loop(settings)` on every worker until all are through; lost workers restart from the last checkpoint.
 
     settings reach the loop with `on_gpu` added. State lies in `work`, so that a killed driver resumes as well.
+    The group's placement group is the caller's to remove if this process is killed (`cluster.remove_lost_groups`).
     Raises the first worker's error when it fails for good.
     """
     on_gpu = ray.cluster_resources().get("GPU", 0) >= workers
-    trainer = TorchTrainer(
-        loop,
+    trainer = _Trainer(
+        _announced(loop, _announcement.get()),
         train_loop_config={**settings, "on_gpu": on_gpu},
         scaling_config=ScalingConfig(num_workers=workers, use_gpu=on_gpu, resources_per_worker={"CPU": 1}),
         torch_config=TorchConfig(backend="nccl" if on_gpu else "gloo"),
@@ -45,6 +68,20 @@ def fit(loop: Callable[[dict[str, Any]], None], settings: dict[str, Any], *, wor
         trainer.fit()
     except ray.train.WorkerGroupError as error:
         raise next(iter(error.worker_failures.values()), error) from None
+
+
+def _announced(
+    loop: Callable[[dict[str, Any]], None], tell: Callable[..., None] | None
+) -> Callable[[dict[str, Any]], None]:
+    """The loop, told of when it starts on a worker."""
+    if tell is None:
+        return loop
+
+    def run(settings: dict[str, Any]) -> None:
+        tell(clock=ray.train.get_context().get_world_rank() == 0)
+        loop(settings)
+
+    return run
 
 
 def data_parallel(on_gpu: bool) -> Callable[[nn.Module], nn.Module]:

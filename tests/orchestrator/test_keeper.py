@@ -1,0 +1,128 @@
+"""The keeper stops on request and ends what runs too long: tasks of sleep, one of them deaf to every signal but kill."""
+
+import os
+import signal
+import time
+
+import psutil
+import pytest
+import ray
+
+from core.errors import SweepStopped
+from orchestrator.keeper import StageKeeper, one_line
+from orchestrator.stage import Stage
+from orchestrator.store import open_store
+
+LIMIT_S = 6.0  # more than a fresh worker needs to import torch on a busy machine
+RESOURCES = {
+    "cpus_per_task": 1, "gpus_per_task": 1, "gpus_per_training": 1, "classes_per_task": 1,
+    "training_timeout_minutes": None, "attack_timeout_minutes": None,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    ray.init(
+        address="local", num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20, configure_logging=False,
+        log_to_driver=False,
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture
+def keep(cluster, tmp_path):
+    """Makes keepers on one store: keep(attack_timeout_minutes=...)."""
+    store = open_store(str(tmp_path))
+    return lambda **changes: StageKeeper.remote(store, {**RESOURCES, **changes}, 2, 0)
+
+
+def sleeping(seconds: float, classes: int = 1) -> Stage:
+    return Stage(name="sleep", config={"classes": classes, "seconds": seconds})
+
+
+def snapshot(keeper) -> dict:
+    return ray.get(keeper.snapshot.remote())
+
+
+def wait_until(condition, seconds: float = 20.0):
+    """What the condition gives once it is true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise TimeoutError
+
+
+def working() -> list[psutil.Process]:
+    """The workers of this Ray that do a task of a stage now."""
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if any("execute_" in part for part in _command_line(child))]
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def failure_of(reference) -> str:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, a trial tells it by `one_line`
+        ray.get(reference, timeout=60)
+    return one_line(caught.value)
+
+
+def test_stop_ends_what_runs_and_waits_and_refuses_what_comes(keep):
+    keeper = keep()
+    open_ones = [keeper.ensure.remote(sleeping(60 + i, classes=3)) for i in range(2)]  # more tasks than CPUs
+    wait_until(lambda: len(working()) == 2)
+    started = time.monotonic()
+    ray.get(keeper.stop.remote("budget: 1 device-hour spent"))
+    for reference in open_ones:
+        with pytest.raises(SweepStopped, match="budget: 1 device-hour spent"):
+            ray.get(reference, timeout=10)
+    assert failure_of(keeper.ensure.remote(sleeping(0))) == "stopped: budget: 1 device-hour spent"
+    ray.get(keeper.stop.remote("budget: 1 device-hour spent"))  # again is fine
+    wait_until(lambda: not working())
+    assert time.monotonic() - started < 15
+    assert snapshot(keeper)["running"] == []
+
+
+def test_a_task_that_runs_too_long_is_ended_and_its_device_is_free(keep):
+    keeper = keep(attack_timeout_minutes=LIMIT_S / 60)
+    slow, quick = sleeping(60), sleeping(0.1, classes=4)
+    failing = keeper.ensure.remote(slow)
+    wait_until(working)
+    ray.get(keeper.ensure.remote(quick), timeout=20)  # the others go on
+    cause = failure_of(failing)
+    assert cause == "ran longer than resources.attack_timeout_minutes allows (6 s), and was ended"
+    wait_until(lambda: not working())
+    wait_until(lambda: ray.available_resources().get("CPU") == 2)
+    spent = [event for event in snapshot(keeper)["events"] if event["what"] == "work"]
+    assert LIMIT_S <= max(event["device_seconds"] for event in spent) < 2 * LIMIT_S
+
+
+def test_waiting_for_a_device_does_not_count(keep):
+    keeper = keep(attack_timeout_minutes=LIMIT_S / 60)
+    ray.get(keeper.ensure.remote(sleeping(2.5, classes=6)), timeout=60)  # six tasks on two CPUs: 7.5 s
+
+
+def test_a_process_deaf_to_everything_is_killed(keep):
+    keeper = keep(attack_timeout_minutes=LIMIT_S / 60)
+    failing = keeper.ensure.remote(sleeping(60))
+    (deaf,) = wait_until(working)
+    wait_until(lambda: sum(entry["device_seconds"] for entry in snapshot(keeper)["running"]))
+    os.kill(deaf.pid, signal.SIGSTOP)
+    assert "ran longer than" in failure_of(failing)
+    wait_until(lambda: not deaf.is_running())
+
+
+def test_when_one_part_fails_the_others_are_ended(keep):
+    keeper = keep(attack_timeout_minutes=LIMIT_S / 60)
+    late = sleeping(60, classes=2)
+    failing = keeper.ensure.remote(late)
+    wait_until(lambda: len(working()) == 2)
+    failure_of(failing)
+    wait_until(lambda: not working())
