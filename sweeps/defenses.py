@@ -27,6 +27,7 @@ class Schedule(Model):
     start: Fraction | None = None
     end: Fraction | None = None
     at: Fraction | None = None
+    back: Fraction | None = None  # ramp, linear, cosine, step: from here the factor goes back to 0
     scaled: bool | None = None
     points: tuple[tuple[Fraction, float], ...] | None = None
 
@@ -69,7 +70,7 @@ class Smoothing(Model):
 
     @property
     def final_alpha(self) -> float:
-        """Where the smoothing ends."""
+        """Where the smoothing leads to: a schedule with `back` leaves it again before the training ends."""
         if self.alpha is not None:
             return self.alpha
         return self.schedule.points[-1][1] if self.schedule and self.schedule.points else 0.0

@@ -27,6 +27,8 @@ class AlphaSchedule:
     kind: a key of SCHEDULES.
     start, end: fractions of the training in [0, 1], start < 1: where the rise begins and is complete.
     at: fraction in [0, 1) where `step` jumps.
+    back: for the kinds in RETURNING, the fraction below 1 from which the factor goes back to 0: in the shape it came,
+        complete with the last epoch; `step` jumps back. Not before the rise is complete. None: it stays.
     scaled: for `reference`, breakpoints at half and three quarters of the training, not at epochs 50, 75.
     points: for `piecewise`, (fraction of the training, alpha) pairs in order; these alphas are absolute. Two
         points at one fraction are a jump. Before the first point and after the last the value is constant.
@@ -38,6 +40,7 @@ class AlphaSchedule:
     start: float | None = None
     end: float | None = None
     at: float | None = None
+    back: float | None = None
     scaled: bool | None = None
     points: tuple[tuple[float, float], ...] | None = None
 
@@ -58,28 +61,28 @@ def _reference(*, alpha: float, epoch: int, epochs: int, scaled: bool) -> float:
     return alpha if epoch >= full else alpha * ((epoch + 1 - start) / (epochs - start))
 
 
-def _ramp(*, alpha: float, epoch: int, epochs: int, start: float, end: float) -> float:
+def _ramp(*, alpha: float, epoch: int, epochs: int, start: float, end: float, back: float | None = None) -> float:
     """What the paper's text describes (section 4.1): no smoothing, a gradual rise, then alpha.
 
     The rise is the smoothstep polynomial 3x^2 - 2x^3, flat at both ends, so that the loss never jumps.
     """
-    x = _progress(epoch, epochs, start, end)
-    return alpha * min(1.0, x * x * (3 - 2 * x))
+    return alpha * _there_and_back(lambda x: min(1.0, x * x * (3 - 2 * x)), epoch, epochs, start, end, back)
 
 
-def _linear(*, alpha: float, epoch: int, epochs: int, start: float, end: float) -> float:
+def _linear(*, alpha: float, epoch: int, epochs: int, start: float, end: float, back: float | None = None) -> float:
     """A straight rise from `start` to `end`."""
-    return alpha * _progress(epoch, epochs, start, end)
+    return alpha * _there_and_back(lambda x: x, epoch, epochs, start, end, back)
 
 
-def _cosine(*, alpha: float, epoch: int, epochs: int, start: float, end: float) -> float:
+def _cosine(*, alpha: float, epoch: int, epochs: int, start: float, end: float, back: float | None = None) -> float:
     """Half a cosine wave from `start` to `end`; within 0.011 alpha of `ramp` over the same fractions."""
-    return alpha * ((1 - math.cos(math.pi * _progress(epoch, epochs, start, end))) / 2)
+    return alpha * _there_and_back(lambda x: (1 - math.cos(math.pi * x)) / 2, epoch, epochs, start, end, back)
 
 
-def _step(*, alpha: float, epoch: int, epochs: int, at: float) -> float:
-    """Nothing up to `at`, alpha from there on."""
-    return alpha if (epoch + 1) / epochs > at else 0.0
+def _step(*, alpha: float, epoch: int, epochs: int, at: float, back: float | None = None) -> float:
+    """Nothing up to `at`, alpha from there on, nothing again after `back`."""
+    t = (epoch + 1) / epochs
+    return alpha if t > at and (back is None or t <= back) else 0.0
 
 
 def _piecewise(*, alpha: float, epoch: int, epochs: int, points: tuple[tuple[float, float], ...]) -> float:
@@ -93,6 +96,15 @@ def _piecewise(*, alpha: float, epoch: int, epochs: int, points: tuple[tuple[flo
             value = low * (1 - share) + high * share
             return min(max(value, min(low, high)), max(low, high))  # rounding must not leave the segment
     return points[-1][1]
+
+
+def _there_and_back(
+    shape: Callable[[float], float], epoch: int, epochs: int, start: float, end: float, back: float | None
+) -> float:
+    """Share of alpha in [0, 1]: `shape` over the rise and, from `back` to the end of the training, its mirror image."""
+    if back is None or (epoch + 1) / epochs <= back:
+        return shape(_progress(epoch, epochs, start, end))
+    return 1.0 - shape(_progress(epoch, epochs, back, 1.0))
 
 
 def _progress(epoch: int, epochs: int, start: float, end: float) -> float:
@@ -123,6 +135,10 @@ PARAMETERS: dict[str, dict[str, Any]] = {  # what each kind reads, and the defau
     "piecewise": {"points": None},
 }
 
+RETURNING = ("ramp", "linear", "cosine", "step")
+"""Kinds that may also read `back`. It is no key of what a schedule resolves to unless it is given, so that those
+without it keep the fingerprints they had before it existed."""
+
 
 def alpha_at(schedule: AlphaSchedule, *, alpha: float | None, epoch: int, epochs: int) -> float:
     """Effective smoothing factor of zero-based `epoch` of `epochs`, for a schedule that leads to `alpha`.
@@ -146,19 +162,23 @@ def schedule_parameters(schedule: AlphaSchedule) -> dict[str, Any]:
     """The parameters a known kind reads, defaults filled in; with the kind, they decide the curve's shape."""
     defaults = PARAMETERS[schedule.kind]
     given = {name: getattr(schedule, name) for name in defaults}
-    return {name: defaults[name] if value is None else value for name, value in given.items()}
+    parameters = {name: defaults[name] if value is None else value for name, value in given.items()}
+    if schedule.kind in RETURNING and schedule.back is not None:
+        parameters["back"] = schedule.back
+    return parameters
 
 
 def validate_schedule(schedule: AlphaSchedule, *, epochs: int | None = None) -> None:
     """Raises InputError (one line) if the schedule is wrong in itself.
 
     That is: an unknown kind, a parameter the kind does not read, fractions outside [0, 1], an end before the
-    start, a rise that would begin after the last epoch, points out of order or without effect. With `epochs`
-    given, also an unscaled `reference` schedule too short to ever smooth.
+    start, a rise that would begin after the last epoch, a way back before the rise is complete or after the last
+    epoch, points out of order or without effect. With `epochs` given, also an unscaled `reference` schedule too
+    short to ever smooth.
     """
     if schedule.kind not in SCHEDULES:
         raise InputError(f"schedule kind: expected one of {', '.join(SCHEDULES)}, got {schedule.kind!r}")
-    accepted = PARAMETERS[schedule.kind]
+    accepted = (*PARAMETERS[schedule.kind], *(("back",) if schedule.kind in RETURNING else ()))
     for field in fields(schedule):
         if field.name != "kind" and field.name not in accepted and getattr(schedule, field.name) is not None:
             reads = ", ".join(accepted) or "no parameter"
@@ -176,6 +196,8 @@ def validate_schedule(schedule: AlphaSchedule, *, epochs: int | None = None) -> 
     if "end" in parameters and parameters["end"] < parameters["start"]:
         start, end = parameters["start"], parameters["end"]
         raise InputError(f"schedule {schedule.kind}: ends before it starts, start {start:g}, end {end:g}")
+    if "back" in parameters:
+        _check_back(schedule.kind, parameters)
 
 
 def _final_alpha(schedule: AlphaSchedule, alpha: float | None) -> float:
@@ -203,6 +225,16 @@ def _check_fraction(what: str, value: object) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= 1:
         raise InputError(f"{what}: expected a fraction of the training in [0, 1], got {value!r}")
+
+
+def _check_back(kind: str, parameters: dict[str, Any]) -> None:
+    back, name = parameters["back"], "end" if "end" in parameters else "at"
+    complete = parameters[name]
+    if back == 1:
+        raise InputError(f"schedule {kind}: goes back at 1, after the last epoch; expected back below 1")
+    if back < complete or (name == "at" and back == complete):  # a step back where it jumps would smooth nothing
+        least = "at least" if name == "end" else "above"
+        raise InputError(f"schedule {kind}: back: expected {least} {name} ({complete:g}), got {back:g}")
 
 
 def _check_points(points: object) -> None:

@@ -1,6 +1,7 @@
 """The defense of a sweep file: its keys are those of the core, its mistakes one line each."""
 
 import dataclasses
+import hashlib
 import runpy
 import subprocess
 import sys
@@ -151,3 +152,20 @@ def test_label_smoothing_sweeps_load_no_torch(repository):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=repository)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("sweep", "digest"), [("quickstart", "39fef971ee228548"), ("defenses_small", "7c8de11cb291fe4e")]
+)
+def test_stages_keep_their_fingerprints(repository, sweep, digest):
+    """Of stores that people have filled: a new optional key must not make them start again."""
+    ids = "".join(trial.id for trial in trials_of(load_sweep(repository / "sweeps" / f"{sweep}.yaml")))
+    assert hashlib.sha256(ids.encode()).hexdigest()[:16] == digest
+
+
+def test_a_way_back_is_another_recipe_and_a_null_is_none(tmp_path):
+    schedules = [{"kind": "ramp"}, {"kind": "ramp", "back": None}, {"kind": "ramp", "back": 0.9}]
+    grid = {"recipe.defense.schedule": schedules}
+    first, null, back = trials_of(load_sweep(write(tmp_path, {"alpha": -0.2}, grid=grid, baseline={})))
+    assert first.id == null.id != back.id
+    assert back.stages[1].config["defense"]["schedule"] == {"kind": "ramp", "start": 0.5, "end": 0.75, "back": 0.9}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from core.defenses.schedules import (
     PARAMETERS,
+    RETURNING,
     SCHEDULES,
     AlphaSchedule,
     alpha_at,
@@ -88,6 +89,13 @@ def test_reference_with_the_official_epochs_never_smooths_a_short_training():
         (AlphaSchedule(kind="ramp"), [0, 0, 1, 1]),
         (AlphaSchedule(kind="ramp", start=0.0, end=1.0), [0.15625, 0.5, 0.84375, 1]),
         (AlphaSchedule(kind="ramp", start=0.25, end=0.25), [0, 1, 1, 1]),
+        (AlphaSchedule(kind="linear", start=0.0, end=0.5, back=0.5), [0.5, 1, 0.5, 0]),
+        (AlphaSchedule(kind="linear", start=0.0, end=0.25, back=0.75), [1, 1, 1, 0]),
+        (AlphaSchedule(kind="cosine", start=0.0, end=0.25, back=0.25),
+         [1, 1 - (1 - 0.5) / 2, 1 - (1 + 0.5) / 2, 0]),
+        (AlphaSchedule(kind="ramp", start=0.0, end=0.5, back=0.5), [0.5, 1, 0.5, 0]),
+        (AlphaSchedule(kind="step", at=0.25, back=0.75), [0, 1, 1, 0]),
+        (AlphaSchedule(kind="step", at=0, back=0.5), [1, 1, 0, 0]),
     ],
 )
 def test_closed_forms_over_four_epochs(schedule, expected):
@@ -129,6 +137,38 @@ def test_a_rise_is_monotone_stays_within_alpha_and_arrives(schedule, alpha, epoc
     assert curve[-1] == abs(alpha)
 
 
+@st.composite
+def returning_schedules(draw):
+    """Any valid schedule that goes back to 0, and the same one without the way back."""
+    kind = draw(st.sampled_from(RETURNING))
+    if kind == "step":
+        at = draw(st.floats(0, 0.9))
+        given_ = {"at": at, "back": draw(st.floats(at, 1, exclude_min=True, exclude_max=True))}
+    else:
+        start = draw(st.floats(0, 0.9))
+        end = draw(st.floats(start, 0.95))
+        given_ = {"start": start, "end": end, "back": draw(st.floats(end, 1, exclude_max=True))}
+    return AlphaSchedule(kind=kind, **given_), AlphaSchedule(kind=kind, **{**given_, "back": None})
+
+
+@given(schedules=returning_schedules(), alpha=alphas, epochs=epoch_counts)
+def test_the_way_back_leaves_the_rise_alone_never_rises_and_ends_at_0(schedules, alpha, epochs):
+    there_and_back, there = (alpha_curve(schedule, alpha=alpha, epochs=epochs) for schedule in schedules)
+    before = sum((epoch + 1) / epochs <= schedules[0].back for epoch in range(epochs))
+    assert there_and_back[:before] == there[:before]
+    falling = [abs(value) for value in there_and_back[before:]]
+    assert falling == sorted(falling, reverse=True) and falling[-1] == 0
+
+
+def test_a_schedule_without_a_way_back_resolves_as_it_always_did():
+    for kind, defaults in PARAMETERS.items():
+        assert "back" not in defaults
+        assert schedule_parameters(AlphaSchedule(kind=kind, points=((0.0, 0.1),) if kind == "piecewise" else None)) == (
+            {"points": ((0.0, 0.1),)} if kind == "piecewise" else defaults
+        )
+    assert schedule_parameters(AlphaSchedule(kind="ramp", back=0.9)) == {"start": 0.5, "end": 0.75, "back": 0.9}
+
+
 @given(schedule=piecewise_schedules(), epochs=epoch_counts)
 def test_piecewise_stays_within_its_points_and_arrives(schedule, epochs):
     curve = alpha_curve(schedule, alpha=None, epochs=epochs)
@@ -156,9 +196,14 @@ def test_the_official_schedule_never_exceeds_alpha(alpha, epochs):
         (AlphaSchedule(kind="cosine", end="1"), "expected a fraction"),
         (AlphaSchedule(kind="cosine", start=1.0), "begins at 1, after the last epoch"),
         (AlphaSchedule(kind="step", at=1), "begins at 1, after the last epoch"),
-        (AlphaSchedule(kind="step", start=0.5), "step: does not read 'start'; it reads at"),
+        (AlphaSchedule(kind="step", start=0.5), "step: does not read 'start'; it reads at, back"),
         (AlphaSchedule(kind="constant", end=0.5), "constant: does not read 'end'; it reads no parameter"),
-        (AlphaSchedule(kind="ramp", scaled=True), "does not read 'scaled'; it reads start, end"),
+        (AlphaSchedule(kind="ramp", scaled=True), "does not read 'scaled'; it reads start, end, back"),
+        (AlphaSchedule(kind="constant", back=0.5), "constant: does not read 'back'"),
+        (AlphaSchedule(kind="ramp", back=0.7), r"back: expected at least end \(0.75\), got 0.7"),
+        (AlphaSchedule(kind="step", at=0.5, back=0.5), r"back: expected above at \(0.5\), got 0.5"),
+        (AlphaSchedule(kind="linear", end=0.5, back=1), "goes back at 1, after the last epoch"),
+        (AlphaSchedule(kind="linear", end=0.5, back=1.5), "back: expected a fraction"),
         (AlphaSchedule(kind="reference", scaled="yes"), "expected true or false"),
         (AlphaSchedule(kind="piecewise"), r"expected a list of \(fraction, alpha\) pairs, got None"),
         (AlphaSchedule(kind="piecewise", points=()), "expected a list"),

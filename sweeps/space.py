@@ -1,0 +1,323 @@
+"""A search space: dimensions with their conditions. Enumerated, counted, sampled, or suggested by an Optuna trial.
+
+Every dimension is reduced to a position, which is what a search works with: the index of a value where there are
+finitely many, a share in [0, 1] of what another dimension leaves (`above`), else the number itself. So one name always
+stands for one distribution, whatever else was chosen, and what a search proposes lies in the space by construction.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+DIGITS = 6  # significant digits of numbers without a step, so that recipes and their stages repeat
+
+Values = dict[str, Any]  # dotted key -> value; keys whose condition does not hold are left out
+Positions = dict[str, float | int]
+
+
+class Suggests(Protocol):
+    """What of an Optuna trial is used."""
+
+    def suggest_categorical(self, name: str, choices: Sequence[int]) -> int: ...
+    def suggest_int(self, name: str, low: int, high: int) -> int: ...
+    def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float: ...
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Dimension:
+    """One key of the sweep file and what it may be.
+
+    choices: the values, or None for numbers in [low, high]. step: the distance of the values, counted from low; None
+    is any number of DIGITS significant digits. integer: whole numbers (step then defaults to 1). log: even in the
+    logarithm. when: other dimension -> the values of it with which this one exists; all must hold. above: another
+    dimension whose value this one must exceed.
+    """
+
+    key: str
+    choices: tuple[Any, ...] | None = None
+    low: float = 0.0
+    high: float = 0.0
+    step: float | None = None
+    log: bool = False
+    integer: bool = False
+    when: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    above: str | None = None
+
+    @cached_property
+    def values(self) -> tuple[Any, ...] | None:
+        """All values in order, or None where they are a continuum."""
+        if self.choices is not None:
+            return self.choices
+        if self.step is None:
+            return (self.low,) if self.low == self.high else None
+        first, step = Decimal(repr(self.low)), Decimal(repr(self.step))
+        count = int((Decimal(repr(self.high)) - first) / step) + 1
+        numbers = [first + index * step for index in range(count)]
+        return tuple(int(number) if self.integer else float(number) for number in numbers)
+
+    @cached_property
+    def is_ordered(self) -> bool:
+        """Whether neighbours in `values` are alike: numbers in order, not names."""
+        numbers = self.choices is None or all(
+            isinstance(value, int | float) and not isinstance(value, bool) for value in self.choices
+        )
+        return numbers and (self.choices is None or list(self.choices) == sorted(self.choices))
+
+    def exists(self, values: Values) -> bool:
+        """Whether the dimension applies to a configuration of those before it."""
+        return all(
+            other in values and any(_same(values[other], one) for one in allowed)
+            for other, allowed in self.when.items()
+        )
+
+    def at(self, position: float | int, values: Values) -> Any:
+        """The value at a position, given those of the dimensions before it."""
+        if self.above is None:
+            if self.values is not None:
+                return copy.deepcopy(self.values[int(position)])
+            return self._rounded(float(position), self.low, -math.inf)
+        floor = values.get(self.above, -math.inf)
+        if self.values is not None:
+            room = [value for value in self.values if value > floor]
+            return room[min(int(position * len(room)), len(room) - 1)]
+        return self._within(float(position), max(self.low, floor), floor)
+
+    def position(self, value: Any, values: Values) -> float | int | None:
+        """Where `at` gives this value, None if nowhere."""
+        if self.above is None:
+            if self.values is None:
+                is_number = isinstance(value, int | float) and not isinstance(value, bool)
+                return float(value) if is_number and self.low <= value <= self.high else None
+            return next((index for index, one in enumerate(self.values) if _same(one, value)), None)
+        floor = values.get(self.above, -math.inf)
+        if self.values is not None:
+            room = [one for one in self.values if one > floor]
+            return (room.index(value) + 0.5) / len(room) if value in room else None
+        low = max(self.low, floor)
+        if not (low <= value <= self.high):
+            return None
+        start, end, at = (math.log(x) if self.log else x for x in (low, self.high, value))
+        return (at - start) / (end - start) if end > start else 0.0
+
+    def draw(self, random: np.random.Generator) -> float | int:
+        """A random position."""
+        if self.above is not None:
+            return float(random.random())
+        if self.values is not None:
+            return int(random.integers(len(self.values)))
+        if self.log:
+            return float(math.exp(random.uniform(math.log(self.low), math.log(self.high))))
+        return float(random.uniform(self.low, self.high))
+
+    def suggest(self, trial: Suggests) -> float | int:
+        """A position by a search."""
+        if self.above is not None:
+            return trial.suggest_float(self.key, 0.0, 1.0)
+        if self.values is None:
+            return trial.suggest_float(self.key, self.low, self.high, log=self.log)
+        if self.is_ordered:
+            return trial.suggest_int(self.key, 0, len(self.values) - 1)
+        return trial.suggest_categorical(self.key, range(len(self.values)))
+
+    def _within(self, share: float, low: float, floor: float) -> float:
+        """The number at a share of [low, high], above the floor whatever rounding does."""
+        start, end = (math.log(low), math.log(self.high)) if self.log else (low, self.high)
+        number = start + share * (end - start)
+        return self._rounded(math.exp(number) if self.log else number, low, floor)
+
+    def _rounded(self, number: float, low: float, floor: float) -> float:
+        rounded = min(max(float(f"{number:.{DIGITS}g}"), low), self.high)
+        return rounded if rounded > floor else self.high
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """Dimensions, each after those it depends on. A key inside another dimension's values comes after it too."""
+
+    dimensions: tuple[Dimension, ...]
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(dimension.key for dimension in self.dimensions)
+
+    @cached_property
+    def count(self) -> int | None:
+        """How many configurations there are; None for infinitely many."""
+        if any(dimension.values is None for dimension in self.dimensions):
+            return None
+        return sum(1 for _ in self.enumerate())
+
+    def enumerate(self) -> Iterator[Values]:
+        """Every configuration of a finite space, the last dimension fastest."""
+        yield from self._extend({}, 0)
+
+    def _extend(self, values: Values, depth: int) -> Iterator[Values]:
+        if depth == len(self.dimensions):
+            yield copy.deepcopy(values)
+            return
+        dimension = self.dimensions[depth]
+        if not dimension.exists(values):
+            yield from self._extend(values, depth + 1)
+            return
+        if dimension.values is None:
+            raise ValueError(f"{dimension.key}: expected finitely many values")
+        floor = values.get(dimension.above, -math.inf) if dimension.above else None
+        for value in dimension.values:
+            if floor is None or value > floor:
+                yield from self._extend({**values, dimension.key: value}, depth + 1)
+
+    def choose(self, position_of: Callable[[Dimension], float | int]) -> tuple[Values, Positions]:
+        """One configuration, and its positions, by asking for the position of every dimension that exists in it."""
+        values: Values = {}
+        positions: Positions = {}
+        for dimension in self.dimensions:
+            if dimension.exists(values):
+                positions[dimension.key] = position_of(dimension)
+                values[dimension.key] = dimension.at(positions[dimension.key], values)
+        return values, positions
+
+    def sample(self, random: np.random.Generator) -> Values:
+        """A random configuration."""
+        return self.choose(lambda dimension: dimension.draw(random))[0]
+
+    def suggest(self, trial: Suggests) -> Values:
+        """The configuration that an Optuna trial suggests."""
+        return self.choose(lambda dimension: dimension.suggest(trial))[0]
+
+    def positions(self, values: Values) -> Positions | None:
+        """Where a configuration lies, None if it is not in the space."""
+        found: Positions = {}
+        for dimension in self.dimensions:
+            if dimension.exists(values) != (dimension.key in values):
+                return None
+            if dimension.key in values:
+                position = dimension.position(values[dimension.key], values)
+                if position is None:
+                    return None
+                found[dimension.key] = position
+        return found if set(found) == set(values) else None
+
+
+def make_space(dimensions: Sequence[Dimension]) -> Space:
+    """A space of consistent dimensions, in an order in which each comes after what it depends on.
+
+    Raises ValueError (one line, beginning with the key) for no dimensions, conditions on what is no dimension or on
+    values it never has, circles, a dimension that never exists, bounds that another leaves no room for.
+    """
+    if not dimensions:
+        raise ValueError("expected at least one key with what it may be, got none")
+    by_key = {dimension.key: dimension for dimension in dimensions}
+    for dimension in dimensions:
+        _check_references(dimension, by_key)
+    space = Space(dimensions=tuple(_in_order(by_key)))
+    for dimension in space.dimensions:
+        _check_existence(dimension, by_key)
+        _check_room(dimension, by_key)
+    return space
+
+
+def inside(key: str, by_key: Mapping[str, Dimension]) -> str | None:
+    """The dimension whose values hold this key, such as recipe.defense for recipe.defense.beta; None if there is none.
+
+    The nearest one where several do.
+    """
+    parts = key.split(".")
+    above = (".".join(parts[:length]) for length in range(len(parts) - 1, 0, -1))
+    return next((other for other in above if other in by_key), None)
+
+
+def _check_references(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
+    key = dimension.key
+    for other, allowed in dimension.when.items():
+        if other == key or other not in by_key:
+            raise ValueError(f"{key}.when: expected keys of other dimensions of the space, got {other}")
+        values = by_key[other].values
+        if values is None or by_key[other].above is not None:
+            raise ValueError(f"{key}.when.{other}: expected a dimension of choices or steps, got a range of numbers")
+        if not allowed:
+            raise ValueError(f"{key}.when.{other}: expected at least one value, got none")
+        for value in allowed:
+            if not any(_same(value, one) for one in values):
+                shown = ", ".join(map(str, values[:12]))
+                raise ValueError(f"{key}.when.{other}: expected values of that dimension ({shown}), got {value}")
+    if dimension.above is None:
+        return
+    if dimension.above == key or dimension.above not in by_key:
+        raise ValueError(f"{key}.above: expected the key of another dimension of the space, got {dimension.above}")
+    for one in (dimension, by_key[dimension.above]):
+        if one.choices is not None:
+            raise ValueError(f"{key}.above: expected ranges of numbers on both sides, got choices for {one.key}")
+
+
+def _in_order(by_key: Mapping[str, Dimension]) -> list[Dimension]:
+    """Depth first; refuses circles."""
+    ordered: dict[str, Dimension] = {}
+    open_keys: list[str] = []
+
+    def visit(key: str) -> None:
+        if key in ordered:
+            return
+        if key in open_keys:
+            circle = " -> ".join([*open_keys[open_keys.index(key) :], key])
+            raise ValueError(f"{key}: expected conditions that do not go in a circle, got {circle}")
+        open_keys.append(key)
+        dimension = by_key[key]
+        holder = inside(key, by_key)
+        for other in (*dimension.when, *filter(None, (dimension.above, holder))):
+            visit(other)
+        open_keys.pop()
+        ordered[key] = dimension
+
+    for key in by_key:
+        visit(key)
+    return list(ordered.values())
+
+
+def _check_existence(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
+    """Refuse a dimension that no configuration has: its conditions, or those of their keys, exclude one another."""
+    chain = [by_key[key] for key in _conditions(dimension.key, by_key)]
+    if len(chain) < 2:
+        return  # values of one dimension that it does have
+    for combination in itertools.product(*(one.values or () for one in chain)):
+        values = dict(zip((one.key for one in chain), combination, strict=True))
+        if dimension.exists(values) and all(one.exists(values) for one in chain):
+            return
+    raise ValueError(f"{dimension.key}.when: expected conditions that can hold together, got none that do")
+
+
+def _conditions(key: str, by_key: Mapping[str, Dimension]) -> list[str]:
+    """The dimensions that decide whether this one exists, those they depend on included."""
+    found: list[str] = []
+    waiting = list(by_key[key].when)
+    while waiting:
+        other = waiting.pop()
+        if other not in found:
+            found.append(other)
+            waiting.extend(by_key[other].when)
+    return found
+
+
+def _check_room(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
+    if dimension.above is None:
+        return
+    other = by_key[dimension.above]
+    highest, top = (one.values[-1] if one.values else one.high for one in (other, dimension))
+    if highest >= top:
+        raise ValueError(
+            f"{dimension.key}.above: expected room above {other.key}, which reaches {highest:g}, "
+            f"got at most {top:g}"
+        )
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal and of one kind: true is not 1."""
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
