@@ -33,6 +33,7 @@ OWN_WORDS = ("InputError", "TrainingDiverged", "AccuracyNotReached", "TimeoutErr
 @ray.remote(max_retries=WORKER_RETRIES)
 def execute_remotely(store: Store, stage: Stage, tell: Teller) -> None:
     if not _is_group(stage):
+        _load_code(stage)
         tell()
         return execute(store, stage)
     from tasks.ray_train import announcing  # two seconds of imports that other stages do not need
@@ -44,8 +45,16 @@ def execute_remotely(store: Store, stage: Stage, tell: Teller) -> None:
 
 @ray.remote(max_retries=WORKER_RETRIES)
 def execute_shard_remotely(store: Store, stage: Stage, classes: list[int], tell: Teller) -> int:
+    _load_code(stage)
     tell()
     return execute_shard(store, stage, classes)
+
+
+def _load_code(stage: Stage) -> None:
+    """Import torch and the stage's own code: minutes on a cold network disk, which are not the work's time."""
+    import torch  # noqa: F401
+
+    task(stage.name).function()
 
 
 @ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)

@@ -1,4 +1,4 @@
-"""The keeper stops on request and ends what runs too long: tasks of sleep, one of them deaf to every signal but kill."""
+"""The keeper stops on request and ends what runs too long: tasks of sleep, one deaf to all but kill -9."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from orchestrator.keeper import StageKeeper, one_line
 from orchestrator.stage import Stage
 from orchestrator.store import open_store
 
-LIMIT_S = 6.0  # more than a fresh worker needs to import torch on a busy machine
+LIMIT_S = 3.0
 RESOURCES = {
     "cpus_per_task": 1, "gpus_per_task": 1, "gpus_per_training": 1, "classes_per_task": 1,
     "training_timeout_minutes": None, "attack_timeout_minutes": None,
@@ -45,7 +45,7 @@ def snapshot(keeper) -> dict:
     return ray.get(keeper.snapshot.remote())
 
 
-def wait_until(condition, seconds: float = 20.0):
+def wait_until(condition, seconds: float = 60.0):
     """What the condition gives once it is true."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -69,7 +69,7 @@ def _command_line(process: psutil.Process) -> list[str]:
 
 
 def failure_of(reference) -> str:
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, a trial tells it by `one_line`
+    with pytest.raises(Exception) as caught:
         ray.get(reference, timeout=60)
     return one_line(caught.value)
 
@@ -92,12 +92,12 @@ def test_stop_ends_what_runs_and_waits_and_refuses_what_comes(keep):
 
 def test_a_task_that_runs_too_long_is_ended_and_its_device_is_free(keep):
     keeper = keep(attack_timeout_minutes=LIMIT_S / 60)
-    slow, quick = sleeping(60), sleeping(0.1, classes=4)
+    slow, quick = sleeping(60), sleeping(0.1)
     failing = keeper.ensure.remote(slow)
     wait_until(working)
-    ray.get(keeper.ensure.remote(quick), timeout=20)  # the others go on
+    ray.get(keeper.ensure.remote(quick), timeout=90)  # the others go on
     cause = failure_of(failing)
-    assert cause == "ran longer than resources.attack_timeout_minutes allows (6 s), and was ended"
+    assert cause == "ran longer than resources.attack_timeout_minutes allows (3 s), and was ended"
     wait_until(lambda: not working())
     wait_until(lambda: ray.available_resources().get("CPU") == 2)
     spent = [event for event in snapshot(keeper)["events"] if event["what"] == "work"]
@@ -106,7 +106,7 @@ def test_a_task_that_runs_too_long_is_ended_and_its_device_is_free(keep):
 
 def test_waiting_for_a_device_does_not_count(keep):
     keeper = keep(attack_timeout_minutes=LIMIT_S / 60)
-    ray.get(keeper.ensure.remote(sleeping(2.5, classes=6)), timeout=60)  # six tasks on two CPUs: 7.5 s
+    ray.get(keeper.ensure.remote(sleeping(1.5, classes=6)), timeout=60)  # six tasks on two CPUs: 4.5 s
 
 
 def test_a_process_deaf_to_everything_is_killed(keep):
