@@ -1,0 +1,136 @@
+"""A Ray cluster of several nodes on this machine: a head without CPUs and two workers with one each."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+from ray._raylet import GcsClientOptions, GlobalStateAccessor
+from ray.cluster_utils import Cluster
+from ray.core.generated.gcs_pb2 import ActorTableData, PlacementGroupTableData
+
+OBJECT_STORE_BYTES = 80 * 2**20
+WORKER_NODES = 2
+PATIENCE_S = 400.0
+VICTIMS = {
+    "trial": ("ray::ImplicitFunc", "ray::drive_trial"),
+    "keeper": ("ray::StageKeeper",),
+    "task": ("ray::execute_remotely",),
+    "shard": ("ray::execute_shard_remotely",),
+    "train_worker": ("ray::RayTrainWorker", "ray::_RayTrainWorker"),
+    "controller": ("ray::TrainController",),
+}  # kind -> how Ray titles the processes that do such work now
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE_S, every: float = 0.02) -> Any:
+    """What the condition gives once it is true; TimeoutError otherwise."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(every)
+    raise TimeoutError(f"not within {seconds:g} s: {condition}")
+
+
+class EmulatedCluster:
+    """Head (trial slots, keeper, no work) and worker nodes, all children of this process; nothing of it is shared."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="dr", dir="/tmp"))  # short: Ray's socket names hold it
+        self._cluster = Cluster(
+            initialize_head=True,
+            head_node_args={
+                "num_cpus": 0, "resources": {"trial_slot": 4}, "include_dashboard": False,
+                "object_store_memory": OBJECT_STORE_BYTES, "temp_dir": str(self._folder),
+            },
+        )  # fmt: skip
+        self._workers: list[Any] = []
+        self._state: GlobalStateAccessor | None = None
+        self.mend()
+
+    @property
+    def address(self) -> str:
+        return self._cluster.address
+
+    def mend(self) -> None:
+        """As many worker nodes as in the beginning."""
+        while len(self._workers) < WORKER_NODES:
+            node = self._cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES, wait=True)
+            self._workers.append(node)
+
+    def remove_node_of(self, process: psutil.Process) -> None:
+        """Take away the worker node that this process runs on, all its processes by kill -9, as a lost machine."""
+        above = {parent.pid for parent in process.parents()}
+        for node in self._workers:
+            raylet = node.all_processes["raylet"][0].process
+            if raylet.pid in above:
+                self._workers.remove(node)
+                self._cluster.remove_node(node, allow_graceful=False)
+                return
+        raise LookupError(f"{process}: not on a worker node")
+
+    def find(self, kind: str) -> list[psutil.Process]:
+        """The processes of Ray that do this kind of work at this moment."""
+        return [worker for worker in self.workers() if _title(worker).startswith(VICTIMS[kind])]
+
+    def workers(self) -> list[psutil.Process]:
+        """Every process of the cluster that is titled as one of Ray's workers."""
+        here = psutil.Process().children(recursive=True)
+        return [child for child in here if _title(child).startswith("ray::")]
+
+    def leftovers(self) -> list[str]:
+        """Actors, placement groups and busy workers on the cluster: with no driver there, none should be."""
+        found = []
+        for raw in self._accessor().get_actor_table(None, None):
+            actor = ActorTableData.FromString(raw)
+            if actor.state != ActorTableData.DEAD:
+                found.append(f"actor {actor.class_name}")
+        for raw in self._accessor().get_placement_group_table():
+            group = PlacementGroupTableData.FromString(raw)
+            if group.state != PlacementGroupTableData.REMOVED:
+                found.append(f"placement group {group.name or 'of Ray Train'}")
+        idle = ("ray::IDLE", "ray::idle")
+        return found + [title for worker in self.workers() if not (title := _title(worker)).startswith(idle)]
+
+    def _accessor(self) -> GlobalStateAccessor:
+        if self._state is None:
+            options = GcsClientOptions.create(self.address, None, True, False)
+            self._state = GlobalStateAccessor(options)
+            self._state.connect()
+        return self._state
+
+    def close(self) -> None:
+        ours = psutil.Process().children(recursive=True)
+        self._cluster.shutdown()
+        for process in ours:  # workers of removed nodes live on for a moment
+            if process.is_running() and _title(process).startswith("ray::"):
+                process.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def kill(process: psutil.Process) -> bool:
+    """Kill -9; False if it had gone already."""
+    try:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(timeout=30)
+    except ProcessLookupError:
+        return False
+    except psutil.Error:
+        return True
+    return True
+
+
+def _title(process: psutil.Process) -> str:
+    try:
+        return (process.cmdline() or [""])[0]
+    except psutil.Error:
+        return ""
+
+
