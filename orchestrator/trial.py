@@ -18,6 +18,7 @@ from orchestrator.graph import (
 )
 from orchestrator.judging import judge_stages, loot_sizes
 from orchestrator.stage import Stage
+from orchestrator.store import Store
 from sweeps.expand import Cell, expand
 from sweeps.load import LoadedSweep, Sweep
 from sweeps.schema import InversionSweep, ToySweep
@@ -44,10 +45,14 @@ class InversionStages:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One row of the results. `id` is the fingerprint (12 hex digits) of the stages that make its numbers."""
+    """One row of the results. `id` is the fingerprint (12 hex digits) of the stages that make its numbers.
+
+    phase: what the row is for: "sweep", "proxy" (the cheap attack of a rung) or "reaudit" (fresh seeds).
+    """
 
     cell: Cell
     seed: int
+    phase: str = "sweep"
 
     @property
     def settings(self) -> Sweep:
@@ -66,14 +71,24 @@ class Trial:
 
     @property
     def label(self) -> str:
-        values = [f"{name} {value}" for name, value in self.cell.axes.items()]
-        return " · ".join([*values, f"seed {self.seed}"])
+        values = [f"{name} {value}" for name, value in self.cell.axes.items() if value is not None]
+        return " · ".join([*values, f"seed {self.seed}", *([self.phase] if self.phase != "sweep" else [])])
 
 
-def trials_of(loaded: LoadedSweep) -> list[Trial]:
-    """Every trial of the sweep: all cells under the first seed, then all under the next."""
-    cells = expand(loaded)
-    return [Trial(cell=cell, seed=seed) for seed in loaded.sweep.seeds for cell in cells]
+def trials_of(loaded: LoadedSweep, store: Store | None = None) -> list[Trial]:
+    """Every trial of the sweep: all cells under the first seed, then all under the next.
+
+    Of a search, the trials of what it has proposed so far, which the store knows. A re-audit that the store knows of
+    comes last.
+    """
+    from orchestrator.search.proposals import proposed_trials, reaudit_trials  # which are made of what stands here
+
+    if getattr(loaded.sweep, "search", None):
+        trials = proposed_trials(loaded, store) if store else []
+    else:
+        cells = expand(loaded)
+        trials = [Trial(cell=cell, seed=seed) for seed in loaded.sweep.seeds for cell in cells]
+    return [*trials, *(reaudit_trials(loaded, store) if store else [])]
 
 
 def run_trial(trial: Trial, run: Run) -> None:

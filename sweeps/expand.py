@@ -2,60 +2,91 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from core.errors import InputError
 from sweeps.load import LoadedSweep, Sweep, check, with_values
 
-NOT_OF_A_TRIAL = ("grid", "cells", "name", "baseline", "seeds", "experiment", "resources", "protocol", "paper")
+NOT_OF_A_TRIAL = (
+    "grid", "cells", "name", "baseline", "seeds", "experiment", "resources", "protocol", "paper", "search", "budget",
+    "reaudit",
+)  # fmt: skip
+OF_THE_ATTACKER = ("attack", "prior", "public", "classes")
+SPANNING = ("grid", "cells", "search", "budget", "reaudit")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     """One combination of grid values, still without a seed.
 
-    axes: short name -> value, in the order of the grid; settings: the whole sweep with these values in place.
+    axes: short name -> value, in the order of the grid; settings: the whole sweep with these values in place; values:
+    the same values by dotted key.
     """
 
     axes: dict[str, Any]
     settings: Sweep
     is_baseline: bool
+    values: dict[str, Any] = field(default_factory=dict)
 
 
 def expand(loaded: LoadedSweep) -> list[Cell]:
     """Every listed cell under every combination of the grid.
 
-    InputError where a combination is not valid, naming file, key and value.
+    Of a search, which proposes its recipes as it goes, only the file's own recipe under every attack. InputError where
+    a combination is not valid, naming file, key and value.
     """
-    grid, listed = loaded.sweep.grid, loaded.sweep.cells or [{}]
     _check_keys(loaded)
-    names = axis_names(axis_keys(loaded))
     _check_baseline(loaded)
-    # No cell needs a copy of what spans them all: with it, ten thousand cells would cost their square.
-    raw = {key: value for key, value in loaded.raw.items() if key not in ("grid", "cells")}
-    cells = []
-    for chosen, combination in itertools.product(listed, itertools.product(*grid.values())):
-        values = {**chosen, **dict(zip(grid, combination, strict=True))}
-        said = ", ".join(f"{key}={value}" for key, value in values.items())
-        source = f"{loaded.source} with {said}" if values else loaded.source
-        settings = check(with_values(raw, values), source)
-        cells.append(
-            Cell(
-                axes={name: axis_value(values[key]) for key, name in names.items()},
-                settings=settings,
-                is_baseline=bool(loaded.sweep.baseline)
-                and all(values[key] == value for key, value in loaded.sweep.baseline.items()),
-            )
+    make = CellMaker(loaded)
+    return [
+        make({**chosen, **attack})
+        for chosen, attack in itertools.product(loaded.sweep.cells or [{}], attacks_of(loaded))
+    ]
+
+
+def attacks_of(loaded: LoadedSweep) -> list[dict[str, Any]]:
+    """Every combination of the grid, which beside a search holds keys of the attacker alone."""
+    grid = loaded.sweep.grid
+    return [dict(zip(grid, combination, strict=True)) for combination in itertools.product(*grid.values())]
+
+
+class CellMaker:
+    """Makes the cells of one sweep: what they share is looked up once."""
+
+    def __init__(self, loaded: LoadedSweep) -> None:
+        self.loaded = loaded
+        self.names = axis_names(axis_keys(loaded))
+        # No cell needs a copy of what spans them all: with it, ten thousand cells would cost their square.
+        self.raw = {key: value for key, value in loaded.raw.items() if key not in SPANNING}
+        search = getattr(loaded.sweep, "search", None)  # what its space holds and the baseline does not is null there
+        self.baseline = {**dict.fromkeys(search.space if search else ()), **loaded.sweep.baseline}
+
+    def __call__(self, values: dict[str, Any], beside: dict[str, Any] | None = None) -> Cell:
+        """The cell of these values. beside: further settings that are no axes (the cheap attack of a rung).
+
+        A listed key after one that it lies in (recipe.defense.alpha after recipe.defense) changes that value. Raises
+        InputError where the settings are not valid, naming file, keys and values.
+        """
+        everything = {**values, **(beside or {})}
+        said = ", ".join(f"{key}={value}" for key, value in everything.items())
+        source = f"{self.loaded.source} with {said}" if everything else self.loaded.source
+        return Cell(
+            axes={name: axis_value(values.get(key)) for key, name in self.names.items()},
+            settings=check(with_values(self.raw, copy.deepcopy(everything)), source),
+            is_baseline=bool(self.loaded.sweep.baseline)
+            and all(values.get(key) == value for key, value in self.baseline.items()),
+            values=values,
         )
-    return cells
 
 
 def axis_keys(loaded: LoadedSweep) -> list[str]:
     """The dotted keys that tell cells apart, listed ones first.
 
-    A listed key that follows from those before it (the number of steps from the data set, say) is no axis of its own.
+    The keys of a search's space come before those of its grid. A listed key that follows from those before it (the
+    number of steps from the data set, say) is no axis of its own.
     """
     keys: list[str] = []
     listed = loaded.sweep.cells
@@ -64,7 +95,8 @@ def axis_keys(loaded: LoadedSweep) -> list[str]:
         known = [repr([cell[k] for k in keys]) for cell in listed]
         if any(seen.setdefault(k, cell[key]) != cell[key] for k, cell in zip(known, listed, strict=True)):
             keys.append(key)
-    return [*keys, *loaded.sweep.grid]
+    search = getattr(loaded.sweep, "search", None)
+    return [*keys, *(search.space if search else ()), *loaded.sweep.grid]
 
 
 def axis_names(keys: list[str]) -> dict[str, str]:
@@ -95,15 +127,28 @@ def _check_keys(loaded: LoadedSweep) -> None:
         for key in keys:
             if key.split(".")[0] in NOT_OF_A_TRIAL:
                 raise InputError(f"{loaded.source}: {place}.{key}: expected a key that a trial depends on, got {key}")
+    if getattr(sweep, "search", None):
+        for key in sweep.grid:
+            if key in sweep.search.space:
+                raise InputError(f"{loaded.source}: grid.{key}: expected it here or in search.space, got it in both")
+            if key.split(".")[0] not in OF_THE_ATTACKER:
+                raise InputError(
+                    f"{loaded.source}: grid.{key}: expected keys of the attacker beside search, which proposes the "
+                    f"recipes, got {key}"
+                )
 
 
 def _check_baseline(loaded: LoadedSweep) -> None:
     tried = dict(loaded.sweep.grid)
     for key in loaded.sweep.cells[0] if loaded.sweep.cells else ():
         tried[key] = [cell[key] for cell in loaded.sweep.cells]
+    search = getattr(loaded.sweep, "search", None)
     for key, value in loaded.sweep.baseline.items():
+        if search and key in search.space:
+            continue  # tried before anything is searched, whether or not the space holds it
         if key not in tried or value not in tried[key]:
-            expected = f"one of {tried[key]}" if key in tried else f"a key of the grid ({', '.join(tried) or 'empty'})"
+            keys = ", ".join([*(search.space if search else ()), *tried]) or "empty"
+            expected = f"one of {tried[key]}" if key in tried else f"a key of the grid ({keys})"
             raise InputError(f"{loaded.source}: baseline.{key}: expected {expected}, got {value!r}")
 
 

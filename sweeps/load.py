@@ -41,7 +41,12 @@ def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
     for override in overrides or []:
         key, value = _parse_override(override)
         set_dotted(raw, key, value, where="--set")
-    return LoadedSweep(sweep=check(raw, str(path)), raw=raw, intro=_opening_comment(text), source=str(path))
+    loaded = LoadedSweep(sweep=check(raw, str(path)), raw=raw, intro=_opening_comment(text), source=str(path))
+    if getattr(loaded.sweep, "search", None):
+        from sweeps.recipes import check_search  # which reads the cells that are made of a loaded sweep
+
+        check_search(loaded)
+    return loaded
 
 
 def check(raw: dict[str, Any], source: str) -> Sweep:

@@ -17,6 +17,7 @@ from sweeps.data import LabelledData, PublishedData, SyntheticData, SyntheticPub
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges
 from sweeps.paper_numbers import datasets_of
+from sweeps.search import Budget, Reaudit, Search
 from sweeps.settings import set_dotted
 from sweeps.training import OtherTrial, Recipe
 
@@ -82,6 +83,9 @@ class InversionSweep(Model):
     grid: dict[str, list[Any]] = Field(default_factory=dict)  # dotted key of this file -> the values to try
     cells: tuple[dict[str, Any], ...] = ()  # combinations that are no full grid; each is tried with all of the grid
     baseline: dict[str, Any] = Field(default_factory=dict)  # the values that the others are compared with
+    search: Search | None = None  # proposes recipes instead of a grid; the grid then holds keys of the attacker alone
+    budget: Budget | None = None  # what the sweep may cost over its life; work that runs when it is spent is ended
+    reaudit: Reaudit | None = None  # the accuracy-leak frontier once more, under fresh seeds
     resources: Resources = Resources()
     paper: PaperTable | None = None
 
@@ -140,8 +144,18 @@ class InversionSweep(Model):
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
         if self.prior.kind in ("shipped", "folder") and self.public is not None:
             raise ValueError(f"public: expected none, since a {self.prior.kind} prior is already fitted")
+        self._fits_search()
         return self
 
+    def _fits_search(self) -> None:
+        if self.search:
+            self.search.check_columns(self.judges)
+            if self.cells:
+                raise ValueError("cells: expected none beside search, which proposes the recipes")
+            if self.reaudit and not self.search.leaks:
+                raise ValueError("reaudit: expected an objective that is a leak, got none")
+        if self.reaudit and (twice := sorted(set(self.reaudit.seeds) & set(self.seeds))):
+            raise ValueError(f"reaudit.seeds: expected other seeds than those of the sweep, got {twice[0]} in both")
 
     def _fits_synthetic(self, data: SyntheticData) -> None:
         if data.samples_per_class is not None and data.samples_per_class > data.train_per_class:

@@ -1,0 +1,120 @@
+"""Recipes out of a search's space: drawn until the schema takes one, and all of the space seen to be of use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from core.errors import InputError
+from sweeps.expand import CellMaker, attacks_of, expand
+from sweeps.load import LoadedSweep
+from sweeps.space import Dimension, Space, Values
+
+REDRAWS = 200  # draws in a row that the schema may refuse, or that repeat known recipes, before we give up
+TRIES = 40  # per value that is to be seen in a valid recipe
+
+
+def valid_draw(
+    loaded: LoadedSweep, draw: Callable[[int], Values], is_known: Callable[[Values], bool]
+) -> tuple[Values, int] | None:
+    """The first draw that is a valid recipe and not known yet, with its number; None if all are known.
+
+    draw: number of the attempt -> values. Raises InputError if the schema refuses every one of REDRAWS draws.
+    """
+    make, attack, reason = CellMaker(loaded), attacks_of(loaded)[0], None
+    valid = 0
+    for attempt in range(REDRAWS):
+        values = draw(attempt)
+        try:
+            make({**values, **attack})
+        except InputError as error:
+            reason = reason or str(error)
+            continue
+        valid += 1
+        if not is_known(values):
+            return values, attempt
+    if not valid:
+        raise InputError(f"search.space: expected valid recipes, got none in {REDRAWS} draws; the first: {reason}")
+    return None
+
+
+def check_search(loaded: LoadedSweep) -> None:
+    """Raise InputError (one line) where the search could not run, or part of its space could never be tried.
+
+    Every choice, and both ends of every range, must occur in some valid recipe; every rung must suit it.
+    """
+    expand(loaded)
+    search, source = loaded.sweep.search, loaded.source
+    make, attacks = CellMaker(loaded), attacks_of(loaded)
+    space = search.dimensions
+    for dimension in space.dimensions:
+        for position in _to_see(dimension):
+            _see(make, attacks[0], space, dimension, position, source)
+    if loaded.sweep.baseline:
+        make({**baseline_recipe(loaded), **attacks[0]})
+    values = next(_draws(space, np.random.default_rng(search.start), None, 0, 1))
+    for number, rung in enumerate(search.rungs):
+        for attack in attacks:
+            if clash := sorted(set(rung.set) & set(attack)):
+                raise InputError(
+                    f"{source}: search.rungs.{number}.set.{clash[0]}: expected it here or in grid, got it in both"
+                )
+            try:
+                make({**values, **attack}, rung.set)
+            except InputError as error:
+                raise InputError(f"{source}: search.rungs.{number}: {_reason(error, source)}") from None
+
+
+def baseline_recipe(loaded: LoadedSweep) -> Values:
+    """The recipe that a search tries first, since the others are compared with it: {} where the sweep names none."""
+    keys = [key for key in loaded.sweep.baseline if key in loaded.sweep.search.space]
+    return {key: loaded.sweep.baseline[key] for key in sorted(keys, key=lambda key: key.count("."))}
+
+
+def _to_see(dimension: Dimension) -> list[float | int]:
+    """Positions of what must be of use: every choice, the ends of a range."""
+    if dimension.above is not None:
+        return [0.0, 1.0]
+    if dimension.choices is not None:
+        return list(range(len(dimension.choices)))
+    return [0, len(dimension.values) - 1] if dimension.values is not None else [dimension.low, dimension.high]
+
+
+def _see(
+    make: CellMaker, attack: Values, space: Space, dimension: Dimension, position: float | int, source: str
+) -> None:
+    reason = "no configuration has it"
+    for values in _draws(space, np.random.default_rng(0), dimension, position, TRIES):
+        try:
+            make({**values, **attack})
+            return
+        except InputError as error:
+            value, reason = values[dimension.key], _reason(error, source)
+    raise InputError(
+        f"{source}: search.space.{dimension.key}: expected values that some recipe of the space can have, got {value}: "
+        f"{reason}"
+    )
+
+
+def _draws(
+    space: Space, random: np.random.Generator, fixed: Dimension | None, position: float | int, count: int
+) -> Iterator[Values]:
+    """Random configurations, those with `fixed` at a position alone if it is given."""
+    found = 0
+    for _ in range(100 * count):
+        values, _ = space.choose(lambda d: position if d is fixed else d.draw(random))
+        if fixed is None or fixed.key in values:
+            yield values
+            found += 1
+        if found == count:
+            return
+    if not found:
+        raise InputError(f"search.space.{fixed.key}: expected a key that some configuration has, got one that none has")
+
+
+def _reason(error: InputError, source: str) -> str:
+    """What the schema says, without the file and the values, which are named beside it."""
+    text = str(error).removeprefix(source)
+    head, _, tail = text.partition(": ")
+    return tail if head.startswith(" with") or not head else text.removeprefix(": ")

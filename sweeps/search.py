@@ -1,0 +1,268 @@
+"""The search of a sweep file: the space, what to reach in it, how to go about it, and when to stop."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from sweeps.base import Count, Model, Positive
+from sweeps.space import Dimension, Space, inside, make_space
+
+Direction = Literal["max", "min"]
+
+OBJECTIVES: dict[str, str | None] = {
+    "test_acc": None, "ece": None, "train_acc": None, "logit_gap": None, "epochs_trained": None,
+    "target_conf": None, "gradient_cosine": None,
+    "embedder_acc1": "embedder", "embedder_acc5": "embedder", "dist_face": "embedder", "dist_face_plain": "embedder",
+    "attack_acc1": "evaluator", "attack_acc5": "evaluator", "attack_conf": "evaluator", "dist_eval": "evaluator",
+    "dist_eval_plain": "evaluator",
+    "fid": "fidelity", "kid": "fidelity", "precision": "fidelity", "recall": "fidelity", "density": "fidelity",
+    "coverage": "fidelity",
+    "xi_train": "knowledge", "xi_test": "knowledge",
+}  # fmt: skip
+"""Columns of the results that a search can aim at -> the judge that measures them, None for every sweep's own."""
+
+OF_THE_TARGET = ("test_acc", "ece", "train_acc", "logit_gap", "epochs_trained", "target_conf", "gradient_cosine")
+"""Columns that say nothing of what leaks."""
+
+LAG = 4  # recipes at once in an adaptive search, unless the file says otherwise
+
+
+class Range(Model):
+    """What one key may be: `choices`, or numbers from `low` to `high`.
+
+    step: in steps from low; without one, any number. log: spread evenly in the logarithm. integer: whole numbers.
+    when: other key of the space -> values of it; only with these does this key exist. above: another key of the
+    space; values at or below that one's are left out.
+    """
+
+    choices: tuple[Any, ...] | None = None
+    low: float | None = None
+    high: float | None = None
+    step: Positive | None = None
+    log: bool = False
+    integer: bool = False
+    when: dict[str, Any] = Field(default_factory=dict)
+    above: str | None = None
+
+    @model_validator(mode="after")
+    def _says_what_it_may_be(self) -> Range:
+        if self.choices is not None:
+            others = {"low", "high", "step", "log", "integer", "above"} & self.model_fields_set
+            if others:
+                raise ValueError(f"expected choices or a range, got choices and {', '.join(sorted(others))}")
+            if not self.choices:
+                raise ValueError("choices: expected at least one, got none")
+            if any(one == other and type(one) is type(other) for i, one in enumerate(self.choices)
+                   for other in self.choices[:i]):  # fmt: skip
+                raise ValueError(f"choices: expected each once, got {list(self.choices)}")
+            return self
+        for name in ("low", "high"):
+            if getattr(self, name) is None:
+                raise ValueError(f"{name}: expected a number (or choices instead of a range), got none")
+        self._check_range(self.low, self.high)
+        return self
+
+    def _check_range(self, low: float, high: float) -> None:
+        if low > high:
+            raise ValueError(f"low: expected at most high ({high:g}), got {low:g}")
+        if self.log and low <= 0:
+            raise ValueError(f"low: expected above 0 with log, got {low:g}")
+        if self.log and self.step is not None:
+            raise ValueError(f"step: expected none with log, got {self.step:g}")
+        if self.step is not None and low < high and self.step > high - low:
+            raise ValueError(f"step: expected at most high - low ({high - low:g}), got {self.step:g}")
+        if self.integer and self.log:
+            raise ValueError("log: expected false for whole numbers, got true")
+        if self.integer and any(value is not None and value != int(value) for value in (low, high, self.step)):
+            got = f"{low:g}, {high:g}, {self.step}"
+            raise ValueError(f"integer: expected whole numbers for low, high and step, got {got}")
+
+    def dimension(self, key: str) -> Dimension:
+        """The same for `sweeps.space`."""
+        when = {other: tuple(one) if isinstance(one, list | tuple) else (one,) for other, one in self.when.items()}
+        if self.choices is not None:
+            return Dimension(key=key, choices=self.choices, when=when)
+        step = 1.0 if self.integer and self.step is None else self.step
+        return Dimension(
+            key=key, low=self.low, high=self.high, step=step, log=self.log, integer=self.integer, when=when,
+            above=self.above,
+        )  # fmt: skip
+
+
+class Constraint(Model):
+    """What a recipe must keep to, by its mean over the seeds under the worst attack for it."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @model_validator(mode="after")
+    def _can_be_met(self) -> Constraint:
+        if self.at_least is None and self.at_most is None:
+            raise ValueError("expected at_least or at_most, got neither")
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            raise ValueError(f"at_least: expected at most at_most ({self.at_most:g}), got {self.at_least:g}")
+        return self
+
+    def violation(self, value: float) -> float:
+        """By how much a value misses it; 0 or less where it does not."""
+        low = -math.inf if self.at_least is None else self.at_least - value
+        high = -math.inf if self.at_most is None else value - self.at_most
+        return max(low, high)
+
+
+class Rung(Model):
+    """A cheap attack and the share of recipes it lets through. set: keys of the attack, or classes -> values."""
+
+    keep: Annotated[float, Field(gt=0, lt=1)]
+    set: Annotated[dict[str, Any], Field(min_length=1)]
+
+    @field_validator("set")
+    @classmethod
+    def _of_the_attack(cls, given: dict[str, Any]) -> dict[str, Any]:
+        for key in given:
+            if key != "classes" and key.split(".")[0] != "attack":
+                raise ValueError(f"{key}: expected keys of the attack, or classes, got {key}")
+        return given
+
+
+class Search(Model):
+    """Proposes recipes out of a space. See `sweeps/search_schedules.yaml`."""
+
+    strategy: Literal["grid", "random", "optuna", "halving"]
+    recipes: Count | None = None
+    seed: int | None = None
+    in_flight: Count | None = None
+    space: dict[str, Range]
+    objectives: Annotated[dict[str, Direction], Field(min_length=1, max_length=3)]
+    constraints: dict[str, Constraint] = Field(default_factory=dict)
+    rungs: tuple[Rung, ...] = ()
+    audit: Annotated[int, Field(ge=0)] | None = None
+
+    @cached_property
+    def dimensions(self) -> Space:
+        """The space as `sweeps.space` has it."""
+        return make_space([given.dimension(key) for key, given in self.space.items()])
+
+    @property
+    def start(self) -> int:
+        """The seed of everything random."""
+        return self.seed or 0
+
+    @property
+    def lag(self) -> int | None:
+        """How many recipes may be open at once; None for any number."""
+        return self.in_flight or (LAG if self.strategy == "optuna" else None)
+
+    @property
+    def leaks(self) -> dict[str, Direction]:
+        """The objectives that say what leaks."""
+        return {column: way for column, way in self.objectives.items() if column not in OF_THE_TARGET}
+
+    @field_validator("space")
+    @classmethod
+    def _consistent(cls, space: dict[str, Range]) -> dict[str, Range]:
+        for key in space:
+            _check_key(key)
+        by_key = {key: given.dimension(key) for key, given in space.items()}
+        made = make_space(list(by_key.values()))
+        for dimension in made.dimensions:
+            _check_inside(dimension, by_key)
+        return space
+
+    @field_validator("objectives", "constraints")
+    @classmethod
+    def _known_columns(cls, given: dict[str, Any]) -> dict[str, Any]:
+        for column in given:
+            if column not in OBJECTIVES:
+                raise ValueError(f"{column}: expected one of {', '.join(OBJECTIVES)}, got {column}")
+        return given
+
+    @model_validator(mode="after")
+    def _nothing_ignored(self) -> Search:
+        if self.strategy == "grid":
+            for name, why in (("recipes", "the space says it"), ("seed", "a grid has nothing random")):
+                if (got := getattr(self, name)) is not None:
+                    raise ValueError(f"{name}: expected none with strategy grid, since {why}, got {got}")
+            endless = [key for key, one in zip(self.dimensions.keys, self.dimensions.dimensions, strict=True)
+                       if one.values is None]  # fmt: skip
+            if endless:
+                raise ValueError(f"space.{endless[0]}: expected choices or a step with strategy grid, got a range")
+        elif self.recipes is None:
+            raise ValueError(f"recipes: expected how many to propose at most with strategy {self.strategy}, got none")
+        if self.strategy == "halving" and not self.rungs:
+            raise ValueError("rungs: expected at least one cheap attack with strategy halving, got none")
+        if self.strategy != "halving":
+            for name in ("rungs", "audit"):
+                if getattr(self, name):
+                    raise ValueError(f"{name}: expected only with strategy halving, got strategy {self.strategy}")
+        return self
+
+    def check_columns(self, judges: Any) -> None:
+        """Raise ValueError for objectives or constraints that no judge of the sweep measures."""
+        for place, columns in (("objectives", self.objectives), ("constraints", self.constraints)):
+            for column in columns:
+                judge = OBJECTIVES[column]
+                if judge is not None and getattr(judges, judge) is None:
+                    where = f"search.{place}.{column}"
+                    raise ValueError(f"{where}: expected a judge that measures it (judges.{judge}), got none")
+
+
+class Budget(Model):
+    """Over the life of the sweep, running work included. Either or both."""
+
+    device_hours: Positive | None = None
+    minutes: Positive | None = None
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Budget:
+        if self.device_hours is None and self.minutes is None:
+            raise ValueError("expected device_hours or minutes, got neither")
+        return self
+
+
+class Reaudit(Model):
+    """The recipes on the accuracy-leak frontier once more: fresh seeds, the full attack."""
+
+    seeds: Annotated[tuple[int, ...], Field(min_length=1)]
+    recipes: Count = 5
+
+    @field_validator("seeds")
+    @classmethod
+    def _each_once(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(seeds)) != len(seeds):
+            raise ValueError(f"expected each once, got {list(seeds)}")
+        return seeds
+
+
+def _check_key(key: str) -> None:
+    part = key.split(".")[0]
+    if part in ("attack", "prior", "public", "classes", "judges"):
+        raise ValueError(
+            f"{key}: expected keys of the recipe, got one of the attacker, who does not search here (grid takes it)"
+        )
+    if part != "recipe":
+        raise ValueError(f"{key}: expected keys of the recipe, got {key}")
+
+
+def _check_inside(dimension: Dimension, by_key: dict[str, Dimension]) -> None:
+    """A key inside another dimension's values: those must be mappings that leave it open."""
+    holder = inside(dimension.key, by_key)
+    if holder is None:
+        return
+    path = dimension.key.removeprefix(f"{holder}.").split(".")
+    for value in by_key[holder].values or ():
+        if holder in dimension.when and value not in dimension.when[holder]:
+            continue
+        node: Any = value
+        for depth, part in enumerate(path):
+            if not isinstance(node, dict):
+                raise ValueError(f"{dimension.key}: expected {holder} to hold keys wherever this exists, got {value}")
+            if part not in node:
+                break
+            if depth == len(path) - 1:
+                raise ValueError(f"{dimension.key}: expected it here or among the choices of {holder}, got both")
+            node = node[part]
