@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from orchestrator.report.metrics import MetricSpec, spec_of
 from orchestrator.report.summary import Summary
 
 
@@ -31,39 +30,27 @@ class Decision:
         return self.best if len(self.rows) > 1 and not self.tied else None
 
 
-def leak_sign(spec: MetricSpec) -> int:
-    """+1 where larger values leak more, -1 where they leak less (distances)."""
-    return -1 if spec.better == "high" else 1
-
-
 def decide(summary: Summary) -> Decision:
-    """The defender picks the recipe, the attacker the attack; recipes below `min_test_acc` cannot win."""
-    metric, frame = summary.primary, summary.frame
-    if metric is None or metric not in summary.measured:
+    """The defender picks the recipe, the attacker the attack; recipes below `min_test_acc` cannot win.
+
+    Who leaks least is decided on the seeds that the recipes share, see `Evidence`.
+    """
+    evidence = summary.evidence
+    if evidence is None:
         return Decision(rows={}, best=None, reference=None)
-    sign = leak_sign(spec_of(metric))
-    rows = worst_rows(summary, metric)
-    allowed = [row for row in rows.values() if _accurate_enough(summary, row)]
-    reference = rows.get(summary.baseline_recipe) if summary.baseline_recipe is not None else None
-    # On a tie the baseline stays: nothing is gained by leaving it.
-    best = min(allowed, key=lambda row: (sign * frame.loc[row, metric], row != reference), default=None)
+    rows, choice, baseline = dict(evidence.rows), evidence.recommendation, summary.baseline_recipe
+    front = _front(summary, rows, evidence.sign)
+    reference = rows.get(baseline) if baseline is not None else None
+    if choice.best is None:
+        return Decision(rows=rows, best=None, reference=reference, front=front)
     clear = False
-    if best is not None and reference not in (None, best):
-        clear = summary.compare(metric, best, reference).verdict == ("lower" if sign > 0 else "higher")
-    tied = sum(frame.loc[row, metric] == frame.loc[best, metric] for row in allowed) > 1
-    front = _front(summary, rows, sign)
-    return Decision(rows=rows, best=best, reference=reference, clear=clear, tied=bool(tied), front=front)
-
-
-def worst_rows(summary: Summary, metric: str) -> dict[str, int]:
-    """Recipe -> its row under the attack that works best against it by this leak metric, where it was measured."""
-    sign, frame = leak_sign(spec_of(metric)), summary.frame
-    rows: dict[str, int] = {}
-    for index, row in frame.iterrows():
-        held = rows.get(row["recipe"])
-        if not pd.isna(row[metric]) and (held is None or sign * row[metric] > sign * frame.loc[held, metric]):
-            rows[row["recipe"]] = int(index)
-    return rows
+    if baseline is not None and choice.best != baseline:
+        clear = evidence.against(choice.best, baseline).verdict == ("lower" if evidence.sign > 0 else "higher")
+    least = evidence.mean(choice.best)
+    tied = sum(evidence.mean(recipe) == least for recipe in choice.allowed) > 1
+    return Decision(
+        rows=rows, best=rows[choice.best], reference=reference, clear=clear, tied=bool(tied), front=front
+    )
 
 
 def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]:
@@ -78,7 +65,3 @@ def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]
         for recipe, (acc, leak) in known.items()
         if not any(a >= acc and b <= leak and (a, b) != (acc, leak) for a, b in known.values())
     )
-
-
-def _accurate_enough(summary: Summary, row: int) -> bool:
-    return summary.min_test_acc is None or bool(summary.frame.loc[row, "test_acc"] >= summary.min_test_acc)

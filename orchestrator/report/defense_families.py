@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pandas as pd
 
-from orchestrator.report.decision import leak_sign, worst_rows
 from orchestrator.report.estimates import NOTHING, Comparison
+from orchestrator.report.evidence import leak_sign, worst_rows
 from orchestrator.report.metrics import spec_of
 from orchestrator.report.recipe_words import FAMILIES, SMOOTHING, RecipeWords
 from orchestrator.report.summary import Summary
@@ -106,7 +106,7 @@ def family_index(summary: Summary, key: str) -> int:
 def rows_of(summary: Summary, metric: str, attack: str | None = None) -> dict[str, int]:
     """Recipe -> its row of the frame where the metric was measured: under one attack, or (None) the worst for it."""
     if attack is None:
-        return worst_rows(summary, metric)
+        return worst_rows(summary.frame, metric)
     frame = summary.frame[(summary.frame["attack"] == attack) & summary.frame[metric].notna()]
     return {recipe: int(index) for index, recipe in frame["recipe"].items()}
 
@@ -115,7 +115,7 @@ def versus(summary: Summary, group: DefenseGroup) -> dict[str, Versus]:
     """Recipe -> how it compares with the reference; recipes without a measured leak are left out."""
     if summary.primary is None or summary.primary not in summary.measured:
         return {}
-    rows = worst_rows(summary, summary.primary)
+    rows = worst_rows(summary.frame, summary.primary)
     reference = rows.get(group.reference) if group.reference is not None else None
     found = {}
     for point in group.points:
@@ -124,7 +124,7 @@ def versus(summary: Summary, group: DefenseGroup) -> dict[str, Versus]:
             continue
         compared = reference is not None and row != reference
         found[point.recipe] = Versus(
-            leak=summary.compare(summary.primary, row, reference) if compared else NOTHING,
+            leak=summary.versus(summary.primary, point.recipe, group.reference) if compared else NOTHING,
             accuracy=summary.compare("test_acc", row, reference) if compared else NOTHING,
         )
     return found
@@ -144,7 +144,7 @@ def best_point(summary: Summary, group: DefenseGroup, points: Iterable[Point]) -
 
     The truth value says whether it reaches the floor. None where no leak was measured.
     """
-    rows = worst_rows(summary, summary.primary) if summary.primary in summary.measured else {}
+    rows = worst_rows(summary.frame, summary.primary) if summary.primary in summary.measured else {}
     known = [point for point in points if point.recipe in rows]
     if not known:
         return None

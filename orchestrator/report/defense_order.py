@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from orchestrator.report.decision import leak_sign, worst_rows
 from orchestrator.report.defense_families import DefenseGroup, Point
 from orchestrator.report.estimates import CANNOT_TELL
+from orchestrator.report.evidence import leak_sign, worst_rows
 from orchestrator.report.format import ABSENT, count, minus
 from orchestrator.report.markup import Markup, join, tag
 from orchestrator.report.metrics import CLASS_METRICS, spec_of
@@ -55,7 +55,7 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
     that the paper does not have are left out."""
     if metric not in summary.measured:
         return None
-    rows, frame, sign = worst_rows(summary, metric), summary.frame, leak_sign(spec_of(metric))
+    rows, frame, sign = worst_rows(summary.frame, metric), summary.frame, leak_sign(spec_of(metric))
     best: dict[str, Point] = {}
     for point in group.points:
         arm, row = _arm(point), rows.get(point.recipe)
@@ -67,9 +67,9 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
         return None
     at = {arm: rows[point.recipe] for arm, point in best.items()}
     clear = {
-        frozenset(pair)
-        for pair in combinations(best, 2)
-        if summary.compare(metric, at[pair[0]], at[pair[1]]).verdict not in ("", CANNOT_TELL)
+        frozenset((one, other))
+        for one, other in combinations(best, 2)
+        if summary.versus(metric, best[one].recipe, best[other].recipe).verdict not in ("", CANNOT_TELL)
     }
     return Order(
         title=spec_of(metric).label,

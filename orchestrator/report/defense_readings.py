@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.report.decision import leak_sign
 from orchestrator.report.defense_families import DefenseFamily, DefenseGroup, Point, Versus
 from orchestrator.report.estimates import CANNOT_TELL
+from orchestrator.report.evidence import leak_sign
 from orchestrator.report.format import count, difference, listing, points
 from orchestrator.report.metrics import spec_of
 from orchestrator.report.summary import Summary

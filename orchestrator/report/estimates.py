@@ -50,13 +50,14 @@ class Estimate:
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """A cell minus its reference, over the `n` seeds both have. verdict: "higher" | "lower" | "cannot tell" | ""
-    (nothing to compare)."""
+    (nothing to compare). p: corrected for all comparisons made, where they were made together, else None."""
 
     difference: float
     low: float
     high: float
     n: int
     verdict: str
+    p: float | None = None
 
 
 NOTHING = Comparison(difference=np.nan, low=np.nan, high=np.nan, n=0, verdict="")
@@ -80,12 +81,20 @@ def _by_class(rows: pd.DataFrame | None, key: str) -> pd.Series | None:
     return hits if len(hits) else None
 
 
+def aligned(hits: Sequence[pd.Series | None]) -> list[np.ndarray] | None:
+    """The hit rates of the classes that all have, in one order; None where any has none."""
+    if any(by_class is None for by_class in hits):
+        return None
+    classes = reduce(lambda shared, other: shared.intersection(other), (by_class.index for by_class in hits))
+    return [by_class.loc[classes].to_numpy() for by_class in hits] if len(classes) else None
+
+
 def estimate(spec: MetricSpec, seeds: Seeds, settings: Settings) -> Estimate:
     """Two-level bootstrap (seeds, classes) where every seed has hit rates by class, else Student's t over seeds."""
     if not seeds:
         return Estimate(mean=np.nan, low=np.nan, high=np.nan, n=0)
     values = [sample.value for sample in seeds.values()]
-    hits = _aligned([sample.by_class for sample in seeds.values()])
+    hits = aligned([sample.by_class for sample in seeds.values()])
     if hits is None:
         found = seed_mean_interval(values, level=settings.level, bounds=spec.range)
     else:
@@ -101,7 +110,7 @@ def compare(mine: Seeds, reference: Seeds, settings: Settings) -> Comparison:
     if not shared:
         return NOTHING
     gaps = [mine[seed].value - reference[seed].value for seed in shared]
-    hits = _aligned([cell[seed].by_class for cell in (mine, reference) for seed in shared])
+    hits = aligned([cell[seed].by_class for cell in (mine, reference) for seed in shared])
     if hits is None:
         found = seed_mean_interval(gaps, level=settings.level)
     else:
@@ -119,14 +128,6 @@ def compare(mine: Seeds, reference: Seeds, settings: Settings) -> Comparison:
 def verdict(low: float, high: float) -> str:
     """Which way a difference with this interval points. An unknown interval (NaN) cannot tell."""
     return "higher" if low > 0 else "lower" if high < 0 else CANNOT_TELL
-
-
-def _aligned(hits: Sequence[pd.Series | None]) -> list[np.ndarray] | None:
-    """The hit rates of the classes that all have, in one order; None where any has none."""
-    if any(by_class is None for by_class in hits):
-        return None
-    classes = reduce(lambda shared, other: shared.intersection(other), (by_class.index for by_class in hits))
-    return [by_class.loc[classes].to_numpy() for by_class in hits] if len(classes) else None
 
 
 def _end(value: float | None) -> float:

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from orchestrator.report.decision import Decision, decide, leak_sign
+from orchestrator.report.decision import Decision, decide
 from orchestrator.report.defense_families import CHEAP
-from orchestrator.report.estimates import CANNOT_TELL, Comparison
+from orchestrator.report.estimates import CANNOT_TELL
+from orchestrator.report.evidence import leak_sign
 from orchestrator.report.format import NBSP, count, difference, estimate, listing, number, points
 from orchestrator.report.metrics import CLASS_METRICS, spec_of
 from orchestrator.report.model import ReportData
 from orchestrator.report.summary import Summary
-
-TOO_SMALL = "n too small to tell"
+from orchestrator.report.sureness import TOO_SMALL, flattery, gap_words, named, standing, sureness
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +60,7 @@ def _estimate(summary: Summary, metric: str, row: int) -> str:
 
 
 def _recipe(summary: Summary, row: int) -> str:
-    name = str(summary.frame.loc[row, "recipe"])
-    return f"\u201c{name}\u201d" if ", " in name else name
+    return named(summary.frame.loc[row, "recipe"])
 
 
 def _strongest(summary: Summary) -> str:
@@ -101,6 +100,7 @@ def _alone(summary: Summary, choice: Decision) -> tuple[str, ...]:
     return (
         f"{start(_among(summary) + name)} leaks least {by_judge(metric)}{_strongest(summary)}: {leak}.",
         "No baseline was measured beside it, so how much this gains cannot be said.",
+        *standing(summary),
     )
 
 
@@ -112,17 +112,20 @@ def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
     first = f"{nothing}{_strongest(summary)}: {by_judge(metric)}, {leak}."
     others = [row for row in choice.rows.values() if row != choice.reference]
     nearest = min(others, key=lambda row: sign * summary.frame.loc[row, metric])
-    gap = summary.compare(metric, nearest, choice.reference)
-    second = f"{_recipe(summary, nearest)} has {_estimate(summary, metric, nearest)}; {_sureness(summary, gap)}"
-    return start(first), start(second)
+    gap = summary.versus(metric, summary.frame.loc[nearest, "recipe"], summary.frame.loc[choice.reference, "recipe"])
+    shown = f" ({gap_words(summary, gap)})" if gap.n else ""
+    second = f"{_recipe(summary, nearest)} has {_estimate(summary, metric, nearest)}{shown}; {sureness(summary, gap)}"
+    return start(first), start(second), *standing(summary)
 
 
 def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
     metric, best, reference = summary.primary, choice.best, choice.reference
     name, baseline = _recipe(summary, best), _recipe(summary, reference)
+    gap = summary.versus(metric, summary.frame.loc[best, "recipe"], summary.frame.loc[reference, "recipe"])
+    shown = f" ({gap_words(summary, gap)})" if gap.n else ""
     values = (
         f"{_estimate(summary, metric, best)}{_recognised(metric)}, against "
-        f"{_estimate(summary, metric, reference)} at {baseline}{_price(summary, best, reference)}."
+        f"{_estimate(summary, metric, reference)} at {baseline}{shown}{_price(summary, best, reference)}."
     )
     judged = f"{by_judge(metric)}{_strongest(summary)}"
     if choice.clear:
@@ -131,8 +134,9 @@ def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
         first = (
             f"{_among(summary)}no recipe leaks clearly less than {baseline} {judged}. The lowest is {name}: {values}"
         )
-    sureness = _sureness(summary, summary.compare(metric, best, reference))
-    return (start(first), start(sureness), *_accuracy_sureness(summary, best, reference))
+    return (
+        start(first), start(sureness(summary, gap)), *standing(summary), *_accuracy_sureness(summary, best, reference)
+    )  # fmt: skip
 
 
 def _price(summary: Summary, best: int, reference: int) -> str:
@@ -148,26 +152,6 @@ def _price(summary: Summary, best: int, reference: int) -> str:
     if gap < 0:
         return f", for {points(acc, gap)} of test accuracy {values}"
     return f", and gains {points(acc, gap)} of test accuracy {values}"
-
-
-def _sureness(summary: Summary, gap: Comparison) -> str:
-    """How sure a difference in leak is."""
-    spec = spec_of(summary.primary)
-    if gap.n == 0:
-        return "the two have no seed in common, so their difference has no interval."
-    shown = difference(spec, gap.difference, gap.low, gap.high)
-    classes = summary.judged_classes if summary.primary in CLASS_METRICS else None
-    sample = f"n = {count(gap.n, 'seed')}" + (f" and {count(classes, 'class', 'classes')}" if classes else "")
-    if gap.low == gap.high == 0:
-        return f"at {sample} there is no difference between the two."
-    if gap.verdict == CANNOT_TELL:
-        return f"at {sample} the difference cannot be told from chance ({shown}): {TOO_SMALL}."
-    if gap.n == 1:
-        return (
-            f"at {sample} the difference is clear for these trained models ({shown}); "
-            "one seed cannot tell whether it survives the next training run."
-        )
-    return f"at {sample} the difference is clear: {shown}."
 
 
 def _accuracy_sureness(summary: Summary, best: int, reference: int) -> tuple[str, ...]:
@@ -204,7 +188,7 @@ def _catalyst(summary: Summary, choice: Decision) -> tuple[str, ...]:
     if choice.reference is None:
         return ()
     worst = max(choice.rows.values(), key=lambda row: sign * summary.frame.loc[row, metric])
-    gap = summary.compare(metric, worst, choice.reference)
+    gap = summary.versus(metric, summary.frame.loc[worst, "recipe"], summary.frame.loc[choice.reference, "recipe"])
     if worst in (choice.best, choice.reference) or gap.verdict != ("higher" if sign > 0 else "lower"):
         return ()
     shown = difference(spec_of(metric), gap.difference, gap.low, gap.high)
@@ -240,11 +224,7 @@ def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
         pairs = [f"{recipe}: {attack}" for recipe, attack in named.items()]
         met = next(iter(named.values())) if len(set(named.values())) == 1 else "; ".join(pairs)
         found.append(f"Each recipe counts with the attack that worked best against it ({met}).")
-    if len(choice.rows) > 2:
-        found.append(
-            f"The least of {len(choice.rows)} noisy numbers flatters itself, and the intervals are not corrected for "
-            "looking at several recipes: confirm the choice with fresh seeds."
-        )
+    found += flattery(summary)
     if reference not in (None, best):
         mine, theirs = (summary.frame.loc[row, "gradient_cosine"] for row in (best, reference))
         if theirs - mine >= 0.1:

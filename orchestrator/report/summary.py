@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from orchestrator.report.estimates import NOTHING, Comparison, Sample, Settings, collect, compare, estimate
+from orchestrator.report.evidence import Evidence, corrected, gather
 from orchestrator.report.format import NBSP, axis_value, is_null
 from orchestrator.report.metrics import CLASS_METRICS, METRICS, spec_of
 from orchestrator.report.model import Axis, ReportData
@@ -34,6 +35,7 @@ class Summary:
     frame: one row per cell, see `cells`. samples: per row of the frame, metric -> seed -> sample. primary: the metric
     that decides, None where no leak was measured. measured: the metrics with at least one value. min_test_acc: the
     accuracy a recipe needs to be chosen, if one was asked for. defenses: recipe label -> its defense, where known.
+    The frame's differences in the primary metric are corrected for the number of recipes, those in others are not.
     """
 
     frame: pd.DataFrame
@@ -45,6 +47,7 @@ class Summary:
     min_test_acc: float | None = None
     settings: Settings = field(default_factory=Settings)
     defenses: Mapping[str, Defended] = field(default_factory=dict)
+    _evidence: dict[tuple[str, float | None], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def recipes(self) -> list[str]:
@@ -62,6 +65,21 @@ class Summary:
         labels = set(self.frame.loc[self.frame["is_baseline"], "recipe"])
         return labels.pop() if len(labels) == 1 else None
 
+    @property
+    def evidence(self) -> Evidence | None:
+        """What can be told of the recipes by the primary metric, None where it was never measured."""
+        return None if self.primary is None else self.evidence_by(self.primary)
+
+    def evidence_by(self, metric: str) -> Evidence | None:
+        """The same by any leak metric."""
+        key = metric, self.min_test_acc
+        if key not in self._evidence:
+            self._evidence[key] = gather(
+                self.frame, self.samples, metric, settings=self.settings, min_test_acc=self.min_test_acc,
+                baseline=self.baseline_recipe,
+            ) if metric in self.measured else None  # fmt: skip
+        return self._evidence[key]
+
     def recipe_label(self, values: Mapping[str, Any]) -> str:
         """What this report calls the recipe with these axis values."""
         return recipe_label(self.axes, values)
@@ -70,6 +88,15 @@ class Summary:
         """Any two rows of the frame, paired by seed and class."""
         mine, theirs = self.samples[row][metric], self.samples[reference][metric]
         return compare(mine, theirs, self.settings)
+
+    def versus(self, metric: str, recipe: str, reference: str) -> Comparison:
+        """Two recipes by a leak metric, each at its worst, corrected for how many are compared; recipes that are not
+        among those compared (less accurate than asked for, or short of seeds) are compared by themselves."""
+        evidence = self.evidence_by(metric)
+        if evidence is None or recipe not in evidence.rows or reference not in evidence.rows:
+            return NOTHING
+        found = evidence.against(recipe, reference)
+        return found if found.n else self.compare(metric, evidence.rows[recipe], evidence.rows[reference])
 
 
 def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Summary:
@@ -81,6 +108,9 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     measured = tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())
     leaks = [key for key in measured if spec_of(key).group == "leak" and spec_of(key).better]
     primary = data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
+    if primary in measured:
+        references = _references(groups, data.axes, data.baseline)
+        frame = corrected(frame, tuple(samples.values()), primary, references, settings)
     return Summary(
         frame=frame,
         samples=tuple(samples.values()),
@@ -92,6 +122,18 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
         settings=settings,
         defenses=_defenses(data, frame),
     )
+
+
+def _references(groups: Mapping[Key, Any], axes: Sequence[Axis], baseline: Mapping[str, Any]) -> list[int | None]:
+    """The row that each row is compared with, None for a baseline itself and where there is none."""
+    place = {key: row for row, key in enumerate(groups)}
+    found = [place.get(_reference_key(key, axes, baseline)) if baseline else None for key in groups]
+    return [None if reference == row else reference for row, reference in enumerate(found)]
+
+
+def _reference_key(key: Key, axes: Sequence[Axis], baseline: Mapping[str, Any]) -> Key:
+    named = {name: _hashable(value) for name, value in baseline.items()}
+    return tuple(named.get(axis.key, value) for axis, value in zip(axes, key, strict=True))
 
 
 def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, Defended]:
@@ -177,14 +219,13 @@ def _frame(
     baseline: Mapping[str, Any],
     settings: Settings,
 ) -> pd.DataFrame:
-    named = {name: _hashable(value) for name, value in baseline.items()}
     rows = []
     for key, trials in groups.items():
-        reference = tuple(named.get(axis.key, value) for axis, value in zip(axes, key, strict=True))
-        row = _counts(trials, axes) | {"is_baseline": bool(named) and key == reference}
+        reference = _reference_key(key, axes, baseline)
+        row = _counts(trials, axes) | {"is_baseline": bool(baseline) and key == reference}
         for spec in METRICS:
             found = estimate(spec, samples[key][spec.key], settings)
-            known = bool(named) and key != reference and reference in samples
+            known = bool(baseline) and key != reference and reference in samples
             gap = NOTHING
             if known:
                 gap = compare(samples[key][spec.key], samples[reference][spec.key], settings)

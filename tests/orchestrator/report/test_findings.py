@@ -39,7 +39,9 @@ def test_a_clear_case_is_called_clear():
     assert "Alpha -0.2 leaks least by the independent judge: 13" in answer
     assert "against 39" in answer and "at alpha 0" in answer
     assert "for 1.2 points of test accuracy (86.1 % against 87.3 %)" in answer
-    assert "At n = 2 seeds and 30 classes the difference is clear: -25.8 points" in answer
+    assert "at alpha 0 (-25.8 points [" in answer
+    assert "At n = 2 seeds and 30 classes the difference is clear (p < 0.001 when corrected for the 3 pairs" in answer
+    assert "probability that alpha -0.2 is the best of the 3 is above 99 %; it leaks clearly less than each" in answer
     assert "too small" not in answer.split("The difference in accuracy")[0]
     assert "Alpha 0.1 leaks most: 54.8" in more
     assert "The least of 3 noisy numbers flatters itself" in more
@@ -65,7 +67,7 @@ def test_one_seed_is_never_more_than_these_models():
 def test_the_baseline_may_win():
     answer, _ = said(sweep({0.0: 0.2, 0.1: 0.5}))
     assert "No recipe tried leaks less than alpha 0: by the independent judge, 20" in answer
-    assert "Alpha 0.1 has 50" in answer and "is clear: +29" in answer
+    assert "Alpha 0.1 has 50" in answer and "(+29" in answer and "is clear (p < 0.001)" in answer
 
 
 def test_gains_and_equal_accuracy_are_said_as_such():
@@ -115,7 +117,7 @@ def test_distances_leak_less_when_larger():
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(ALPHA,), baseline={"alpha": 0})
     answer, _ = said(data)
     assert "Alpha -0.2 leaks least by face distance: 1.21" in answer
-    assert "is clear: +0.500" in answer
+    assert "at alpha 0 (+0.500 [" in answer and "is clear (p" in answer
 
 
 def test_failures_are_counted_and_nothing_measured_is_said():
