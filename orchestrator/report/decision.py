@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from core.metrics.frontier import accuracy_leak_frontier
 from orchestrator.report.summary import Summary
 
 
@@ -14,7 +15,7 @@ class Decision:
     """rows: recipe -> its row of the frame under its worst attack, where the leak was measured. best: the row that
     leaks least among the recipes accurate enough, None where there is none. reference: the baseline's row, if known.
     clear: whether the best differs clearly from the reference. tied: another allowed recipe leaks as little.
-    front: recipes that no other beats in both test accuracy and leak.
+    front: recipes accurate enough that no other such recipe beats in both test accuracy and leak, most accurate first.
     """
 
     rows: dict[str, int]
@@ -54,14 +55,11 @@ def decide(summary: Summary) -> Decision:
 
 
 def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]:
-    """The Pareto front of accuracy and leak, by their means."""
-    frame = summary.frame
-    places = {
-        recipe: (frame.loc[row, "test_acc"], sign * frame.loc[row, summary.primary]) for recipe, row in rows.items()
-    }
-    known = {recipe: place for recipe, place in places.items() if not pd.isna(place[0])}
-    return tuple(
-        recipe
-        for recipe, (acc, leak) in known.items()
-        if not any(a >= acc and b <= leak and (a, b) != (acc, leak) for a, b in known.values())
-    )
+    """The Pareto front of accuracy and leak, by their means, among the recipes accurate enough."""
+    known = {recipe: row for recipe, row in rows.items() if not pd.isna(summary.frame.loc[row, "test_acc"])}
+    if not known:
+        return ()
+    places = summary.frame.loc[list(known.values())]
+    leak = sign * places[summary.primary].to_numpy(float)
+    found = accuracy_leak_frontier(places["test_acc"].to_numpy(float), leak, min_accuracy=summary.min_test_acc)
+    return tuple(list(known)[index] for index in found.members)

@@ -96,8 +96,8 @@ def _curves(summary: Summary, group: DefenseGroup, colours: Colours, compared: M
     lead = (
         "Points of a curve are joined in order of strength; all panels share their scales, and grey dots are the "
         "recipes of the other defenses. Hollow marks are combinations with label smoothing, dashed from smoothing "
-        "alone. The ring is the reference. Differences are paired by seed and class and corrected for how many recipes are "
-        "compared."
+        "alone. The ring is the reference. Differences are paired by seed and class and corrected for how many recipes "
+        "are compared."
     )
     return join(tag("h3", "One curve for each defense"), tag("p", lead, class_="soft"),
                 tag("div", *figures, class_="triple"))  # fmt: skip

@@ -8,10 +8,12 @@ from orchestrator.report.decision import decide
 from orchestrator.report.defense_page import defense_section
 from orchestrator.report.findings import Findings, find
 from orchestrator.report.format import NBSP, count, listing, number
+from orchestrator.report.frontier import frontier_figure, frontier_words
 from orchestrator.report.markup import Markup, join, tag
 from orchestrator.report.metrics import CEILINGS, CLASS_METRICS, spec_of
 from orchestrator.report.model import ContactSheet, ReportData
 from orchestrator.report.page import PROTOCOLS, drawing, facts_list, page, paragraphs, section
+from orchestrator.report.pairs import pairs_section
 from orchestrator.report.published_page import published_section
 from orchestrator.report.sheets import sheet_table
 from orchestrator.report.summary import Summary, summarise
@@ -28,6 +30,7 @@ def render(data: ReportData, summary: Summary | None = None, *, results_file: bo
             defense_section(data, summary, colours),
             _table(data, summary, colours, results_file),
             _trade_off(summary, colours),
+            pairs_section(summary, colours),
             _pictures(data, colours),
             _judges(summary, colours),
             _exposure(summary, colours),
@@ -99,8 +102,12 @@ def _trade_off(summary: Summary, colours: Colours) -> Markup:
             " The ring is the baseline, where the dotted lines cross: below and right of it a recipe is both more "
             "accurate and leaks less."
         )
-    figures = drawing(scatter.accuracy_leak_grid(summary, colours), caption)
-    return section("Accuracy against leak", lead, figures, ident="trade-off")
+    overall = drawing(frontier_figure(summary, colours), frontier_words(summary))
+    # The big figure shows the one attack by the judge that decides already.
+    apart = scatter.accuracy_leak_grid(summary, colours, but=summary.primary if overall else None)
+    if overall and apart is not None:
+        overall = join(overall, tag("h3", "By attack and by judge"))
+    return section("Accuracy against leak", lead, overall, drawing(apart, caption if apart else ""), ident="trade-off")
 
 
 def _pictures(data: ReportData, colours: Colours) -> Markup:

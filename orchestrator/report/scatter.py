@@ -74,9 +74,12 @@ def leak_panels(summary: Summary, colours: Colours) -> list[list[tuple[str, Mark
     return rows
 
 
-def accuracy_leak_grid(summary: Summary, colours: Colours) -> Markup | None:
-    """The panels as separate figures in a grid, which narrow screens stack."""
-    panels = [panel for row in leak_panels(summary, colours) for panel in row]
+def accuracy_leak_grid(summary: Summary, colours: Colours, but: str | None = None) -> Markup | None:
+    """The panels as separate figures in a grid, which narrow screens stack. but: a judge to leave out where there is a
+    single attack."""
+    left_out = judges_shown(summary).index(but) if but and len(summary.attacks) == 1 else None
+    rows = leak_panels(summary, colours)
+    panels = [panel for row in rows for index, panel in enumerate(row) if index != left_out]
     figures = [figure(PANEL_W, PANEL_H, f"Test accuracy against leak. {head}", drawn) for head, drawn in panels]
     return tag("div", *figures, class_="pair") if figures else None
 

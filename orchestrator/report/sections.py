@@ -55,7 +55,7 @@ def results_table(summary: Summary, colours: Colours) -> Markup:
             # Green only where the gain over the baseline is clear.
             best = " best" if choice.marked == index else ""
             look = f"{colours.css_class(cell['recipe'])}{best}{' clear' if best and choice.clear else ''}"
-            rows.append(tag("tr", *cells, class_=look, data_recipe=cell["recipe"]))
+            rows.append(tag("tr", *cells, id=f"row-{index}", class_=look, data_recipe=cell["recipe"]))
     return tag(
         "div", tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="results"), class_="scroll"
     )

@@ -83,9 +83,10 @@ def standing(summary: Summary) -> tuple[str, ...]:
     shown = [f"{named(recipe)} ({share(shares[recipe])})" for recipe in choice.runners_up[:NAMED]]
     rest = len(choice.runners_up) - NAMED
     if not told and rest > 0:
-        return (f"{sentence}; it cannot be told from any of the others, of which {listing(shown)} come next.",)
+        return (f"{sentence}; corrected for all pairs, it cannot be told from any of the others, of which {listing(shown)} come next.",)
     listed = listing([*shown, f"{count(rest, 'other')}"]) if rest > 0 else listing(shown)
-    return (f"{sentence}; it cannot be told from {listed}.",)
+    corrected = "corrected for all pairs, " if evidence.pairs > 1 else ""
+    return (f"{sentence}; {corrected}it cannot be told from {listed}.",)
 
 
 def share(probability: float) -> str:

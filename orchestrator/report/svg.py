@@ -26,6 +26,11 @@ svg.fig .bar{stroke:var(--rc);stroke-width:1.6;fill:none}
 svg.fig .behind{fill:var(--line)}svg.fig .thin{opacity:.55}
 svg.fig .curve{stroke:var(--rc);stroke-width:2.2;fill:none;stroke-linejoin:round}
 svg.fig .curve.dash{stroke-dasharray:5 4;stroke-width:1.6}
+svg.fig .covered{fill:var(--line);opacity:.35}svg.fig .stairs{fill:none;stroke:var(--ink);stroke-width:1.4;opacity:.75}
+svg.fig .asked{stroke:var(--accent);stroke-dasharray:6 4;stroke-width:1.4}
+svg.fig .chosen{fill:none;stroke:var(--accent);stroke-width:2}svg.fig .pale{opacity:.5}svg.fig .tiny{font-size:10.5px}
+svg.fig .told{fill:var(--ink);opacity:.8}svg.fig .untold{fill:var(--soft)}
+svg.fig a.pt{text-decoration:none}svg.fig a:focus-visible{outline:2px solid var(--accent);outline-offset:3px}
 svg.fig .named{fill:var(--rc);font-weight:600}svg.fig .path{stroke:var(--line);stroke-width:6;fill:none}
 """
 
