@@ -70,14 +70,16 @@ def test_the_page_is_self_contained_and_links_manifests_that_exist(finished):
 def test_mlflow_holds_one_parent_one_run_per_trial_and_the_curves(finished):
     _, store, _ = finished
     client, runs = mlflow_runs(store)
-    children = [r for r in runs if "mlflow.parentRunId" in r.data.tags]
-    assert len(runs) == 3 and len(children) == 2 and {r.info.status for r in runs} == {"FINISHED"}
+    named = [(run.data.tags["smoothsweep.kind"], run) for run in runs]
+    kinds = {kind: [run for name, run in named if name == kind] for kind in ("sweep", "trial", "recipe")}
+    children, (parent,) = kinds["trial"], kinds["sweep"]
+    assert len(runs) == 5 and len(children) == 2 and {r.info.status for r in runs} == {"FINISHED"}
     for run in children:
         alpha = client.get_metric_history(run.info.run_id, "epoch/alpha")
         assert [(m.step, m.value) for m in alpha] == [(0, 0.0), (1, float(run.data.params["recipe_alpha"]))]
         assert {a.path for a in client.list_artifacts(run.info.run_id)} >= {"contact_sheet.png", "manifests.json"}
         assert "attack_acc1" in run.data.metrics
-    parent = next(r for r in runs if r not in children)
+    assert {r.data.tags["mlflow.parentRunId"] for r in (*children, *kinds["recipe"])} == {parent.info.run_id}
     assert {a.path for a in client.list_artifacts(parent.info.run_id)} >= {"report.html", "results.parquet"}
 
 
@@ -90,7 +92,7 @@ def test_a_second_run_does_nothing_twice(finished):
     assert {p: p.stat().st_mtime_ns for p in store.glob("*/*/manifest.json")} == stages
     pd.testing.assert_frame_equal(table(store), before)
     client, runs = mlflow_runs(store)
-    assert len(runs) == 3
+    assert len(runs) == 5
     for run in runs:
         for key in run.data.metrics:
             history = client.get_metric_history(run.info.run_id, key)

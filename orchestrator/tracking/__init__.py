@@ -1,0 +1,12 @@
+"""MLflow: the record people compare in. A view of the store, written by the driver alone, and only ever added to once.
+
+One experiment per sweep name; in it one parent run for the sweep, one child run per trial, and one child run per recipe
+that holds the means over its seeds. Every run is found again by a fingerprint among its tags, and every point is
+written with the time its stage finished: written a second time (after a kill, say) it is the identical row, which
+MLflow drops. Only this folder imports mlflow.
+"""
+
+from orchestrator.tracking.connection import local_uri, shown_uri, tracking_errors
+from orchestrator.tracking.tracker import Closing, Tracker
+
+__all__ = ["Closing", "Tracker", "local_uri", "shown_uri", "tracking_errors"]

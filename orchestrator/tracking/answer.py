@@ -1,0 +1,103 @@
+"""The sweep's answer from the means of its recipes: what leaks least, and a table for the description of the run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from core.metrics.frontier import accuracy_leak_frontier
+from orchestrator.report.metrics import BY_KEY, CLASS_METRICS, METRICS, MetricSpec
+from orchestrator.tracking.recipes import RecipeMeans
+
+ROWS = 40  # of the table; the runs themselves hold the rest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """leak: the metric that decides, None where none was measured. worst: every recipe under the attack that works
+    best against it, least leak first; allowed: those accurate enough, in that order; front: those among them that no
+    other beats in both accuracy and leak. recipes: all that was given."""
+
+    leak: str | None
+    worst: tuple[RecipeMeans, ...]
+    allowed: tuple[RecipeMeans, ...]
+    front: tuple[RecipeMeans, ...]
+    recipes: tuple[RecipeMeans, ...]
+
+    @property
+    def recommended(self) -> RecipeMeans | None:
+        return self.allowed[0] if self.allowed else None
+
+
+def answer(recipes: Sequence[RecipeMeans], min_test_acc: float | None = None) -> Answer:
+    """The defender picks the recipe, the attacker the attack; recipes below `min_test_acc` are not allowed."""
+    leak = _deciding_leak(recipes)
+    if leak is None:
+        return Answer(leak=None, worst=(), allowed=(), front=(), recipes=tuple(recipes))
+    worst: dict[str, RecipeMeans] = {}
+    for recipe in recipes:
+        held = worst.get(recipe.target)
+        if leak in recipe.metrics and (held is None or _badness(recipe, leak) > _badness(held, leak)):
+            worst[recipe.target] = recipe
+    ranked = sorted(worst.values(), key=lambda recipe: _badness(recipe, leak))
+    allowed = [r for r in ranked if min_test_acc is None or r.metrics.get("test_acc", -1.0) >= min_test_acc]
+    known = [recipe for recipe in allowed if "test_acc" in recipe.metrics]
+    members = accuracy_leak_frontier(
+        [recipe.metrics["test_acc"] for recipe in known], [_badness(recipe, leak) for recipe in known]
+    ).members
+    front = tuple(known[index] for index in members)
+    return Answer(leak=leak, worst=tuple(ranked), allowed=tuple(allowed), front=front, recipes=tuple(recipes))
+
+
+def answer_text(found: Answer) -> str:
+    """The answer in Markdown: a sentence, then every recipe under its worst attack."""
+    best = found.recommended
+    if found.leak is None or not found.worst:
+        return "No leak has been measured yet."
+    spec = BY_KEY[found.leak]
+    if best is None:
+        first = "No recipe is accurate enough."
+    else:
+        first = f"**Least leak: {best.label}**: {_shown(best, spec)} by {_judge(spec)}"
+        if "test_acc" in best.metrics:
+            first += f", at a test accuracy of {_shown(best, BY_KEY['test_acc'])}"
+        first += f" (n = {len(best.seeds)} seed{'s' if len(best.seeds) != 1 else ''})."
+    others = [BY_KEY[key] for key in (*CLASS_METRICS, "xi_test") if key in BY_KEY and key != found.leak]
+    specs = [BY_KEY["test_acc"], spec, *(s for s in others if any(s.key in r.metrics for r in found.worst))]
+    head = ["recipe, under the attack that works best against it", *(s.label for s in specs), "n"]
+    lines = [f"| {' | '.join(head)} |", f"| --- |{' ---: |' * (len(specs) + 1)}"]
+    for recipe in found.worst[:ROWS]:
+        mark = " (not beaten in both)" if recipe in found.front else ""
+        cells = [f"{recipe.label}{mark}", *(_shown(recipe, s) for s in specs), str(len(recipe.seeds))]
+        lines.append(f"| {' | '.join(cells)} |")
+    if len(found.worst) > ROWS:
+        lines.append(f"\n{len(found.worst) - ROWS} more recipes are among the runs.")
+    return f"{first}\n\n" + "\n".join(lines)
+
+
+def _deciding_leak(recipes: Sequence[RecipeMeans]) -> str | None:
+    """As in the report: a judge's hit rate where measured, the independent judge first, else the first leak."""
+    leaks = [spec.key for spec in METRICS if spec.group == "leak" and spec.better]
+    return next((key for key in (*CLASS_METRICS, *leaks) if any(key in r.metrics for r in recipes)), None)
+
+
+def _badness(recipe: RecipeMeans, leak: str) -> float:
+    """The leak such that more is worse."""
+    value = recipe.metrics.get(leak, math.nan)
+    return -value if BY_KEY[leak].better == "high" else value
+
+
+def _judge(spec: MetricSpec) -> str:
+    return f"the {spec.label}" if spec.key in CLASS_METRICS else spec.label
+
+
+def _shown(recipe: RecipeMeans, spec: MetricSpec) -> str:
+    """`12.3 % (10.1 to 14.9)`."""
+    if spec.key not in recipe.metrics:
+        return "–"
+    scale, unit = (100, " %") if spec.unit == "percent" else (1, "")
+    digits = 1 if spec.unit == "percent" else 3
+    ends = [recipe.metrics.get(f"{spec.key}_{end}") for end in ("low", "high")]
+    interval = "" if None in ends else " ({:.{d}f} to {:.{d}f})".format(*(scale * end for end in ends), d=digits)
+    return f"{scale * recipe.metrics[spec.key]:.{digits}f}{unit}{interval}"

@@ -1,0 +1,155 @@
+"""Targets in MLflow's model registry: one model per sweep, one version per recipe worth taking, its leak beside it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.report.metrics import METRICS
+from orchestrator.store import Store
+from orchestrator.tracking.answer import Answer
+from orchestrator.tracking.recipes import RecipeMeans
+from orchestrator.tracking.scratch import scratch
+
+AT_MOST = 5  # models per sweep under `frontier`
+EXPORT_S = 900  # for all of them
+ALIAS = "recommended"
+TAG_TRIAL = "smoothsweep.trial"
+REGISTER = ("frontier", "all", "none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A target to register: its recipe, and the tags that tell what it leaks."""
+
+    recipe: RecipeMeans
+    tags: dict[str, str]
+
+    @property
+    def trial_id(self) -> str:
+        return self.recipe.trial.id
+
+
+def candidates(found: Answer, which: str) -> list[Candidate]:
+    """The recipes to register, least leak first. which: `frontier` (not beaten in both; AT_MOST), `all`, `none`.
+
+    Of every recipe the first seed's target; a target brought in is not registered: it is the user's already.
+    """
+    chosen = {"all": list(found.worst), "frontier": list(found.front)[-AT_MOST:][::-1], "none": []}[which]
+    best = found.recommended
+    if which == "frontier" and best is not None and best not in chosen:
+        chosen = [best, *chosen][:AT_MOST]
+    trained = [r for r in chosen if any(stage.name == "target" for stage in r.trial.stages)]
+    return [Candidate(recipe=recipe, tags=_tags(recipe, found.recipes)) for recipe in trained]
+
+
+def register(
+    client: Any,
+    name: str,
+    wanted: Sequence[Candidate],
+    *,
+    recommended: RecipeMeans | None,
+    run_of: Callable[[str], str],
+    store: Store,
+) -> list[str]:
+    """Export and register what the registry does not have yet; move the alias. Returns what could not be exported.
+
+    run_of: trial id -> the run that the model belongs to. Calling it again adds nothing.
+    """
+    versions = _registered(client, name)
+    missing = [candidate for candidate in wanted if candidate.trial_id not in versions]
+    problems: list[str] = []
+    if missing:
+        with scratch() as folder:
+            for candidate, out, error in _exported(missing, store, folder):
+                if error:
+                    problems.append(f"{candidate.recipe.label}: {error}")
+                else:
+                    versions[candidate.trial_id] = _add(client, name, candidate, out, run_of(candidate.trial_id))
+    for candidate in wanted:
+        version = versions.get(candidate.trial_id)
+        if version is not None and candidate not in missing:  # further seeds have changed the means
+            for key, value in candidate.tags.items():
+                client.set_model_version_tag(name, version, key, value)
+    best = recommended and versions.get(recommended.trial.id)
+    if best:
+        client.set_registered_model_alias(name, ALIAS, best)
+    return problems
+
+
+def _registered(client: Any, name: str) -> dict[str, str]:
+    """Trial id -> version of what the registry has under this name, which is made if need be."""
+    if not client.search_registered_models(f"name = '{name}'", max_results=1):
+        description = f"Targets of the sweep {name}: images [N, 3, S, S] in [-1, 1] to logits [N, classes]."
+        client.create_registered_model(name, tags={"smoothsweep.sweep": name}, description=description)
+    found, token = {}, None
+    while True:
+        page = client.search_model_versions(f"name = '{name}'", max_results=200, page_token=token)
+        found.update({version.tags[TAG_TRIAL]: version.version for version in page if TAG_TRIAL in version.tags})
+        token = page.token
+        if not token:
+            return found
+
+
+def _exported(missing: Sequence[Candidate], store: Store, folder: Path) -> list[tuple[Candidate, Path, str | None]]:
+    """Every candidate with the folder of its model, or why there is none."""
+    specs, outs = [], []
+    for number, candidate in enumerate(missing):
+        stage = next(stage for stage in candidate.recipe.trial.stages if stage.name == "target")
+        outs.append(folder / f"model-{number}")
+        specs.append({"artifact": str(store.path(stage)), "config": dict(stage.config), "out": str(outs[-1])})
+    (folder / "specs.json").write_text(json.dumps(specs))
+    command = [sys.executable, "-m", "orchestrator.tracking.exporting", str(folder / "specs.json")]
+    tree = Path(__file__).resolve().parent.parent.parent
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=tree) as process:
+        reason = "the exporting process ended early"
+        killer = threading.Timer(EXPORT_S, process.kill)
+        killer.start()
+        try:
+            text = process.stdout.read()  # its stdin stays open as long as we live: without us it ends
+        finally:
+            killer.cancel()
+            process.kill()
+    told = {line["out"]: line["error"] for line in map(json.loads, text.splitlines())}
+    return [(c, out, told.get(str(out), reason)) for c, out in zip(missing, outs, strict=True)]
+
+
+def _add(client: Any, name: str, candidate: Candidate, folder: Path, run_id: str) -> str:
+    """Upload the model beside its trial's run, then enter it, with its tags, in one call."""
+    client.log_artifacts(run_id, str(folder), "model")
+    version = client.create_model_version(
+        name,
+        source=f"runs:/{run_id}/model",
+        run_id=run_id,
+        tags=candidate.tags,
+        description=candidate.recipe.label,
+        await_creation_for=0,
+    )
+    return version.version
+
+
+def _tags(recipe: RecipeMeans, recipes: Sequence[RecipeMeans]) -> dict[str, str]:
+    """Who it is and what it leaks: the target's own numbers, means over seeds, and the leak under every attack."""
+    trial, row = recipe.trial, recipe.rows[0]
+    tags = {TAG_TRIAL: trial.id, "smoothsweep.recipe": recipe.label, "seed": str(trial.seed)}
+    tags |= {key: recipe.params[key] for key in recipe.params if key in KEPT_PARAMS}
+    keys = [spec.key for spec in METRICS if spec.group in ("utility", "leak") and spec.better]
+    tags |= {key: f"{row[key]:.6g}" for key in keys if row.get(key) is not None and row[key] == row[key]}
+    attacks = [other for other in recipes if other.target == recipe.target]
+    for other in attacks:
+        for key in keys:
+            if key in other.metrics and (key in ("test_acc", "ece")) <= (other is recipe):
+                where = f"/{other.params.get('attack', 'attack')}" if len(attacks) > 1 else ""
+                tags[f"mean/{key}{where if key not in ('test_acc', 'ece') else ''}"] = f"{other.metrics[key]:.6g}"
+    return {**tags, "n_seeds": str(len(recipe.seeds))}
+
+
+KEPT_PARAMS = ("protocol", "recipe_architecture", "recipe_defense", "recipe_alpha", "recipe_schedule",
+               "recipe_schedule_start", "recipe_schedule_end", "recipe_schedule_at", "recipe_image_size")  # fmt: skip

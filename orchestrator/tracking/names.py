@@ -1,0 +1,75 @@
+"""What a run's params and metrics are called, so that MLflow's pages compare them: one thing, one name, one number.
+
+Params are the same for every recipe of every sweep; what a recipe does not have is left out, never written as None.
+Numbers stand alone (`recipe_alpha`, `recipe_schedule_start`), because parallel coordinates need axes, not texts.
+Metrics carry the names of the columns of results.parquet.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from orchestrator.results import METRIC_COLUMNS, TIME_COLUMNS, TOY_COLUMNS
+from orchestrator.trial import Trial
+from sweeps.imported import ImportedClassifier
+from sweeps.schema import InversionSweep
+
+OF_TRAINING = ("image_size", "batch_size", "optimizer", "lr", "lr_schedule", "weight_decay", "precision")
+OF_ATTACK = ("loss", "steps", "lr", "candidates", "selected", "readout")
+TEXT_AT_MOST = 6000  # characters of a param's value; MLflow's limit
+STRUCTURED = ("defense", "schedule")  # axes whose values have params of their own
+
+
+def trial_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
+    """Name -> value of everything that makes this trial what it is; its seed comes first."""
+    return {"seed": str(trial.seed), **recipe_params(trial, row)}
+
+
+def recipe_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
+    """As `trial_params`, without the seed."""
+    settings = trial.settings
+    found = {"protocol": settings.protocol}
+    found.update({k: v for k, v in row.items() if k.startswith("recipe_") and k != "recipe_defense_parameters"})
+    found.update({key: row[key] for key in ("attack", "prior") if key in row})
+    if isinstance(settings, InversionSweep):
+        if not isinstance(settings.recipe, ImportedClassifier):
+            found.update(_training_params(settings))
+        found.update({f"attack_{key}": getattr(settings.attack, key) for key in OF_ATTACK})
+        found["attack_pool"] = settings.attack.pool.size
+        found["attack_classes"] = "all" if settings.classes == "all" else len(settings.classes)
+    said = {name: _text(value) for name, value in found.items() if value is not None}
+    axes = {name: _text(value) for name, value in trial.cell.axes.items() if value is not None}
+    return {**{name: text for name, text in axes.items() if not _is_said(name, text, said)}, **said}
+
+
+def _training_params(settings: InversionSweep) -> dict[str, Any]:
+    """How the target is trained: optimizer, schedule of alpha, the defense's own parameters."""
+    recipe = settings.recipe
+    found = {f"recipe_{key}": getattr(recipe, key) for key in OF_TRAINING}
+    resolved = recipe.defense.resolved(settings.protocol)
+    for key, value in resolved["schedule"].items():
+        found["recipe_schedule" if key == "kind" else f"recipe_schedule_{key}"] = value
+    for key, value in resolved.get("parameters", {}).items():
+        found[f"recipe_{recipe.defense.kind}_{key}"] = value
+    return found
+
+
+def _is_said(name: str, text: str, said: dict[str, str]) -> bool:
+    """Whether an axis of the grid repeats a param: `alpha` beside `recipe_alpha`."""
+    if name in STRUCTURED:
+        return f"recipe_{name}" in said
+    return any((key == name or key.endswith(f"_{name}")) and value == text for key, value in said.items())
+
+
+def metrics_of(row: dict[str, Any]) -> dict[str, float]:
+    """Name -> value of what was measured."""
+    columns = (*METRIC_COLUMNS, *TOY_COLUMNS, *TIME_COLUMNS)
+    return {c: float(row[c]) for c in columns if row.get(c) is not None and math.isfinite(row[c])}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict | list | tuple):
+        value = json.dumps(value)
+    return str(value)[:TEXT_AT_MOST]

@@ -1,0 +1,52 @@
+"""What a sweep ran with: its file as given and as resolved, the commit, the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+from importlib.metadata import distributions, version
+from pathlib import Path
+
+import yaml
+
+from sweeps.load import LoadedSweep
+
+SHOWN = ("torch", "torchvision", "ray", "mlflow", "optuna", "numpy")
+
+
+def commit() -> str | None:
+    """The full commit of this source tree, None where there is no git."""
+    tree = Path(__file__).resolve().parent.parent.parent
+    if not (tree / ".git").exists() or not shutil.which("git"):
+        return None
+    found = subprocess.run(["git", "-C", str(tree), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return found.stdout.strip() if found.returncode == 0 else None
+
+
+def provenance_tags() -> dict[str, str]:
+    """Commit and the versions that matter, as tags of the sweep's run."""
+    tags = {"smoothsweep.python": platform.python_version(), "smoothsweep.platform": platform.platform()}
+    found = {d.metadata["Name"].lower() for d in distributions()}
+    tags.update({f"smoothsweep.{name}": version(name) for name in SHOWN if name in found})
+    head = commit()
+    return {**tags, **({"mlflow.source.git.commit": head} if head else {})}
+
+
+def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
+    """sweep/ (the file as given; as run, overrides and defaults filled in) and environment/."""
+    sweep, environment = folder / "sweep", folder / "environment"
+    sweep.mkdir(parents=True)
+    environment.mkdir(parents=True)
+    given = Path(loaded.source)
+    if given.is_file():
+        (sweep / "as_given.yaml").write_bytes(given.read_bytes())
+    (sweep / "with_overrides.yaml").write_text(yaml.safe_dump(loaded.raw, sort_keys=False, allow_unicode=True))
+    resolved = loaded.sweep.model_dump(mode="json")
+    (sweep / "resolved.yaml").write_text(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
+    facts = {**provenance_tags(), "machine": platform.machine(), "cpus": os.cpu_count(), "host": platform.node()}
+    (environment / "environment.json").write_text(json.dumps(facts, indent=1))
+    packages = sorted({f"{d.metadata['Name']}=={d.version}" for d in distributions()}, key=str.lower)
+    (environment / "packages.txt").write_text("\n".join(packages) + "\n")

@@ -1,0 +1,104 @@
+"""One recipe over its seeds as a run of its own: means with their intervals under the names the trials use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import pandas as pd
+
+from orchestrator.report.estimates import Settings, collect, estimate
+from orchestrator.report.metrics import BY_KEY
+from orchestrator.results import per_class_rows, trial_row
+from orchestrator.store import Store
+from orchestrator.tracking.names import metrics_of, recipe_params
+from orchestrator.tracking.points import finished_at
+from orchestrator.trial import Trial
+
+SETTINGS = Settings()
+NOTE = (
+    "Means over the seeds {seeds}. `_low` and `_high`: 95 % intervals, from a bootstrap over seeds and classes where "
+    "hit rates by class are known, else Student's t over seeds."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeMeans:
+    """What a recipe's run holds. metrics: name -> mean, with name_low and name_high where one
+    direction is better, and n_seeds.
+
+    content: fingerprint of the trials the means are over; at: when the last of them finished, in milliseconds;
+    rows: the trials' rows in the order of their seeds; trial: the first of them; target: fingerprint of what was
+    trained, whatever the seed: cells that differ in the attack alone share it.
+    """
+
+    label: str
+    target: str
+    trial: Trial
+    params: dict[str, str]
+    metrics: dict[str, float]
+    seeds: tuple[int, ...]
+    content: str
+    at: int
+    rows: list[dict[str, Any]]
+
+    @property
+    def note(self) -> str:
+        return NOTE.format(seeds=", ".join(map(str, self.seeds)))
+
+
+def recipe_id(trial: Trial) -> str:
+    """Fingerprint of the recipe, attack and judges included, whatever the seed: the trial's own under seed 0."""
+    own = Trial(cell=trial.cell, seed=0).id
+    return own if phase_of(trial) == "sweep" else f"{own}-{phase_of(trial)}"
+
+
+def phase_of(trial: Trial) -> str:
+    """sweep, or what else of a search the trial belongs to: proxy (a cheap rung), reaudit (fresh seeds)."""
+    return getattr(trial, "phase", None) or "sweep"
+
+
+def _target(trial: Trial) -> str:
+    stages = Trial(cell=trial.cell, seed=0).stages
+    return next((stage.fingerprint for stage in stages if stage.name in ("target", "imported")), stages[0].fingerprint)
+
+
+def recipe_content(trials: Iterable[Trial]) -> str:
+    """Fingerprint of a set of trials."""
+    return sha256(" ".join(sorted(trial.id for trial in trials)).encode()).hexdigest()[:12]
+
+
+def recipe_label(trial: Trial) -> str:
+    """The axes in words, without the seed."""
+    words = [f"{name} {value}" for name, value in trial.cell.axes.items() if value is not None]
+    return " · ".join(words) or "the recipe"
+
+
+def recipe_means(trials: Sequence[Trial], store: Store) -> RecipeMeans:
+    """The means of one recipe over its finished trials, at least one of them."""
+    trials = sorted(trials, key=lambda trial: trial.seed)
+    rows = [trial_row(trial, store) for trial in trials]
+    samples = collect(pd.DataFrame(rows), per_class_rows(trials, store))
+    measured = [metrics_of(row) for row in rows]
+    metrics: dict[str, float] = {"n_seeds": float(len(trials))}
+    for name in dict.fromkeys(name for found in measured for name in found):
+        values = [found[name] for found in measured if name in found]
+        metrics[name] = math.fsum(values) / len(values)
+        if name in BY_KEY and BY_KEY[name].better:
+            known = estimate(BY_KEY[name], samples[name], SETTINGS)
+            ends = {f"{name}_low": known.low, f"{name}_high": known.high}
+            metrics.update({key: end for key, end in ends.items() if math.isfinite(end)})
+    return RecipeMeans(
+        label=recipe_label(trials[0]),
+        target=_target(trials[0]),
+        trial=trials[0],
+        params=recipe_params(trials[0], rows[0]),
+        metrics=metrics,
+        seeds=tuple(trial.seed for trial in trials),
+        content=recipe_content(trials),
+        at=max(finished_at(trial, store) for trial in trials),
+        rows=rows,
+    )

@@ -1,0 +1,218 @@
+"""One sweep's way into MLflow: its parent run, its trials, its recipes, its report and its models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.results import trial_row
+from orchestrator.store import Store
+from orchestrator.tracking import connection
+from orchestrator.tracking.answer import Answer, answer, answer_text
+from orchestrator.tracking.datasets import dataset_inputs
+from orchestrator.tracking.models import candidates, register
+from orchestrator.tracking.names import trial_params
+from orchestrator.tracking.points import trial_points, write
+from orchestrator.tracking.provenance import provenance_tags, write_provenance
+from orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
+from orchestrator.tracking.runs import CONTENT, Found, Runs
+from orchestrator.tracking.scratch import scratch, sweep_away_scratch
+from orchestrator.tracking.searching import search_tags
+from orchestrator.tracking.trials import table_json, trial_status, trial_tags, write_trial_files
+from orchestrator.trial import Trial
+from sweeps.load import LoadedSweep
+
+PRIMARY_METRIC = "mlflow.experiment.primaryMetric"
+PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}
+NOTE = "mlflow.note.content"  # what MLflow's pages show as the description, in Markdown
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closing:
+    """What the end of a sweep writes: every trial that was given, the report's files, how many trials failed."""
+
+    trials: Sequence[Trial]
+    files: Sequence[Path]
+    failed: int
+
+
+class Tracker:
+    """Writes one sweep into MLflow. Construction connects; InputError if there is no MLflow at the URI.
+
+    Everything it does may be done again, by it or by another process, and then adds nothing.
+    loaded: the sweep, whose file and environment are recorded; None records the trials alone.
+    """
+
+    def __init__(self, uri: str, *, store: Store, experiment: str, loaded: LoadedSweep | None = None) -> None:
+        self.store, self.uri, self.experiment = store, uri, experiment
+        self._loaded = loaded
+        self._client = connection.connect(uri)
+        self._experiment_id = self._open_experiment()
+        self._runs = Runs(self._client, self._experiment_id)
+        sweep_away_scratch()
+
+    def answers(self) -> bool:
+        """Whether the tracking store can be reached now."""
+        return connection.answers(self.uri, self._client)
+
+    def refresh(self) -> None:
+        """Read anew what the server has: after a request that failed, which may have arrived all the same."""
+        self._runs.read()
+
+    def sweep_run(self, name: str, tags: dict[str, str]) -> str:
+        """The parent run of this sweep: found by its tag, else created. Returns its id."""
+        found = self._runs.get("sweep", name)
+        tags = {"mlflow.source.name": "smoothsweep", **provenance_tags(), **tags}
+        if found is None:
+            found = self._runs.create("sweep", name, name, tags)
+        elif found.status != "RUNNING":
+            self._client.update_run(found.run_id, status="RUNNING")
+        write(self._client, found.run_id, params={}, tags=tags, points=[])
+        if self._loaded is not None:
+            with scratch() as folder:
+                write_provenance(self._loaded, folder)
+                self._client.log_artifacts(found.run_id, str(folder))
+        return found.run_id
+
+    def record(self, trial: Trial, parent: str, failure: str | None = None) -> None:
+        """Write everything known of the trial into its run. Calling it again changes nothing."""
+        found = self._runs.get("trial", trial.id)
+        if found is not None and found.status == "FINISHED":
+            return
+        row = trial_row(trial, self.store, failure)
+        try:
+            self._write_trial(trial, row, parent, found)
+        except connection.tracking_errors() as error:
+            if found is None or "Changing param values is not allowed" not in str(error):
+                raise
+            self._runs.drop("trial", trial.id)  # half-written by a version that called things otherwise
+            self._write_trial(trial, row, parent, None)
+
+    def _write_trial(self, trial: Trial, row: dict[str, Any], parent: str, found: Found | None) -> None:
+        found = found or self._runs.create("trial", trial.id, trial.label, {"mlflow.parentRunId": parent})
+        tags = {**trial_tags(trial, row, self.store), **search_tags(self._loaded, self.store, trial)}
+        points = list(trial_points(trial, row, self.store))
+        write(self._client, found.run_id, params=trial_params(trial, row), tags=tags, points=points)
+        inputs = dataset_inputs(trial, self.store)
+        if inputs:
+            self._client.log_inputs(found.run_id, datasets=inputs)
+        with scratch() as folder:
+            write_trial_files(trial, row, self.store, folder)
+            self._client.log_artifacts(found.run_id, str(folder))
+        if found.status == "FAILED" and not row["failure"]:
+            self._client.delete_tag(found.run_id, "smoothsweep.failure")
+        status = trial_status(row)
+        self._client.set_terminated(found.run_id, status)
+        self._runs.note("trial", trial.id, Found(run_id=found.run_id, status=status))
+
+    def record_recipe(self, trials: Sequence[Trial], parent: str) -> RecipeMeans:
+        """Write the means of one recipe over its finished trials (at least one), unless its run has just these."""
+        means = recipe_means(trials, self.store)
+        fingerprint, found = recipe_id(trials[0]), self._runs.get("recipe", recipe_id(trials[0]))
+        if found is not None and found.status == "FINISHED" and found.content == means.content:
+            return means
+        if found is not None and not self._may_grow(found, means):
+            self._runs.drop("recipe", fingerprint)
+            found = None
+        tags = {"smoothsweep.phase": phase_of(trials[0]), NOTE: means.note, "mlflow.loggedArtifacts": TABLE_OF_SEEDS}
+        if found is None:
+            tags["mlflow.parentRunId"] = parent
+            found = self._runs.create("recipe", fingerprint, f"{means.label} · mean", tags)
+        self._write_recipe(found, means, tags)
+        return means
+
+    def _may_grow(self, found: Found, means: RecipeMeans) -> bool:
+        """Whether new means may join the old ones: their step is the number of seeds, and no step holds two points."""
+        if found.content == means.content:
+            return True  # half-written: the identical rows again
+        history = self._client.get_metric_history(found.run_id, "n_seeds")
+        return all(point.step < len(means.seeds) for point in history)
+
+    def _write_recipe(self, found: Found, means: RecipeMeans, tags: dict[str, str]) -> None:
+        from mlflow.entities import Metric
+
+        points = [Metric(name, value, means.at, len(means.seeds)) for name, value in means.metrics.items()]
+        tags = {**tags, "smoothsweep.seeds": ", ".join(map(str, means.seeds)), CONTENT: means.content}
+        write(self._client, found.run_id, params=means.params, tags=tags, points=points)
+        table = table_json(list(means.rows[0]), [list(row.values()) for row in means.rows])
+        self._client.log_text(found.run_id, table, "seeds.json")
+        self._client.set_terminated(found.run_id, "FINISHED")
+        done = Found(run_id=found.run_id, status="FINISHED", content=means.content)
+        self._runs.note("recipe", recipe_id(means.trial), done)
+
+    def close_sweep(
+        self, parent: str, closing: Closing, *, models: str = "none", progress: Callable[[], None] = lambda: None
+    ) -> list[str]:
+        """Means, report, answer, models; then end the sweep's run. progress: called as things get written.
+
+        Returns remarks for the user: models that could not be exported.
+        """
+        self._runs.read()  # another driver may have written the same trials
+        recipes = self._record_recipes(closing.trials, parent, progress)
+        for path in closing.files:
+            self._client.log_artifact(parent, str(path), "figures" if path.suffix == ".png" else None)
+            progress()
+        found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], _least_accuracy(self._loaded))
+        intro = self._loaded.intro if self._loaded else ""
+        text = "\n\n".join(part for part in (answer_text(found), intro) if part)
+        tags = {NOTE: text[:4900], "smoothsweep.recommended": found.recommended.label if found.recommended else ""}
+        write(self._client, parent, params={}, tags=tags, points=[])
+        self._describe_experiment(text, found)
+        progress()
+        remarks = self._register(found, models)
+        self._client.set_terminated(parent, "FAILED" if closing.failed else "FINISHED")
+        return remarks
+
+    def _record_recipes(
+        self, trials: Iterable[Trial], parent: str, progress: Callable[[], None]
+    ) -> list[RecipeMeans]:
+        """The means of every recipe of which a trial is done."""
+        groups: dict[str, list[Trial]] = {}
+        for trial in trials:
+            if phase_of(trial) != "proxy" and all(self.store.has(stage) for stage in trial.stages):
+                groups.setdefault(recipe_id(trial), []).append(trial)
+        means = []
+        for members in groups.values():
+            means.append(self.record_recipe(list({t.seed: t for t in members}.values()), parent))
+            progress()
+        return means
+
+    def _register(self, found: Answer, which: str) -> list[str]:
+        def run_of(trial_id: str) -> str:
+            return self._runs.get("trial", trial_id).run_id
+
+        wanted = [c for c in candidates(found, which) if self._runs.get("trial", c.trial_id)]
+        if not wanted:
+            return []
+        return register(
+            self._client, self.experiment, wanted, recommended=found.recommended, run_of=run_of, store=self.store
+        )
+
+    def _open_experiment(self) -> str:
+        name = self.experiment
+        found = self._client.get_experiment_by_name(name)
+        if found is not None:
+            if found.lifecycle_stage != "active":
+                self._client.restore_experiment(found.experiment_id)
+            return found.experiment_id
+        folder = self.store.root / "mlartifacts" / name
+        location = folder.as_uri() if self.uri.startswith("sqlite:") else None
+        kind = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison
+        return self._client.create_experiment(name, artifact_location=location, tags={**kind, **PRIMARY})
+
+    def _describe_experiment(self, text: str, found: Answer) -> None:
+        self._client.set_experiment_tag(self._experiment_id, NOTE, text[:4900])
+
+
+TABLE_OF_SEEDS = '[{"path": "seeds.json", "type": "table"}]'
+
+
+def _least_accuracy(loaded: LoadedSweep | None) -> float | None:
+    """The test accuracy that the sweep's search asks of a recipe, if any."""
+    search = getattr(loaded.sweep, "search", None) if loaded else None
+    constraint = (getattr(search, "constraints", None) or {}).get("test_acc")
+    if constraint is None:
+        return None
+    return constraint.get("at_least") if isinstance(constraint, dict) else getattr(constraint, "at_least", None)
