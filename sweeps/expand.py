@@ -23,13 +23,14 @@ class Cell:
     """One combination of grid values, still without a seed.
 
     axes: short name -> value, in the order of the grid; settings: the whole sweep with these values in place; values:
-    the same values by dotted key.
+    the same values by dotted key; beside: what else was set, which is no axis (the cheap attack of a rung).
     """
 
     axes: dict[str, Any]
     settings: Sweep
     is_baseline: bool
     values: dict[str, Any] = field(default_factory=dict)
+    beside: dict[str, Any] = field(default_factory=dict)
 
 
 def expand(loaded: LoadedSweep) -> list[Cell]:
@@ -65,7 +66,7 @@ class CellMaker:
         self.baseline = {**dict.fromkeys(search.space if search else ()), **loaded.sweep.baseline}
 
     def __call__(self, values: dict[str, Any], beside: dict[str, Any] | None = None) -> Cell:
-        """The cell of these values. beside: further settings that are no axes (the cheap attack of a rung).
+        """The cell of these values, and of further settings that are no axes.
 
         A listed key after one that it lies in (recipe.defense.alpha after recipe.defense) changes that value. Raises
         InputError where the settings are not valid, naming file, keys and values.
@@ -79,6 +80,7 @@ class CellMaker:
             is_baseline=bool(self.loaded.sweep.baseline)
             and all(values.get(key) == value for key, value in self.baseline.items()),
             values=values,
+            beside=beside or {},
         )
 
 

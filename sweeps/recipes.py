@@ -1,8 +1,8 @@
-"""Recipes out of a search's space: drawn until the schema takes one, and all of the space seen to be of use."""
+"""Whether a search can run: every part of its space is of use in some valid recipe, every rung suits it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,32 +11,7 @@ from sweeps.expand import CellMaker, attacks_of, expand
 from sweeps.load import LoadedSweep
 from sweeps.space import Dimension, Space, Values
 
-REDRAWS = 200  # draws in a row that the schema may refuse, or that repeat known recipes, before we give up
 TRIES = 40  # per value that is to be seen in a valid recipe
-
-
-def valid_draw(
-    loaded: LoadedSweep, draw: Callable[[int], Values], is_known: Callable[[Values], bool]
-) -> tuple[Values, int] | None:
-    """The first draw that is a valid recipe and not known yet, with its number; None if all are known.
-
-    draw: number of the attempt -> values. Raises InputError if the schema refuses every one of REDRAWS draws.
-    """
-    make, attack, reason = CellMaker(loaded), attacks_of(loaded)[0], None
-    valid = 0
-    for attempt in range(REDRAWS):
-        values = draw(attempt)
-        try:
-            make({**values, **attack})
-        except InputError as error:
-            reason = reason or str(error)
-            continue
-        valid += 1
-        if not is_known(values):
-            return values, attempt
-    if not valid:
-        raise InputError(f"search.space: expected valid recipes, got none in {REDRAWS} draws; the first: {reason}")
-    return None
 
 
 def check_search(loaded: LoadedSweep) -> None:
@@ -53,17 +28,27 @@ def check_search(loaded: LoadedSweep) -> None:
             _see(make, attacks[0], space, dimension, position, source)
     if loaded.sweep.baseline:
         make({**baseline_recipe(loaded), **attacks[0]})
-    values = next(_draws(space, np.random.default_rng(search.start), None, 0, 1))
-    for number, rung in enumerate(search.rungs):
+    _check_rungs(make, attacks, next(_draws(space, np.random.default_rng(search.start), None, 0, 1)), source)
+
+
+def _check_rungs(make: CellMaker, attacks: list[Values], values: Values, source: str) -> None:
+    """Every rung is a valid attack, and another one than the full attack and the rungs before it."""
+    full = {**values, **attacks[0]}
+    seen = [(make(full).settings, "the full attack")]
+    for number, rung in enumerate(make.loaded.sweep.search.rungs):
+        where = f"{source}: search.rungs.{number}"
         for attack in attacks:
             if clash := sorted(set(rung.set) & set(attack)):
-                raise InputError(
-                    f"{source}: search.rungs.{number}.set.{clash[0]}: expected it here or in grid, got it in both"
-                )
+                raise InputError(f"{where}.set.{clash[0]}: expected it here or in grid, got it in both")
             try:
                 make({**values, **attack}, rung.set)
             except InputError as error:
-                raise InputError(f"{source}: search.rungs.{number}: {_reason(error, source)}") from None
+                raise InputError(f"{where}: {_reason(error, source)}") from None
+        settings = make(full, rung.set).settings
+        for other, name in seen:
+            if settings == other:
+                raise InputError(f"{where}.set: expected an attack of its own, got the same as {name}")
+        seen.append((settings, f"rung {number}"))
 
 
 def baseline_recipe(loaded: LoadedSweep) -> Values:
@@ -103,7 +88,7 @@ def _draws(
     """Random configurations, those with `fixed` at a position alone if it is given."""
     found = 0
     for _ in range(100 * count):
-        values, _ = space.choose(lambda d: position if d is fixed else d.draw(random))
+        values, _ = space.choose(lambda d: position if d is fixed else d.spread(float(random.random())))
         if fixed is None or fixed.key in values:
             yield values
             found += 1

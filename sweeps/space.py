@@ -108,15 +108,15 @@ class Dimension:
         start, end, at = (math.log(x) if self.log else x for x in (low, self.high, value))
         return (at - start) / (end - start) if end > start else 0.0
 
-    def draw(self, random: np.random.Generator) -> float | int:
-        """A random position."""
+    def spread(self, share: float) -> float | int:
+        """The position at a share in [0, 1) of the dimension: even over its values or its (logarithmic) range."""
         if self.above is not None:
-            return float(random.random())
+            return share
         if self.values is not None:
-            return int(random.integers(len(self.values)))
+            return min(int(share * len(self.values)), len(self.values) - 1)
         if self.log:
-            return float(math.exp(random.uniform(math.log(self.low), math.log(self.high))))
-        return float(random.uniform(self.low, self.high))
+            return math.exp(math.log(self.low) + share * (math.log(self.high) - math.log(self.low)))
+        return self.low + share * (self.high - self.low)
 
     def suggest(self, trial: Suggests) -> float | int:
         """A position by a search."""
@@ -187,7 +187,7 @@ class Space:
 
     def sample(self, random: np.random.Generator) -> Values:
         """A random configuration."""
-        return self.choose(lambda dimension: dimension.draw(random))[0]
+        return self.choose(lambda dimension: dimension.spread(float(random.random())))[0]
 
     def suggest(self, trial: Suggests) -> Values:
         """The configuration that an Optuna trial suggests."""

@@ -1,0 +1,116 @@
+"""What a search does next: the trials of what was proposed, and new proposals when they may be made.
+
+Knows nothing of Ray. Whoever runs trials asks for the next one and says when one has ended; the order in which they
+end changes nothing of what is proposed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from queue import SimpleQueue
+from typing import Any
+
+from orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
+from orchestrator.search.proposals import Proposal, ProposalFile, TrialMaker
+from orchestrator.search.strategies import Setup, Wait, strategy
+from orchestrator.store import Store
+from orchestrator.trial import Trial
+from sweeps.load import LoadedSweep
+from sweeps.recipes import baseline_recipe
+
+News = tuple[str, Any]  # ("say", line) | ("opened", trial) | ("found", trial): one that the store has already
+
+
+class Agenda:
+    """The trials of one search, one after the other. `news` tells another thread what happens."""
+
+    def __init__(self, loaded: LoadedSweep, store: Store) -> None:
+        self.store = store
+        self.file = ProposalFile(loaded, store)
+        self.make = TrialMaker(loaded)
+        self.setup = setup_of(loaded, self.make)
+        self.propose = strategy(loaded.sweep.search.strategy)
+        self.news: SimpleQueue[News] = SimpleQueue()
+        self.proposals: list[Proposal] = []
+        self.outcomes: dict[int, Outcome] = {}
+        self.stopped = False
+        self._queue: deque[Trial] = deque()
+        self._trials: dict[int, list[Trial]] = {}  # of proposals that are open
+        self._waiting: dict[str, set[int]] = {}  # trial id -> proposals that wait for it
+        self._failures: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Take up what was proposed earlier."""
+        earlier = self.file.read()
+        if said := self.file.open_for_appending():
+            self.news.put(("say", said))
+        for proposal in earlier:
+            self._enter(proposal)
+
+    def next(self) -> Trial | Wait | None:
+        """The next trial to run; Wait where something must end before, None when nothing is left."""
+        while not self.stopped:
+            if self._queue:
+                trial = self._queue.popleft()
+                self.news.put(("opened", trial))
+                return trial
+            proposal = self.propose(self.setup, self.proposals, self.outcomes)
+            if proposal is None:
+                return Wait() if self._trials else None
+            if isinstance(proposal, Wait):
+                return proposal
+            self.file.append(proposal)  # before any of it runs: what was begun was proposed
+            self._enter(proposal)
+        return None
+
+    def ended(self, trial: Trial, failure: str | None) -> None:
+        """A trial that `next` gave has ended."""
+        if failure is not None:
+            self._failures[trial.id] = failure
+        for number in self._waiting.pop(trial.id, set()):
+            self._settle(number)
+
+    def stop(self) -> None:
+        """Propose nothing more; what is open stays open."""
+        self.stopped = True
+
+    def _enter(self, proposal: Proposal) -> None:
+        """Queue the proposal's trials, except those that the store has."""
+        self.proposals.append(proposal)
+        trials = self._trials[proposal.number] = self.make(proposal)
+        for trial in trials:
+            if all(self.store.has(stage) for stage in trial.stages):
+                self.news.put(("found", trial))
+            elif trial.id in self._waiting:
+                self._waiting[trial.id].add(proposal.number)
+            else:
+                self._waiting[trial.id] = {proposal.number}
+                self._queue.append(trial)
+        self._settle(proposal.number)
+
+    def _settle(self, number: int) -> None:
+        outcome = outcome_of(self._trials[number], self.store, self.setup.aims, self._failures)
+        if outcome.status != OPEN:
+            self.outcomes[number] = outcome
+            del self._trials[number]
+
+
+def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
+    """The search of a sweep file as strategies need it."""
+    search = loaded.sweep.search
+    return Setup(
+        space=search.dimensions,
+        aims=aims_of(loaded),
+        identity=make.identity,
+        seed=search.start,
+        recipes=search.recipes,
+        lag=search.lag,
+        baseline=baseline_recipe(loaded),
+        rungs=search.rungs,
+        audit=search.audit or 0,
+    )
+
+
+def aims_of(loaded: LoadedSweep) -> Aims:
+    """Objectives and constraints of a sweep's search."""
+    return Aims(objectives=loaded.sweep.search.objectives, constraints=loaded.sweep.search.constraints)

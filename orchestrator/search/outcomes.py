@@ -1,0 +1,95 @@
+"""How a proposal came out: its objectives, read from the store's artifacts.
+
+An objective of a recipe is the mean over its seeds of the worst case over its attacks: the attacker picks the attack.
+So of a column that is to be small the largest value counts under each seed, and the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any
+
+from orchestrator.store import Store
+from orchestrator.trial import Trial
+from sweeps.search import Constraint, Direction
+
+OPEN, DONE, FAILED = "open", "done", "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """objectives, measured: column -> value, None where it was not measured; measured holds the constraints' too.
+
+    status: open (some trial is missing), done, or failed (some trial failed, or an objective has no value).
+    violations: per constraint by how much it is missed, at most 0 where it is met.
+    """
+
+    status: str
+    objectives: Mapping[str, float | None] = field(default_factory=dict)
+    violations: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def feasible(self) -> bool:
+        """Whether all constraints are met."""
+        return all(miss <= 0 for miss in self.violations.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aims:
+    """Objectives and constraints of a search."""
+
+    objectives: Mapping[str, Direction]
+    constraints: Mapping[str, Constraint] = field(default_factory=dict)
+
+    def outcome(self, values: Mapping[str, float | None]) -> Outcome:
+        """The outcome of a recipe whose columns have these values."""
+        objectives = {column: values.get(column) for column in self.objectives}
+        known = all(values.get(column) is not None for column in (*self.objectives, *self.constraints))
+        violations = {
+            column: constraint.violation(value)
+            for column, constraint in self.constraints.items()
+            if (value := values.get(column)) is not None
+        }
+        return Outcome(status=DONE if known else FAILED, objectives=objectives, violations=violations)
+
+    def ways(self) -> dict[str, Direction]:
+        """Every column that is looked at -> the direction a defender wants: the worst case is the other."""
+        found: dict[str, Direction] = {}
+        for column, constraint in self.constraints.items():
+            found[column] = "max" if constraint.at_least is not None else "min"
+        return {**found, **self.objectives}
+
+
+def outcome_of(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mapping[str, str] | set[str]) -> Outcome:
+    """Of a proposal with these trials. failed: ids of trials that have failed."""
+    complete = {trial.id: all(store.has(stage) for stage in trial.stages) for trial in trials}
+    if not all(complete.values()):
+        lost = any(trial.id in failed for trial in trials if not complete[trial.id])
+        ended = all(complete[trial.id] or trial.id in failed for trial in trials)
+        return Outcome(
+            status=FAILED if lost and ended else OPEN, objectives=dict.fromkeys(aims.objectives)
+        )
+    rows = [(trial.seed, metrics_of(trial, store)) for trial in trials]
+    return aims.outcome({column: worst_mean(rows, column, way) for column, way in aims.ways().items()})
+
+
+def metrics_of(trial: Trial, store: Store) -> dict[str, Any]:
+    """All metrics of a finished trial."""
+    found: dict[str, Any] = {}
+    for stage in trial.stages:
+        found.update(store.metrics(stage))
+    return found
+
+
+def worst_mean(rows: Sequence[tuple[int, Mapping[str, Any]]], column: str, way: Direction) -> float | None:
+    """Mean over seeds of the worst case over attacks; None if some trial has no value. rows: (seed, metrics)."""
+    by_seed: dict[int, list[float]] = {}
+    for seed, metrics in rows:
+        value = metrics.get(column)
+        if value is None or value != value:
+            return None
+        by_seed.setdefault(seed, []).append(float(value))
+    worst = max if way == "min" else min
+    return fmean(worst(values) for values in by_seed.values()) if by_seed else None

@@ -1,0 +1,79 @@
+"""Which recipes are audited again: those on the accuracy-leak frontier, where selection flatters most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from core.metrics.frontier import Direction, accuracy_leak_frontier
+from orchestrator.report.metrics import CLASS_METRICS, METRICS, spec_of
+from orchestrator.search.outcomes import metrics_of, worst_mean
+from orchestrator.search.proposals import recipe_of
+from orchestrator.search.ranking import crowding
+from orchestrator.stage import canonical_json
+from orchestrator.store import Store
+from orchestrator.trial import Trial
+from sweeps.load import LoadedSweep
+
+
+def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store) -> list[dict[str, Any]]:
+    """Recipes on the frontier of test accuracy and leak, by falling accuracy, at most as many as the sweep asks for.
+
+    Of a search, by its first objective that is a leak, and within its constraints on the accuracy; of a grid, by the
+    leak that its report decides by. Recipes with trials that are not finished do not take part. Where the frontier
+    holds too many, its ends stay and the loneliest of the others (crowding distance).
+    """
+    recipes: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.phase == "sweep":
+            recipes.setdefault(canonical_json(recipe_of(trial.cell.values)), []).append(trial)
+    rows = {
+        key: [(trial.seed, metrics_of(trial, store)) for trial in members]
+        for key, members in recipes.items()
+        if all(store.has(stage) for trial in members for stage in trial.stages)
+    }
+    aim = leak_of(loaded, [metrics for found in rows.values() for _, metrics in found])
+    if aim is None:
+        return []
+    column, way = aim
+    places = {}
+    for key, found in rows.items():
+        accuracy, leak = worst_mean(found, "test_acc", "max"), worst_mean(found, column, way)
+        if accuracy is not None and leak is not None:
+            places[key] = (accuracy, leak if way == "min" else -leak)
+    if not places:
+        return []
+    keys, points = list(places), np.array(list(places.values()))
+    frontier = accuracy_leak_frontier(points[:, 0], points[:, 1], min_accuracy=least_accuracy(loaded))
+    kept = _at_most(points, list(frontier.members), loaded.sweep.reaudit.recipes)
+    return [recipe_of(recipes[keys[index]][0].cell.values) for index in kept]
+
+
+def leak_of(loaded: LoadedSweep, rows: Sequence[dict[str, Any]]) -> tuple[str, Direction] | None:
+    """The leak that decides, and the direction a defender wants; None if none was measured."""
+    search = getattr(loaded.sweep, "search", None)
+    if search:
+        return next(iter(search.leaks.items()), None)
+    specs = [spec_of(key) for key in CLASS_METRICS] + [s for s in METRICS if s.group == "leak" and s.better]
+    for spec in specs:
+        if any(metrics.get(spec.key) is not None for metrics in rows):
+            return spec.key, "min" if spec.better == "low" else "max"
+    return None
+
+
+def least_accuracy(loaded: LoadedSweep) -> float | None:
+    """The test accuracy that a recipe needs, if the search asks for one."""
+    search = getattr(loaded.sweep, "search", None)
+    constraint = search.constraints.get("test_acc") if search else None
+    return constraint.at_least if constraint else None
+
+
+def _at_most(points: np.ndarray, members: list[int], count: int) -> list[int]:
+    """The `count` members that crowding distance keeps, in their order; on a tie those that leak less."""
+    if len(members) <= count:
+        return members
+    lonely = crowding(points[members])
+    best = sorted(range(len(members)), key=lambda place: (-lonely[place], points[members[place], 1]))[:count]
+    return [members[place] for place in sorted(best)]

@@ -1,0 +1,188 @@
+"""What is known of a search: for the report, for MLflow, for `status`. Pure reading of the sweep's folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.search.agenda import aims_of
+from orchestrator.search.budget import spent
+from orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
+from orchestrator.search.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit, reaudit_trials
+from orchestrator.stage import Stage
+from orchestrator.state import read_failures
+from orchestrator.store import Store, write_atomically
+from orchestrator.trial import Trial
+from sweeps.load import LoadedSweep
+
+ENDED = "ended.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProposalRecord:
+    """One recipe that was tried. rung: None for the full attack. status: done, failed or open. objectives: column ->
+    mean over seeds of the worst case over attacks, None where unknown. device_hours: of its finished stages that no
+    earlier proposal has. kept: of a rung, whether the recipe went on; else None. audited: dropped by a rung, met the
+    full attack to check on it.
+    """
+
+    number: int
+    values: dict[str, Any]
+    axes: dict[str, Any]
+    rung: int | None
+    trials: tuple[str, ...]
+    status: str
+    objectives: dict[str, float | None]
+    device_hours: float
+    kept: bool | None
+    audited: bool
+    origin: str = "random"
+    feasible: bool | None = None
+    of: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReauditRecord:
+    """axes: of each selected recipe, the attacker's left out. complete: all of its trials are done."""
+
+    seeds: tuple[int, ...]
+    axes: tuple[dict[str, Any], ...]
+    trials: tuple[str, ...]
+    complete: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchRecord:
+    """stopped_by: "recipes" (as many as asked for), "exhausted" (nothing new in the space), "budget: ...", None while
+    unfinished. spent_device_hours: over the life of the sweep, the re-audit included.
+    """
+
+    strategy: str
+    objectives: dict[str, str]
+    constraints: dict[str, dict[str, float]]
+    budget: dict[str, float] | None
+    spent_device_hours: float
+    stopped_by: str | None
+    proposals: tuple[ProposalRecord, ...]
+    reaudit: ReauditRecord | None
+
+
+def read_search(loaded: LoadedSweep, store: Store) -> SearchRecord | None:
+    """The search of the sweep as the store knows it; None for a sweep without one."""
+    search = getattr(loaded.sweep, "search", None)
+    if search is None:
+        return None
+    budget = loaded.sweep.budget
+    return SearchRecord(
+        strategy=search.strategy,
+        objectives=dict(search.objectives),
+        constraints={key: one.model_dump(exclude_none=True) for key, one in search.constraints.items()},
+        budget=budget.model_dump(exclude_none=True) if budget else None,
+        spent_device_hours=spent(store, loaded.sweep.name)[0] / 3600,
+        stopped_by=read_end(loaded, store),
+        proposals=tuple(_records(loaded, store)),
+        reaudit=read_reaudit_record(loaded, store),
+    )
+
+
+def read_reaudit_record(loaded: LoadedSweep, store: Store) -> ReauditRecord | None:
+    """The re-audit of a search or of a grid, once its recipes were selected; None before, and where none is asked."""
+    recipes = read_reaudit(loaded, store)
+    if recipes is None:
+        return None
+    trials = reaudit_trials(loaded, store)
+    own = TrialMaker(loaded).make.names
+    return ReauditRecord(
+        seeds=loaded.sweep.reaudit.seeds,
+        axes=tuple(
+            {own[key]: next(t.cell.axes[own[key]] for t in trials if _is(t, recipe)) for key in own if key in recipe}
+            for recipe in recipes
+        ),
+        trials=tuple(trial.id for trial in trials),
+        complete=all(store.has(stage) for trial in trials for stage in trial.stages),
+    )
+
+
+def write_end(loaded: LoadedSweep, store: Store, stopped_by: str | None) -> None:
+    """Note why the search has ended, or that it has not."""
+    path = store.sweep_folder(loaded.sweep.name) / "search" / ENDED
+    write_atomically(path, json.dumps({"stopped_by": stopped_by}).encode())
+
+
+def read_end(loaded: LoadedSweep, store: Store) -> str | None:
+    """Why the last run of the search ended; None while it is unfinished."""
+    path = store.sweep_folder(loaded.sweep.name) / "search" / ENDED
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return json.loads(path.read_text())["stopped_by"] if ProposalFile(loaded, store).read() else None
+    return None
+
+
+def _records(loaded: LoadedSweep, store: Store) -> list[ProposalRecord]:
+    proposals = ProposalFile(loaded, store).read()
+    make, aims = TrialMaker(loaded), aims_of(loaded)
+    failures = read_failures(store.sweep_folder(loaded.sweep.name))
+    again = {proposal.of for proposal in proposals if proposal.origin == "survivor"}
+    lowest = _complete_rungs(proposals)
+    counted: set[str] = set()
+    records = []
+    for proposal in proposals:
+        trials = make(proposal)
+        outcome = outcome_of(trials, store, aims, failures)
+        records.append(
+            ProposalRecord(
+                number=proposal.number,
+                values=proposal.values,
+                axes={name: trials[0].cell.axes[name] for key, name in make.make.names.items() if _of_recipe(key)},
+                rung=proposal.rung,
+                trials=tuple(trial.id for trial in trials),
+                status=outcome.status,
+                objectives=dict(outcome.objectives),
+                device_hours=_device_hours(trials, store, counted),
+                kept=_kept(proposal, again, lowest),
+                audited=proposal.origin == "audit",
+                origin=proposal.origin,
+                feasible=_feasible(outcome, aims),
+                of=proposal.of,
+            )
+        )
+    return records
+
+
+def _kept(proposal: Proposal, again: set[int | None], complete: Mapping[int, bool]) -> bool | None:
+    """Of a rung: True if the recipe went on; False if the rung is through and it did not; None before."""
+    if proposal.rung is None:
+        return None
+    return True if proposal.number in again else False if complete.get(proposal.rung) else None
+
+
+def _complete_rungs(proposals: Sequence[Proposal]) -> dict[int, bool]:
+    """Rungs that some recipe has left."""
+    by_number = {proposal.number: proposal for proposal in proposals}
+    left = [by_number[p.of] for p in proposals if p.of in by_number]
+    return {one.rung: True for one in left if one.rung is not None}
+
+
+def _feasible(outcome: Outcome, aims: Aims) -> bool | None:
+    return outcome.feasible if outcome.status != OPEN and set(outcome.violations) == set(aims.constraints) else None
+
+
+def _device_hours(trials: Sequence[Trial], store: Store, counted: set[str]) -> float:
+    """Of the trials' finished stages, those that nobody has counted yet."""
+    stages: dict[str, Stage] = {s.fingerprint: s for t in trials for s in t.stages if s.fingerprint not in counted}
+    seconds = 0.0
+    for fingerprint, stage in stages.items():
+        if store.has(stage):
+            counted.add(fingerprint)
+            seconds += store.manifest(stage)["seconds"]
+    return seconds / 3600
+
+
+def _of_recipe(key: str) -> bool:
+    return key.split(".")[0] == "recipe"
+
+
+def _is(trial: Trial, recipe: Mapping[str, Any]) -> bool:
+    return all(trial.cell.values.get(key) == value for key, value in recipe.items())
