@@ -17,6 +17,7 @@ from typing import Any
 
 from orchestrator.stage import Stage
 from orchestrator.store import Store
+from tasks.classes import class_name
 from tasks.context import TaskContext
 from tasks.registry import task
 
@@ -28,14 +29,13 @@ def execute(store: Store, stage: Stage) -> None:
     """Make the stage's artifact unless it exists. Its inputs must exist. Errors of the task pass through."""
     if store.has(stage):
         return
-    context = _context(store, stage)
+    inputs = {name: store.path(source) for name, source in stage.inputs.items()}
     draft = store.draft(stage)
     try:
-        started = time.time()
-        metrics = task(stage.name).function()(
-            {**stage.config, **stage.hints}, {name: store.path(s) for name, s in stage.inputs.items()}, draft, context
-        )
-        seconds = time.time() - started + _noted_seconds(context.work)
+        with store.working(stage) as work:
+            context, started = _context(store, work), time.time()
+            metrics = task(stage.name).function()({**stage.config, **stage.hints}, inputs, draft, context)
+            seconds = time.time() - started + _noted_seconds(work)
         store.commit(stage, draft, _manifest(stage, metrics, seconds, context.device))
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -45,10 +45,11 @@ def execute(store: Store, stage: Stage) -> None:
 def execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> int:
     """Do these classes of a sharded stage; what they leave in the work folder is collected by `execute`."""
     if not store.has(stage):
-        started, context = time.time(), _context(store, stage)
         inputs = {name: store.path(source) for name, source in stage.inputs.items()}
-        task(stage.name).shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
-        _note_seconds(context.work, time.time() - started)
+        with store.working(stage, only=[class_name(target_class) for target_class in classes]) as work:
+            context, started = _context(store, work), time.time()
+            task(stage.name).shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
+            _note_seconds(work, time.time() - started)
     return len(classes)
 
 
@@ -78,7 +79,7 @@ def _code_version(tree: Path) -> str:
     return f"source-{digest.hexdigest()[:12]}"
 
 
-def _context(store: Store, stage: Stage) -> TaskContext:
+def _context(store: Store, work: Path) -> TaskContext:
     import torch
 
     on_gpu = torch.cuda.is_available()
@@ -87,9 +88,7 @@ def _context(store: Store, stage: Stage) -> TaskContext:
         torch.backends.cudnn.benchmark = False
     else:
         torch.set_num_threads(1)  # sums over threads depend on their number; tasks are the unit of parallel work
-    work = store.work(stage)
-    work.mkdir(parents=True, exist_ok=True)
-    return TaskContext(work=work, device="cuda" if on_gpu else "cpu")
+    return TaskContext(work=work, device="cuda" if on_gpu else "cpu", shared=store.shared_folders)
 
 
 def _note_seconds(work: Path, seconds: float) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import heapq
 import json
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from orchestrator.stage import Stage, canonical_json
-from orchestrator.store import MANIFEST, Store
+from orchestrator.store import Store
 
 COST_DRIVERS = (
     "architecture", "image_size", "epochs", "batch_size", "workers", "steps", "loss", "selected", "candidates",
@@ -95,7 +93,7 @@ class History:
         if fingerprint not in self._inputs:
             description: object = fingerprint
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-                manifest = _read(store.root / source["stage"] / fingerprint / MANIFEST)
+                manifest = _read(store.manifest_file(source["stage"], fingerprint))
                 inputs = tuple(self._input_of_manifest(store, *item) for item in sorted(manifest["inputs"].items()))
                 description = (_drivers(manifest["stage"], manifest["config"], INPUT_DRIVERS), inputs)
             self._inputs[fingerprint] = self._number(description)
@@ -129,7 +127,7 @@ def read_history(store: Store, names: Iterable[str], known: Iterable[Stage] = ()
     """Read the newest manifests of these kinds of stages. known: the sweep's own stages, some perhaps deleted."""
     history = History(known)
     for name in names:
-        for path in _newest_manifests(store, name):
+        for path in store.newest_manifests(name, READ_AT_MOST):
             try:
                 history.add_manifest(store, _read(path))
             except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
@@ -137,25 +135,7 @@ def read_history(store: Store, names: Iterable[str], known: Iterable[Stage] = ()
     return history
 
 
-def _newest_manifests(store: Store, name: str) -> list[str]:
-    """Paths of the READ_AT_MOST newest manifests of finished stages of this kind."""
-    found = []
-    try:
-        with os.scandir(store.root / name) as entries:
-            for entry in entries:
-                if len(entry.name) != 64:  # a draft or a work folder
-                    continue
-                path = os.path.join(entry.path, MANIFEST)
-                try:
-                    found.append((os.stat(path).st_mtime, path))
-                except OSError:
-                    continue  # not finished
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [path for _, path in heapq.nlargest(READ_AT_MOST, found)]
-
-
-def _read(path: str | Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
     with open(path, encoding="utf-8") as file:
         return json.load(file)
 

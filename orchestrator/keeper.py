@@ -21,8 +21,7 @@ from orchestrator.execute import execute, execute_shard
 from orchestrator.running import Running, TasksInFlight, Teller
 from orchestrator.stage import Stage
 from orchestrator.store import Store
-from tasks.classes import classes_to_do, groups, remaining
-from tasks.context import read_progress, write_progress
+from tasks.classes import CLASSES_FILE, CLASSES_FOLDER, classes_to_do, groups, remaining_beside
 from tasks.registry import task
 
 WORKER_RETRIES = 3  # for killed workers and lost nodes; an exception of the task itself is not retried
@@ -110,10 +109,10 @@ class StageKeeper:
         `device_seconds` of what runs: of its tasks in flight, from when they held their devices. Those of a task that
         ended are an event `work`, with its stage's fingerprint, whether it succeeded or not.
         """
+        entries, running = list(self.running.values()), []
+        marks = await asyncio.to_thread(self.store.marks, [entry["stage"] for entry in entries])
         events, self.events = list(self.events), deque()
-        running = []
-        for entry in list(self.running.values()):
-            mark = read_progress(self.store.work(entry["stage"])) or {}
+        for entry, mark in zip(entries, (mark or {} for mark in marks), strict=True):
             running.append(
                 {
                     "stage": entry["stage"].name,
@@ -147,10 +146,8 @@ class StageKeeper:
 
     async def _fan_out(self, stage: Stage) -> None:
         """Submit groups of classes, never more than twice what the devices can hold."""
-        inputs = {name: self.store.path(source) for name, source in stage.inputs.items()}
-        classes = classes_to_do(stage.config, inputs)
-        work = self.store.work(stage)
-        todo = remaining(classes, work)
+        classes = await asyncio.to_thread(self._classes_to_do, stage)
+        todo = remaining_beside(classes, await asyncio.to_thread(self.store.kept, stage, CLASSES_FOLDER))
         share = self._share(stage)
         slots = max(1, int(self.gpus / share["num_gpus"]) if share["num_gpus"] else self.cpus // share["num_cpus"])
         in_flight = asyncio.Semaphore(2 * slots)
@@ -172,8 +169,13 @@ class StageKeeper:
         finally:
             for submission in submissions:
                 submission.cancel()
-        if work.exists():
-            write_progress(work, 1.0, "collecting")
+        await asyncio.to_thread(self.store.mark, stage, 1.0, "collecting")
+
+    def _classes_to_do(self, stage: Stage) -> list[int]:
+        """Reads one file of one input: the others need not come to this machine."""
+        listed = stage.inputs.get("candidates")
+        file = self.store.file(listed, CLASSES_FILE) if listed else None
+        return classes_to_do(stage.config, {"candidates": file.parent} if file else {})
 
     async def _run(self, stage: Stage, remote: Any, *arguments: Any) -> Any:
         """One Ray task of the stage, to its end: its result, or why there is none."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from tasks.context import Config, Inputs
 
 CLASSES_FILE = "classes.json"
+CLASSES_FOLDER = "classes"  # in a work folder: one file per finished class
 
 
 def classes_to_do(config: Config, inputs: Inputs) -> list[int]:
@@ -18,15 +19,24 @@ def classes_to_do(config: Config, inputs: Inputs) -> list[int]:
     return list(range(config["classes"]))
 
 
+def class_name(target_class: int) -> str:
+    """The name in the work folder of what a finished class left."""
+    return f"{CLASSES_FOLDER}/{target_class:06d}.safetensors"
+
+
 def class_file(work: Path, target_class: int) -> Path:
     """Where a finished class lies until the stage is collected."""
-    return work / "classes" / f"{target_class:06d}.safetensors"
+    return work / class_name(target_class)
 
 
 def remaining(classes: Sequence[int], work: Path) -> list[int]:
     """The classes not yet done, in order."""
-    done = {path.name for path in (work / "classes").glob("*.safetensors")}
-    return [c for c in classes if class_file(work, c).name not in done]
+    return remaining_beside(classes, {path.name for path in (work / CLASSES_FOLDER).glob("*.safetensors")})
+
+
+def remaining_beside(classes: Sequence[int], done: Container[str]) -> list[int]:
+    """The classes whose file is not among these names, in order."""
+    return [c for c in classes if Path(class_name(c)).name not in done]
 
 
 def groups(classes: Sequence[int], *, devices: int, per_task: int | None) -> list[list[int]]:

@@ -7,9 +7,10 @@ import os
 import socket
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 Config = Mapping[str, Any]
 Inputs = Mapping[str, Path]
@@ -18,16 +19,34 @@ Metrics = dict[str, float | None]
 PROGRESS_FILE = "progress.json"
 
 
+class SharedFolders(Protocol):
+    """What workers of one training need where their machines see no common file system. Travels to every worker."""
+
+    def bring(self, artifact: Path) -> Path:
+        """The folder of an input, complete, on this machine; `artifact` is its path where the task was started."""
+
+    def joined(self, work: Path) -> AbstractContextManager[Path]:
+        """A folder on this machine, whose files join those of `work` while it is open and when it is left."""
+
+    def pull(self, work: Path) -> None:
+        """Bring into `work`, on its own machine, what workers elsewhere left in joined folders."""
+
+    def checkpoints(self, work: Path) -> tuple[Any, str]:
+        """(pyarrow file system, path in it) where Ray Train keeps the checkpoints of this work."""
+
+
 @dataclass(kw_only=True)
 class TaskContext:
     """Where a task may keep things between attempts, what it computes on, and how it says how far it is.
 
     work: directory that outlives a killed worker (checkpoints, finished classes); removed once the stage is done.
     device: torch device string.
+    shared: how workers on other machines reach `work` and the inputs; None where paths mean the same everywhere.
     """
 
     work: Path
     device: str = "cpu"
+    shared: SharedFolders | None = None
     _reported_at: float = field(default=0.0, repr=False)
 
     def progress(self, fraction: float, text: str = "") -> None:
@@ -41,13 +60,18 @@ class TaskContext:
 
 def write_progress(work: Path, fraction: float, text: str) -> None:
     """Replace `work/progress.json`; readers never see half a file."""
-    mark = {"fraction": fraction, "text": text, "host": socket.gethostname(), "pid": os.getpid(), "time": time.time()}
     temporary = work / f".{PROGRESS_FILE}.{os.getpid()}"
     try:
-        temporary.write_text(json.dumps(mark))
+        temporary.write_text(mark_content(fraction, text))
         os.replace(temporary, work / PROGRESS_FILE)
     except OSError:
         temporary.unlink(missing_ok=True)  # a mark is a courtesy: the artifact itself will report a full disk
+
+
+def mark_content(fraction: float, text: str) -> str:
+    """A mark as JSON: how far, a few words, who leaves it and when."""
+    mark = {"fraction": fraction, "text": text, "host": socket.gethostname(), "pid": os.getpid(), "time": time.time()}
+    return json.dumps(mark)
 
 
 def read_progress(work: Path) -> dict[str, Any] | None:

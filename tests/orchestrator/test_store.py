@@ -75,7 +75,7 @@ def test_an_unwritable_store_is_one_line(tmp_path):
     with pytest.raises(InputError, match="expected a writable directory"):
         Store(root=blocked / "store").open_for_writing()
     with pytest.raises(InputError, match="expected a directory on a file system"):
-        open_store("s3://bucket/x")
+        open_store("gs://bucket/x")
 
 
 def test_atomic_writing_leaves_no_temporary_file(tmp_path):

@@ -1,0 +1,344 @@
+"""The artifact store on S3: an artifact exists when its manifest object does, and that one is written last.
+
+    <prefix>/<stage>/<fingerprint>/manifest.json         names the attempt whose files make the artifact
+    <prefix>/files/<stage>/<fingerprint>/<attempt>/...   what that attempt made; <attempt> is <host>.<pid>.<random>
+    <prefix>/drafts/<stage>.<fingerprint>.<attempt>      there while an attempt uploads: what is to be swept if it dies
+    <prefix>/work/<stage>/<fingerprint>/...              what an unfinished stage keeps between attempts
+    <prefix>/sweeps/<name>/...                           state, notes and report of a sweep
+    <prefix>/store.json                                  the format's version
+
+Two writers of one stage never write the same object but the manifest; whichever is there in the end names files that
+are all there. Tasks read local paths: artifacts come into a mirror on each machine (storing/mirror.py), verified.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import time
+import uuid
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from core.errors import InputError
+from orchestrator.stage import Stage
+from orchestrator.store import MANIFEST, Store, checksum, write_atomically
+from orchestrator.storing.joining import JoinedFolders, attempt_name
+from orchestrator.storing.mirror import fetch, locked, mirror_of
+from orchestrator.storing.objects import Listed, Objects, ObjectStoreError, all_at_once
+from orchestrator.storing.synchroniser import pull, pushing
+from orchestrator.storing.version import VERSION_FILE, refuse_other_versions, version_note
+from tasks.context import PROGRESS_FILE, mark_content
+
+MARKS_EVERY_S = 5.0  # progress marks are asked for as often as they are pushed
+FOREIGN_DRAFT_S = 24 * 3600.0  # nobody uploads that long: an attempt of a machine that is gone
+SETTLED_S = 5.0  # S3 tells seconds: a manifest this fresh may yet be replaced without looking changed
+URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/\s]+)*")
+UNPUBLISHED = "tune"  # Ray Tune's own notes in a sweep's folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteStore(Store):
+    """The store at `objects.url`; `root` is its mirror on this machine. Travels to workers as its URL alone."""
+
+    objects: Objects
+    _known: dict[tuple[str, str], int] = field(default_factory=dict, repr=False, compare=False)  # finished: changed at
+    _marks: dict[str, tuple[float, dict[str, Any] | None]] = field(default_factory=dict, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return remote_store, (self.objects.url,)
+
+    @property
+    def location(self) -> str:
+        return self.objects.url
+
+    @property
+    def shared_folders(self) -> JoinedFolders:
+        return JoinedFolders(store=self)
+
+    def path(self, stage: Stage) -> Path:
+        return self.bring(stage.name, stage.fingerprint) if self.has(stage) else self.place(stage)
+
+    def file(self, stage: Stage, name: str) -> Path | None:
+        if not self.has(stage) or name not in self.manifest(stage)["files"]:
+            return None
+        return self.bring(stage.name, stage.fingerprint, [name]) / name
+
+    def work(self, stage: Stage) -> Path:
+        """A folder of this attempt alone: attempts meet in the store, not in a mirror."""
+        return self.root / stage.name / f"{stage.fingerprint}.work.{attempt_name()}"
+
+    @contextmanager
+    def working(self, stage: Stage, only: Collection[str] | None = None) -> Iterator[Path]:
+        work = self.work(stage)
+        work.mkdir(parents=True)
+        try:
+            pull(self.objects, _work_key(stage), work, only)
+            with pushing(self.objects, _work_key(stage), work):
+                yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def kept(self, stage: Stage, folder: str) -> set[str]:
+        return {listed.key for listed in self.objects.listed(f"{_work_key(stage)}/{folder}")}
+
+    def marks(self, stages: Iterable[Stage]) -> list[dict[str, Any] | None]:
+        """A mark is asked for every MARKS_EVERY_S at most; one that cannot be had is None."""
+        stages = list(stages)
+        old = [s for s in stages if time.monotonic() - self._marks.get(s.fingerprint, (-1e9, None))[0] > MARKS_EVERY_S]
+        for stage, mark in zip(old, all_at_once(self._mark, old), strict=True):
+            self._marks[stage.fingerprint] = (time.monotonic(), mark)
+        return [self._marks[stage.fingerprint][1] for stage in stages]
+
+    def mark(self, stage: Stage, fraction: float, text: str) -> None:
+        with suppress(OSError):  # a mark is a courtesy
+            self.objects.write(f"{_work_key(stage)}/{PROGRESS_FILE}", mark_content(fraction, text).encode())
+
+    def read_note(self, name: str, file: str) -> bytes | None:
+        try:
+            return self.objects.read(f"sweeps/{name}/{file}")
+        except FileNotFoundError:
+            return None
+
+    def write_note(self, name: str, file: str, content: bytes) -> None:
+        self.objects.write(f"sweeps/{name}/{file}", content)
+
+    def publish(self, folder: Path, name: str) -> None:
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        names = {path: path.relative_to(folder) for path in files}
+        shown = [p for p in files if names[p].parts[0] != UNPUBLISHED and not names[p].name.startswith(".")]
+        all_at_once(lambda path: self.objects.upload(f"sweeps/{name}/{names[path].as_posix()}", path), shown)
+
+    def has(self, stage: Stage) -> bool:
+        key = (stage.name, stage.fingerprint)
+        if key not in self._known:
+            found = self.objects.info(_manifest_key(*key))
+            if found is None:
+                return False
+            self._known[key] = found.changed
+        return True
+
+    def manifest_file(self, kind: str, fingerprint: str) -> Path:
+        """The manifest, brought into the mirror unless the one there is the store's."""
+        path = self.root / kind / fingerprint / MANIFEST
+        changed = self._known.get((kind, fingerprint))
+        with suppress(FileNotFoundError):
+            if changed is not None and path.stat().st_mtime_ns == changed:
+                return path
+        return self._bring_manifest(kind, fingerprint)
+
+    def finished(self, name: str) -> set[str]:
+        return {listed.key.split("/")[0] for listed in self._manifests(name)}
+
+    def newest_manifests(self, name: str, at_most: int) -> list[Path]:
+        newest = sorted(self._manifests(name), key=lambda listed: (listed.changed, listed.key), reverse=True)[:at_most]
+        return self._bring_manifests([(name, listed.key.split("/")[0]) for listed in newest])
+
+    def prepare(self, stages: Iterable[Stage]) -> None:
+        stages = list(stages)
+        for name in {stage.name for stage in stages}:
+            self._manifests(name)
+        self._bring_manifests([key for s in stages if (key := (s.name, s.fingerprint)) in self._known])
+
+    def discard(self, stage: Stage) -> None:
+        key = (stage.name, stage.fingerprint)
+        self.objects.delete([_manifest_key(*key)])
+        self._known.pop(key, None)
+        self.objects.delete_below(_files_key(*key))
+        self.objects.delete_below(_work_key(stage))
+        shutil.rmtree(self.place(stage), ignore_errors=True)
+
+    def commit(self, stage: Stage, draft: Path, manifest: dict[str, Any]) -> Path:
+        """Upload the draft under its attempt, then the manifest. If somebody else was first, theirs stays."""
+        key = (stage.name, stage.fingerprint)
+        attempt = draft.name.removeprefix(f".{stage.fingerprint}.")
+        marker = f"drafts/{stage.name}.{stage.fingerprint}.{attempt}"
+        files = {path.name: checksum(path) for path in sorted(draft.iterdir())}
+        if not self.has(stage):
+            self.objects.write(marker, b"uploading")
+            place = f"{_files_key(*key)}/{attempt}"
+            all_at_once(lambda name: self.objects.upload(f"{place}/{name}", draft / name), files)
+            if self.has(stage):
+                self.objects.delete_below(place)
+            else:
+                content = json.dumps({**manifest, "files": files, "attempt": attempt}, indent=1, sort_keys=True)
+                self.objects.write(_manifest_key(*key), content.encode())
+                (draft / MANIFEST).write_text(content)
+            self.objects.delete([marker])
+            self._sweep_attempts(*key)
+        self._keep_draft(stage, draft)
+        self.objects.delete_below(_work_key(stage))
+        return self.place(stage)
+
+    def damaged_files(self, stage: Stage) -> list[str]:
+        """Names of the artifact's files that are missing in the store or differ there from their checksum."""
+        manifest, probe = self.manifest(stage), self.root / f".probe.{uuid.uuid4().hex}"
+        place = f"{_files_key(stage.name, stage.fingerprint)}/{manifest['attempt']}"
+        damaged = []
+        for name, expected in manifest["files"].items():
+            try:
+                if self.objects.download(f"{place}/{name}", probe) != expected:
+                    damaged.append(name)
+            except FileNotFoundError:
+                damaged.append(name)
+            finally:
+                probe.unlink(missing_ok=True)
+        return sorted(damaged)
+
+    def open_for_writing(self) -> None:
+        self.prove_writable()
+        if self.objects.info(VERSION_FILE) is None:
+            self.objects.write(VERSION_FILE, version_note())
+
+    def prove_writable(self) -> None:
+        super().prove_writable()  # the mirror
+        try:
+            self.objects.prove()
+        except ObjectStoreError as error:
+            raise InputError(f"--store {error}") from None
+
+    def sweep_away_drafts(self) -> int:
+        """Remove what dead writers left: here their drafts and work, in the store what they had uploaded.
+
+        Of another machine's uploads, those that were begun more than a day ago. What a killed multi-part upload left
+        is no object and cannot be seen: a life-cycle rule of the bucket removes it (docs/cluster.md).
+        """
+        removed = super().sweep_away_drafts()
+        for folder in self.root.glob("*/*.work.*.*.*"):
+            if _is_dead(folder.name.split(".work.", 1)[1]):
+                shutil.rmtree(folder, ignore_errors=True)
+        for listed in self.objects.listed("drafts"):
+            kind, fingerprint, attempt = listed.key.split(".", 2)
+            if _is_dead(attempt) or time.time() - listed.changed / 1e9 > FOREIGN_DRAFT_S:
+                self.objects.delete([f"drafts/{listed.key}"])
+                self._sweep_attempts(kind, fingerprint)
+                removed += 1
+        return removed
+
+    def bring(self, kind: str, fingerprint: str, names: Iterable[str] | None = None) -> Path:
+        """The artifact's folder in the mirror with all its files, or these. Raises InputError for a damaged one."""
+        folder = self.manifest_file(kind, fingerprint).parent
+        try:
+            self._bring_files(folder, names)
+        except FileNotFoundError:  # of an attempt that lost against another one meanwhile
+            self._bring_manifest(kind, fingerprint)
+            try:
+                self._bring_files(folder, names)
+            except FileNotFoundError as error:
+                raise InputError(f"{error.filename}: expected the file that its manifest names, got none") from None
+        return folder
+
+    def _bring_files(self, folder: Path, names: Iterable[str] | None) -> None:
+        manifest = json.loads((folder / MANIFEST).read_text())
+        kind, fingerprint, files = folder.parent.name, folder.name, manifest["files"]
+        place = f"{_files_key(kind, fingerprint)}/{manifest['attempt']}"
+        wanted = list(files) if names is None else list(names)
+        if all((folder / name).is_file() for name in wanted):
+            return
+        with locked(self.root, f"{kind}.{fingerprint}.files"):  # machines have many workers: one downloads
+            missing = [name for name in wanted if not (folder / name).is_file()]
+            all_at_once(lambda name: fetch(self.objects, f"{place}/{name}", folder / name, files[name]), missing)
+
+    def _bring_manifest(self, kind: str, fingerprint: str) -> Path:
+        """Read the store's manifest into the mirror; files that belong to another attempt go."""
+        key = _manifest_key(kind, fingerprint)
+        found = self.objects.info(key)
+        if found is None:
+            self._known.pop((kind, fingerprint), None)
+            raise FileNotFoundError(2, "No such object", f"{self.objects.url}/{key}")
+        content, path = self.objects.read(key), self.root / kind / fingerprint / MANIFEST
+        with locked(self.root, f"{kind}.{fingerprint}.manifest"):
+            if path.is_file() and path.read_bytes() != content:
+                shutil.rmtree(path.parent, ignore_errors=True)
+            if not path.is_file():
+                write_atomically(path, content)
+            settled = time.time() - found.changed / 1e9 > SETTLED_S
+            os.utime(path, ns=(found.changed, found.changed) if settled else (0, 0))
+        self._known[(kind, fingerprint)] = found.changed
+        return path
+
+    def _bring_manifests(self, keys: Iterable[tuple[str, str]]) -> list[Path]:
+        """Many at once; those that are deleted meanwhile are left out."""
+
+        def bring(key: tuple[str, str]) -> Path | None:
+            with suppress(FileNotFoundError):
+                return self.manifest_file(*key)
+            return None
+
+        return [path for path in all_at_once(bring, keys) if path is not None]
+
+    def _manifests(self, name: str) -> list[Listed]:
+        """The listing of all manifests of this kind, which is also what `has` knows from then on."""
+        found = [item for item in self.objects.listed(name) if item.key.endswith(f"/{MANIFEST}")]
+        for item in found:
+            self._known[(name, item.key.split("/")[0])] = item.changed
+        return found
+
+    def _keep_draft(self, stage: Stage, draft: Path) -> None:
+        """What was just made need not be downloaded here, if it is what the store holds."""
+        place = self.place(stage)
+        with locked(self.root, f"{stage.name}.{stage.fingerprint}.manifest"):
+            if (draft / MANIFEST).is_file() and not place.exists():
+                os.replace(draft, place)
+        shutil.rmtree(draft, ignore_errors=True)
+
+    def _sweep_attempts(self, kind: str, fingerprint: str) -> None:
+        """Remove the files of attempts that neither the manifest names nor anybody is still uploading."""
+        attempts = {listed.key.split("/")[0] for listed in self.objects.listed(_files_key(kind, fingerprint))}
+        if not attempts:
+            return
+        prefix = f"{kind}.{fingerprint}."  # markers first: a writer puts the manifest before it removes its marker
+        keep = {item.key.removeprefix(prefix) for item in self.objects.listed("drafts") if item.key.startswith(prefix)}
+        with suppress(FileNotFoundError):
+            keep.add(json.loads(self.objects.read(_manifest_key(kind, fingerprint)))["attempt"])
+        for attempt in attempts - keep:
+            self.objects.delete_below(f"{_files_key(kind, fingerprint)}/{attempt}")
+
+    def _mark(self, stage: Stage) -> dict[str, Any] | None:
+        with suppress(OSError, ValueError):
+            return json.loads(self.objects.read(f"{_work_key(stage)}/{PROGRESS_FILE}"))
+        return None
+
+
+def open_remote_store(url: str) -> RemoteStore:
+    """The store at s3://bucket/prefix, if it can be read at once and is of a format we know; InputError otherwise."""
+    url = url.rstrip("/")
+    if not URL.fullmatch(url) or "/../" in f"{url}/" or "/./" in f"{url}/":
+        raise InputError(f"--store {url}: expected s3://bucket or s3://bucket/prefix")
+    store = remote_store(url)
+    try:
+        refuse_other_versions(store.objects.prove_readable(VERSION_FILE), url)
+    except ObjectStoreError as error:
+        raise InputError(f"--store {error}") from None
+    return store
+
+
+def remote_store(url: str) -> RemoteStore:
+    """The same without asking: on a worker, whose driver has asked."""
+    return RemoteStore(root=mirror_of(url), objects=Objects(url=url))
+
+
+def _is_dead(attempt: str) -> bool:
+    """Whether the attempt <host>.<pid>.<random> was of this machine and its process is gone."""
+    host, pid, _ = attempt.rsplit(".", 2)
+    return host == socket.gethostname() and pid.isdigit() and not psutil.pid_exists(int(pid))
+
+
+def _manifest_key(kind: str, fingerprint: str) -> str:
+    return f"{kind}/{fingerprint}/{MANIFEST}"
+
+
+def _files_key(kind: str, fingerprint: str) -> str:
+    return f"files/{kind}/{fingerprint}"
+
+
+def _work_key(stage: Stage) -> str:
+    return f"work/{stage.name}/{stage.fingerprint}"
