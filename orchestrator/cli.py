@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import InputError
+from orchestrator import interrupts
 
 if TYPE_CHECKING:
     from orchestrator.confirming import Confirmation
 
 PUBLISHED_SETS = ("facescrub", "celeba", "celeba64", "stanford_dogs", "stanford_dogs_cropped", "imagenette")
 PRICE_HELP = "price of a device-hour, e.g. 4.1: shows what is to be spent"
-EXIT_DONE, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, 130
+EXIT_DONE, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, interrupts.EXIT_INTERRUPTED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -153,6 +154,7 @@ def _sweep_door(doors: argparse._SubParsersAction, name: str, text: str, door: o
 
 
 def _run(options: argparse.Namespace) -> int:
+    interrupts.listen()
     asked = _confirmation(options)
     from orchestrator.sweeping import run_and_report
 

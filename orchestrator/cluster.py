@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import ray
 
 from core.errors import InputError
+from orchestrator import interrupts
 from orchestrator.execute import CODE_VERSION_VARIABLE, code_version
 
 SLOT = "trial_slot"  # what a trial holds instead of a CPU
@@ -50,6 +51,7 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
         log_to_driver=False,
         _temp_dir=_short_temporary_folder(),
     )
+    interrupts.listen()  # Ray has just taken SIGTERM for itself
     return ClusterFacts(cpus=cpus, gpus=ray.cluster_resources().get("GPU", 0), trial_slots=slots, is_local=True)
 
 
@@ -86,6 +88,7 @@ def _join(address: str) -> ClusterFacts:
     except (ConnectionError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"--address {address}: expected a Ray cluster there, got: {reason}") from None
+    interrupts.listen()
     found = ray.cluster_resources()
     if not found.get(SLOT):
         ray.shutdown()
