@@ -94,7 +94,7 @@ def _store(location: Path) -> list[Finding]:
     findings = [Finding(fine=free >= 5, needed=False, text=f"{free:.0f} GiB of disk free at {existing}")]
     try:
         if location.exists():
-            open_store(str(location)).open_for_writing()
+            open_store(str(location)).prove_writable()
         writable = os.access(existing, os.W_OK)
     except InputError:
         writable = False

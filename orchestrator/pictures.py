@@ -74,12 +74,12 @@ def _classes_shown(store: Store, stages: InversionStages) -> list[int]:
 
 
 def _class_name(store: Store, stages: InversionStages, label: int) -> str:
-    return pd.read_json(store.path(stages.data) / "names.json", typ="series", dtype=False, convert_dates=False)[label]
+    return pd.read_json(store.file(stages.data, "names.json"), typ="series", dtype=False, convert_dates=False)[label]
 
 
 def _real(store: Store, stages: InversionStages, label: int, nearest: tuple[Path, int] | None = None) -> Tile:
     """The training image nearest to the best reconstruction where a judge has looked, else the first of the class."""
-    path = store.path(stages.data) / "train.safetensors"
+    path = store.file(stages.data, "train.safetensors")
     return Tile(image=_image(*nearest or (path, int(np.flatnonzero(_tensor(path, "labels") == label)[0]))))
 
 
@@ -87,9 +87,9 @@ def _nearest(store: Store, stages: InversionStages, label: int) -> tuple[Path, i
     """File and row of the training image that a judge found nearest to the class's best reconstruction."""
     for judge in (stages.judge_embedder, stages.judge_evaluator):
         if judge is not None and store.has(judge):
-            rows = pd.read_parquet(store.path(judge) / "per_image.parquet")
+            rows = pd.read_parquet(store.file(judge, "per_image.parquet"))
             if "nearest" in rows:
-                data = store.path(judge.inputs["real"].inputs["data"]) / "train.safetensors"
+                data = store.file(judge.inputs["real"].inputs["data"], "train.safetensors")
                 return data, int(rows[(rows["class"] == label) & (rows["rank"] == 0)]["nearest"].iloc[0])
     return None
 
@@ -104,7 +104,7 @@ def _verdict(store: Store, stages: InversionStages, label: int, rank: int) -> bo
     """The independent judge's word where there is one, else the evaluator's."""
     for judge in (stages.judge_embedder, stages.judge_evaluator):
         if judge is not None and store.has(judge):
-            verdicts = pd.read_parquet(store.path(judge) / "per_image.parquet")
+            verdicts = pd.read_parquet(store.file(judge, "per_image.parquet"))
             return bool(verdicts[(verdicts["class"] == label) & (verdicts["rank"] == rank)]["hit"].iloc[0])
     return None
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from orchestrator.history import History, read_history
 from orchestrator.stage import Stage, with_ancestors
-from orchestrator.store import MANIFEST, Store
+from orchestrator.store import Store
 from orchestrator.trial import Trial
 from sweeps.load import Sweep
 from tasks.registry import task
@@ -51,18 +50,9 @@ class Plan:
 def make_plan(trials: list[Trial], store: Store) -> Plan:
     """Look every stage up in the store."""
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
-    present = {name: set(_finished(store, name)) for name in {stage.name for stage in stages}}
+    present = {name: store.finished(name) for name in {stage.name for stage in stages}}
     cached = frozenset(s.fingerprint for s in stages if s.fingerprint in present[s.name])
     return Plan(trials=trials, stages=stages, cached=cached)
-
-
-def _finished(store: Store, name: str) -> Iterator[str]:
-    folder = store.root / name
-    if folder.is_dir():
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if len(entry.name) == 64 and os.path.exists(os.path.join(entry.path, MANIFEST)):
-                    yield entry.name
 
 
 def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from orchestrator.report.summary import recipe_label, summarise
 from orchestrator.report.tables import text_table
 from orchestrator.report.writing import write_report
 from orchestrator.results import per_class_rows, relative_links, results_table, write_results, write_rows
+from orchestrator.search_reporting import search_view
 from orchestrator.stage import with_ancestors
 from orchestrator.store import Store
 from orchestrator.trial import Trial
@@ -36,7 +38,7 @@ def write_sweep_report(
     loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
 ) -> tuple[str, list[Path]]:
     """Write results.parquet, report.html and figures into `out`; returns the table as text and the files."""
-    table = results_table(trials, store, failures)
+    table = _with_phase(results_table(trials, store, failures), trials)
     out.mkdir(parents=True, exist_ok=True)
     write_results(table, out)
     data = report_data(loaded, trials, store, table, out)
@@ -56,9 +58,16 @@ def report_data(
     """Everything the page shows, read from the artifacts."""
     axes = _axes(loaded, trials)
     per_class = per_class_rows(trials, store)
+    compared, phase = [t for t in trials if _phase(t) == "sweep"], table["phase"]
+    alphas, curves = _curves(compared, axes, store)
     return ReportData(
         title=loaded.sweep.name,
-        results=table,
+        results=table[phase == "sweep"].reset_index(drop=True),
+        fresh=_rows(table, phase == "reaudit"),
+        others=_rows(table, ~phase.isin(("sweep", "reaudit"))),
+        search=search_view(loaded, store, lambda values: _recipe_name(axes, values)),
+        primary=_primary(loaded, table),
+        min_test_acc=_accuracy_asked(loaded),
         axes=axes,
         protocol=loaded.sweep.protocol,
         intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
@@ -66,12 +75,52 @@ def report_data(
         per_class=per_class if len(per_class) else None,
         baseline=_baseline(loaded),
         reasons=_reasons(table),
-        alpha_curves=_curves(trials, axes, store)[0],
-        training_curves=_curves(trials, axes, store)[1],
-        sheets=tuple(_sheets(trials, axes, store)),
-        links={t.id: tuple(StageLink(**link) for link in relative_links(t, store, out)) for t in trials},
-        paper=_paper(loaded, trials),
+        alpha_curves=alphas,
+        training_curves=curves,
+        sheets=tuple(_sheets(compared, axes, store)),
+        links={t.id: _links(t, store, out) for t in trials},
+        paper=_paper(loaded, compared),
         defenses={trial.id: defense for trial in trials if (defense := _defense(trial))},
+    )
+
+
+def _phase(trial: Trial) -> str:
+    """What a trial is for: "sweep", "proxy" (a cheap attack) or "reaudit" (fresh seeds)."""
+    return getattr(trial, "phase", "sweep")
+
+
+def _with_phase(table: pd.DataFrame, trials: list[Trial]) -> pd.DataFrame:
+    return table if "phase" in table else table.assign(phase=[_phase(trial) for trial in trials])
+
+
+def _rows(table: pd.DataFrame, chosen: pd.Series) -> pd.DataFrame | None:
+    return table[chosen].reset_index(drop=True) if chosen.any() else None
+
+
+def _recipe_name(axes: tuple[Axis, ...], values: Mapping[str, Any]) -> str:
+    mine = [axis for axis in axes if axis.role == "recipe"]
+    return recipe_label(mine, {axis.key: values.get(axis.key) for axis in mine})
+
+
+def _primary(loaded: LoadedSweep, table: pd.DataFrame) -> str | None:
+    """The leak that a search drives down decides its report too; None: as in any other sweep."""
+    search = getattr(loaded.sweep, "search", None)
+    leaks = [] if search is None else [column for column in search.leaks if column in BY_KEY]
+    return next((column for column in leaks if column in table and table[column].notna().any()), None)
+
+
+def _accuracy_asked(loaded: LoadedSweep) -> float | None:
+    """The test accuracy that a search asks for, if any."""
+    search = getattr(loaded.sweep, "search", None)
+    constraint = None if search is None else search.constraints.get("test_acc")
+    return None if constraint is None else constraint.at_least
+
+
+def _links(trial: Trial, store: Store, out: Path) -> tuple[StageLink, ...]:
+    workers = float(getattr(getattr(trial.settings, "recipe", None), "workers", 1) or 1)
+    return tuple(
+        StageLink(**link, devices=workers if link["stage"] == "target" else 1.0)
+        for link in relative_links(trial, store, out)
     )
 
 
@@ -114,8 +163,11 @@ def _axes(loaded: LoadedSweep, trials: list[Trial]) -> tuple[Axis, ...]:
 
 
 def _baseline(loaded: LoadedSweep) -> dict[str, Any]:
-    names = axis_names(axis_keys(loaded))
-    return {names[key]: axis_value(value) for key, value in loaded.sweep.baseline.items()}
+    names, search = axis_names(axis_keys(loaded)), getattr(loaded.sweep, "search", None)
+    stated = loaded.sweep.baseline
+    # What a search's space holds and the baseline does not is null there.
+    absent = dict.fromkeys(key for key in (search.space if search and stated else ()) if key not in stated)
+    return {names[key]: axis_value(value) for key, value in {**stated, **absent}.items() if key in names}
 
 
 def _reasons(table: pd.DataFrame) -> dict[str, str]:
@@ -130,7 +182,7 @@ def _reasons(table: pd.DataFrame) -> dict[str, str]:
 def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
     facts = {
         "Sweep file": loaded.source,
-        "Store": str(store.root),
+        "Store": store.location,
         "Seeds": ", ".join(map(str, loaded.sweep.seeds)),
         "Code": code_version(),
     }
@@ -164,7 +216,7 @@ def _curves(
         target = next((s for s in trial.stages if s.name == "target"), None)
         if label in alphas or target is None or not store.has(target):
             continue
-        history = pd.read_parquet(store.path(target) / "history.parquet")
+        history = pd.read_parquet(store.file(target, "history.parquet"))
         alphas[label] = history["alpha"].tolist()
         curves[label] = [
             {"epoch": row["epoch"], **{k: row[k] for k in HISTORY if pd.notna(row[k])}}

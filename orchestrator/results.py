@@ -45,6 +45,7 @@ OF_TRAINING = ("train_acc", "logit_gap", "epochs_trained")
 
 def results_table(trials: list[Trial], store: Store, failures: dict[str, str]) -> pd.DataFrame:
     """One row per trial in sweep order. status: done, failed (with its cause) or missing."""
+    store.prepare(stage for trial in trials for stage in trial.stages)
     rows = [trial_row(trial, store, failures.get(trial.id)) for trial in trials]
     return pd.DataFrame(rows)
 
@@ -138,8 +139,8 @@ def per_class_rows(trials: list[Trial], store: Store) -> pd.DataFrame:
     frames = []
     for trial in trials:
         for stage in trial.stages:
-            path = store.path(stage) / "per_class.parquet"
-            if stage.name.startswith("judge_") and store.has(stage) and path.is_file():
+            path = store.file(stage, "per_class.parquet") if stage.name.startswith("judge_") else None
+            if path is not None and store.has(stage):
                 frames.append(pd.read_parquet(path).assign(trial=trial.id))
     if not frames:
         return pd.DataFrame(columns=["trial", "class"])
@@ -153,7 +154,7 @@ def relative_links(trial: Trial, store: Store, folder: Path) -> list[dict[str, A
     return [
         {
             "stage": stage.name,
-            "path": Path(os.path.relpath(store.path(stage) / MANIFEST, folder)).as_posix(),
+            "path": Path(os.path.relpath(store.place(stage) / MANIFEST, folder)).as_posix(),
             "seconds": float(store.manifest(stage)["seconds"]),
         }
         for stage in stages

@@ -142,7 +142,7 @@ class Store:
         return [Path(path) for _, path in heapq.nlargest(at_most, found)]
 
     def prepare(self, stages: Iterable[Stage]) -> None:
-        """Make the manifests of these stages quick to read. Nothing to do on a file system."""
+        """Make the manifests of these stages and their ancestors quick to read. Nothing to do on a file system."""
 
     def discard(self, stage: Stage) -> None:
         """Remove what there is of a stage, finished or not."""

@@ -56,7 +56,7 @@ def _toy_data(
         ),
         results=table,
         intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
-        facts={"Sweep file": loaded.source, "Store": str(store.root), "Code": code_version()},
+        facts={"Sweep file": loaded.source, "Store": store.location, "Code": code_version()},
         links={t.id: tuple(StageLink(**link) for link in relative_links(t, store, out)) for t in trials},
     )
 

@@ -29,7 +29,7 @@ from typing import Any
 import psutil
 
 from core.errors import InputError
-from orchestrator.stage import Stage
+from orchestrator.stage import Stage, with_ancestors
 from orchestrator.store import MANIFEST, Store, checksum, write_atomically
 from orchestrator.storing.joining import JoinedFolders, attempt_name
 from orchestrator.storing.mirror import fetch, locked, mirror_of
@@ -143,7 +143,7 @@ class RemoteStore(Store):
         return self._bring_manifests([(name, listed.key.split("/")[0]) for listed in newest])
 
     def prepare(self, stages: Iterable[Stage]) -> None:
-        stages = list(stages)
+        stages = with_ancestors(list(stages))
         for name in {stage.name for stage in stages}:
             self._manifests(name)
         self._bring_manifests([key for s in stages if (key := (s.name, s.fingerprint)) in self._known])

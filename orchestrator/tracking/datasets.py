@@ -36,7 +36,7 @@ def _input(stage: Stage, store: Store, context: str) -> Any:
         name=_name(stage),
         digest=stage.fingerprint[:DIGEST],
         source_type="local",
-        source=json.dumps({"uri": str(store.path(stage))}),
+        source=json.dumps({"uri": str(store.place(stage))}),
         schema=json.dumps(_schema(stage)),
         profile=json.dumps({**facts, "seconds": manifest["seconds"]}),
     )

@@ -40,8 +40,8 @@ def _curves(stage: Stage, store: Store) -> Iterator[Any]:
     """Effective alpha, losses, logit gap, accuracies; step = zero-based epoch."""
     from mlflow.entities import Metric
 
-    path = store.path(stage) / "history.parquet"
-    if not path.is_file():
+    path = store.file(stage, "history.parquet")
+    if path is None:
         return
     history, at = pd.read_parquet(path), int(store.manifest(stage)["finished_at"] * 1000)
     for name in history.columns.difference(NO_CURVE, sort=False):

@@ -42,8 +42,8 @@ def write_trial_files(trial: Trial, row: dict[str, Any], store: Store, folder: P
     manifests = {stage.name: store.manifest(stage) for stage in done}
     (folder / "manifests.json").write_text(json.dumps(manifests, indent=1))
     for stage in done:
-        rows = store.path(stage) / "per_class.parquet"
-        if rows.is_file():
+        rows = store.file(stage, "per_class.parquet")
+        if rows is not None:
             (folder / f"{stage.name}_per_class.parquet").write_bytes(rows.read_bytes())
     sheet = contact_sheet_png(trial, store)
     if sheet is not None:
