@@ -34,8 +34,8 @@ def write_sweep(folder: Path, **changes: Any) -> Path:
         folder,
         **{
             "recipe": {**plain["recipe"], "epochs": EPOCHS},
-            "data": {**plain["data"], "train_per_class": 40},
-            "attack": {**plain["attack"], "steps": 40},
+            "data": {**plain["data"], "train_per_class": 12},
+            "attack": {**plain["attack"], "steps": 12},
             "resources": {"classes_per_task": 1},
             **changes,
         },

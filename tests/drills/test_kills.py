@@ -1,0 +1,162 @@
+"""Kill -9, and lost nodes: every kind of process of a sweep, in the middle of what it does."""
+
+import random
+import shutil
+import time
+
+import pytest
+from drills import ledger
+from drills.emulated import kill, wait_until
+from drills.kept import Kept
+from drills.sweep_runs import STAGES, SweepRun, finish, partly_done, stray_files, table, write_sweep
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
+
+
+def training_with_checkpoint(drill):
+    return lambda: any(drill.store.glob("target/*.work/checkpoint.pt"))
+
+
+def attack_with_a_class(drill):
+    return lambda: any(drill.store.glob("attack/*.work/classes/*"))
+
+
+def in_progress(store, stage):
+    return any((store / stage).glob("*.work")) or any((store / stage).glob(".*"))
+
+
+def test_the_driver(drill):
+    partly_done(drill.undisturbed.store, drill.store, "target")
+    run = drill.run()
+    run.until(training_with_checkpoint(drill))
+    drill.about_to_harm()
+    run.process.kill()
+    run.wait()
+    drill.nothing_left_on_the_cluster()  # Ray ends what a lost driver had started
+    drill.finish("kill -9 of the driver, in a training")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "first_missing", "where"),
+    [
+        ("trial", "a Tune trial's process", "target", training_with_checkpoint),
+        ("keeper", "the keeper", "target", training_with_checkpoint),
+        ("task", "a training worker", "target", training_with_checkpoint),
+        ("shard", "an attack task", "attack", attack_with_a_class),
+        ("keeper", "the keeper, in an attack", "attack", attack_with_a_class),
+    ],
+)
+def test_one_process(drill, kind, name, first_missing, where):
+    """The run itself goes on; nobody has to start it again."""
+    partly_done(drill.undisturbed.store, drill.store, first_missing)
+    run = drill.run()
+    run.until(where(drill))
+    victim = run.until(lambda: drill.cluster.find(kind))[0]
+    drill.about_to_harm()
+    assert kill(victim)
+    assert run.wait() == 0, run.tail()
+    drill.check(f"kill -9 of {name}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "first_missing", "where"),
+    [
+        ("task", "a training", "target", training_with_checkpoint),
+        ("shard", "an attack", "attack", attack_with_a_class),
+    ],
+)
+def test_a_node(drill, kind, name, first_missing, where):
+    partly_done(drill.undisturbed.store, drill.store, first_missing)
+    run = drill.run()
+    run.until(where(drill))
+    victim = run.until(lambda: drill.cluster.find(kind))[0]
+    drill.about_to_harm()
+    drill.cluster.remove_node_of(victim)
+    assert run.wait() == 0, run.tail()
+    drill.check(f"a node removed in the middle of {name}")
+
+
+def test_one_of_two_ray_train_workers(cluster, tmp_path):
+    """Ray Train restarts the group from its last checkpoint; the numbers are those of the undisturbed training."""
+    changes = {"grid": {"recipe.workers": [2]}, "baseline": {}, "judges": {}}
+    calm, store = tmp_path / "calm", tmp_path / "disturbed" / "store"
+    finish(write_sweep(calm, **changes), calm / "store", cluster.address)
+    sweep = write_sweep(store.parent, **changes)
+    partly_done(calm / "store", store, "target")
+    started, run = time.monotonic(), SweepRun(sweep, store, cluster.address)
+    run.until(lambda: any(store.glob("target/*.work/ray_train/checkpoint_*")))
+    victim = run.until(lambda: cluster.find("train_worker"))[0]
+    kept = Kept.now(store)
+    assert kill(victim)
+    assert run.wait() == 0, run.tail()
+    assert table(store).equals(table(calm / "store"))
+    assert not stray_files(store)
+    kept.check()
+    wait_until(lambda: not cluster.leftovers(), seconds=60)
+    ledger.add("kill -9 of one of two Ray Train workers", time.monotonic() - started, [kept.lost])
+
+
+def test_the_driver_in_every_kind_of_stage(drill):
+    """One sweep whose driver is killed once in each kind of stage; a stage too fast to be caught is made again."""
+    caught = []
+    for stage in STAGES:
+        for _ in range(3):
+            run = drill.run()
+            while run.process.poll() is None and not in_progress(drill.store, stage):
+                time.sleep(0.002)
+            if run.process.poll() is None:
+                drill.about_to_harm()
+                run.process.kill()
+                run.wait()
+                caught.append(stage)
+                break
+            for later in STAGES[STAGES.index(stage) :]:
+                shutil.rmtree(drill.store / later, ignore_errors=True)
+    assert len(caught) >= 10, caught
+    drill.finish("kill -9 of the driver, once in each kind of stage", note=f"caught in {len(caught)} of {len(STAGES)}")
+
+
+RANDOM_KILLS, SEED = 30, 2024
+
+
+def test_thirty_random_kills(drill):
+    """Whoever the dice name, at any moment, over one sweep; a driver that was killed is started again."""
+    dice = random.Random(SEED)
+    run, log, killed = drill.run(), [], 0
+    kinds = ["driver", "task", "task", "shard", "shard", "trial", "keeper", "node"]
+    while killed < RANDOM_KILLS:
+        time.sleep(dice.uniform(0.5, 6.0))
+        if run.process.poll() is not None:
+            assert run.process.returncode == 0, run.tail()
+            for later in STAGES[STAGES.index("target") :]:
+                shutil.rmtree(drill.store / later, ignore_errors=True)
+            drill.harm.clear()  # what it kept has been taken away: more work for the dice
+            run = drill.run()
+            continue
+        kind = dice.choice(kinds)
+        kept, stages = Kept.now(drill.store), sorted({path.parent.name for path in drill.store.glob("*/*.work")})
+        if kind == "driver":
+            if not stages:
+                continue
+            run.process.kill()
+            run.wait()
+            run = drill.run()
+        else:
+            victims = drill.cluster.find(dice.choice(["task", "shard"]) if kind == "node" else kind)
+            if not victims:
+                continue
+            victim = dice.choice(victims)
+            if kind == "node":
+                drill.cluster.remove_node_of(victim)
+                drill.cluster.mend()
+            elif not kill(victim):
+                continue
+        drill.harm.append(kept)
+        killed += 1
+        where = ", ".join(stages) or "no stage"
+        log.append(f"{killed:2} {time.monotonic() - drill.started:6.1f} s  {kind:7} in {where}")
+    assert run.wait(1200) in (0, 1), run.tail()
+    print("\n".join(log))
+    (drill.folder / "kills.txt").write_text("\n".join(log))
+    name = f"{RANDOM_KILLS} random kills over one sweep (seed {SEED})"
+    drill.finish(name, note="driver, tasks, trials, keeper, nodes")
