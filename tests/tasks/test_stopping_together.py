@@ -1,0 +1,52 @@
+"""Two Ray Train workers that stop at a test accuracy leave the loop together, also after one of them was lost."""
+
+import pandas as pd
+import pytest
+import ray
+from tiny import tiny_sweep
+
+from core.errors import AccuracyNotReached
+from orchestrator.execute import execute_with_inputs
+from orchestrator.graph import target_stage
+from orchestrator.store import open_store
+from sweeps.expand import expand
+from sweeps.load import load_sweep
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def two_cpus():
+    ray.init(
+        address="local", num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20, configure_logging=False,
+        log_to_driver=False,
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+def stage(tmp_path, goal, **recipe):
+    import yaml
+
+    raw = tiny_sweep(judges={}, grid={}, baseline={})
+    raw["recipe"] |= {"workers": 2, "epochs": 12, "stop_at_test_acc": goal, **recipe}
+    (tmp_path / "stop.yaml").write_text(yaml.safe_dump(raw))
+    return target_stage(expand(load_sweep(tmp_path / "stop.yaml"))[0].settings, 1)
+
+
+@pytest.mark.parametrize("checkpoint_every", [1, 5])
+def test_the_group_ends_with_the_epoch_that_reaches_the_goal(two_cpus, tmp_path, checkpoint_every):
+    target = stage(tmp_path, 0.5, checkpoint_every=checkpoint_every)
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    execute_with_inputs(store, target)
+    history = pd.read_parquet(store.path(target) / "history.parquet")
+    reached = (history["test_acc"] >= 0.5).tolist()
+    assert reached == [False] * (len(reached) - 1) + [True] and len(reached) < 12
+
+
+def test_a_goal_out_of_reach_ends_the_group_with_that_cause(two_cpus, tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    with pytest.raises(AccuracyNotReached, match="expected a test accuracy of 1"):
+        execute_with_inputs(store, stage(tmp_path, 1.0, epochs=2))
