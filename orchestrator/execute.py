@@ -26,31 +26,52 @@ LIBRARIES = ("torch", "torchvision", "numpy", "ray", "scikit-learn", "pyarrow")
 
 
 def execute(store: Store, stage: Stage) -> None:
-    """Make the stage's artifact unless it exists. Its inputs must exist. Errors of the task pass through."""
+    """Make the stage's artifact unless it exists. Its inputs must exist. Errors of the task pass through.
+
+    Two drivers may work on one stage at once: whoever comes second, and finds the work folder gone, has the artifact.
+    """
     if store.has(stage):
         return
     inputs = {name: store.path(source) for name, source in stage.inputs.items()}
     draft = store.draft(stage)
     try:
         with store.working(stage) as work:
-            context, started = _context(store, work), time.time()
+            context, started = _context(store, work), time.monotonic()
             metrics = task(stage.name).function()({**stage.config, **stage.hints}, inputs, draft, context)
-            seconds = time.time() - started + _noted_seconds(work)
+            seconds = time.monotonic() - started + _noted_seconds(work)
         store.commit(stage, draft, _manifest(stage, metrics, seconds, context.device))
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(draft, ignore_errors=True)
-        raise
+        if not isinstance(error, Exception) or not _made_by_another(store, stage):
+            raise
 
 
 def execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> int:
     """Do these classes of a sharded stage; what they leave in the work folder is collected by `execute`."""
     if not store.has(stage):
-        inputs = {name: store.path(source) for name, source in stage.inputs.items()}
-        with store.working(stage, only=[class_name(target_class) for target_class in classes]) as work:
-            context, started = _context(store, work), time.time()
-            task(stage.name).shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
-            _note_seconds(work, time.time() - started)
+        try:
+            _execute_shard(store, stage, classes)
+        except Exception:
+            if not _made_by_another(store, stage):
+                raise
+        _made_by_another(store, stage)  # finished meanwhile: what this shard left is nobody's any more
     return len(classes)
+
+
+def _execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> None:
+    inputs = {name: store.path(source) for name, source in stage.inputs.items()}
+    with store.working(stage, only=[class_name(target_class) for target_class in classes]) as work:
+        context, started = _context(store, work), time.monotonic()
+        task(stage.name).shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
+        _note_seconds(work, time.monotonic() - started)
+
+
+def _made_by_another(store: Store, stage: Stage) -> bool:
+    """Whether the artifact is there after all. What we have written beside it since is then swept away."""
+    found = store.has(stage)
+    if found:
+        shutil.rmtree(store.work(stage), ignore_errors=True)
+    return found
 
 
 def execute_with_inputs(store: Store, stage: Stage) -> None:
