@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import tempfile
 from dataclasses import dataclass
+from typing import Any
 
 import ray
 
@@ -17,6 +19,7 @@ SLOT = "trial_slot"  # what a trial holds instead of a CPU
 SLOTS_PER_CPU = 2
 HEAD = "node:__internal_head__"  # what Ray gives the head alone: for what must not die with a spot machine
 PROMISED_GPUS = "SMOOTHSWEEP_CLUSTER_GPUS"
+STOP_PATIENCE_S = 30.0  # of an orderly end
 OBJECT_STORE_BYTES = 150 * 2**20  # tasks exchange paths and small rows; tensors go through the artifact store
 
 
@@ -53,6 +56,12 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
     )
     interrupts.listen()  # Ray has just taken SIGTERM for itself
     return ClusterFacts(cpus=cpus, gpus=ray.cluster_resources().get("GPU", 0), trial_slots=slots, is_local=True)
+
+
+def end_work(keeper: Any) -> None:
+    """Have the keeper end what runs, before we leave a cluster that stays. An unreachable keeper is left to Ray."""
+    with contextlib.suppress(ray.exceptions.RayError):
+        ray.get(keeper.stop.remote("interrupted"), timeout=STOP_PATIENCE_S)
 
 
 def disconnect() -> None:
