@@ -6,8 +6,8 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -80,6 +80,18 @@ def read_progress(work: Path) -> dict[str, Any] | None:
         return json.loads((work / PROGRESS_FILE).read_text())
     except (OSError, ValueError):
         return None
+
+
+@contextmanager
+def joined_context(
+    data: Path, work: Path, *, device: str, shared: SharedFolders | None
+) -> Iterator[tuple[Path, TaskContext]]:
+    """What one worker of a group needs: the input on its own machine, and a context whose files reach the others."""
+    if shared is None:
+        yield data, TaskContext(work=work, device=device)
+        return
+    with shared.joined(work) as folder:
+        yield shared.bring(data), TaskContext(work=folder, device=device, shared=shared)
 
 
 RunFunction = Callable[[Config, Inputs, Path, TaskContext], Metrics]

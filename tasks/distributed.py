@@ -8,7 +8,7 @@ from typing import Any
 from core.models.classifiers import Classifier
 from core.models.training import EpochRecord
 from tasks import ray_train
-from tasks.context import Config, TaskContext
+from tasks.context import Config, TaskContext, joined_context
 from tasks.files import load_checkpoint, load_images, save_checkpoint
 from tasks.training import Worker, restored_classifier, train
 
@@ -22,8 +22,8 @@ def train_together(config: Config, data: Path, context: TaskContext) -> tuple[Cl
     Every rank sees its slice of the one global batch that a single process would see; on GPUs BatchNorm is
     synchronised, on CPUs torch has no such layer and each rank keeps its own statistics.
     """
-    settings = {"config": dict(config), "work": str(context.work), "data": str(data)}
-    ray_train.fit(_worker_loop, settings, workers=config["workers"], work=context.work)
+    settings = {"config": dict(config), "work": str(context.work), "data": str(data), "shared": context.shared}
+    ray_train.fit(_worker_loop, settings, workers=config["workers"], work=context.work, shared=context.shared)
     final = load_checkpoint(context.work / FINAL_FILE)
     if final is None:
         raise RuntimeError("Ray Train ended without leaving the trained weights")
@@ -35,17 +35,18 @@ def _worker_loop(settings: dict[str, Any]) -> None:
     """What each rank runs: the common loop, with Ray Train's checkpoints in and out."""
     rank, world_size, device = ray_train.prepare_rank(settings["on_gpu"])
     worker = Worker(rank=rank, world_size=world_size, wrap=ray_train.data_parallel(settings["on_gpu"]))
-    data, test = (load_images(Path(settings["data"]), part) for part in ("train", "test"))
-    context = TaskContext(work=Path(settings["work"]), device=device)
-    model, records = train(
-        settings["config"],
-        data,
-        test,
-        context,
-        worker=worker,
-        resume=ray_train.last_state(),
-        checkpoint=lambda state: ray_train.report_state(rank, state, epoch=state["epoch"]),
-    )
-    if rank == 0:
-        weights = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}
-        save_checkpoint(context.work / FINAL_FILE, {"model": weights, "records": [vars(r) for r in records]})
+    data, work, shared = Path(settings["data"]), Path(settings["work"]), settings["shared"]
+    with joined_context(data, work, device=device, shared=shared) as (folder, context):
+        images, test = (load_images(folder, part) for part in ("train", "test"))
+        model, records = train(
+            settings["config"],
+            images,
+            test,
+            context,
+            worker=worker,
+            resume=ray_train.last_state(),
+            checkpoint=lambda state: ray_train.report_state(rank, state, epoch=state["epoch"]),
+        )
+        if rank == 0:
+            weights = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}
+            save_checkpoint(context.work / FINAL_FILE, {"model": weights, "records": [vars(r) for r in records]})

@@ -17,6 +17,7 @@ from ray.train.torch import TorchConfig, TorchTrainer
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tasks.context import SharedFolders
 from tasks.files import load_checkpoint
 
 STATE_FILE = "state.pt"
@@ -43,14 +44,23 @@ class _Trainer(TorchTrainer):
         return [callback for callback in callbacks if type(callback).__name__ != "PlacementGroupCleanerCallback"]
 
 
-def fit(loop: Callable[[dict[str, Any]], None], settings: dict[str, Any], *, workers: int, work: Path) -> None:
+def fit(
+    loop: Callable[[dict[str, Any]], None],
+    settings: dict[str, Any],
+    *,
+    workers: int,
+    work: Path,
+    shared: SharedFolders | None = None,
+) -> None:
     """Run `loop(settings)` on every worker until all are through; lost workers restart from the last checkpoint.
 
-    settings reach the loop with `on_gpu` added. State lies in `work`, so that a killed driver resumes as well.
+    settings reach the loop with `on_gpu` added. State lies in `work`, so that a killed driver resumes as well; where
+    machines see no common file system, `shared` says where, and what workers leave elsewhere is in `work` afterwards.
     The group's placement group is the caller's to remove if this process is killed (`cluster.remove_lost_groups`).
     Raises the first worker's error when it fails for good.
     """
     on_gpu = ray.cluster_resources().get("GPU", 0) >= workers
+    filesystem, storage_path = shared.checkpoints(work) if shared else (None, str(work))
     trainer = _Trainer(
         _announced(loop, _announcement.get()),
         train_loop_config={**settings, "on_gpu": on_gpu},
@@ -58,7 +68,8 @@ def fit(loop: Callable[[dict[str, Any]], None], settings: dict[str, Any], *, wor
         torch_config=TorchConfig(backend="nccl" if on_gpu else "gloo"),
         run_config=RunConfig(
             name="ray_train",
-            storage_path=str(work),
+            storage_path=storage_path,
+            storage_filesystem=filesystem,
             failure_config=FailureConfig(max_failures=WORKER_FAILURES),
             checkpoint_config=CheckpointConfig(num_to_keep=1),
             logging_config=ray.train.LoggingConfig(log_level="ERROR"),
@@ -68,6 +79,8 @@ def fit(loop: Callable[[dict[str, Any]], None], settings: dict[str, Any], *, wor
         trainer.fit()
     except ray.train.WorkerGroupError as error:
         raise next(iter(error.worker_failures.values()), error) from None
+    if shared:
+        shared.pull(work)
 
 
 def _announced(

@@ -12,7 +12,7 @@ from core.priors.gan_training import train_stylegan2
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_layers import StyleGAN2Config
 from tasks import ray_train
-from tasks.context import Config, TaskContext
+from tasks.context import Config, TaskContext, joined_context
 from tasks.files import load_checkpoint, load_tensors, save_checkpoint
 
 CHECKPOINT, FINAL_FILE = "checkpoint.pt", "final.pt"
@@ -25,8 +25,11 @@ def train_generator(config: Config, public: Path, context: TaskContext) -> Style
     images = _images(public)
     network = StyleGAN2Config(resolution=images.shape[-1], **{key: config[key] for key in NETWORK_KEYS})
     if config["workers"] > 1:
-        settings = {"config": dict(config), "network": network, "work": str(context.work), "data": str(public)}
-        ray_train.fit(_worker_loop, settings, workers=config["workers"], work=context.work)
+        settings = {
+            "config": dict(config), "network": network, "work": str(context.work), "data": str(public),
+            "shared": context.shared,
+        }  # fmt: skip
+        ray_train.fit(_worker_loop, settings, workers=config["workers"], work=context.work, shared=context.shared)
         state = load_checkpoint(context.work / FINAL_FILE)
         if state is None:
             raise RuntimeError("Ray Train ended without leaving the trained generator")
@@ -53,9 +56,18 @@ def _train_alone(config: Config, network: StyleGAN2Config, images: Tensor, conte
 
 def _worker_loop(settings: dict[str, Any]) -> None:
     """What each rank runs under Ray Train."""
-    config, recipe = settings["config"], _recipe(settings["config"])
     rank, world_size, device = ray_train.prepare_rank(settings["on_gpu"])
-    context = TaskContext(work=Path(settings["work"]), device=device)
+    public, work, shared = Path(settings["data"]), Path(settings["work"]), settings["shared"]
+    with joined_context(public, work, device=device, shared=shared) as (folder, context):
+        state = _train_on_rank(settings, _images(folder), context, rank, world_size)
+        if rank == 0:
+            save_checkpoint(context.work / FINAL_FILE, {name: tensor.cpu() for name, tensor in state.items()})
+
+
+def _train_on_rank(
+    settings: dict[str, Any], images: Tensor, context: TaskContext, rank: int, world_size: int
+) -> dict[str, Any]:
+    config, recipe = settings["config"], _recipe(settings["config"])
 
     def keep(step: int, state: dict[str, Any]) -> None:
         ray_train.report_state(rank, state, step=step)
@@ -63,12 +75,11 @@ def _worker_loop(settings: dict[str, Any]) -> None:
             context.progress(step / recipe.steps, f"step {step}/{recipe.steps}")
 
     state, _, _ = train_stylegan2(
-        _images(Path(settings["data"])), settings["network"], recipe, seed=config["seed"], device=device, rank=rank,
+        images, settings["network"], recipe, seed=config["seed"], device=context.device, rank=rank,
         world_size=world_size, wrap=ray_train.data_parallel(settings["on_gpu"]), resume=ray_train.last_state(),
         on_checkpoint=keep, checkpoint_every=_interval(recipe),
     )  # fmt: skip
-    if rank == 0:
-        save_checkpoint(context.work / FINAL_FILE, {name: tensor.cpu() for name, tensor in state.items()})
+    return state
 
 
 def _images(public: Path) -> Tensor:
