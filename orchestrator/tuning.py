@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
+import socket
 import sys
 import threading
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import psutil
 import ray
 from ray import tune
 from ray.tune.search import Searcher
@@ -143,7 +146,7 @@ def _fit(
     trainable: Any, folder: Path, slots: int, halt: Halt | None, options: dict[str, Any], search: dict[str, Any]
 ) -> None:
     logging.getLogger("ray.tune").setLevel(logging.ERROR)
-    shutil.rmtree(folder, ignore_errors=True)  # Tune's own notes of an earlier run: the store replaces them
+    folder = own_folder(folder)
     tuner = tune.Tuner(
         tune.with_resources(trainable, tune.PlacementGroupFactory([{SLOT: 1}])),
         tune_config=tune.TuneConfig(max_concurrent_trials=slots, trial_dirname_creator=_folder_of, **search),
@@ -158,6 +161,20 @@ def _fit(
     )
     tuner.fit()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def own_folder(folder: Path) -> Path:
+    """Tune's own notes of this run: beside `folder`, named after this driver, for two may work on a sweep at once.
+
+    Those of drivers that have died on this host are removed: the store replaces them.
+    """
+    host, here = socket.gethostname(), folder.with_name(f"{folder.name}.{socket.gethostname()}.{os.getpid()}")
+    for other in [folder, *folder.parent.glob(f"{folder.name}.*.*")]:
+        written_by, _, pid = other.name.removeprefix(f"{folder.name}.").rpartition(".")
+        alive = pid.isdigit() and other != here and (written_by != host or psutil.pid_exists(int(pid)))
+        if not alive:
+            shutil.rmtree(other, ignore_errors=True)
+    return here
 
 
 def _folder_of(trial: Any) -> str:
