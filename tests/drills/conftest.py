@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from drills import ledger
-from drills.emulated import EmulatedCluster, wait_until
+from drills.emulated import EmulatedCluster
 from drills.kept import Kept
 from drills.sweep_runs import SweepRun, finish, local_tracking, recorded, stray_files, table, write_sweep
 
@@ -48,7 +48,7 @@ def _mended(request):
     if "cluster" in request.fixturenames:
         emulated = request.getfixturevalue("cluster")
         emulated.mend()
-        wait_until(lambda: not emulated.leftovers(), seconds=60)
+        emulated.wait_until_clear()
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ class Drill:
         return self.harm[-1]
 
     def nothing_left_on_the_cluster(self) -> None:
-        wait_until(lambda: not self.cluster.leftovers(), seconds=60)
+        self.cluster.wait_until_clear()
 
     def finish(self, name: str, *options: str, tracking: str | None = None, note: str = "") -> None:
         """The same command to its end; then everything that must hold after any disturbance, and a row of the table."""

@@ -28,6 +28,8 @@ VICTIMS = {
     "controller": ("ray::TrainController",),
 }  # kind -> how Ray titles the processes that do such work now
 
+AT_REST = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent")
+
 
 def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE_S, every: float = 0.02) -> Any:
     """What the condition gives once it is true; TimeoutError otherwise."""
@@ -96,8 +98,14 @@ class EmulatedCluster:
             group = PlacementGroupTableData.FromString(raw)
             if group.state != PlacementGroupTableData.REMOVED:
                 found.append(f"placement group {group.name or 'of Ray Train'}")
-        idle = ("ray::IDLE", "ray::idle")
-        return found + [title for worker in self.workers() if not (title := _title(worker)).startswith(idle)]
+        return found + [title for worker in self.workers() if not (title := _title(worker)).startswith(AT_REST)]
+
+    def wait_until_clear(self, seconds: float = 60.0) -> None:
+        """Until nothing is left over; TimeoutError naming what is."""
+        try:
+            wait_until(lambda: not self.leftovers(), seconds, every=0.2)
+        except TimeoutError:
+            raise TimeoutError(f"left on the cluster after {seconds:g} s: {', '.join(self.leftovers())}") from None
 
     def _accessor(self) -> GlobalStateAccessor:
         if self._state is None:

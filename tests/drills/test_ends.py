@@ -81,5 +81,5 @@ def test_a_ray_train_group_that_runs_too_long(cluster, tmp_path):
     run = SweepRun(sweep, tmp_path / "store", cluster.address, *endless)
     assert run.wait() == 1, run.tail()
     assert "ran longer than resources.training_timeout_minutes allows (6 s), and was ended" in run.tail()
-    wait_until(lambda: not cluster.leftovers(), seconds=60)
+    cluster.wait_until_clear()
     ledger.add("a Ray Train group past its time-out", time.monotonic() - started, [], "its placement group gone")

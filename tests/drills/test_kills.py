@@ -6,7 +6,7 @@ import time
 
 import pytest
 from drills import ledger
-from drills.emulated import kill, wait_until
+from drills.emulated import kill
 from drills.kept import Kept
 from drills.sweep_runs import STAGES, SweepRun, finish, partly_done, stray_files, table, write_sweep
 
@@ -92,7 +92,7 @@ def test_one_of_two_ray_train_workers(cluster, tmp_path):
     assert table(store).equals(table(calm / "store"))
     assert not stray_files(store)
     kept.check()
-    wait_until(lambda: not cluster.leftovers(), seconds=60)
+    cluster.wait_until_clear()
     ledger.add("kill -9 of one of two Ray Train workers", time.monotonic() - started, [kept.lost])
 
 
