@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,17 +57,19 @@ def register(
     recommended: RecipeMeans | None,
     run_of: Callable[[str], str],
     store: Store,
+    progress: Callable[[], None],
 ) -> list[str]:
     """Export and register what the registry does not have yet; move the alias. Returns what could not be exported.
 
-    run_of: trial id -> the run that the model belongs to. Calling it again adds nothing.
+    run_of: trial id -> the run that the model belongs to. progress: called as long as it goes on.
+    Calling it again adds nothing.
     """
     versions = _registered(client, name)
     missing = [candidate for candidate in wanted if candidate.trial_id not in versions]
     problems: list[str] = []
     if missing:
         with scratch() as folder:
-            for candidate, out, error in _exported(missing, store, folder):
+            for candidate, out, error in _exported(missing, store, folder, progress):
                 if error:
                     problems.append(f"{candidate.recipe.label}: {error}")
                 else:
@@ -97,7 +99,9 @@ def _registered(client: Any, name: str) -> dict[str, str]:
             return found
 
 
-def _exported(missing: Sequence[Candidate], store: Store, folder: Path) -> list[tuple[Candidate, Path, str | None]]:
+def _exported(
+    missing: Sequence[Candidate], store: Store, folder: Path, progress: Callable[[], None]
+) -> list[tuple[Candidate, Path, str | None]]:
     """Every candidate with the folder of its model, or why there is none."""
     specs, outs = [], []
     for number, candidate in enumerate(missing):
@@ -107,16 +111,15 @@ def _exported(missing: Sequence[Candidate], store: Store, folder: Path) -> list[
     (folder / "specs.json").write_text(json.dumps(specs))
     command = [sys.executable, "-m", "orchestrator.tracking.exporting", str(folder / "specs.json")]
     tree = Path(__file__).resolve().parent.parent.parent
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=tree) as process:
-        reason = "the exporting process ended early"
-        killer = threading.Timer(EXPORT_S, process.kill)
-        killer.start()
-        try:
-            text = process.stdout.read()  # its stdin stays open as long as we live: without us it ends
-        finally:
-            killer.cancel()
-            process.kill()
+    log, late = folder / "exported.jsonl", time.monotonic() + EXPORT_S
+    # Its stdin stays open as long as we live: without us it ends.
+    with log.open("w") as out, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, cwd=tree,
+                                                stderr=subprocess.DEVNULL) as process:  # fmt: skip
+        while process.poll() is None and time.monotonic() < late:
+            progress()
+            time.sleep(0.1)
+        process.kill()
+    text, reason = log.read_text(), f"the exporting process ended early, or took more than {EXPORT_S} s"
     told = {line["out"]: line["error"] for line in map(json.loads, text.splitlines())}
     return [(c, out, told.get(str(out), reason)) for c, out in zip(missing, outs, strict=True)]
 

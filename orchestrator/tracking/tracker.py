@@ -161,7 +161,7 @@ class Tracker:
         write(self._client, parent, params={}, tags=tags, points=[])
         self._describe_experiment(text, found)
         progress()
-        remarks = self._register(found, models)
+        remarks = self._register(found, models, progress)
         self._client.set_terminated(parent, "FAILED" if closing.failed else "FINISHED")
         return remarks
 
@@ -179,15 +179,16 @@ class Tracker:
             progress()
         return means
 
-    def _register(self, found: Answer, which: str) -> list[str]:
+    def _register(self, found: Answer, which: str, progress: Callable[[], None]) -> list[str]:
         def run_of(trial_id: str) -> str:
             return self._runs.get("trial", trial_id).run_id
 
         wanted = [c for c in candidates(found, which) if self._runs.get("trial", c.trial_id)]
         if not wanted:
             return []
+        best, store = found.recommended, self.store
         return register(
-            self._client, self.experiment, wanted, recommended=found.recommended, run_of=run_of, store=self.store
+            self._client, self.experiment, wanted, recommended=best, run_of=run_of, store=store, progress=progress
         )
 
     def _open_experiment(self) -> str:
