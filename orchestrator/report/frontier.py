@@ -121,7 +121,8 @@ def frontier_words(summary: Summary) -> str:
     if summary.min_test_acc is not None:
         asked = f" Only recipes with the {number(spec_of('test_acc'), summary.min_test_acc)} asked for count."
     accuracy, leak = (
-        number(spec_of(key), value, rough=True) for key, value in zip(("test_acc", spec.key), area.reference, strict=True)
+        number(spec_of(key), end, rough=True)
+        for key, end in zip(("test_acc", spec.key), area.reference, strict=True)
     )
     return (
         f"The line is the frontier: {listing([*shown, *rest])}; no other recipe beats "

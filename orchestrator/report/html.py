@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from orchestrator.report import curves, plots, scatter, sections
 from orchestrator.report.colours import Colours, assign
+from orchestrator.report.costs import costs_section
 from orchestrator.report.decision import decide
 from orchestrator.report.defense_page import defense_section
 from orchestrator.report.findings import Findings, find
 from orchestrator.report.format import NBSP, count, listing, number
+from orchestrator.report.fresh import fresh_section
 from orchestrator.report.frontier import frontier_figure, frontier_words
+from orchestrator.report.judge_ranks import attack_agreement, judge_agreement, places_table
 from orchestrator.report.markup import Markup, join, tag
 from orchestrator.report.metrics import CEILINGS, CLASS_METRICS, spec_of
 from orchestrator.report.model import ContactSheet, ReportData
 from orchestrator.report.page import PROTOCOLS, drawing, facts_list, page, paragraphs, section
 from orchestrator.report.pairs import pairs_section
 from orchestrator.report.published_page import published_section
+from orchestrator.report.search_page import search_section
 from orchestrator.report.sheets import sheet_table
 from orchestrator.report.summary import Summary, summarise
 
@@ -31,13 +35,16 @@ def render(data: ReportData, summary: Summary | None = None, *, results_file: bo
             _table(data, summary, colours, results_file),
             _trade_off(summary, colours),
             pairs_section(summary, colours),
+            fresh_section(data, summary, colours),
+            search_section(data.search, summary, colours),
             _pictures(data, colours),
             _judges(summary, colours),
             _exposure(summary, colours),
             _training(data, colours),
             published_section(data, summary, colours),
+            costs_section(data, summary, colours),
             _everything(data, summary, colours),
-            section("What did not finish", "", sections.troubles(data.results, data.axes), ident="troubles"),
+            section("What did not finish", "", sections.troubles(data.every_trial, data.axes), ident="troubles"),
             _about(data),
             _method(data, summary),
             _provenance(data),
@@ -81,9 +88,8 @@ def _table(data: ReportData, summary: Summary, colours: Colours, results_file: b
         f"Better means better for the owner of the model.{single}"
     )
     file = join(" All trials: ", tag("a", "results.parquet", href="results.parquet"), ".") if results_file else ""
-    return section(
-        "Recipes, utility and leak", join(note, file), sections.results_table(summary, colours), ident="results"
-    )
+    table = sections.results_table(summary, colours, data.results)
+    return section("Recipes, utility and leak", join(note, file), table, ident="results")
 
 
 def _trade_off(summary: Summary, colours: Colours) -> Markup:
@@ -135,7 +141,13 @@ def _judges(summary: Summary, colours: Colours) -> Markup:
         "The evaluator was trained on the same private images as the target and may accept what only classifiers "
         f"accept; the independent judge's features come from other people. The gap is itself a finding.{limit}"
     )
-    return section("Do the judges agree?", lead, drawing(figure), ident="judges")
+    told = [*judge_agreement(summary), *attack_agreement(summary)]
+    if figure is None and not told:
+        return Markup("")
+    return section(
+        "Do the judges agree?", lead if figure is not None else "", drawing(figure), paragraphs(told),
+        places_table(summary, colours), ident="judges",
+    )  # fmt: skip
 
 
 def _exposure(summary: Summary, colours: Colours) -> Markup:
@@ -174,8 +186,12 @@ def _method(data: ReportData, summary: Summary) -> Markup:
         f"Hit rates carry a {level} two-level bootstrap interval: seeds and classes are both drawn anew. With one seed "
         "only classes are, and the interval says nothing about another training run. Other metrics carry Student's t "
         "interval over seeds, and none with one seed.",
-        "Differences from the baseline are paired by seed and, for hit rates, by class, under the same attack. "
-        "Where such an interval covers zero, the page says that n is too small to tell: that is no proof of no effect.",
+        "Differences are paired by seed and, for hit rates, by class. Those in the leak that decides are corrected for "
+        "how many recipes are compared: verdicts by Holm's p-values, intervals by the max-t bootstrap, so that they "
+        "hold together. Verdicts on other metrics each stand alone. Where the data cannot tell, the page says that n "
+        "is too small: that is no proof of no effect.",
+        "The probability of being best is a share of resamples of seeds and classes around the measured means; among "
+        "recipes that are truly equal the one ahead gets more than its due.",
     ]
     chosen = decide(summary)
     if chosen.best is not None and summary.primary in CLASS_METRICS:
@@ -187,8 +203,9 @@ def _method(data: ReportData, summary: Summary) -> Markup:
 
 
 def _provenance(data: ReportData) -> Markup:
-    table = sections.provenance(data.results, data.axes, data.links)
-    if len(data.results) > 24:
-        table = tag("details", tag("summary", f"All {count(len(data.results), 'trial')}"), table)
+    trials = data.every_trial
+    table = sections.provenance(trials, data.axes, data.links)
+    if len(trials) > 24:
+        table = tag("details", tag("summary", f"All {count(len(trials), 'trial')}"), table)
     lead = "Every number leads to the manifests of the stages it comes from."
     return section("Where every number comes from", lead, table, ident="provenance")

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from orchestrator.report.metrics import BY_KEY, CLASS_METRICS
+from orchestrator.report.search_model import SearchView
 from sweeps.paper_settings import Standing
 
 STATUSES = ("done", "failed", "missing")
@@ -94,12 +95,16 @@ class ContactSheet:
 
 @dataclass(frozen=True, kw_only=True)
 class StageLink:
-    """A stage of a trial and where its manifest lies, relative to the report."""
+    """A stage of a trial and where its manifest lies, relative to the report.
+
+    cached: this sweep found it in the store. devices: how many it held while it ran.
+    """
 
     stage: str
     path: str
     seconds: float
     cached: bool = False
+    devices: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +130,8 @@ class ReportData:
     with `epoch` (from 0) and any of `loss`, `train_acc`, `test_acc`. links: trial -> its stages. paper: the
     table that the sweep reproduces, if any. defenses: trial -> its defense as the sweep file gives it (`kind`, its
     parameters, `smoothing`); with them the report groups recipes by defense. Without, or for trials not named, it does
-    not.
+    not. fresh: rows like those of `results` of recipes that were audited again with other seeds; others: rows of trials
+    that only their cost and their manifests are shown of (cheap attacks). search: what was searched, if anything.
     Raises ValueError where a column is missing, a status is unknown, a cell holds a seed twice, or a fraction is none.
     """
 
@@ -147,6 +153,9 @@ class ReportData:
     links: Mapping[str, Sequence[StageLink]] = field(default_factory=dict)
     paper: PaperReference | None = None
     defenses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fresh: pd.DataFrame | None = None
+    others: pd.DataFrame | None = None
+    search: SearchView | None = None
 
     def __post_init__(self) -> None:
         keys = [axis.key for axis in self.axes]
@@ -182,6 +191,12 @@ class ReportData:
         if self.per_class is None or not len(self.per_class):
             return None
         return int(self.per_class["class"].nunique())
+
+    @property
+    def every_trial(self) -> pd.DataFrame:
+        """Rows of all trials, those of cheap attacks and of fresh seeds included."""
+        known = [rows for rows in (self.results, self.fresh, self.others) if rows is not None and len(rows)]
+        return pd.concat(known, ignore_index=True) if len(known) > 1 else self.results
 
 
 @dataclass(frozen=True, kw_only=True)

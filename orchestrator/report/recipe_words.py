@@ -127,7 +127,7 @@ def _smoothed(given: Mapping[str, Any]) -> RecipeWords:
     if order == (0.0,) and not extras:
         return RecipeWords(family=SMOOTHING, name="Label smoothing", strength="alpha\u00a00", mark="0", label=PLAIN,
                            order=order, starts_plain=True, plain=True)  # fmt: skip
-    shown, tail = _shown(alpha), "".join(f", {extra}" for extra in extras)
+    shown, tail = value_text(alpha), "".join(f", {extra}" for extra in extras)
     return RecipeWords(
         family=SMOOTHING,
         name="Label smoothing",
@@ -155,24 +155,24 @@ def _last_point(schedule: Any) -> Any:
 def _schedule(schedule: Any) -> str:
     """`linear, start 0.2`; a constant goes without saying."""
     if not isinstance(schedule, Mapping):
-        return _shown(schedule)
+        return value_text(schedule)
     given = {key: value for key, value in schedule.items() if value is not None and key != "kind"}
     kind = str(schedule.get("kind", "constant"))
     return "" if kind == "constant" and not given else " ".join([kind, *(_said(k, v) for k, v in given.items())])
 
 
 def _said(key: str, value: Any) -> str:
-    return f"{str(key).replace('_', ' ')}{NBSP}{_shown(value)}"
+    return f"{str(key).replace('_', ' ')}{NBSP}{value_text(value)}"
 
 
-def _shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """Numbers without a tail of digits; everything else as text, containers without brackets of their own."""
     if _is_number(value):
         return minus(f"{value:.6g}".replace("e-0", "e-"))
     if isinstance(value, Mapping):
         return " ".join(_said(key, inner) for key, inner in value.items() if inner is not None)
     if isinstance(value, (list, tuple)):
-        return " ".join(_shown(inner) for inner in value)
+        return " ".join(value_text(inner) for inner in value)
     return str(value).replace("_", " ")
 
 
@@ -190,7 +190,7 @@ def _numbers(*parameters: str, named: bool = False, grows: Callable[[float], flo
     def read(given: Mapping[str, Any]) -> Strength:
         values = [given.get(name) for name in parameters]
         known = [value for value in values if value is not None]
-        shown = " / ".join(map(_shown, known)) if known else ""
+        shown = " / ".join(map(value_text, known)) if known else ""
         ordered = tuple(grows(value) for value in values) if all(map(_is_number, values)) else None
         name = f"{parameters[0]}{NBSP}" if named and shown else ""
         return Strength(value=f"{name}{shown}".replace(" / ", f"{NBSP}/{NBSP}"), order=ordered, used=parameters)
@@ -204,7 +204,7 @@ def _frozen(given: Mapping[str, Any]) -> Strength:
         if name in given:
             order = (float(given[name]),) if _is_number(given[name]) else None
             way = "" if name == "stages" else name
-            return Strength(value=f"{name}{NBSP}{_shown(given[name])}", order=order, used=(name,), way=way)
+            return Strength(value=f"{name}{NBSP}{value_text(given[name])}", order=order, used=(name,), way=way)
     return Strength(value="", order=None, used=())
 
 
@@ -213,8 +213,8 @@ def _erased(given: Mapping[str, Any]) -> Strength:
     p, area = given.get("p", 1.0), given.get("area", (0.1, 0.4))
     if not (_is_number(p) and isinstance(area, tuple) and len(area) == 2 and all(map(_is_number, area))):
         return Strength(value="", order=None, used=())
-    often = "" if p == 1 else f" p{NBSP}{_shown(p)}"
-    value = f"{_shown(area[0])}{NBSP}to{NBSP}{_shown(area[1])}{often}"
+    often = "" if p == 1 else f" p{NBSP}{value_text(p)}"
+    value = f"{value_text(area[0])}{NBSP}to{NBSP}{value_text(area[1])}{often}"
     return Strength(value=value, order=(p * sum(area) / 2,), used=("p", "area"))
 
 
@@ -222,7 +222,7 @@ def _skipped(given: Mapping[str, Any]) -> Strength:
     scale = given.get("scale", 0.0)
     if not _is_number(scale):
         return Strength(value="", order=None, used=())
-    value = f"scale{NBSP}{_shown(scale)}" if scale else ""
+    value = f"scale{NBSP}{value_text(scale)}" if scale else ""
     return Strength(value=value, order=(1.0 - scale,), used=("scale",))
 
 

@@ -31,9 +31,13 @@ from orchestrator.report.plots import micro
 from orchestrator.report.summary import Summary
 from orchestrator.report.tables import seeds, shown_metrics
 
+MANY_RECIPES = 16
+"""With more, the first table can be filtered."""
 
-def results_table(summary: Summary, colours: Colours) -> Markup:
-    """The first table: one row per cell with the metrics that decide, grouped by attack."""
+
+def results_table(summary: Summary, colours: Colours, results: pd.DataFrame) -> Markup:
+    """The first table: one row per cell with the metrics that decide, grouped by attack. results: the trials, whose
+    seeds lead to their manifests."""
     keys, choice = shown_metrics(summary), decide(summary)
     versus = summary.primary is not None and bool(summary.frame["is_baseline"].any())
     heads = [tag("th", "Recipe", scope="col"), tag("th", tag("abbr", "n", title="seeds done"), scope="col")]
@@ -42,13 +46,15 @@ def results_table(summary: Summary, colours: Colours) -> Markup:
         judge = spec_of(summary.primary).label
         heads.append(tag("th", "Leak against the baseline", tag("br"), tag("span", judge, class_="soft"), scope="col"))
     domains = {key: _domain(summary, key) for key in keys}
+    done = results[results["status"] == "done"]
+    seed_of = dict(zip(done["trial"], done["seed"], strict=True))
     rows = []
     for attack in summary.attacks:
         if attack:
             rows.append(tag("tr", tag("th", attack, colspan=len(heads), scope="rowgroup"), class_="group"))
         for index in summary.frame.index[summary.frame["attack"] == attack]:
             cell = summary.frame.loc[index]
-            cells = [_recipe_head(cell, choice.marked == index), tag("td", seeds(cell))]
+            cells = [_recipe_head(cell, choice.marked == index), tag("td", seeds(cell), _to_manifests(seed_of, cell))]
             cells += [_value_cell(spec_of(key), cell, domains[key]) for key in keys]
             if versus:
                 cells.append(_versus_cell(spec_of(summary.primary), cell))
@@ -56,9 +62,19 @@ def results_table(summary: Summary, colours: Colours) -> Markup:
             best = " best" if choice.marked == index else ""
             look = f"{colours.css_class(cell['recipe'])}{best}{' clear' if best and choice.clear else ''}"
             rows.append(tag("tr", *cells, id=f"row-{index}", class_=look, data_recipe=cell["recipe"]))
-    return tag(
-        "div", tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="results"), class_="scroll"
-    )
+    look = "results filtered" if len(summary.recipes) > MANY_RECIPES else "results"
+    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_=look)
+    return tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="recipes, utility and leak")
+
+
+def _to_manifests(seed_of: Mapping[str, int], cell: pd.Series) -> Markup:
+    """The seeds of a row, each leading to the manifests of its trial."""
+    links = [
+        tag("a", seed_of[trial], href=f"#trial-{trial}", title=f"manifests of seed {seed_of[trial]}")
+        for trial in cell["trials"]
+        if trial in seed_of
+    ]
+    return tag("span", tag("br"), "seed ", join(*links, separator=" "), class_="ci seeds") if links else Markup("")
 
 
 def _headed(spec: MetricSpec) -> Markup:
@@ -150,8 +166,9 @@ def _every_table(summary: Summary, colours: Colours, specs: Sequence[MetricSpec]
     for attack in summary.attacks:
         if attack:
             rows.append(tag("tr", tag("th", attack, colspan=len(heads), scope="rowgroup"), class_="group"))
-        for _, cell in summary.frame[summary.frame["attack"] == attack].iterrows():
-            name = tag("th", tag("span", cell["recipe"], class_="named"), scope="row")
+        for index, cell in summary.frame[summary.frame["attack"] == attack].iterrows():
+            link = tag("a", cell["recipe"], href=f"#row-{index}", class_="named")
+            name = tag("th", link, scope="row")
             cells = [_every_cell(spec, cell) for spec in specs]
             rows.append(tag("tr", name, *cells, class_=colours.css_class(cell["recipe"])))
     return tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="every")
@@ -214,7 +231,7 @@ def axes_words(axes: Sequence[Axis], row: Mapping) -> str:
 
 def provenance(results: pd.DataFrame, axes: Sequence[Axis], links: Mapping[str, Sequence[StageLink]]) -> Markup:
     """Every trial's stages with their manifests, seconds, and whether the store had them already."""
-    body = []
+    body, met = [], set()
     for _, row in results.iterrows():
         stages = join(*(stage_link(link) for link in links.get(row["trial"], ())), separator=" \u00b7 ")
         body.append(
@@ -225,8 +242,10 @@ def provenance(results: pd.DataFrame, axes: Sequence[Axis], links: Mapping[str, 
                 tag("td", row["seed"]),
                 tag("td", row["status"]),
                 tag("td", stages or ABSENT),
+                id=None if row["trial"] in met else f"trial-{row['trial']}",
             )
         )
+        met.add(row["trial"])
     return _table(("Trial", "Setting", "Seed", "State", "Stages: manifest, time"), body)
 
 

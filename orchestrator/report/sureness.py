@@ -82,11 +82,12 @@ def standing(summary: Summary) -> tuple[str, ...]:
         return (f"{sentence}; it leaks clearly less than {every}.",)
     shown = [f"{named(recipe)} ({share(shares[recipe])})" for recipe in choice.runners_up[:NAMED]]
     rest = len(choice.runners_up) - NAMED
-    if not told and rest > 0:
-        return (f"{sentence}; corrected for all pairs, it cannot be told from any of the others, of which {listing(shown)} come next.",)
-    listed = listing([*shown, f"{count(rest, 'other')}"]) if rest > 0 else listing(shown)
     corrected = "corrected for all pairs, " if evidence.pairs > 1 else ""
-    return (f"{sentence}; {corrected}it cannot be told from {listed}.",)
+    if not told and rest > 0:
+        others = f"any of the others, of which {listing(shown)} come next"
+    else:
+        others = listing([*shown, f"{count(rest, 'other')}"]) if rest > 0 else listing(shown)
+    return (f"{sentence}; {corrected}it cannot be told from {others}.",)
 
 
 def share(probability: float) -> str:

@@ -1,0 +1,118 @@
+"""What the sweep cost: device time by kind of stage and by recipe, and what sharing stages saved."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from orchestrator.report.colours import Colours
+from orchestrator.report.format import count, duration
+from orchestrator.report.markup import Markup, tag
+from orchestrator.report.model import ReportData, StageLink
+from orchestrator.report.page import section
+from orchestrator.report.summary import Summary
+
+SHARED = "shared by several recipes"
+MANY = 24
+"""Recipes that the page lists without asking."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Device time of some stages. stages: how many. seconds: devices held times seconds. found: seconds of those that
+    lay in the store before. saved: what they would have cost, had no stage served several trials."""
+
+    stages: int = 0
+    seconds: float = 0.0
+    found: float = 0.0
+    saved: float = 0.0
+
+    def plus(self, link: StageLink, uses: int) -> Cost:
+        seconds = link.seconds * link.devices
+        return Cost(
+            stages=self.stages + 1,
+            seconds=self.seconds + seconds,
+            found=self.found + (seconds if link.cached else 0.0),
+            saved=self.saved + seconds * (uses - 1),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Every stage once: by its kind, and by the recipe that alone needs it."""
+
+    total: Cost
+    by_kind: dict[str, Cost]
+    by_recipe: dict[str, Cost]
+
+
+def costs(data: ReportData, summary: Summary) -> Costs | None:
+    """From the manifests that the trials lead to; None where they lead to none."""
+    owner = {trial: row["recipe"] for _, row in summary.frame.iterrows() for trial in row["trials"]}
+    links: dict[str, StageLink] = {}
+    users: dict[str, set[str]] = defaultdict(set)
+    for trial, stages in data.links.items():
+        for link in stages:
+            links[link.path] = link
+            users[link.path].add(trial)
+    total, by_kind, by_recipe = Cost(), defaultdict(Cost), defaultdict(Cost)
+    for path, link in links.items():
+        uses = len(users[path])
+        recipes = {owner.get(trial, "cheap attacks and fresh seeds") for trial in users[path]}
+        name = recipes.pop() if len(recipes) == 1 else SHARED
+        total = total.plus(link, uses)
+        by_kind[link.stage] = by_kind[link.stage].plus(link, uses)
+        by_recipe[name] = by_recipe[name].plus(link, uses)
+    return Costs(total=total, by_kind=dict(by_kind), by_recipe=dict(by_recipe)) if links else None
+
+
+def costs_section(data: ReportData, summary: Summary, colours: Colours) -> Markup:
+    """The section; empty where no manifest is known."""
+    found = costs(data, summary)
+    if found is None:
+        return Markup("")
+    lead = (
+        "From the manifests: seconds of every finished stage times the devices it held. A stage counts once, however "
+        "many trials it serves."
+    )
+    kinds = _table("Stage", found.by_kind, found.total, colours)
+    recipes = _table("Recipe", found.by_recipe, found.total, colours)
+    if len(found.by_recipe) > MANY:
+        recipes = tag("details", tag("summary", f"All {count(len(found.by_recipe), 'recipe')}"), recipes)
+    side = tag("div", tag("div", tag("h3", "By kind of stage"), kinds), tag("div", tag("h3", "By recipe"), recipes),
+               class_="pair")  # fmt: skip
+    return section("What it cost", lead, tag("p", cost_words(found.total)), side, ident="cost")
+
+
+def cost_words(total: Cost) -> str:
+    """`3 h 2 min of device time in 120 stages; ...`."""
+    words = f"{duration(total.seconds)} of device time in {count(total.stages, 'stage')}."
+    if total.saved > 0:
+        words += f" Without sharing stages it would have been {duration(total.seconds + total.saved)}."
+    if total.found > 0:
+        words += f" {duration(total.found)} of it lay in the store already."
+    return words
+
+
+def _table(title: str, rows: dict[str, Cost], total: Cost, colours: Colours) -> Markup:
+    most = max(cost.seconds for cost in rows.values()) or 1.0
+    body = []
+    for name, cost in sorted(rows.items(), key=lambda item: -item[1].seconds):
+        share = 100 * cost.seconds / total.seconds if total.seconds else 0.0
+        look = colours.css_class(name)
+        known = look != "rx"
+        bar = tag("span", class_="share", style=f"width:{64 * cost.seconds / most:.1f}px", aria_hidden="true")
+        body.append(
+            tag(
+                "tr",
+                tag("th", tag("span", name.replace("_", " "), class_="named" if known else None), scope="row"),
+                tag("td", cost.stages, data_v=cost.stages),
+                tag("td", duration(cost.seconds), data_v=f"{cost.seconds:.3f}"),
+                tag("td", bar, tag("span", f" {share:.0f}\u00a0%", class_="ci")),
+                class_=look,
+                data_recipe=name if known else None,
+            )
+        )
+    heads = (title, "Stages", "Device time", "Share")
+    top = tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads)))
+    return tag("div", tag("table", top, tag("tbody", *body), class_="plain costs sortable"), class_="scroll")

@@ -1,0 +1,159 @@
+"""Checked again with fresh seeds: how much the choice flattered the recipes it chose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import pandas as pd
+
+from core.metrics.recommendation import Reaudit, reaudit
+from orchestrator.report.colours import Colours
+from orchestrator.report.evidence import worst_rows
+from orchestrator.report.format import count, difference, listing, number, signed, signed_interval
+from orchestrator.report.markup import Markup, tag
+from orchestrator.report.metrics import spec_of
+from orchestrator.report.model import ReportData
+from orchestrator.report.page import section
+from orchestrator.report.summary import Summary, summarise
+from orchestrator.report.sureness import named
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """recipes: recipe -> first against fresh audit, in the metric's own unit. together: their average. seeds: the
+    fresh ones. classes: whether they were paired by class."""
+
+    recipes: dict[str, Reaudit]
+    together: Reaudit | None
+    seeds: tuple[int, ...]
+    by_class: bool
+
+
+def checked(data: ReportData, summary: Summary) -> Checked | None:
+    """The recipes audited again; None where there are none (yet)."""
+    if data.fresh is None or not len(data.fresh) or summary.evidence is None:
+        return None
+    again = summarise(
+        replace(data, results=data.fresh, fresh=None, search=None, paper=None),
+        level=summary.settings.level, resamples=summary.settings.resamples, seed=summary.settings.seed,
+    )  # fmt: skip
+    metric, first = summary.primary, summary.evidence.rows
+    if metric not in again.measured:
+        return None
+    fresh = {recipe: row for recipe, row in worst_rows(again.frame, metric).items() if recipe in first}
+    pairs = {
+        recipe: _matrices(_rates(summary, first[recipe], metric), _rates(again, row, metric))
+        for recipe, row in fresh.items()
+    }
+    if not pairs:
+        return None
+    seeds = sorted({seed for row in fresh.values() for seed in again.samples[row][metric]})
+    return Checked(
+        recipes={recipe: reaudit(*pair, level=summary.settings.level) for recipe, pair in pairs.items()},
+        together=_together(list(pairs.values()), summary.settings.level),
+        seeds=tuple(seeds),
+        by_class=all(before.shape[1] > 1 for before, _ in pairs.values()),
+    )
+
+
+def fresh_section(data: ReportData, summary: Summary, colours: Colours) -> Markup:
+    """The section; empty without a second audit."""
+    found = checked(data, summary)
+    if found is None:
+        return Markup("")
+    spec = spec_of(summary.primary)
+    heads = ("Recipe", "First audit", "Fresh seeds", "Fresh minus first", "")
+    rows = [_row(summary, colours, recipe, one) for recipe, one in found.recipes.items()]
+    table = tag("table", tag("thead", tag("tr", *(tag("th", head, scope="col") for head in heads))),
+                tag("tbody", *rows), class_="plain fresh")  # fmt: skip
+    seeds = f"{'seed' if len(found.seeds) == 1 else 'seeds'} {listing(map(str, found.seeds))}"
+    lead = (
+        f"The recipes of the frontier once more with {seeds}, which had no part in choosing them: new trainings, new "
+        f"attacks, leak by the {spec.label} under the attack that works best each time. Where the fresh number is "
+        f"{'higher' if spec.better == 'low' else 'lower'}, the first audit flattered the recipe."
+    )
+    return section("Checked again with fresh seeds", lead, *(tag("p", line) for line in fresh_words(summary, found)),
+                   tag("div", table, class_="scroll"), ident="fresh")  # fmt: skip
+
+
+def fresh_words(summary: Summary, found: Checked) -> list[str]:
+    """What the second audit says of the choice, and of the frontier as a whole."""
+    spec, best = spec_of(summary.primary), summary.evidence.recommendation.best
+    lines = []
+    if best in found.recipes:
+        one = found.recipes[best]
+        shown = difference(spec, one.bias, one.low, one.high)
+        lines.append(
+            f"{_start(named(best))} leaks {number(spec, one.fresh)} with fresh seeds, {number(spec, one.selected)} "
+            f"when it was chosen: {shown}, {_meaning(summary, one)}."
+        )
+    if found.together is not None and len(found.recipes) > 1:
+        one = found.together
+        shown = difference(spec, one.bias, one.low, one.high)
+        many = count(len(found.recipes), "recipe")
+        lines.append(f"Over the {many} checked, selection bias is {shown} on average, {_meaning(summary, one)}.")
+    return lines
+
+
+def fresh_caution(data: ReportData, summary: Summary) -> str:
+    """The same for the head of the page, in one sentence; empty without a second audit of the choice."""
+    found = checked(data, summary)
+    return fresh_words(summary, found)[0] if found and fresh_words(summary, found) else ""
+
+
+def _meaning(summary: Summary, one: Reaudit) -> str:
+    if one.low is None:
+        return "with one number on either side nothing tells whether that is chance"
+    if one.verdict == "cannot tell":
+        return "no more than chance explains"
+    flattered = (one.verdict == "higher") == (summary.evidence.sign > 0)
+    return "the first audit flattered it" if flattered else "the first audit was too harsh"
+
+
+def _row(summary: Summary, colours: Colours, recipe: str, one: Reaudit) -> Markup:
+    spec, best = spec_of(summary.primary), summary.evidence.recommendation.best
+    mark = [tag("span", "recommended", class_="tag")] if recipe == best else []
+    gap = tag("td", signed(spec, one.bias), " ", tag("span", signed_interval(spec, one.low, one.high), class_="ci"))
+    return tag(
+        "tr",
+        tag("th", tag("span", recipe, class_="named"), *mark, scope="row"),
+        tag("td", number(spec, one.selected)),
+        tag("td", number(spec, one.fresh)),
+        gap,
+        tag("td", _meaning(summary, one)),
+        class_=colours.css_class(recipe),
+        data_recipe=recipe,
+    )
+
+
+def _rates(summary: Summary, row: int, metric: str) -> list[pd.Series]:
+    """By seed: hit rates by class, or the one value where no classes are known."""
+    samples = summary.samples[row][metric].values()
+    if any(sample.by_class is None for sample in samples):
+        return [pd.Series({"all": sample.value}) for sample in samples]
+    return [sample.by_class for sample in samples]
+
+
+def _matrices(first: Sequence[pd.Series], fresh: Sequence[pd.Series]) -> tuple[np.ndarray, np.ndarray]:
+    """[seeds, classes] of either audit on the classes that all have, else the means of each seed."""
+    shared = reduce(lambda one, other: one.intersection(other), (rates.index for rates in (*first, *fresh)))
+    if not len(shared):
+        first, fresh = ([pd.Series({"all": rates.mean()}) for rates in side] for side in (first, fresh))
+        shared = pd.Index(["all"])
+    before, after = (np.stack([rates.loc[shared].to_numpy() for rates in side]) for side in (first, fresh))
+    return before, after
+
+
+def _together(pairs: Sequence[tuple[np.ndarray, np.ndarray]], level: float) -> Reaudit | None:
+    """The average over the recipes, where all were audited with the same seeds and classes."""
+    if len({(before.shape, after.shape) for before, after in pairs}) != 1:
+        return None
+    before, after = (np.mean([pair[side] for pair in pairs], axis=0) for side in (0, 1))
+    return reaudit(before, after, level=level)
+
+
+def _start(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

@@ -1,0 +1,137 @@
+"""Do the judges, and do the attacks, rank the recipes alike? Places side by side, and how far they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from core.metrics.rank_agreement import LEAST_FOR_INTERVAL, RankAgreement, rank_agreement
+from orchestrator.report.colours import Colours
+from orchestrator.report.evidence import leak_sign, worst_rows
+from orchestrator.report.format import ABSENT, NBSP, count, minus, number
+from orchestrator.report.markup import Markup, join, tag
+from orchestrator.report.metrics import METRICS, spec_of
+from orchestrator.report.pairs import SIDE, chosen_recipes
+from orchestrator.report.summary import Summary
+
+BEST = 3
+FEWEST = 3
+"""Recipes that make an order worth comparing."""
+
+
+def judging_metrics(summary: Summary) -> list[str]:
+    """Measured leaks with a direction, the deciding one first."""
+    leaks = [spec.key for spec in METRICS if spec.group == "leak" and spec.better and spec.key in summary.measured]
+    return sorted(leaks, key=lambda key: key != summary.primary)
+
+
+def signed_leaks(summary: Summary, metric: str, attack: str | None = None) -> dict[str, float]:
+    """Recipe -> leak, small is good: under one attack, or (None) the worst for it."""
+    frame, sign = summary.frame, leak_sign(spec_of(metric))
+    if attack is None:
+        rows: Mapping[str, int] = worst_rows(frame, metric)
+    else:
+        chosen = frame[(frame["attack"] == attack) & frame[metric].notna()]
+        rows = {recipe: int(index) for index, recipe in chosen["recipe"].items()}
+    return {recipe: sign * float(frame.loc[row, metric]) for recipe, row in rows.items()}
+
+
+def agreement(
+    summary: Summary, one: Mapping[str, float], other: Mapping[str, float]
+) -> tuple[RankAgreement, int] | None:
+    """How alike two orders of the recipes are, and of how many recipes; None with too few in common."""
+    shared = [recipe for recipe in one if recipe in other]
+    if len(shared) < FEWEST:
+        return None
+    settings = summary.settings
+    first, second = ([side[recipe] for recipe in shared] for side in (one, other))
+    found = rank_agreement(first, second, k=min(BEST, len(shared)), level=settings.level,
+                           resamples=settings.resamples, seed=settings.seed)  # fmt: skip
+    return found, len(shared)
+
+
+def judge_agreement(summary: Summary) -> list[str]:
+    """A sentence for every other judge: does it rank the recipes as the deciding one does?"""
+    if summary.primary is None or summary.primary not in summary.measured:
+        return []
+    deciding = signed_leaks(summary, summary.primary)
+    told = []
+    for metric in judging_metrics(summary)[1:]:
+        found = agreement(summary, deciding, signed_leaks(summary, metric))
+        if found is not None:
+            sides = f"The {spec_of(summary.primary).label} and {spec_of(metric).label}"
+            told.append(_sentence(sides, *found))
+    return told
+
+
+def attack_agreement(summary: Summary) -> list[str]:
+    """The same for the attacks, by the deciding judge."""
+    if summary.primary is None or summary.primary not in summary.measured or len(summary.attacks) < 2:
+        return []
+    first, *others = summary.attacks
+    mine = signed_leaks(summary, summary.primary, first)
+    told = []
+    for attack in others:
+        found = agreement(summary, mine, signed_leaks(summary, summary.primary, attack))
+        if found is not None:
+            told.append(_sentence(f"Under {first} and under {attack}, by the {spec_of(summary.primary).label}: they",
+                                  *found))  # fmt: skip
+    return told
+
+
+def _sentence(sides: str, found: RankAgreement, many: int) -> str:
+    """`... rank the 40 recipes alike: Kendall's tau 0.62 [0.4, 0.8].`"""
+    tau = found.kendall
+    if tau.value != tau.value:
+        return f"{sides} cannot be compared: one of the two finds all recipes equal."
+    ends = "" if tau.low is None else f" [{_number(tau.low)}, {_number(tau.high)}]"
+    verdict = {
+        "agree": f"rank the {many} recipes alike",
+        "disagree": f"rank the {many} recipes in opposite orders",
+        "cannot tell": f"rank the {many} recipes in orders that cannot be told from unrelated ones",
+    }[found.verdict]
+    few = f", too few recipes for an interval (below {LEAST_FOR_INTERVAL})" if tau.low is None else ""
+    best = f"; of the {found.k} that leak least they share {100 * found.top_overlap:.0f}{NBSP}%" if many > BEST else ""
+    return f"{sides} {verdict}: Kendall's tau {_number(tau.value)}{ends}{few}{best}."
+
+
+def _number(value: float) -> str:
+    return minus(f"{value:.2f}")
+
+
+def places_table(summary: Summary, colours: Colours) -> Markup:
+    """Leak of the recipes that matter by every judge, each at its worst, with its place among all recipes."""
+    metrics = judging_metrics(summary)
+    if len(metrics) < 2 or summary.evidence is None:
+        return Markup("")
+    leaks = {metric: signed_leaks(summary, metric) for metric in metrics}
+    chosen = chosen_recipes(summary) if summary.evidence.pairs else list(summary.evidence.rows)[:SIDE]
+    heads = [tag("th", "Recipe", scope="col")]
+    heads += [
+        tag("th", tag("abbr", spec_of(m).label[:1].upper() + spec_of(m).label[1:], title=spec_of(m).description),
+            scope="col") for m in metrics
+    ]  # fmt: skip
+    rows = [_row(summary, colours, recipe, leaks) for recipe in chosen]
+    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="plain places sortable")
+    note = (
+        f"Leak by every judge and its place among the {count(len(summary.recipes), 'recipe')}, 1 leaking least"
+        + (", each under the attack that works best by that judge." if len(summary.attacks) > 1 else ".")
+    )
+    return join(tag("p", note, class_="soft"), tag("div", table, class_="scroll"))
+
+
+def _row(summary: Summary, colours: Colours, recipe: str, leaks: Mapping[str, Mapping[str, float]]) -> Markup:
+    cells = []
+    for metric, by_recipe in leaks.items():
+        if recipe not in by_recipe:
+            cells.append(tag("td", tag("span", ABSENT, class_="soft")))
+            continue
+        spec, value = spec_of(metric), by_recipe[recipe]
+        place = _place(value, list(by_recipe.values()))
+        shown = number(spec, leak_sign(spec) * value)
+        cells.append(tag("td", tag("b", place), tag("span", f" {shown}", class_="ci"), data_v=repr(value)))
+    name = tag("th", tag("span", recipe, class_="named"), scope="row")
+    return tag("tr", name, *cells, class_=colours.css_class(recipe), data_recipe=recipe)
+
+
+def _place(value: float, all_values: Sequence[float]) -> int:
+    return 1 + sum(other < value for other in all_values)

@@ -1,0 +1,150 @@
+"""What the report knows of a search: proposals, objectives, what ended it. Filled by the orchestrator, read here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Literal
+
+import numpy as np
+
+from core.metrics.frontier import hypervolume, pareto_mask
+
+Status = Literal["done", "failed", "open"]
+FRACTIONS = (0.0, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """A column of the results that the search drives up ("max") or down ("min"). label: in a reader's words."""
+
+    column: str
+    way: Literal["max", "min"]
+    label: str
+    percent: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposed:
+    """One proposal. values: short name of a dimension -> value in words, without those that do not apply. key: what
+    makes it the same recipe as another proposal. rung: the cheap attack it met, None for the full one. objectives:
+    column -> value, None where it was not measured. recipe: its label in this report, where it met the full attack.
+    kept: whether its rung let it through, None where that is not decided or no rung. audited: it met the full attack
+    though its rung had dropped it. feasible: it meets the constraints.
+    """
+
+    number: int
+    values: Mapping[str, str]
+    key: str
+    rung: int | None
+    status: Status
+    objectives: Mapping[str, float | None]
+    device_hours: float
+    recipe: str | None = None
+    kept: bool | None = None
+    audited: bool = False
+    feasible: bool = True
+    trials: tuple[str, ...] = ()
+
+    def point(self, objectives: Sequence[Objective]) -> list[float] | None:
+        """Its objectives in their order, None where any is missing."""
+        found = [self.objectives.get(objective.column) for objective in objectives]
+        return None if any(value is None or value != value for value in found) else [float(v) for v in found]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchView:
+    """A search as the report shows it.
+
+    space, rungs, constraints, budget: in words, a line each. stopped_by: what ended it, in the record's words
+    ("recipes", "exhausted", "budget: ..."); None while unfinished. asked: how many recipes it may propose, if limited.
+    """
+
+    strategy: str
+    objectives: tuple[Objective, ...]
+    proposals: tuple[Proposed, ...]
+    space: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()
+    budget: str = ""
+    rungs: tuple[str, ...] = ()
+    asked: int | None = None
+    spent_device_hours: float = 0.0
+    stopped_by: str | None = None
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Names of the dimensions that any proposal has a value for, in order of appearance."""
+        return tuple(dict.fromkeys(name for proposal in self.proposals for name in proposal.values))
+
+    @property
+    def full(self) -> tuple[Proposed, ...]:
+        """Proposals that met the full attack."""
+        return tuple(proposal for proposal in self.proposals if proposal.rung is None)
+
+    @property
+    def on_rungs(self) -> tuple[tuple[int, tuple[Proposed, ...]], ...]:
+        """(rung, its proposals), cheapest rung first."""
+        cheap = sorted((p for p in self.proposals if p.rung is not None), key=lambda p: (p.rung, p.number))
+        return tuple((rung, tuple(members)) for rung, members in groupby(cheap, key=lambda p: p.rung))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Hypervolume (or, with one objective, the best value) over the device-hours spent. hours, values: one step per
+    proposal of the full attack, both in the order of the proposals. reference: the point that the hypervolume is
+    measured from, empty with one objective. best: which proposals no other beats, by number.
+    """
+
+    hours: tuple[float, ...]
+    values: tuple[float, ...]
+    reference: tuple[float, ...]
+    best: tuple[int, ...]
+
+
+def same_recipe(values: Mapping[str, Any]) -> str:
+    """A key that two proposals share where their values agree."""
+    return json.dumps(values, sort_keys=True, default=str)
+
+
+def progress(view: SearchView) -> Progress | None:
+    """How the search went; None before any feasible recipe met the full attack."""
+    hours, points, numbers, spent = [], [], [], 0.0
+    for proposal in view.proposals:
+        spent += proposal.device_hours
+        point = proposal.point(view.objectives)
+        if proposal.rung is None and proposal.status == "done" and proposal.feasible and point is not None:
+            hours.append(spent)
+            points.append(point)
+            numbers.append(proposal.number)
+    if not points:
+        return None
+    ways = [objective.way for objective in view.objectives]
+    on_front = pareto_mask(points, ways)
+    best = tuple(number for number, member in zip(numbers, on_front, strict=True) if member)
+    if len(ways) == 1:
+        cumulate = np.maximum if ways[0] == "max" else np.minimum
+        values = cumulate.accumulate(np.asarray(points)[:, 0]).tolist()
+        return Progress(hours=tuple(hours), values=tuple(values), reference=(), best=best)
+    reference = tuple(_worst(view.objectives[k], [point[k] for point in points]) for k in range(len(ways)))
+    volumes = [hypervolume(points[: many + 1], reference, ways) for many in range(len(points))]
+    return Progress(hours=tuple(hours), values=tuple(volumes), reference=reference, best=best)
+
+
+def _worst(objective: Objective, seen: Sequence[float]) -> float:
+    """The end of a fraction's range; else the worst value seen."""
+    if objective.percent:
+        return FRACTIONS[0] if objective.way == "max" else FRACTIONS[1]
+    return min(seen) if objective.way == "max" else max(seen)
+
+
+def paired_with_full(view: SearchView, rung: int, column: str) -> list[tuple[float, float]]:
+    """(by the rung's cheap attack, by the full attack) of every recipe that met both, by one objective."""
+    full = {p.key: p.objectives.get(column) for p in view.full if p.status == "done"}
+    found = []
+    for proposal in dict(view.on_rungs).get(rung, ()):
+        cheap, dear = proposal.objectives.get(column), full.get(proposal.key)
+        if cheap is not None and dear is not None and cheap == cheap and dear == dear:
+            found.append((float(cheap), float(dear)))
+    return found
