@@ -26,6 +26,7 @@ class Undisturbed:
 
 @pytest.fixture(scope="session")
 def cluster():
+    os.environ.setdefault("RAY_worker_niceness", "0")  # else workers starve behind whatever else this machine does
     os.environ["PYTHONPATH"] = os.pathsep.join(["."] + [p for p in [os.environ.get("PYTHONPATH")] if p])
     emulated = EmulatedCluster()
     yield emulated

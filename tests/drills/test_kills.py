@@ -127,10 +127,11 @@ def test_thirty_random_kills(drill):
     while killed < RANDOM_KILLS:
         time.sleep(dice.uniform(0.5, 6.0))
         if run.process.poll() is not None:
-            assert run.process.returncode == 0, run.tail()
-            for later in STAGES[STAGES.index("target") :]:
-                shutil.rmtree(drill.store / later, ignore_errors=True)
-            drill.harm.clear()  # what it kept has been taken away: more work for the dice
+            assert run.process.returncode in (0, 1), run.tail()  # 1: some task met the dice four times
+            if run.process.returncode == 0:  # through, and the dice want more work: the later stages are taken away
+                for later in STAGES[STAGES.index("target") :]:
+                    shutil.rmtree(drill.store / later, ignore_errors=True)
+                drill.harm.clear()
             run = drill.run()
             continue
         kind = dice.choice(kinds)
