@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def _classes_shown(store: Store, stages: InversionStages) -> list[int]:
 
 
 def _class_name(store: Store, stages: InversionStages, label: int) -> str:
-    return pd.read_json(store.file(stages.data, "names.json"), typ="series", dtype=False, convert_dates=False)[label]
+    return json.loads(store.file(stages.data, "names.json").read_text())[label]
 
 
 def _real(store: Store, stages: InversionStages, label: int, nearest: tuple[Path, int] | None = None) -> Tile:
