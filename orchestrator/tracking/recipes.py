@@ -58,7 +58,7 @@ def recipe_id(trial: Trial) -> str:
 
 def phase_of(trial: Trial) -> str:
     """sweep, or what else of a search the trial belongs to: proxy (a cheap rung), reaudit (fresh seeds)."""
-    return getattr(trial, "phase", None) or "sweep"
+    return trial.phase
 
 
 def _target(trial: Trial) -> str:

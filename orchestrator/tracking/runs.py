@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.tracking.searching import PROPOSAL
+
 KIND = "smoothsweep.kind"
 KEYS = {"sweep": "smoothsweep.sweep", "trial": "smoothsweep.trial", "recipe": "smoothsweep.recipe"}
 CONTENT = "smoothsweep.content"  # of a recipe's run: which trials its means are over
@@ -15,7 +17,10 @@ PAGE = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A run that exists. status: RUNNING, FINISHED, FAILED or KILLED; content: its tag of that name."""
+    """A run that exists. status: RUNNING, FINISHED, FAILED or KILLED.
+
+    content: of a recipe, which trials its means are over; of a trial, which proposal of a search it belongs to.
+    """
 
     run_id: str
     status: str
@@ -84,7 +89,8 @@ class Runs:
 
 def _enter(known: dict[tuple[str, str], Found], key: tuple[str, str], run: Any) -> dict[str, str]:
     """Note the run unless a better one is known. Returns the run that is one too many, with the one kept instead."""
-    new = Found(run_id=run.info.run_id, status=run.info.status, content=run.data.tags.get(CONTENT, ""))
+    content = run.data.tags.get(CONTENT) or run.data.tags.get(PROPOSAL, "")
+    new = Found(run_id=run.info.run_id, status=run.info.status, content=content)
     old = known.setdefault(key, new)
     if old is new:
         return {}

@@ -1,31 +1,31 @@
-"""What a search says of a trial, as tags: its strategy, the number of the proposal, the rung."""
+"""What a search says of its trials, as tags to filter runs by: the strategy, the number of the proposal, the rung."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from orchestrator.store import Store
-from orchestrator.trial import Trial
 from sweeps.load import LoadedSweep
 
+STRATEGY, PROPOSAL, RUNG = "smoothsweep.strategy", "smoothsweep.proposal", "smoothsweep.rung"
 
-def search_tags(loaded: LoadedSweep | None, store: Store, trial: Trial) -> dict[str, str]:
-    """Tags of a trial that a search proposed; none for a grid."""
-    record = _record(loaded, store)
-    if record is None:
+
+def strategy_tags(loaded: LoadedSweep | None) -> dict[str, str]:
+    """How trials are chosen: grid, unless the sweep searches."""
+    if loaded is None:
         return {}
-    tags = {"smoothsweep.strategy": record.strategy}
-    for proposal in record.proposals:
-        if trial.id in proposal.trials:
-            tags["smoothsweep.proposal"] = str(proposal.number)
-            tags["smoothsweep.rung"] = "full" if proposal.rung is None else str(proposal.rung)
-            return tags
-    return tags
+    search = getattr(loaded.sweep, "search", None)
+    return {STRATEGY: search.strategy if search else "grid"}
 
 
-def _record(loaded: LoadedSweep | None, store: Store) -> Any:
+def proposal_tags(loaded: LoadedSweep | None, store: Store) -> dict[str, dict[str, str]]:
+    """Trial id -> tags of the proposal that it belongs to. Reads the whole search: for the end of a sweep."""
     if loaded is None or getattr(loaded.sweep, "search", None) is None:
-        return None
+        return {}
     from orchestrator.search.record import read_search
 
-    return read_search(loaded, store)
+    record = read_search(loaded, store)
+    tags: dict[str, dict[str, str]] = {}
+    for proposal in record.proposals if record else ():
+        rung = "full" if proposal.rung is None else str(proposal.rung)
+        for trial_id in proposal.trials:
+            tags.setdefault(trial_id, {PROPOSAL: str(proposal.number), RUNG: rung})
+    return tags

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from orchestrator.tracking.provenance import provenance_tags, write_provenance
 from orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
 from orchestrator.tracking.runs import CONTENT, Found, Runs
 from orchestrator.tracking.scratch import scratch, sweep_away_scratch
-from orchestrator.tracking.searching import search_tags
+from orchestrator.tracking.searching import PROPOSAL, proposal_tags, strategy_tags
 from orchestrator.tracking.trials import table_json, trial_status, trial_tags, write_trial_files
 from orchestrator.trial import Trial
 from sweeps.load import LoadedSweep
@@ -64,7 +64,7 @@ class Tracker:
     def sweep_run(self, name: str, tags: dict[str, str]) -> str:
         """The parent run of this sweep: found by its tag, else created. Returns its id."""
         found = self._runs.get("sweep", name)
-        tags = {"mlflow.source.name": "smoothsweep", **provenance_tags(), **tags}
+        tags = {"mlflow.source.name": "smoothsweep", **strategy_tags(self._loaded), **provenance_tags(), **tags}
         if found is None:
             found = self._runs.create("sweep", name, name, tags)
         elif found.status != "RUNNING":
@@ -92,7 +92,7 @@ class Tracker:
 
     def _write_trial(self, trial: Trial, row: dict[str, Any], parent: str, found: Found | None) -> None:
         found = found or self._runs.create("trial", trial.id, trial.label, {"mlflow.parentRunId": parent})
-        tags = {**trial_tags(trial, row, self.store), **search_tags(self._loaded, self.store, trial)}
+        tags = {**trial_tags(trial, row, self.store), **strategy_tags(self._loaded)}
         points = list(trial_points(trial, row, self.store))
         write(self._client, found.run_id, params=trial_params(trial, row), tags=tags, points=points)
         inputs = dataset_inputs(trial, self.store)
@@ -150,6 +150,7 @@ class Tracker:
         Returns remarks for the user: models that could not be exported.
         """
         self._runs.read()  # another driver may have written the same trials
+        self._tag_proposals(progress)
         recipes = self._record_recipes(closing.trials, parent, progress)
         for path in closing.files:
             self._client.log_artifact(parent, str(path), "figures" if path.suffix == ".png" else None)
@@ -164,6 +165,15 @@ class Tracker:
         remarks = self._register(found, models, progress)
         self._client.set_terminated(parent, "FAILED" if closing.failed else "FINISHED")
         return remarks
+
+    def _tag_proposals(self, progress: Callable[[], None]) -> None:
+        """Which proposal of the search each trial belongs to, where its run does not say it yet."""
+        for trial_id, tags in proposal_tags(self._loaded, self.store).items():
+            found = self._runs.get("trial", trial_id)
+            if found is not None and found.content != tags[PROPOSAL]:
+                write(self._client, found.run_id, params={}, tags=tags, points=[])
+                self._runs.note("trial", trial_id, replace(found, content=tags[PROPOSAL]))
+                progress()
 
     def _record_recipes(
         self, trials: Iterable[Trial], parent: str, progress: Callable[[], None]

@@ -18,7 +18,7 @@ def trial_tags(trial: Trial, row: dict[str, Any], store: Store) -> dict[str, str
     """What runs are filtered by, beside their kind: phase, the code that made the numbers, why some are missing."""
     codes = dict.fromkeys(store.manifest(stage)["code_version"] for stage in trial.stages if store.has(stage))
     tags = {
-        "smoothsweep.phase": str(row.get("phase") or "sweep"),
+        "smoothsweep.phase": trial.phase,
         "smoothsweep.reasons": row["reasons"],
         "smoothsweep.code": ", ".join(codes),
         "mlflow.loggedArtifacts": TABLES,

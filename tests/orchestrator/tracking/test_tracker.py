@@ -1,0 +1,233 @@
+"""A sweep in MLflow: a run for the sweep, for every trial, for every recipe over its seeds; none of it twice."""
+
+import json
+
+import pytest
+from mlflow_look import doubled, files, look, text_of
+
+from orchestrator.recorder import open_recorder
+from orchestrator.results import trial_row
+from orchestrator.tracking import Tracker
+from orchestrator.tracking.recipes import recipe_id
+from orchestrator.trial import trials_of
+
+RAMP = {"recipe.defense.alpha": [0.0, -0.2]}
+
+
+def record(loaded, store, trials, failures=None, files=()):
+    recorder = open_recorder(loaded, store, None, models="none")
+    for trial in trials:
+        recorder.add(trial, (failures or {}).get(trial.id))
+    recorder.finish()
+    recorder.close(list(files), failed=len(failures or {}))
+    assert not recorder.unwritten
+    return recorder
+
+
+def test_one_run_for_the_sweep_each_trial_and_each_recipe(load, store, uri, finished, tmp_path):
+    loaded = load(seeds=[1, 2], grid={**RAMP, "attack.loss": ["poincare", "cross_entropy"]})
+    trials = finished(loaded)
+    page = tmp_path / "report.html"
+    page.write_text("<p>report</p>")
+    record(loaded, store, trials, files=[page])
+    client, kinds = look(uri)
+    (parent,) = kinds["sweep"]
+    assert len(kinds["trial"]) == 8 and len(kinds["recipe"]) == 4
+    assert {run.info.status for runs in kinds.values() for run in runs} == {"FINISHED"}
+    children = [*kinds["trial"], *kinds["recipe"]]
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
+    assert not doubled(client, [parent, *children])
+    assert files(client, parent) >= {
+        "report.html", "sweep/as_given.yaml", "sweep/resolved.yaml", "environment/packages.txt",
+    }  # fmt: skip
+
+
+def test_a_trials_run_holds_its_numbers_curves_and_files(load, store, uri, finished):
+    loaded = load()
+    trials = finished(loaded)
+    record(loaded, store, trials)
+    client, kinds = look(uri)
+    trial = trials[1]
+    run = next(run for run in kinds["trial"] if run.data.tags["smoothsweep.trial"] == trial.id)
+    row = trial_row(trial, store)
+    assert run.data.metrics["test_acc"] == row["test_acc"] and run.data.metrics["dist_face"] == row["dist_face"]
+    assert "fid" not in run.data.metrics, "what was not measured is absent, not 0"
+    for name in ("alpha", "loss", "train_acc", "test_acc", "logit_gap", "lr"):
+        history = client.get_metric_history(run.info.run_id, f"epoch/{name}")
+        assert [point.step for point in history] == list(range(48)), name
+    assert files(client, run) >= {
+        "result.json", "manifests.json", "contact_sheet.png", "judge_embedder_per_class.parquet",
+    }  # fmt: skip
+    assert run.data.tags["smoothsweep.phase"] == "sweep" and run.data.tags["smoothsweep.strategy"] == "grid"
+    assert run.data.tags["smoothsweep.code"] == "bench", "the code that made the artifacts, not the one that records"
+
+
+def test_params_are_numbers_under_the_same_names_and_conditional_ones_absent(load, store, uri, finished):
+    schedules = [{"kind": "ramp", "start": 0.25, "end": 0.5}, {"kind": "step", "at": 0.5}, {"kind": "constant"}]
+    loaded = load(grid={"recipe.defense.schedule": schedules, "recipe.defense.alpha": [-0.2]}, baseline={})
+    record(loaded, store, finished(loaded))
+    _, kinds = look(uri)
+    params = {run.data.params["recipe_schedule"]: run.data.params for run in kinds["trial"]}
+    assert float(params["ramp"]["recipe_schedule_start"]) == 0.25
+    assert float(params["ramp"]["recipe_schedule_end"]) == 0.5
+    assert float(params["step"]["recipe_schedule_at"]) == 0.5 and "recipe_schedule_start" not in params["step"]
+    assert not [key for key in params["constant"] if key.startswith("recipe_schedule_")]
+    for found in params.values():
+        assert float(found["recipe_alpha"]) == -0.2 and float(found["recipe_lr"]) > 0
+        assert float(found["attack_steps"]) == 3
+        assert "schedule" not in found and "alpha" not in found and "None" not in found.values()
+    shared = {key for key in params["ramp"] if not key.startswith("recipe_schedule_")}
+    assert all(shared <= set(found) for found in params.values())
+
+
+def test_a_defenses_own_parameters_are_params(load, store, uri, finished):
+    defense = {"kind": "mid", "beta": 0.01}
+    loaded = load(grid={"recipe.defense": [defense]}, baseline={})
+    record(loaded, store, finished(loaded))
+    _, kinds = look(uri)
+    params = kinds["trial"][0].data.params
+    assert params["recipe_defense"] == "mid" and float(params["recipe_mid_beta"]) == 0.01 and "defense" not in params
+
+
+def test_means_are_over_the_seeds_and_grow_with_them(load, store, uri, finished):
+    loaded = load(seeds=[1, 2], grid=RAMP)
+    trials = finished(loaded)
+    record(loaded, store, trials)
+    client, kinds = look(uri)
+    first = {run.info.run_id for run in kinds["recipe"]}
+    wider = load(seeds=[1, 2, 3], grid=RAMP)
+    trials = finished(wider)
+    record(wider, store, trials)
+    client, kinds = look(uri)
+    assert {run.info.run_id for run in kinds["recipe"]} == first
+    for run in kinds["recipe"]:
+        mine = [t for t in trials if recipe_id(t) == run.data.tags["smoothsweep.recipe"]]
+        values = [trial_row(t, store)["embedder_acc1"] for t in mine]
+        assert run.data.metrics["embedder_acc1"] == pytest.approx(sum(values) / 3)
+        assert run.data.metrics["n_seeds"] == 3
+        assert run.data.metrics["embedder_acc1_low"] < min(max(values), run.data.metrics["embedder_acc1"])
+        history = client.get_metric_history(run.info.run_id, "embedder_acc1")
+        assert [point.step for point in history] == [2, 3], "a point per number of seeds, none twice"
+        assert "seed" not in run.data.params and run.data.params["recipe_architecture"] == "resnet_small"
+        table = json.loads(text_of(client, run, "seeds.json"))
+        assert [row[table["columns"].index("seed")] for row in table["data"]] == [1, 2, 3]
+
+
+def test_other_seeds_in_the_place_of_old_ones_start_over(load, store, uri, finished):
+    for seeds in ([1, 2], [1, 3]):
+        loaded = load(seeds=seeds, grid={"recipe.defense.alpha": [0.0]}, baseline={})
+        record(loaded, store, finished(loaded))
+    client, kinds = look(uri)
+    (run,) = kinds["recipe"]
+    assert run.data.tags["smoothsweep.seeds"] == "1, 3" and not doubled(client, kinds["recipe"])
+
+
+def test_recording_again_changes_nothing(load, store, uri, finished):
+    loaded = load(seeds=[1, 2])
+    trials = finished(loaded)
+    record(loaded, store, trials)
+    _, before = look(uri)
+    record(loaded, store, trials)
+    _, after = look(uri)
+    for kind in ("trial", "recipe"):
+        assert [(r.info.run_id, r.info.end_time) for r in after[kind]] == [
+            (r.info.run_id, r.info.end_time) for r in before[kind]
+        ]
+    assert [r.info.run_id for r in after["sweep"]] == [r.info.run_id for r in before["sweep"]]
+
+
+@pytest.mark.parametrize("cut", ["create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated"])
+def test_a_run_that_was_cut_off_is_completed_without_doubles(load, store, uri, finished, cut, monkeypatch):
+    """The recorder's process dies in the middle of its third trial, just after or just before one call."""
+    loaded = load(seeds=[1, 2])
+    trials = finished(loaded)
+    tracker = Tracker(uri, store=store, experiment="tiny", loaded=loaded)
+    parent = tracker.sweep_run("tiny", {})
+    for trial in trials[:2]:
+        tracker.record(trial, parent)
+
+    def dies(*arguments, **options):
+        getattr(tracker._client.__class__, cut)(tracker._client, *arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tracker._client, cut, dies, raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        tracker.record(trials[2], parent)
+    record(loaded, store, trials)
+    client, kinds = look(uri)
+    assert [len(kinds[kind]) for kind in ("sweep", "trial", "recipe")] == [1, 4, 2]
+    assert {run.info.status for runs in kinds.values() for run in runs} == {"FINISHED"}
+    assert not doubled(client, [run for runs in kinds.values() for run in runs])
+
+
+def test_doubles_of_lost_requests_and_of_other_drivers_are_removed(load, store, uri, finished):
+    loaded = load()
+    trials = finished(loaded)
+    trackers = [Tracker(uri, store=store, experiment="tiny", loaded=loaded) for _ in range(2)]
+    for tracker in trackers:  # both looked before either wrote
+        parent = tracker.sweep_run("tiny", {})
+        for trial in trials:
+            tracker.record(trial, parent)
+    assert [len(runs) for runs in look(uri)[1].values()] == [2, 4, 0]
+    record(loaded, store, trials)
+    _, kinds = look(uri)
+    assert [len(kinds[kind]) for kind in ("sweep", "trial", "recipe")] == [1, 2, 2]
+    children = [*kinds["trial"], *kinds["recipe"]]
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {kinds["sweep"][0].info.run_id}
+
+
+def test_a_failed_trial_says_why_until_it_is_done(load, store, uri, finished):
+    loaded = load()
+    trials = trials_of(loaded)
+    record(loaded, store, trials, failures={trials[0].id: "diverged in epoch 0", trials[1].id: "stopped: budget"})
+    _, kinds = look(uri)
+    found = {run.data.tags["smoothsweep.trial"]: run for run in kinds["trial"]}
+    assert found[trials[0].id].info.status == "FAILED" and found[trials[1].id].info.status == "KILLED"
+    assert found[trials[0].id].data.tags["smoothsweep.failure"] == "diverged in epoch 0" and not kinds["recipe"]
+    finished(loaded)
+    record(loaded, store, trials)
+    _, kinds = look(uri)
+    assert {run.info.status for run in kinds["trial"]} == {"FINISHED"} and len(kinds["trial"]) == 2
+    assert not [run for run in kinds["trial"] if "smoothsweep.failure" in run.data.tags]
+
+
+def test_a_param_of_another_value_in_a_half_written_run_starts_it_over(load, store, uri, finished):
+    loaded = load()
+    trials = finished(loaded)
+    tracker = Tracker(uri, store=store, experiment="tiny", loaded=loaded)
+    parent = tracker.sweep_run("tiny", {})
+    half = tracker._runs.create("trial", trials[0].id, "half", {"mlflow.parentRunId": parent})
+    tracker._client.log_param(half.run_id, "recipe_alpha", "something else")
+    record(loaded, store, trials)
+    _, kinds = look(uri)
+    (run,) = [run for run in kinds["trial"] if run.data.tags["smoothsweep.trial"] == trials[0].id]
+    assert run.data.params["recipe_alpha"] == "0.0" and run.info.status == "FINISHED"
+
+
+def test_data_sets_are_inputs_in_their_contexts(load, store, uri, finished):
+    loaded = load()
+    trials = finished(loaded)
+    record(loaded, store, trials)
+    _, kinds = look(uri)
+    found = {i.tags[0].value: i.dataset for i in kinds["trial"][0].inputs.dataset_inputs}
+    assert set(found) == {"training", "public", "attack"}
+    data = next(stage for stage in trials[0].stages if stage.name == "data")
+    assert data.fingerprint.startswith(found["training"].digest)
+    assert json.loads(found["training"].source)["uri"] == str(store.path(data))
+    assert json.loads(found["training"].profile)["num_classes"] == 48 and "32" in found["training"].schema
+
+
+def test_the_description_gives_the_answer_and_the_file_with_overrides_is_kept(load, store, uri, finished):
+    loaded = load(seeds=[1, 2])
+    trials = finished(loaded)
+    record(loaded, store, trials)
+    client, kinds = look(uri)
+    (parent,) = kinds["sweep"]
+    note = parent.data.tags["mlflow.note.content"]
+    assert note.startswith("**Least leak: alpha") and "| n |" in note and "Tiny." in note
+    least = min(kinds["recipe"], key=lambda run: run.data.metrics["embedder_acc1"])
+    assert parent.data.tags["smoothsweep.recommended"] in least.info.run_name
+    assert f"{100 * least.data.metrics['embedder_acc1']:.1f} %" in note.split("|")[0]
+    assert parent.data.tags["smoothsweep.mlflow"].startswith("3.")
+    assert "seeds:" in text_of(client, parent, "sweep/with_overrides.yaml")
+    assert "mlflow==" in text_of(client, parent, "environment/packages.txt")
