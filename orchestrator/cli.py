@@ -180,6 +180,7 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 def _plan(options: argparse.Namespace) -> int:
     from orchestrator.confirming import amount
     from orchestrator.plan import make_plan, plan_summary, plan_text
+    from orchestrator.search.ahead import ahead_of
     from orchestrator.store import open_store
     from orchestrator.trial import trials_of
     from sweeps.load import load_sweep
@@ -187,7 +188,7 @@ def _plan(options: argparse.Namespace) -> int:
     price = None if options.price is None else amount("--price", options.price)
     store = open_store(options.store)
     loaded = load_sweep(options.sweep, options.overrides)
-    summary = plan_summary(make_plan(trials_of(loaded), store), store, price)
+    summary = plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(loaded, store)), store, price)
     print(json.dumps(summary, indent=1) if options.json else plan_text(summary))
     return EXIT_DONE
 
@@ -199,7 +200,8 @@ def _status(options: argparse.Namespace) -> int:
     from sweeps.load import load_sweep
 
     loaded = load_sweep(options.sweep, options.overrides)
-    summary = status_summary(loaded.sweep.name, trials_of(loaded), open_store(options.store))
+    store = open_store(options.store)
+    summary = status_summary(loaded.sweep.name, trials_of(loaded, store), store)
     print(json.dumps(summary, indent=1) if options.json else status_text(summary))
     return EXIT_DONE
 

@@ -21,12 +21,32 @@ WITHOUT_DEVICE = ("data", "public", "toy", "sleep")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ahead:
+    """What a search may still propose, told from a few recipes drawn out of its space.
+
+    recipes: at most so many more. settings: of one of them. steps: (how many recipes, sample recipes as the stages
+    that each of them adds) for every attack that they meet. shared: stages that all of them need. budget_hours: device-
+    hours that are left of the sweep's budget, None without one.
+    """
+
+    recipes: int
+    settings: Sweep
+    steps: tuple[tuple[int, tuple[tuple[Stage, ...], ...]], ...] = ()
+    shared: tuple[Stage, ...] = ()
+    budget_hours: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Trials of a sweep, their distinct stages (inputs first), and which of those have artifacts."""
+    """Trials of a sweep, their distinct stages (inputs first), and which of those have artifacts.
+
+    ahead: what a search may still propose; None where there is nothing more to come.
+    """
 
     trials: list[Trial]
     stages: list[Stage]
     cached: frozenset[str]  # fingerprints
+    ahead: Ahead | None = None
 
     @cached_property
     def missing(self) -> list[Stage]:
@@ -47,12 +67,12 @@ class Plan:
         return all(stage.fingerprint in self.cached for stage in trial.stages)
 
 
-def make_plan(trials: list[Trial], store: Store) -> Plan:
+def make_plan(trials: list[Trial], store: Store, ahead: Ahead | None = None) -> Plan:
     """Look every stage up in the store."""
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     present = {name: store.finished(name) for name in {stage.name for stage in stages}}
     cached = frozenset(s.fingerprint for s in stages if s.fingerprint in present[s.name])
-    return Plan(trials=trials, stages=stages, cached=cached)
+    return Plan(trials=trials, stages=stages, cached=cached, ahead=ahead)
 
 
 def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[str, Any]:
@@ -68,8 +88,10 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
             to_run[stage.name].append(stage)
         elif stage.fingerprint in plan.cached:
             reused[stage.name].append(stage)
-    history = read_history(store, {*to_run, *reused}, known=plan.stages)
-    held = devices_held(plan.trials[0].settings, history)
+    kinds = {stage.name for stage in _stages_ahead(plan.ahead)}
+    history = read_history(store, {*to_run, *reused, *kinds}, known=plan.stages)
+    held = devices_held(plan.trials[0].settings if plan.trials else plan.ahead.settings, history)
+    further, capped = _cost_ahead(plan.ahead, history, held)
     costs = {name: history.total(stages, held) for name, stages in to_run.items()}
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
     counts: dict[str, int] = defaultdict(int)
@@ -81,10 +103,17 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
         "stages": len(plan.stages),
         "stages_cached": len(plan.cached),
         "stages_to_run": len(missing),
-        **_cost(_sum(costs), price),
+        **_cost(_with_ahead(_sum(costs), further, capped), price),
         "price_per_device_hour": price,
         "measured_on": sorted(set().union(*(history.devices.get(name, ()) for name in costs))),
         "reused": {"stages": len(plan.cached), **_cost(_sum(savings), price)},
+        "search": None
+        if plan.ahead is None
+        else {
+            "at_most_more_recipes": plan.ahead.recipes,
+            "budget_device_hours_left": plan.ahead.budget_hours,
+            **_cost(further, price),
+        },
         "by_stage": {
             name: {
                 "total": counts[name],
@@ -96,6 +125,41 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
             for name in counts
         },
     }
+
+
+def _stages_ahead(ahead: Ahead | None) -> list[Stage]:
+    if ahead is None:
+        return []
+    return [*ahead.shared, *(s for _, samples in ahead.steps for sample in samples for s in sample)]
+
+
+def _cost_ahead(
+    ahead: Ahead | None, history: History, held: Callable[[Stage], float]
+) -> tuple[Total, float | None]:
+    """Device-seconds of all that a search may still propose, and at most how many its budget leaves.
+
+    The least and the most are those of the cheapest and the dearest sample recipe, as often as there are recipes.
+    """
+    if ahead is None:
+        return NOTHING, None
+    total = history.total(ahead.shared, held)
+    for count, samples in ahead.steps:
+        costs = [history.total(sample, held) for sample in samples]
+        if not costs:
+            continue
+        mean = sum(cost[0] for cost in costs) / len(costs)
+        least, most = min(cost[1] for cost in costs), max(cost[2] for cost in costs)
+        unknown = max(cost[3] for cost in costs)
+        total = _sum({"a": total, "b": (count * mean, count * least, count * most, count * unknown)})
+    return total, None if ahead.budget_hours is None else 3600 * ahead.budget_hours
+
+
+def _with_ahead(known: Total, further: Total, capped: float | None) -> Total:
+    """Both together, but never more than the budget."""
+    mean, least, most, unknown = _sum({"known": known, "ahead": further})
+    if capped is None:
+        return mean, least, most, unknown
+    return min(mean, capped), min(least, capped), min(most, capped), unknown
 
 
 def devices_held(settings: Sweep, history: History) -> Callable[[Stage], float]:
@@ -154,17 +218,33 @@ def plan_text(summary: dict[str, Any]) -> str:
     if reused["stages"]:
         saved = _saved(reused["stages"], reused)
         lines += ["", f"reused: {reused['stages']} stages, which would cost {saved} of device time"]
+    if summary["search"] is not None:
+        lines += ["", *search_text(summary)]
     return "\n".join([*lines, "", *expectation(summary)])
+
+
+def search_text(summary: dict[str, Any]) -> list[str]:
+    """What a search may still propose: one or two lines."""
+    search = summary["search"]
+    more = search["at_most_more_recipes"]
+    cost = time_text({**search, "to_run": more})
+    lines = [f"search: at most {more} more recipes, not proposed yet: {cost}"]
+    if (left := search["budget_device_hours_left"]) is not None:
+        lines.append(f"budget: {_hours(left)} of device time left; the search ends there at the latest")
+    return lines
 
 
 def expectation(summary: dict[str, Any]) -> list[str]:
     """Device time and, where there is a price, dollars that are to be spent: one line each."""
-    if summary["stages_to_run"] == 0:
+    ahead = summary["search"]["at_most_more_recipes"] if summary["search"] else 0
+    if summary["stages_to_run"] == 0 and not ahead:
         return ["expected device time: none, every stage is in the store"]
     measured = f", measured on {' and '.join(summary['measured_on'])}" if summary["measured_on"] else ""
-    lines = [f"expected device time: {time_text(summary)}{measured}"]
+    most = "at most " if ahead else ""
+    whole = {**summary, "to_run": summary["stages_to_run"] + ahead}
+    lines = [f"expected device time: {most}{time_text(whole)}{measured}"]
     if (price := summary["price_per_device_hour"]) is not None:
-        lines.append(f"expected price: {dollars_text(summary)} at ${price:,.2f} per device-hour")
+        lines.append(f"expected price: {most}{dollars_text(whole)} at ${price:,.2f} per device-hour")
     return lines
 
 

@@ -59,6 +59,7 @@ def trial_row(trial: Trial, store: Store, failure: str | None = None) -> dict[st
     return {
         "trial": trial.id,
         "seed": trial.seed,
+        "phase": trial.phase,
         "protocol": trial.settings.protocol,
         "status": "done" if done else "failed" if failure else "missing",
         "failure": None if done else failure,

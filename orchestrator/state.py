@@ -6,20 +6,27 @@ import json
 import os
 import socket
 import time
-from pathlib import Path
 from typing import Any
 
 import psutil
 
 from orchestrator.progress import SweepState
-from orchestrator.store import write_atomically
+from orchestrator.store import Store
 
 STATE_FILE = "state.json"
 FRESH_S = 60.0
 
 
-def write_state(folder: Path, state: SweepState, failures: dict[str, str], *, finished: bool) -> None:
-    """Replace the state file. `running` entries keep what `status` shows."""
+def write_state(
+    store: Store,
+    name: str,
+    state: SweepState,
+    failures: dict[str, str],
+    *,
+    finished: bool,
+    stopped: dict[str, str] | None = None,
+) -> None:
+    """Replace the state file. `running` entries keep what `status` shows. stopped: trials left open -> why."""
     content = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -27,23 +34,42 @@ def write_state(folder: Path, state: SweepState, failures: dict[str, str], *, fi
         "finished": finished,
         "running": [] if finished else state.running,
         "failures": failures,
+        "stopped": stopped or {},
         "headline": state.headline(),
     }
-    write_atomically(folder / STATE_FILE, json.dumps(content, indent=1).encode())
+    store.write_note(name, STATE_FILE, json.dumps(content, indent=1).encode())
 
 
-def read_state(folder: Path) -> dict[str, Any] | None:
+def read_state(store: Store, name: str) -> dict[str, Any] | None:
     """The last state with `alive`: whether its driver still runs. None if the sweep never ran."""
-    try:
-        state = json.loads((folder / STATE_FILE).read_text())
-    except FileNotFoundError:
+    note = store.read_note(name, STATE_FILE)
+    if note is None:
         return None
+    state = json.loads(note)
     here = state["host"] == socket.gethostname()
-    fresh = time.time() - state["time"] < FRESH_S
-    state["alive"] = not state["finished"] and (psutil.pid_exists(state["pid"]) if here else fresh)
+    fresh = abs(time.time() - state["time"]) < FRESH_S  # a time in the future is that of a clock since set back
+    state["alive"] = not state["finished"] and (_is_driver(state["pid"]) if here else fresh)
     return state
 
 
-def read_failures(folder: Path) -> dict[str, str]:
-    state = read_state(folder)
+def other_driver(store: Store, name: str) -> str | None:
+    """One line if another driver works on this sweep at this moment."""
+    state = read_state(store, name)
+    if state is None or not state["alive"] or (state["host"], state["pid"]) == (socket.gethostname(), os.getpid()):
+        return None
+    who = f"another driver (process {state['pid']} on {state['host']})"
+    return f"{who} is at work on {name}; this one goes on beside it, and each uses what the other has made"
+
+
+def _is_driver(pid: int) -> bool:
+    """Whether the process of that number is a driver still: numbers are used again."""
+    try:
+        words = psutil.Process(pid).cmdline()
+    except psutil.Error:
+        return False
+    return any("smoothsweep" in word or "orchestrator" in word for word in words[:4])
+
+
+def read_failures(store: Store, name: str) -> dict[str, str]:
+    state = read_state(store, name)
     return state["failures"] if state else {}

@@ -1,4 +1,4 @@
-"""What of a sweep is done, running, failed, missing."""
+"""What of a sweep is done, running, failed, missing; open is what a spent budget has left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from orchestrator.trial import Trial
 def status_summary(name: str, trials: list[Trial], store: Store) -> dict[str, Any]:
     """Trials by state, stages by kind, and what runs at this moment, as JSON values."""
     plan = make_plan(trials, store)
-    state = read_state(store.sweep_folder(name)) or {"alive": False, "running": [], "failures": {}}
+    state = read_state(store, name) or {"alive": False, "running": [], "failures": {}}
+    stopped = state.get("stopped", {})
     running = state["running"] if state["alive"] else []
     rows = []
     for trial in trials:
@@ -28,6 +29,8 @@ def status_summary(name: str, trials: list[Trial], store: Store) -> dict[str, An
         }
         if row["state"] == "failed":
             row["cause"] = state["failures"][trial.id]
+        elif row["state"] == "missing" and trial.id in stopped:
+            row["state"], row["cause"] = "open", stopped[trial.id]
         rows.append(row)
     kinds = Counter(stage.name for stage in plan.stages)
     done_kinds = Counter(stage.name for stage in plan.stages if stage.fingerprint in plan.cached)

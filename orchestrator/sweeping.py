@@ -6,17 +6,27 @@ import sys
 import time
 from pathlib import Path
 
+from core.errors import InputError
 from orchestrator.confirming import Confirmation, confirm
-from orchestrator.driver import closing_lines, earlier_failures, run_sweep
+from orchestrator.driver import SweepRun, begin_run, closing_lines, earlier_failures, run_search, run_trials
 from orchestrator.execute import code_version
+from orchestrator.judging import unavailable_judges
 from orchestrator.plan import make_plan
 from orchestrator.progress import Display
 from orchestrator.recorder import Recorder
+from orchestrator.search.agenda import Agenda
+from orchestrator.search.ahead import ahead_of, refuse_small_budget
+from orchestrator.search.budget import Meter
+from orchestrator.search.proposals import reaudit_trials, write_reaudit
+from orchestrator.search.reaudit import frontier_recipes
+from orchestrator.search.record import write_end
 from orchestrator.staging import refuse_missing_weights
 from orchestrator.store import Store, open_store
 from orchestrator.trial import Trial, trials_of
+from orchestrator.workplace import Workplace
 from sweeps.load import LoadedSweep, load_sweep
-from sweeps.schema import ToySweep
+from sweeps.schema import InversionSweep, ToySweep
+from sweeps.search import OBJECTIVES
 
 
 def run_and_report(
@@ -34,32 +44,70 @@ def run_and_report(
     """
     started = time.monotonic()
     loaded = load_sweep(sweep_file, overrides)
-    trials = trials_of(loaded)
     store = open_store(location)
-    trials[0].stages  # noqa: B018 - a missing file is found before the store is touched
+    trials, agenda = trials_of(loaded, store), _agenda(loaded, store)
+    first = agenda.preview() if agenda else trials
+    first[0].stages  # noqa: B018 - a missing file is found before the store is touched
     if not address and not isinstance(loaded.sweep, ToySweep):
-        refuse_missing_weights(trial.settings for trial in trials)
-    confirm(make_plan(trials, store), store, asked or Confirmation())
+        refuse_missing_weights(trial.settings for trial in [*first, *trials])
+    if agenda:
+        refuse_missing_judges(loaded, first[0].settings)
+    plan = make_plan(trials, store, ahead_of(loaded, store))
+    refuse_small_budget(loaded, make_plan([*trials, *first], store), store)
+    confirm(plan, store, asked or Confirmation())
     recorder = _recorder(loaded, store, tracking_uri)
     store.open_for_writing()
-    display = Display()
-    run = run_sweep(
+    run = begin_run(
         name=loaded.sweep.name,
         trials=trials,
         store=store,
         resources=loaded.sweep.resources.model_dump(),
-        address=address,
         recorder=recorder,
-        display=display,
+        display=Display(),
+        meter=Meter(store, loaded.sweep.name, getattr(loaded.sweep, "budget", None)),
     )
+    with Workplace(address, run.resources, store) as place:
+        _run_phases(run, loaded, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)
-    page = _report(loaded, trials, store, run.failures, folder, recorder)
-    for line in closing_lines(run, time.monotonic() - started, page):
-        display.say(line)
+    page = _report(loaded, trials_of(loaded, store), store, run.failures, folder, recorder)
+    for line in closing_lines(run, time.monotonic() - started, page, may_end=agenda is not None):
+        run.display.say(line)
     for line in _where_to_compare(recorder, tracking_uri, location):
-        display.say(line)
-    return 1 if run.failures or recorder.unwritten else 0
+        run.display.say(line)
+    return 1 if run.failures or recorder.unwritten or (run.left_open and agenda is None) else 0
+
+
+def _run_phases(
+    run: SweepRun, loaded: LoadedSweep, trials: list[Trial], agenda: Agenda | None, place: Workplace
+) -> None:
+    """The sweep's trials, then those of its re-audit."""
+    store = run.store
+    try:
+        if agenda is None:
+            run_trials(run, trials, place)
+        else:
+            run_search(run, loaded, agenda, place)
+            write_end(loaded, store, f"budget: {run.stopped}" if run.stopped else agenda.ended_by)
+        if getattr(loaded.sweep, "reaudit", None) and not run.stopped:
+            write_reaudit(loaded, store, frontier_recipes(loaded, trials_of(loaded, store), store))
+            run_trials(run, reaudit_trials(loaded, store), place)
+    finally:
+        run.save_state()
+    run.save_state(finished=True)
+
+
+def _agenda(loaded: LoadedSweep, store: Store) -> Agenda | None:
+    return Agenda(loaded, store) if getattr(loaded.sweep, "search", None) else None
+
+
+def refuse_missing_judges(loaded: LoadedSweep, settings: InversionSweep) -> None:
+    """Raise InputError where an objective's judge has no weights here: the search would look at empty columns."""
+    unheard = unavailable_judges(settings)
+    for column in (*loaded.sweep.search.objectives, *loaded.sweep.search.constraints):
+        stage = f"judge_{OBJECTIVES[column]}"
+        if stage in unheard:
+            raise InputError(f"{loaded.source}: search: {column}: expected a judge that measures it: {unheard[stage]}")
 
 
 def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path | None) -> int:
@@ -67,7 +115,7 @@ def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path
     loaded = load_sweep(sweep_file, overrides)
     store = open_store(location)
     folder = out or store.sweep_folder(loaded.sweep.name)
-    page = _report(loaded, trials_of(loaded), store, earlier_failures(store, loaded.sweep.name), folder, None)
+    page = _report(loaded, trials_of(loaded, store), store, earlier_failures(store, loaded.sweep.name), folder, None)
     print(f"report: {page}", file=sys.stderr)
     return 0
 
@@ -87,6 +135,8 @@ def _report(
         from orchestrator.reporting import write_sweep_report as write
     text, files = write(loaded, trials, store, failures, out)
     print(text, flush=True)
+    if out == store.sweep_folder(loaded.sweep.name):
+        store.publish(out, loaded.sweep.name)
     if recorder is not None:
         recorder.close(files, failed=len(failures))
     return out / "report.html"

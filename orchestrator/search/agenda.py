@@ -34,10 +34,18 @@ class Agenda:
         self.proposals: list[Proposal] = []
         self.outcomes: dict[int, Outcome] = {}
         self.stopped = False
+        self.through = False  # everything was proposed, and has ended
+        self._open: dict[str, Trial] = {}  # not in the store, not ended
         self._queue: deque[Trial] = deque()
         self._trials: dict[int, list[Trial]] = {}  # of proposals that are open
         self._waiting: dict[str, set[int]] = {}  # trial id -> proposals that wait for it
         self._failures: dict[str, str] = {}
+
+    def preview(self) -> list[Trial]:
+        """The trials of the first proposal, made or to be made. Writes nothing."""
+        proposals = self.file.read()
+        first = proposals[0] if proposals else self.propose(self.setup, [], {})
+        return self.make(first) if isinstance(first, Proposal) else []
 
     def begin(self) -> None:
         """Take up what was proposed earlier."""
@@ -56,7 +64,8 @@ class Agenda:
                 return trial
             proposal = self.propose(self.setup, self.proposals, self.outcomes)
             if proposal is None:
-                return Wait() if self._trials else None
+                self.through = not self._trials
+                return None if self.through else Wait()
             if isinstance(proposal, Wait):
                 return proposal
             self.file.append(proposal)  # before any of it runs: what was begun was proposed
@@ -67,8 +76,28 @@ class Agenda:
         """A trial that `next` gave has ended."""
         if failure is not None:
             self._failures[trial.id] = failure
+        self._open.pop(trial.id, None)
         for number in self._waiting.pop(trial.id, set()):
             self._settle(number)
+
+    def has_work(self) -> bool:
+        """Whether there is anything to run or to propose. Nothing is proposed by asking."""
+        if self._queue:
+            return True
+        self.through = self.propose(self.setup, self.proposals, self.outcomes) is None
+        return not self.through
+
+    def waiting(self) -> list[Trial]:
+        """Trials of what was proposed that have not ended."""
+        return list(self._open.values())
+
+    @property
+    def ended_by(self) -> str | None:
+        """Why there is nothing more to propose: "recipes" or "exhausted"; None as long as there is."""
+        if not self.through:
+            return None
+        recipes = sum(proposal.of is None for proposal in self.proposals)
+        return "recipes" if self.setup.recipes is not None and recipes >= self.setup.recipes else "exhausted"
 
     def stop(self) -> None:
         """Propose nothing more; what is open stays open."""
@@ -85,6 +114,7 @@ class Agenda:
                 self._waiting[trial.id].add(proposal.number)
             else:
                 self._waiting[trial.id] = {proposal.number}
+                self._open[trial.id] = trial
                 self._queue.append(trial)
         self._settle(proposal.number)
 

@@ -3,24 +3,23 @@
     <store>/sweeps/<name>/search/proposals.jsonl     first line: of which search; then one proposal per line
     <store>/sweeps/<name>/reaudit.json               the recipes chosen for a re-audit
 
-A line that was cut off by a crash is as if it had not been proposed; the next run proposes it again.
+The file is replaced as a whole with every proposal, before any of its trials runs.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from orchestrator.stage import canonical_json
-from orchestrator.store import Store, write_atomically
+from orchestrator.store import Store
 from orchestrator.trial import Trial
 from sweeps.expand import OF_THE_ATTACKER, CellMaker, attacks_of, expand
 from sweeps.load import LoadedSweep
 
-REAUDIT_FILE = "reaudit.json"
+PROPOSALS, REAUDIT = "search/proposals.jsonl", "reaudit.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +37,12 @@ class Proposal:
 
 
 class ProposalFile:
-    """Reads and appends. `search_of(loaded)` must be the one that the file was begun with."""
+    """Reads and appends the proposals of one search."""
 
     def __init__(self, loaded: LoadedSweep, store: Store) -> None:
-        self.folder = store.sweep_folder(loaded.sweep.name) / "search"
-        self.path = self.folder / "proposals.jsonl"
+        self.store, self.name = store, loaded.sweep.name
         self.search = search_of(loaded)
+        self._content = b""  # what the file holds, once it is open for appending
 
     def read(self) -> list[Proposal]:
         """All proposals of this search; none if there are none, or only those of another one."""
@@ -56,29 +55,25 @@ class ProposalFile:
         """Make the file ready. Proposals of another search are put aside; what is said about it, or None."""
         lines, said = self._lines(), None
         if lines and lines[0].get("search") != self.search:
-            aside = self.folder / f"proposals-{sha256(self.path.read_bytes()).hexdigest()[:8]}.jsonl"
-            os.replace(self.path, aside)
-            said = f"the search has changed: its {len(lines) - 1} earlier proposals lie in {aside.name}; it starts anew"
+            content = b"".join(map(_line, lines))
+            aside = f"search/proposals-{sha256(content).hexdigest()[:8]}.jsonl"
+            self.store.write_note(self.name, aside, content)
+            said = f"the search has changed: its {len(lines) - 1} earlier proposals lie in {aside}; it starts anew"
             lines = []
-        kept = [{"search": self.search}, *lines[1:]]
-        write_atomically(self.path, b"".join(_line(line) for line in kept))  # also drops a line cut off by a crash
+        self._write(b"".join(map(_line, [{"search": self.search}, *lines[1:]])))
         return said
 
     def append(self, proposal: Proposal) -> None:
-        """Add a line and flush it to disk."""
-        content = {key: value for key, value in vars(proposal).items() if value is not None}
-        with self.path.open("ab") as file:
-            file.write(_line(content))
-            file.flush()
-            os.fsync(file.fileno())
+        """Add a line; it is on the disk when this returns."""
+        self._write(self._content + _line({key: value for key, value in vars(proposal).items() if value is not None}))
+
+    def _write(self, content: bytes) -> None:
+        self.store.write_note(self.name, PROPOSALS, content)
+        self._content = content
 
     def _lines(self) -> list[dict[str, Any]]:
-        try:
-            raw = self.path.read_bytes()
-        except FileNotFoundError:
-            return []
-        complete = raw[: raw.rfind(b"\n") + 1]
-        return [json.loads(line) for line in complete.splitlines()]
+        content = self.store.read_note(self.name, PROPOSALS)
+        return [] if content is None else [json.loads(line) for line in content.splitlines()]
 
 
 def search_of(loaded: LoadedSweep) -> dict[str, Any]:
@@ -128,20 +123,15 @@ def proposed_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
 def write_reaudit(loaded: LoadedSweep, store: Store, recipes: list[dict[str, Any]]) -> None:
     """Record which recipes are to be audited again: dotted key -> value, the keys of the attacker left out."""
     content = {"seeds": list(loaded.sweep.reaudit.seeds), "recipes": recipes}
-    path = store.sweep_folder(loaded.sweep.name) / REAUDIT_FILE
-    write_atomically(path, json.dumps(content, indent=1).encode())
+    store.write_note(loaded.sweep.name, REAUDIT, json.dumps(content, indent=1).encode())
 
 
 def read_reaudit(loaded: LoadedSweep, store: Store) -> list[dict[str, Any]] | None:
     """The recipes of a re-audit under the seeds that the sweep asks for; None if none was begun."""
     if getattr(loaded.sweep, "reaudit", None) is None:
         return None
-    path = store.sweep_folder(loaded.sweep.name) / REAUDIT_FILE
-    try:
-        content = json.loads(path.read_text())
-    except FileNotFoundError:
-        return None
-    return content["recipes"]
+    note = store.read_note(loaded.sweep.name, REAUDIT)
+    return None if note is None else json.loads(note)["recipes"]
 
 
 def reaudit_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:

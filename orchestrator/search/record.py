@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +13,11 @@ from orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
 from orchestrator.search.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit, reaudit_trials
 from orchestrator.stage import Stage
 from orchestrator.state import read_failures
-from orchestrator.store import Store, write_atomically
+from orchestrator.store import Store
 from orchestrator.trial import Trial
 from sweeps.load import LoadedSweep
 
-ENDED = "ended.json"
+ENDED = "search/ended.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,22 +107,19 @@ def read_reaudit_record(loaded: LoadedSweep, store: Store) -> ReauditRecord | No
 
 def write_end(loaded: LoadedSweep, store: Store, stopped_by: str | None) -> None:
     """Note why the search has ended, or that it has not."""
-    path = store.sweep_folder(loaded.sweep.name) / "search" / ENDED
-    write_atomically(path, json.dumps({"stopped_by": stopped_by}).encode())
+    store.write_note(loaded.sweep.name, ENDED, json.dumps({"stopped_by": stopped_by}).encode())
 
 
 def read_end(loaded: LoadedSweep, store: Store) -> str | None:
     """Why the last run of the search ended; None while it is unfinished."""
-    path = store.sweep_folder(loaded.sweep.name) / "search" / ENDED
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        return json.loads(path.read_text())["stopped_by"] if ProposalFile(loaded, store).read() else None
-    return None
+    note = store.read_note(loaded.sweep.name, ENDED)
+    return json.loads(note)["stopped_by"] if note is not None and ProposalFile(loaded, store).read() else None
 
 
 def _records(loaded: LoadedSweep, store: Store) -> list[ProposalRecord]:
     proposals = ProposalFile(loaded, store).read()
     make, aims = TrialMaker(loaded), aims_of(loaded)
-    failures = read_failures(store.sweep_folder(loaded.sweep.name))
+    failures = read_failures(store, loaded.sweep.name)
     again = {proposal.of for proposal in proposals if proposal.origin == "survivor"}
     lowest = _complete_rungs(proposals)
     counted: set[str] = set()

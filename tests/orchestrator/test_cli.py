@@ -67,7 +67,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def dear(tmp_path, monkeypatch):
     """A sweep of two trials and a store which knows that training one target takes 30 hours; the rest is unknown."""
-    monkeypatch.setattr("orchestrator.sweeping.run_sweep", lambda **_: pytest.fail("the run was started"))
+    monkeypatch.setattr("orchestrator.sweeping.begin_run", lambda **_: pytest.fail("the run was started"))
     sweep, store = write_tiny(tmp_path), Store(root=tmp_path / "store")
     target = trials_of(load_sweep(sweep))[0].stages[1]
     inputs = {name: {"stage": source.name, "fingerprint": source.fingerprint} for name, source in target.inputs.items()}

@@ -1,0 +1,115 @@
+"""What a sweep may still cost beyond what is known of it: recipes that a search has not proposed yet."""
+
+from __future__ import annotations
+
+import math
+
+from core.errors import InputError
+from orchestrator.history import read_history
+from orchestrator.plan import Ahead, Plan, devices_held
+from orchestrator.search.agenda import setup_of
+from orchestrator.search.budget import spent
+from orchestrator.search.proposals import Proposal, ProposalFile, TrialMaker
+from orchestrator.search.strategies import Setup
+from orchestrator.stage import Stage, with_ancestors
+from orchestrator.store import Store
+from sweeps.load import LoadedSweep
+from sweeps.space import Values
+
+SAMPLES = 4  # recipes drawn to tell what one costs
+FAR = 10**9  # numbers of these draws: no proposal's
+
+
+def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
+    """What the search of the sweep may still propose; None for a sweep without one, or one that is through."""
+    search = getattr(loaded.sweep, "search", None)
+    if search is None:
+        return None
+    proposals, make = ProposalFile(loaded, store).read(), TrialMaker(loaded)
+    setup = setup_of(loaded, make)
+    counts = _counts(setup, proposals)
+    recipes = [values for values in _samples(setup) if values is not None]
+    if not recipes or not any(count for _, count in counts):
+        return None
+    whole = [[s for t in make(Proposal(number=0, values=r, rung=counts[0][0])) for s in t.stages] for r in recipes]
+    shared = set.intersection(*({s.fingerprint for s in with_ancestors(stages)} for stages in whole))
+    seen: list[set[str]] = [set(shared) for _ in recipes]
+    steps = []
+    for rung, count in counts:
+        samples = []
+        for known, values in zip(seen, recipes, strict=True):
+            trials = make(Proposal(number=0, values=values, rung=rung))
+            stages = [s for s in with_ancestors([s for t in trials for s in t.stages]) if s.fingerprint not in known]
+            known |= {stage.fingerprint for stage in stages}
+            samples.append(tuple(stages))
+        steps.append((count, tuple(samples)))
+    common = [s for s in with_ancestors(whole[0]) if s.fingerprint in shared and not store.has(s)]
+    return Ahead(
+        recipes=counts[0][1],
+        settings=loaded.sweep,
+        steps=tuple(steps),
+        shared=() if proposals else tuple(common),
+        budget_hours=_hours_left(loaded, store),
+    )
+
+
+def refuse_small_budget(loaded: LoadedSweep, plan: Plan, store: Store) -> None:
+    """Raise InputError for a budget that is smaller than the cheapest trial to run, where the store knows its cost.
+
+    A sweep that has spent something already is only told that its budget is spent.
+    """
+    budget = getattr(loaded.sweep, "budget", None)
+    if budget is None or budget.device_hours is None or spent(store, loaded.sweep.name)[0] > 0:
+        return
+    history = read_history(store, {stage.name for stage in plan.missing}, known=plan.stages)
+    held = devices_held(loaded.sweep, history)
+    missing = {stage.fingerprint for stage in plan.missing}
+    costs = []
+    for trial in plan.trials[:50]:
+        stages: list[Stage] = [s for s in with_ancestors(trial.stages) if s.fingerprint in missing]
+        _, least, _, unknown = history.total(stages, held)
+        if unknown or not stages:
+            return
+        costs.append(least)
+    if costs and min(costs) > 3600 * budget.device_hours:
+        raise InputError(
+            f"{loaded.source}: budget.device_hours: expected at least what one trial costs, about "
+            f"{min(costs) / 3600:.3g}, got {budget.device_hours:g}"
+        )
+
+
+def _samples(setup: Setup) -> list[Values | None]:
+    found: list[Values | None] = []
+    for number in range(SAMPLES):
+        for attempt in range(20):
+            values = setup.random(FAR + number, attempt)
+            try:
+                setup.identity(values)
+            except InputError:
+                continue
+            found.append(values)
+            break
+    return found
+
+
+def _counts(setup: Setup, proposals: list[Proposal]) -> list[tuple[int | None, int]]:
+    """(rung, how many more recipes meet it at most), from the first rung to the full attack (None)."""
+    tried = sum(proposal.of is None for proposal in proposals)
+    if not setup.rungs:
+        total = setup.recipes if setup.recipes is not None else (setup.space.count or 0) + bool(setup.baseline)
+        return [(None, max(0, total - tried))]
+    left = (setup.recipes or 0) - bool(setup.baseline)
+    counts: list[tuple[int | None, int]] = []
+    for number, rung in enumerate(setup.rungs):
+        there = sum(proposal.rung == number for proposal in proposals)
+        counts.append((number, max(0, left - there)))
+        left = math.ceil(rung.keep * left - 1e-9)
+    there = sum(proposal.rung is None and proposal.of is not None for proposal in proposals)
+    return [*counts, (None, max(0, left + setup.audit - there))]
+
+
+def _hours_left(loaded: LoadedSweep, store: Store) -> float | None:
+    budget = loaded.sweep.budget
+    if budget is None or budget.device_hours is None:
+        return None
+    return max(0.0, budget.device_hours - spent(store, loaded.sweep.name)[0] / 3600)

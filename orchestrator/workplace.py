@@ -1,0 +1,53 @@
+"""Where the trials of a run are worked on: a Ray cluster and the keeper on it, connected when first needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.store import Store
+
+if TYPE_CHECKING:
+    from orchestrator.cluster import ClusterFacts
+
+
+class Workplace:
+    """Use as a context manager: what was connected is let go of at the end."""
+
+    def __init__(self, address: str | None, resources: dict[str, Any], store: Store) -> None:
+        self._address, self._resources, self._store = address, resources, store
+        self._keeper: Any = None
+        self._facts: ClusterFacts | None = None
+
+    def __enter__(self) -> Workplace:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._facts is None:
+            return
+        from orchestrator.cluster import disconnect, end_work
+
+        if kind is KeyboardInterrupt:
+            end_work(self._keeper)
+        disconnect()
+        self._store.sweep_away_drafts()  # of workers that were killed on the way
+
+    @property
+    def keeper(self) -> Any:
+        """The actor that makes stages."""
+        self._connect()
+        return self._keeper
+
+    @property
+    def facts(self) -> ClusterFacts:
+        """What the cluster offers. Raises InputError if there is none at the address."""
+        return self._connect()
+
+    def _connect(self) -> ClusterFacts:
+        if self._facts is None:
+            from orchestrator.cluster import HEAD, connect
+            from orchestrator.keeper import StageKeeper
+
+            self._facts = connect(self._address, self._resources.get("trial_slots"))
+            on_head = StageKeeper.options(resources={HEAD: 0.001})
+            self._keeper = on_head.remote(self._store, self._resources, self._facts.cpus, self._facts.gpus)
+        return self._facts
