@@ -18,19 +18,25 @@ from orchestrator.execute import CODE_VERSION_VARIABLE, code_version
 SLOT = "trial_slot"  # what a trial holds instead of a CPU
 SLOTS_PER_CPU = 2
 HEAD = "node:__internal_head__"  # what Ray gives the head alone: for what must not die with a spot machine
-PROMISED_GPUS = "SMOOTHSWEEP_CLUSTER_GPUS"
+PROMISED_GPUS = "SMOOTHSWEEP_CLUSTER_GPUS"  # that the cluster can grow to
+PROMISED_PER_NODE = "SMOOTHSWEEP_NODE_GPUS"  # of the largest machine that may come
 STOP_PATIENCE_S = 30.0  # of an orderly end
 OBJECT_STORE_BYTES = 150 * 2**20  # tasks exchange paths and small rows; tensors go through the artifact store
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterFacts:
-    """What the cluster offers: CPUs, GPUs, and how many trials may be open at once."""
+    """What the cluster offers: CPUs, GPUs, and how many trials may be open at once.
+
+    node_cpus, node_gpus: of its largest machine; None where machines may come of which nothing is known yet.
+    """
 
     cpus: int
     gpus: float
     trial_slots: int
     is_local: bool
+    node_cpus: int | None = None
+    node_gpus: float | None = None
 
 
 def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
@@ -55,7 +61,10 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
         _temp_dir=_short_temporary_folder(),
     )
     interrupts.listen()  # Ray has just taken SIGTERM for itself
-    return ClusterFacts(cpus=cpus, gpus=ray.cluster_resources().get("GPU", 0), trial_slots=slots, is_local=True)
+    gpus = ray.cluster_resources().get("GPU", 0)
+    return ClusterFacts(
+        cpus=cpus, gpus=gpus, trial_slots=slots, is_local=True, node_cpus=cpus, node_gpus=gpus
+    )
 
 
 def end_work(keeper: Any) -> None:
@@ -105,19 +114,34 @@ def _join(address: str) -> ClusterFacts:
             f"--address {address}: expected a cluster with the resource {SLOT} "
             f"(start the head with --resources='{{\"{SLOT}\": 16}}'), got none"
         )
-    gpus = max(found.get("GPU", 0.0), _promised_gpus())
-    return ClusterFacts(cpus=int(found.get("CPU", 0)), gpus=gpus, trial_slots=int(found[SLOT]), is_local=False)
+    promised = _promised(PROMISED_GPUS) or 0.0
+    grows = promised > found.get("GPU", 0.0)
+    return ClusterFacts(
+        cpus=int(found.get("CPU", 0)),
+        gpus=max(found.get("GPU", 0.0), promised),
+        trial_slots=int(found[SLOT]),
+        is_local=False,
+        node_cpus=None if grows else int(_most("CPU")),
+        node_gpus=_promised(PROMISED_PER_NODE) if grows else _most("GPU"),
+    )
 
 
-def _promised_gpus() -> float:
-    """GPUs that the cluster can grow to. One that scales from zero has none yet, and only requests make it grow."""
-    promised = os.environ.get(PROMISED_GPUS, "0")
+def _most(resource: str) -> float:
+    """How much of it the largest machine of the cluster has."""
+    return max((node["Resources"].get(resource, 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
+
+
+def _promised(variable: str) -> float | None:
+    """GPUs to come: a cluster that scales from zero has none yet, and only requests make it grow. None: not said."""
+    promised = os.environ.get(variable)
+    if promised is None:
+        return None
     try:
         number = float(promised)
     except ValueError:
         number = -1.0
     if not (math.isfinite(number) and number >= 0):
-        raise InputError(f"{PROMISED_GPUS}: expected a number of GPUs, got {promised!r}")
+        raise InputError(f"{variable}: expected a number of GPUs, got {promised!r}")
     return number
 
 

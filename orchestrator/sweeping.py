@@ -53,20 +53,23 @@ def run_and_report(
     if agenda:
         refuse_missing_judges(loaded, first[0].settings)
     plan = make_plan(trials, store, ahead_of(loaded, store))
-    refuse_small_budget(loaded, make_plan([*trials, *first], store), store)
+    work = make_plan([*trials, *first], store)
+    refuse_small_budget(loaded, work, store)
     confirm(plan, store, asked or Confirmation())
-    recorder = _recorder(loaded, store, tracking_uri)
-    store.open_for_writing()
-    run = begin_run(
-        name=loaded.sweep.name,
-        trials=trials,
-        store=store,
-        resources=loaded.sweep.resources.model_dump(),
-        recorder=recorder,
-        display=Display(),
-        meter=Meter(store, loaded.sweep.name, getattr(loaded.sweep, "budget", None)),
-    )
-    with Workplace(address, run.resources, store) as place:
+    with Workplace(address, loaded.sweep.resources, store, work.missing) as place:
+        if work.missing and place.is_elsewhere:
+            place.facts  # noqa: B018 - an unfit cluster is found before anything is written
+        recorder = _recorder(loaded, store, tracking_uri)
+        store.open_for_writing()
+        run = begin_run(
+            name=loaded.sweep.name,
+            trials=trials,
+            store=store,
+            resources=loaded.sweep.resources.model_dump(),
+            recorder=recorder,
+            display=Display(),
+            meter=Meter(store, loaded.sweep.name, getattr(loaded.sweep, "budget", None)),
+        )
         _run_phases(run, loaded, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)

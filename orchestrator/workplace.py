@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.fits import refuse_unfit
+from orchestrator.stage import Stage
 from orchestrator.store import Store
+from sweeps.schema import Resources
 
 if TYPE_CHECKING:
     from orchestrator.cluster import ClusterFacts
@@ -13,8 +18,11 @@ if TYPE_CHECKING:
 class Workplace:
     """Use as a context manager: what was connected is let go of at the end."""
 
-    def __init__(self, address: str | None, resources: dict[str, Any], store: Store) -> None:
-        self._address, self._resources, self._store = address, resources, store
+    def __init__(
+        self, address: str | None, resources: Resources, store: Store, to_run: Iterable[Stage] = ()
+    ) -> None:
+        """to_run: stages that the cluster must be able to do; InputError from `facts` and `keeper` if it never can."""
+        self._address, self._resources, self._store, self._to_run = address, resources, store, to_run
         self._keeper: Any = None
         self._facts: ClusterFacts | None = None
 
@@ -26,10 +34,15 @@ class Workplace:
             return
         from orchestrator.cluster import disconnect, end_work
 
-        if kind is KeyboardInterrupt:
+        if kind is KeyboardInterrupt and self._keeper is not None:
             end_work(self._keeper)
         disconnect()
         self._store.sweep_away_drafts()  # of workers that were killed on the way
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether there is a cluster to join, not one to start here."""
+        return bool(self._address or os.environ.get("RAY_ADDRESS"))
 
     @property
     def keeper(self) -> Any:
@@ -47,7 +60,9 @@ class Workplace:
             from orchestrator.cluster import HEAD, connect
             from orchestrator.keeper import StageKeeper
 
-            self._facts = connect(self._address, self._resources.get("trial_slots"))
+            self._facts = connect(self._address, self._resources.trial_slots)
+            refuse_unfit(self._facts, self._resources, self._to_run)
             on_head = StageKeeper.options(resources={HEAD: 0.001})
-            self._keeper = on_head.remote(self._store, self._resources, self._facts.cpus, self._facts.gpus)
+            resources = self._resources.model_dump()
+            self._keeper = on_head.remote(self._store, resources, self._facts.cpus, self._facts.gpus)
         return self._facts
