@@ -1,0 +1,183 @@
+# ruff: noqa: E501 - the table of mistakes has one per line
+"""The search of a sweep file: its mistakes are one line each, and what it may draw is valid."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from core.errors import InputError
+from orchestrator.cli import main
+from orchestrator.results import METRIC_COLUMNS
+from sweeps.expand import CellMaker, axis_keys, expand
+from sweeps.load import load_sweep
+from sweeps.search import OBJECTIVES, Constraint
+
+ALPHA, SCHEDULE = "recipe.defense.alpha", "recipe.defense.schedule."
+RAMP = {f"{SCHEDULE}kind": ["ramp"]}
+SPACE = {
+    ALPHA: {"low": -0.5, "high": 0.3, "step": 0.1},
+    f"{SCHEDULE}kind": {"choices": ["constant", "ramp"]},
+    f"{SCHEDULE}start": {"low": 0.0, "high": 0.5, "step": 0.25, "when": RAMP},
+    f"{SCHEDULE}end": {"low": 0.25, "high": 1.0, "step": 0.25, "above": f"{SCHEDULE}start", "when": RAMP},
+}
+SEARCH = {
+    "strategy": "optuna", "recipes": 6, "space": SPACE, "objectives": {"test_acc": "max", "embedder_acc1": "min"},
+}  # fmt: skip
+HALVING = {"strategy": "halving", "rungs": [{"keep": 0.5, "set": {"attack.steps": 1}}]}
+
+
+def sweep(folder: Path, search=None, **changes) -> Path:
+    given = {
+        "name": "s",
+        "seeds": [1, 2],
+        "data": {"kind": "synthetic", "identities": 4},
+        "public": {"kind": "synthetic", "identities": 50},
+        "recipe": {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "batch_size": 16},
+        "prior": {"kind": "eigenfaces", "components": 8},
+        "attack": {"pool": {"size": 20}, "candidates": 4, "steps": 5, "selected": 2},
+        "judges": {"embedder": {"name": "synthetic"}},
+        "search": {**SEARCH, **(search or {})},
+        **changes,
+    }
+    path = folder / "s.yaml"
+    path.write_text("# What it finds.\n" + yaml.safe_dump(given, sort_keys=False))
+    return path
+
+
+def space(**dimensions):
+    return {"space": {f"recipe.{key.replace('__', '.')}": value for key, value in dimensions.items()}}
+
+
+MISTAKES = [
+    ({"space": {}}, {}, "search.space: expected at least one key with what it may be, got none"),
+    (space(lr={"choices": []}), {}, "search.space.recipe.lr: choices: expected at least one, got none"),
+    (space(lr={"choices": [0.1, 0.1]}), {}, "choices: expected each once"),
+    (space(lr={"choices": [0.1], "low": 0.1}), {}, "expected choices or a range, got choices and low"),
+    (space(lr={"low": 0.1, "high": 0.01}), {}, "low: expected at most high (0.01), got 0.1"),
+    (space(lr={"low": 0.1}), {}, "search.space.recipe.lr: high: expected a number"),
+    (space(lr={}), {}, "low: expected a number (or choices instead of a range), got none"),
+    (space(lr={"low": 0.1, "high": float("inf")}), {}, "search.space.recipe.lr.high: expected a finite number, got inf"),
+    (space(lr={"low": 0.0, "high": 0.1, "log": True}), {}, "low: expected above 0 with log, got 0"),
+    (space(lr={"low": 0.1, "high": 0.2, "log": True, "step": 0.1}), {}, "step: expected none with log"),
+    (space(lr={"low": 0.1, "high": 0.2, "step": 0.5}), {}, "step: expected at most high - low (0.1), got 0.5"),
+    (space(lr={"low": 0.1, "high": 0.2, "step": -0.1}), {}, "search.space.recipe.lr.step"),
+    (space(epochs={"low": 1.5, "high": 9, "integer": True}), {}, "integer: expected whole numbers"),
+    (space(lr={"choices": [0.1], "when": {"recipe.epochs": [1]}}), {}, "expected keys of other dimensions"),
+    (space(epochs={"choices": [2]}, lr={"choices": [0.1], "when": {"recipe.epochs": [3]}}), {},
+     "recipe.lr.when.recipe.epochs: expected values of that dimension (2), got 3"),
+    (space(lr={"choices": [1.0], "when": {"recipe.epochs": [2]}}, epochs={"choices": [2], "when": {"recipe.lr": [1.0]}}),
+     {}, "expected conditions that do not go in a circle"),
+    ({"space": {"attack.steps": {"choices": [1, 2]}}}, {}, "attack.steps: expected keys of the recipe, got one of the attacker"),
+    ({"space": {"seeds": {"choices": [[1], [2]]}}}, {}, "seeds: expected keys of the recipe, got seeds"),
+    ({"space": {"recipe.depth": {"choices": [1, 2]}}}, {}, "search.space.recipe.depth: expected values that some recipe"),
+    (space(defense__alpha={"low": -0.5, "high": 2.0, "step": 0.5}), {}, "expected a number in (-inf, 1], got 2.0"),
+    (space(defense={"choices": [{"kind": "mid"}, {"alpha": 0.1}]}, defense__alpha={"choices": [0.2]}), {},
+     "recipe.defense.alpha: expected it here or among the choices of recipe.defense, got both"),
+    (space(defense={"choices": [None, {"alpha": 0.1}]}, defense__schedule__kind={"choices": ["ramp"]}), {},
+     "expected recipe.defense to hold keys wherever this exists, got None"),
+    ({"objectives": {}}, {}, "search.objectives"),
+    ({"objectives": {"attack_acc1": "min"}}, {}, "search.objectives.attack_acc1: expected a judge that measures it (judges.evaluator)"),
+    ({"objectives": {"fid": "min"}}, {}, "judges.fidelity"),
+    ({"objectives": {"leak": "min"}}, {}, "leak: expected one of test_acc, ece"),
+    ({"objectives": {"test_acc": "up"}}, {}, "search.objectives.test_acc: expected one of 'max' or 'min', got 'up'"),
+    ({"constraints": {"xi_train": {"at_most": 0.5}}}, {}, "search.constraints.xi_train: expected a judge that measures it"),
+    ({"constraints": {"test_acc": {}}}, {}, "search.constraints.test_acc: expected at_least or at_most, got neither"),
+    ({"constraints": {"test_acc": {"at_least": 0.9, "at_most": 0.8}}}, {}, "at_least: expected at most at_most (0.8), got 0.9"),
+    ({"strategy": "grid", "recipes": 3}, {}, "recipes: expected none with strategy grid, since the space says it, got 3"),
+    ({"strategy": "grid", "recipes": None, **space(lr={"low": 0.1, "high": 0.2})}, {},
+     "space.recipe.lr: expected choices or a step with strategy grid, got a range"),
+    ({"strategy": "tpe"}, {}, "search.strategy: expected one of 'grid', 'random', 'optuna' or 'halving', got 'tpe'"),
+    ({"recipes": 0}, {}, "search.recipes: expected greater than or equal to 1, got 0"),
+    ({"recipes": None}, {}, "recipes: expected how many to propose at most with strategy optuna, got none"),
+    ({"rungs": HALVING["rungs"]}, {}, "rungs: expected only with strategy halving, got strategy optuna"),
+    ({"audit": 2}, {}, "audit: expected only with strategy halving"),
+    ({"strategy": "halving"}, {}, "rungs: expected at least one cheap attack with strategy halving, got none"),
+    ({**HALVING, "rungs": [{"keep": 1.0, "set": {"attack.steps": 1}}]}, {}, "search.rungs.0.keep"),
+    ({**HALVING, "rungs": [{"keep": 0.5, "set": {"recipe.epochs": 1}}]}, {}, "recipe.epochs: expected keys of the attack, or classes"),
+    ({**HALVING, "rungs": [{"keep": 0.5, "set": {"attack.step": 1}}]}, {}, "search.rungs.0: attack.step: expected no such key"),
+    ({**HALVING, "rungs": [{"keep": 0.5, "set": {"attack.steps": 5}}]}, {}, "expected an attack of its own, got the same as the full attack"),
+    ({**HALVING, "rungs": 2 * HALVING["rungs"]}, {}, "search.rungs.1.set: expected an attack of its own, got the same as rung 0"),
+    (HALVING, {"grid": {"attack.steps": [3, 4]}}, "rungs.0.set.attack.steps: expected it here or in grid, got it in both"),
+    ({}, {"grid": {ALPHA: [0.1]}}, f"grid.{ALPHA}: expected it here or in search.space, got it in both"),
+    ({}, {"grid": {"recipe.lr": [0.1]}}, "grid.recipe.lr: expected keys of the attacker beside search"),
+    ({}, {"cells": [{"recipe.lr": 0.1}]}, "cells: expected none beside search"),
+    ({}, {"baseline": {"recipe.lr": 0.1}}, "baseline.recipe.lr: expected a key of the grid"),
+    ({}, {"baseline": {ALPHA: 3.0}}, "expected a number in (-inf, 1], got 3.0"),
+    ({}, {"budget": {}}, "budget: expected device_hours or minutes, got neither"),
+    ({}, {"budget": {"device_hours": 0}}, "budget.device_hours: expected greater than 0, got 0"),
+    ({}, {"budget": {"minutes": -1}}, "budget.minutes: expected greater than 0, got -1"),
+    ({}, {"reaudit": {"seeds": []}}, "reaudit.seeds"),
+    ({}, {"reaudit": {"seeds": [3, 3]}}, "reaudit.seeds: expected each once, got [3, 3]"),
+    ({}, {"reaudit": {"seeds": [2, 3]}}, "reaudit.seeds: expected other seeds than those of the sweep, got 2 in both"),
+    ({"objectives": {"test_acc": "max"}}, {"reaudit": {"seeds": [3]}}, "reaudit: expected an objective that is a leak, got none"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("search", "changes", "words"), MISTAKES, ids=[words[:40] for _, _, words in MISTAKES])
+def test_a_mistake_is_one_line_and_nothing_is_written(tmp_path, capsys, search, changes, words):
+    path, store = sweep(tmp_path, search, **changes), tmp_path / "store"
+    for door in ("run", "plan"):
+        assert main([door, str(path), "--store", str(store)]) == 2
+        [line] = capsys.readouterr().err.strip().splitlines()
+        assert words in line
+    assert not store.exists()
+
+
+def test_a_search_is_read_with_its_defaults(tmp_path):
+    loaded = load_sweep(sweep(tmp_path, grid={"attack.loss": ["poincare", "cross_entropy"]}))
+    search = loaded.sweep.search
+    assert (search.lag, search.start, search.leaks) == (4, 0, {"embedder_acc1": "min"})
+    assert axis_keys(loaded) == [*SPACE, "attack.loss"]
+    assert len(expand(loaded)) == 2  # the file's own recipe under either attack
+    assert search.dimensions.count == 9 * (1 + 9)
+
+
+def test_every_draw_of_a_consistent_space_is_a_valid_recipe(tmp_path):
+    loaded = load_sweep(sweep(tmp_path))
+    make = CellMaker(loaded)
+    for number in range(60):
+        values = loaded.sweep.search.dimensions.sample(np.random.default_rng(number))
+        cell = make(values)
+        assert cell.settings.recipe.defense.alpha == values[ALPHA]
+        assert cell.axes["start"] == values.get(f"{SCHEDULE}start") and cell.settings.search is None
+        assert list(cell.axes) == ["alpha", "kind", "start", "end"]
+
+
+def test_structured_defenses_and_their_own_parameters(tmp_path):
+    defenses = [{"kind": "label_smoothing"}, {"kind": "mid"}]
+    given = {
+        "recipe.defense": {"choices": defenses},
+        "recipe.defense.beta": {"low": 1e-3, "high": 0.1, "log": True, "when": {"recipe.defense": [defenses[1]]}},
+        ALPHA: {"choices": [-0.2, 0.0], "when": {"recipe.defense": [defenses[0]]}},
+    }
+    loaded = load_sweep(sweep(tmp_path, {"space": given}))
+    make, seen = CellMaker(loaded), set()
+    for number in range(20):
+        values = loaded.sweep.search.dimensions.sample(np.random.default_rng(number))
+        defense = make(values).settings.recipe.defense
+        seen.add(defense.kind)
+        assert (defense.parameters.get("beta"), defense.final_alpha) == (
+            values.get("recipe.defense.beta"), values.get(ALPHA, 0.0),
+        )  # fmt: skip
+    assert seen == {"label_smoothing", "mid"}
+
+
+def test_objectives_are_columns_of_the_results():
+    assert set(OBJECTIVES) < set(METRIC_COLUMNS)
+
+
+def test_a_constraint_says_by_how_much_it_is_missed():
+    assert Constraint(at_least=0.9).violation(0.8) == pytest.approx(0.1)
+    assert Constraint(at_least=0.9).violation(0.9) == 0.0
+    assert Constraint(at_most=0.5).violation(0.4) < 0
+    assert Constraint(at_least=0.1, at_most=0.5).violation(0.7) == pytest.approx(0.2)
+
+
+def test_an_unlikely_recipe_is_no_mistake_but_a_space_without_any_is(tmp_path):
+    with pytest.raises(InputError, match="lr_min: expected at most lr"):
+        load_sweep(sweep(tmp_path, {"space": {
+            "recipe.lr": {"choices": [0.001]}, "recipe.lr_schedule": {"choices": ["cosine"]},
+            "recipe.lr_min": {"choices": [0.1, 0.0]},
+        }}))  # fmt: skip
