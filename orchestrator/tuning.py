@@ -145,7 +145,7 @@ def tune_search(
 def _fit(
     trainable: Any, folder: Path, slots: int, halt: Halt | None, options: dict[str, Any], search: dict[str, Any]
 ) -> None:
-    logging.getLogger("ray.tune").setLevel(logging.ERROR)
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # a lost trial process is a traceback there; it is retried
     folder = own_folder(folder)
     tuner = tune.Tuner(
         tune.with_resources(trainable, tune.PlacementGroupFactory([{SLOT: 1}])),

@@ -1,5 +1,6 @@
 """Kill -9, and lost nodes: every kind of process of a sweep, in the middle of what it does."""
 
+import contextlib
 import random
 import shutil
 import time
@@ -117,6 +118,26 @@ def test_the_driver_in_every_kind_of_stage(drill):
 
 
 RANDOM_KILLS, SEED = 30, 2024
+PROGRESS_WITHIN_S = 20.0
+
+
+def _some_progress(store, run):
+    """Until the sweep leaves something new, or for a while: so that all stages are hit, not the first alone."""
+
+    def left():
+        return {(path, path.stat().st_mtime_ns) for mark in MARKS for path in store.glob(mark) if path.exists()}
+
+    before, deadline = None, time.monotonic() + PROGRESS_WITHIN_S
+    while time.monotonic() < deadline and run.process.poll() is None:
+        with contextlib.suppress(FileNotFoundError):  # a work folder that went with its finished stage
+            now = left()
+            if before is not None and now - before:
+                return
+            before = now
+        time.sleep(0.1)
+
+
+MARKS = ("*/*/manifest.json", "*/*.work/checkpoint.pt", "*/*.work/classes/*")
 
 
 def test_thirty_random_kills(drill):
@@ -125,7 +146,8 @@ def test_thirty_random_kills(drill):
     run, log, killed = drill.run(), [], 0
     kinds = ["driver", "task", "task", "shard", "shard", "trial", "keeper", "node"]
     while killed < RANDOM_KILLS:
-        time.sleep(dice.uniform(0.5, 6.0))
+        _some_progress(drill.store, run)
+        time.sleep(dice.uniform(0.0, 4.0))
         if run.process.poll() is not None:
             assert run.process.returncode in (0, 1), run.tail()  # 1: some task met the dice four times
             if run.process.returncode == 0:  # through, and the dice want more work: the later stages are taken away
