@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import socket
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os import getpid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.storing.layout import attempt_name, work_key
 from orchestrator.storing.objects import make_filesystem
 from orchestrator.storing.synchroniser import pull, pushing
 
@@ -45,14 +43,9 @@ class JoinedFolders:
         return make_filesystem(), self.store.objects.place(_key(work))
 
 
-def attempt_name() -> str:
-    """<host>.<pid>.<random>: who writes, so that others can tell whether the writer lives."""
-    return f"{socket.gethostname()}.{getpid()}.{uuid.uuid4().hex[:8]}"
-
-
 def _fingerprint(work: Path) -> str:
     return work.name.split(".", 1)[0]
 
 
 def _key(work: Path) -> str:
-    return f"work/{work.parent.name}/{_fingerprint(work)}"
+    return work_key(work.parent.name, _fingerprint(work))

@@ -1,14 +1,8 @@
 """The artifact store on S3: an artifact exists when its manifest object does, and that one is written last.
 
-    <prefix>/<stage>/<fingerprint>/manifest.json         names the attempt whose files make the artifact
-    <prefix>/files/<stage>/<fingerprint>/<attempt>/...   what that attempt made; <attempt> is <host>.<pid>.<random>
-    <prefix>/drafts/<stage>.<fingerprint>.<attempt>      there while an attempt uploads: what is to be swept if it dies
-    <prefix>/work/<stage>/<fingerprint>/...              what an unfinished stage keeps between attempts
-    <prefix>/sweeps/<name>/...                           state, notes and report of a sweep
-    <prefix>/store.json                                  the format's version
-
-Two writers of one stage never write the same object but the manifest; whichever is there in the end names files that
-are all there. Tasks read local paths: artifacts come into a mirror on each machine (storing/mirror.py), verified.
+storing/layout.py says what lies where. Two writers of one stage never write the same object but the manifest;
+whichever is there in the end names files that are all there. Tasks read local paths: artifacts come into a mirror on
+each machine (storing/mirror.py), verified.
 """
 
 from __future__ import annotations
@@ -17,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator
@@ -26,12 +19,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from core.errors import InputError
 from orchestrator.stage import Stage, with_ancestors
 from orchestrator.store import MANIFEST, Store, checksum, write_atomically
-from orchestrator.storing.joining import JoinedFolders, attempt_name
+from orchestrator.storing.joining import JoinedFolders
+from orchestrator.storing.layout import (
+    attempt_name,
+    draft_key,
+    files_key,
+    is_dead,
+    manifest_key,
+    sweep_attempts,
+    sweep_drafts,
+    work_key,
+)
 from orchestrator.storing.mirror import fetch, locked, mirror_of
 from orchestrator.storing.objects import Listed, Objects, ObjectStoreError, all_at_once
 from orchestrator.storing.synchroniser import pull, pushing
@@ -39,7 +40,6 @@ from orchestrator.storing.version import VERSION_FILE, refuse_other_versions, ve
 from tasks.context import PROGRESS_FILE, mark_content
 
 MARKS_EVERY_S = 5.0  # progress marks are asked for as often as they are pushed
-FOREIGN_DRAFT_S = 24 * 3600.0  # nobody uploads that long: an attempt of a machine that is gone
 SETTLED_S = 5.0  # S3 tells seconds: a manifest this fresh may yet be replaced without looking changed
 URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/\s]+)*")
 UNPUBLISHED = "tune"  # Ray Tune's own notes in a sweep's folder
@@ -81,14 +81,14 @@ class RemoteStore(Store):
         work = self.work(stage)
         work.mkdir(parents=True)
         try:
-            pull(self.objects, _work_key(stage), work, only)
-            with pushing(self.objects, _work_key(stage), work):
+            pull(self.objects, work_key(stage.name, stage.fingerprint), work, only)
+            with pushing(self.objects, work_key(stage.name, stage.fingerprint), work):
                 yield work
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
     def kept(self, stage: Stage, folder: str) -> set[str]:
-        return {listed.key for listed in self.objects.listed(f"{_work_key(stage)}/{folder}")}
+        return {listed.key for listed in self.objects.listed(f"{work_key(stage.name, stage.fingerprint)}/{folder}")}
 
     def marks(self, stages: Iterable[Stage]) -> list[dict[str, Any] | None]:
         """A mark is asked for every MARKS_EVERY_S at most; one that cannot be had is None."""
@@ -100,7 +100,7 @@ class RemoteStore(Store):
 
     def mark(self, stage: Stage, fraction: float, text: str) -> None:
         with suppress(OSError):  # a mark is a courtesy
-            self.objects.write(f"{_work_key(stage)}/{PROGRESS_FILE}", mark_content(fraction, text).encode())
+            self.objects.write(_mark_key(stage), mark_content(fraction, text).encode())
 
     def read_note(self, name: str, file: str) -> bytes | None:
         try:
@@ -120,7 +120,7 @@ class RemoteStore(Store):
     def has(self, stage: Stage) -> bool:
         key = (stage.name, stage.fingerprint)
         if key not in self._known:
-            found = self.objects.info(_manifest_key(*key))
+            found = self.objects.info(manifest_key(*key))
             if found is None:
                 return False
             self._known[key] = found.changed
@@ -150,38 +150,38 @@ class RemoteStore(Store):
 
     def discard(self, stage: Stage) -> None:
         key = (stage.name, stage.fingerprint)
-        self.objects.delete([_manifest_key(*key)])
+        self.objects.delete([manifest_key(*key)])
         self._known.pop(key, None)
-        self.objects.delete_below(_files_key(*key))
-        self.objects.delete_below(_work_key(stage))
+        self.objects.delete_below(files_key(*key))
+        self.objects.delete_below(work_key(stage.name, stage.fingerprint))
         shutil.rmtree(self.place(stage), ignore_errors=True)
 
     def commit(self, stage: Stage, draft: Path, manifest: dict[str, Any]) -> Path:
         """Upload the draft under its attempt, then the manifest. If somebody else was first, theirs stays."""
         key = (stage.name, stage.fingerprint)
         attempt = draft.name.removeprefix(f".{stage.fingerprint}.")
-        marker = f"drafts/{stage.name}.{stage.fingerprint}.{attempt}"
+        marker = draft_key(*key, attempt)
         files = {path.name: checksum(path) for path in sorted(draft.iterdir())}
         if not self.has(stage):
             self.objects.write(marker, b"uploading")
-            place = f"{_files_key(*key)}/{attempt}"
+            place = f"{files_key(*key)}/{attempt}"
             all_at_once(lambda name: self.objects.upload(f"{place}/{name}", draft / name), files)
             if self.has(stage):
                 self.objects.delete_below(place)
             else:
                 content = json.dumps({**manifest, "files": files, "attempt": attempt}, indent=1, sort_keys=True)
-                self.objects.write(_manifest_key(*key), content.encode())
+                self.objects.write(manifest_key(*key), content.encode())
                 (draft / MANIFEST).write_text(content)
             self.objects.delete([marker])
-            self._sweep_attempts(*key)
+            sweep_attempts(self.objects, *key)
         self._keep_draft(stage, draft)
-        self.objects.delete_below(_work_key(stage))
+        self.objects.delete_below(work_key(stage.name, stage.fingerprint))
         return self.place(stage)
 
     def damaged_files(self, stage: Stage) -> list[str]:
         """Names of the artifact's files that are missing in the store or differ there from their checksum."""
         manifest, probe = self.manifest(stage), self.root / f".probe.{uuid.uuid4().hex}"
-        place = f"{_files_key(stage.name, stage.fingerprint)}/{manifest['attempt']}"
+        place = f"{files_key(stage.name, stage.fingerprint)}/{manifest['attempt']}"
         damaged = []
         for name, expected in manifest["files"].items():
             try:
@@ -206,22 +206,12 @@ class RemoteStore(Store):
             raise InputError(f"--store {error}") from None
 
     def sweep_away_drafts(self) -> int:
-        """Remove what dead writers left: here their drafts and work, in the store what they had uploaded.
-
-        Of another machine's uploads, those that were begun more than a day ago. What a killed multi-part upload left
-        is no object and cannot be seen: a life-cycle rule of the bucket removes it (docs/cluster.md).
-        """
+        """Remove what dead writers left: here their drafts and work, in the store what they had uploaded."""
         removed = super().sweep_away_drafts()
         for folder in self.root.glob("*/*.work.*.*.*"):
-            if _is_dead(folder.name.split(".work.", 1)[1]):
+            if is_dead(folder.name.split(".work.", 1)[1]):
                 shutil.rmtree(folder, ignore_errors=True)
-        for listed in self.objects.listed("drafts"):
-            kind, fingerprint, attempt = listed.key.split(".", 2)
-            if _is_dead(attempt) or time.time() - listed.changed / 1e9 > FOREIGN_DRAFT_S:
-                self.objects.delete([f"drafts/{listed.key}"])
-                self._sweep_attempts(kind, fingerprint)
-                removed += 1
-        return removed
+        return removed + sweep_drafts(self.objects)
 
     def bring(self, kind: str, fingerprint: str, names: Iterable[str] | None = None) -> Path:
         """The artifact's folder in the mirror with all its files, or these. Raises InputError for a damaged one."""
@@ -239,7 +229,7 @@ class RemoteStore(Store):
     def _bring_files(self, folder: Path, names: Iterable[str] | None) -> None:
         manifest = json.loads((folder / MANIFEST).read_text())
         kind, fingerprint, files = folder.parent.name, folder.name, manifest["files"]
-        place = f"{_files_key(kind, fingerprint)}/{manifest['attempt']}"
+        place = f"{files_key(kind, fingerprint)}/{manifest['attempt']}"
         wanted = list(files) if names is None else list(names)
         if all((folder / name).is_file() for name in wanted):
             return
@@ -249,7 +239,7 @@ class RemoteStore(Store):
 
     def _bring_manifest(self, kind: str, fingerprint: str) -> Path:
         """Read the store's manifest into the mirror; files that belong to another attempt go."""
-        key = _manifest_key(kind, fingerprint)
+        key = manifest_key(kind, fingerprint)
         found = self.objects.info(key)
         if found is None:
             self._known.pop((kind, fingerprint), None)
@@ -290,21 +280,9 @@ class RemoteStore(Store):
                 os.replace(draft, place)
         shutil.rmtree(draft, ignore_errors=True)
 
-    def _sweep_attempts(self, kind: str, fingerprint: str) -> None:
-        """Remove the files of attempts that neither the manifest names nor anybody is still uploading."""
-        attempts = {listed.key.split("/")[0] for listed in self.objects.listed(_files_key(kind, fingerprint))}
-        if not attempts:
-            return
-        prefix = f"{kind}.{fingerprint}."  # markers first: a writer puts the manifest before it removes its marker
-        keep = {item.key.removeprefix(prefix) for item in self.objects.listed("drafts") if item.key.startswith(prefix)}
-        with suppress(FileNotFoundError):
-            keep.add(json.loads(self.objects.read(_manifest_key(kind, fingerprint)))["attempt"])
-        for attempt in attempts - keep:
-            self.objects.delete_below(f"{_files_key(kind, fingerprint)}/{attempt}")
-
     def _mark(self, stage: Stage) -> dict[str, Any] | None:
         with suppress(OSError, ValueError):
-            return json.loads(self.objects.read(f"{_work_key(stage)}/{PROGRESS_FILE}"))
+            return json.loads(self.objects.read(_mark_key(stage)))
         return None
 
 
@@ -326,19 +304,5 @@ def remote_store(url: str) -> RemoteStore:
     return RemoteStore(root=mirror_of(url), objects=Objects(url=url))
 
 
-def _is_dead(attempt: str) -> bool:
-    """Whether the attempt <host>.<pid>.<random> was of this machine and its process is gone."""
-    host, pid, _ = attempt.rsplit(".", 2)
-    return host == socket.gethostname() and pid.isdigit() and not psutil.pid_exists(int(pid))
-
-
-def _manifest_key(kind: str, fingerprint: str) -> str:
-    return f"{kind}/{fingerprint}/{MANIFEST}"
-
-
-def _files_key(kind: str, fingerprint: str) -> str:
-    return f"files/{kind}/{fingerprint}"
-
-
-def _work_key(stage: Stage) -> str:
-    return f"work/{stage.name}/{stage.fingerprint}"
+def _mark_key(stage: Stage) -> str:
+    return f"{work_key(stage.name, stage.fingerprint)}/{PROGRESS_FILE}"
