@@ -106,8 +106,10 @@ class SweepRun:
 
     def save_state(self, finished: bool = False) -> None:
         """Leave the state for `smoothsweep status`. A full disk fails the stages that need it, not the watching."""
+        self.meter.save()
+        left = dict.fromkeys(self.left_open, f"budget: {self.stopped}")
         with contextlib.suppress(OSError):
-            write_state(self.store, self.name, self.state, self.failures, finished=finished)
+            write_state(self.store, self.name, self.state, self.failures, finished=finished, stopped=left)
 
 
 def begin_run(

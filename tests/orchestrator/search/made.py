@@ -1,0 +1,76 @@
+"""Searches whose trials are never run: the store is filled with made-up numbers instead."""
+
+import json
+import random
+from pathlib import Path
+
+import yaml
+
+from orchestrator.search.agenda import Agenda
+from orchestrator.search.strategies import Wait
+from orchestrator.store import Store
+from sweeps.load import load_sweep
+
+ALPHA, KIND, START = "recipe.defense.alpha", "recipe.defense.schedule.kind", "recipe.defense.schedule.start"
+SPACE = {
+    ALPHA: {"low": -0.5, "high": 0.3, "step": 0.05},
+    KIND: {"choices": ["constant", "ramp"]},
+    START: {"low": 0.0, "high": 0.7, "step": 0.1, "when": {KIND: ["ramp"]}},
+}
+
+
+def load(folder: Path, search, **changes):
+    folder.mkdir(parents=True, exist_ok=True)
+    given = {
+        "name": "made",
+        "seeds": [1, 2],
+        "data": {"kind": "synthetic", "identities": 4},
+        "public": {"kind": "synthetic", "identities": 50},
+        "recipe": {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "batch_size": 16},
+        "prior": {"kind": "eigenfaces", "components": 8},
+        "attack": {"pool": {"size": 20}, "candidates": 4, "steps": 5, "selected": 2},
+        "judges": {"embedder": {"name": "synthetic"}},
+        "search": {"space": SPACE, "objectives": {"test_acc": "max", "embedder_acc1": "min"}, **search},
+        **changes,
+    }
+    path = folder / "made.yaml"
+    path.write_text(yaml.safe_dump(given, sort_keys=False))
+    return load_sweep(path)
+
+
+def finish(store: Store, trial, **metrics) -> None:
+    """Write manifests for all of a trial's stages: the numbers follow from its recipe and seed."""
+    for stage in trial.stages:
+        folder = store.path(stage)
+        folder.mkdir(parents=True, exist_ok=True)
+        content = {"metrics": metrics or numbers(trial), "seconds": 1.0, "inputs": {}}
+        (folder / "manifest.json").write_text(json.dumps(content))
+
+
+def numbers(trial) -> dict[str, float]:
+    """Accuracy falls with |alpha|; leak with alpha, less so under a constant schedule."""
+    values = trial.cell.values
+    alpha, ramp = values[ALPHA], values.get(KIND) == "ramp"
+    rough = 0.02 * random.Random(f"{sorted(values.items())} {trial.seed}").random()
+    late = 0.05 * values.get(START, 0.0)
+    return {"test_acc": 0.95 - 0.4 * abs(alpha) * (0.5 if ramp else 1.0) + rough, "embedder_acc1": 0.6 + alpha + late}
+
+
+def work_off(loaded, store: Store, *, shuffle: int = 0, stop_after: int | None = None, fails=lambda trial: False):
+    """Run the search with several trials at once that end in a random order. Returns the agenda and trials ended."""
+    agenda, order, running, ended = Agenda(loaded, store), random.Random(shuffle), [], []
+    agenda.begin()
+    while True:
+        while len(running) < 6 and not isinstance(trial := agenda.next(), Wait | None):
+            running.append(trial)
+        if not running:
+            return agenda, ended
+        trial = running.pop(order.randrange(len(running)))
+        if fails(trial):
+            agenda.ended(trial, "it diverged")
+        else:
+            finish(store, trial)
+            agenda.ended(trial, None)
+        ended.append(trial)
+        if len(ended) == stop_after:
+            return agenda, ended  # as a driver that is killed: nothing is told to anybody

@@ -1,0 +1,198 @@
+"""A search proposes the same recipes whatever order trials end in, whatever was killed and resumed."""
+
+import json
+
+import pytest
+from made import ALPHA, KIND, SPACE, finish, load, work_off
+
+from core.errors import InputError
+from orchestrator.search.agenda import Agenda
+from orchestrator.search.proposals import PROPOSALS, ProposalFile
+from orchestrator.search.record import read_search, write_end
+from orchestrator.search.strategies import Wait
+from orchestrator.store import Store
+from orchestrator.trial import trials_of
+
+OPTUNA = {"strategy": "optuna", "recipes": 14, "in_flight": 3}
+RANDOM = {"strategy": "random", "recipes": 14}
+HALVING = {"strategy": "halving", "recipes": 8, "audit": 2, "rungs": [
+    {"keep": 0.5, "set": {"attack.steps": 1, "classes": [0, 1]}}, {"keep": 0.5, "set": {"attack.steps": 2}}]}  # fmt: skip
+SMALL_GRID = {"strategy": "grid", "space": {ALPHA: {"choices": [-0.2, 0.0]}, KIND: {"choices": ["constant", "ramp"]}}}
+
+
+def proposed(loaded, store):
+    return [(p.number, p.values, p.rung, p.origin) for p in ProposalFile(loaded, store).read()]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """strategy -> what an undisturbed search of it proposes."""
+    found = {}
+    for search in (OPTUNA, RANDOM, HALVING):
+        folder = tmp_path_factory.mktemp(search["strategy"])
+        loaded, store = load(folder, search), Store(root=folder / "store")
+        work_off(loaded, store)
+        found[search["strategy"]] = proposed(loaded, store)
+    return found
+
+
+@pytest.mark.parametrize("search", [OPTUNA, RANDOM, HALVING], ids=lambda search: search["strategy"])
+@pytest.mark.parametrize("shuffle", [1, 2])
+def test_the_order_in_which_trials_end_changes_no_proposal(tmp_path, undisturbed, search, shuffle):
+    loaded, store = load(tmp_path, search), Store(root=tmp_path / "store")
+    agenda, ended = work_off(loaded, store, shuffle=shuffle)
+    assert proposed(loaded, store) == undisturbed[search["strategy"]]
+    assert agenda.ended_by == "recipes" and len({trial.id for trial in ended}) == len(ended)
+
+
+@pytest.mark.parametrize("search", [OPTUNA, HALVING], ids=lambda search: search["strategy"])
+@pytest.mark.parametrize("killed_after", [[1], [7, 9], [5, 5, 5]])
+def test_a_killed_search_goes_on_as_if_nothing_had_happened(tmp_path, undisturbed, search, killed_after):
+    loaded, store = load(tmp_path, search), Store(root=tmp_path / "store")
+    done = []
+    for shuffle, count in enumerate(killed_after):
+        done += work_off(loaded, store, shuffle=shuffle, stop_after=count)[1]
+    done += work_off(loaded, store, shuffle=9)[1]
+    assert proposed(loaded, store) == undisturbed[search["strategy"]]
+    assert len({trial.id for trial in done}) == len(done) == len(trials_of(loaded, store))  # nothing was done twice
+
+
+def test_proposals_use_outcomes_up_to_the_lag_and_no_more(tmp_path):
+    loaded, store = load(tmp_path, OPTUNA), Store(root=tmp_path / "store")
+    agenda = Agenda(loaded, store)
+    agenda.begin()
+    opened = [agenda.next() for _ in range(6)]  # three recipes under two seeds
+    assert isinstance(agenda.next(), Wait) and len(agenda.proposals) == 3
+    for trial in opened[2:]:  # all but the first recipe: the next one is still not made
+        finish(store, trial)
+        agenda.ended(trial, None)
+    assert isinstance(agenda.next(), Wait)
+    for trial in opened[:2]:
+        finish(store, trial)
+        agenda.ended(trial, None)
+    assert not isinstance(agenda.next(), Wait) and len(agenda.proposals) == 4
+
+
+def test_other_seeds_of_the_search_propose_other_recipes(tmp_path, undisturbed):
+    loaded, store = load(tmp_path, {**OPTUNA, "seed": 1}), Store(root=tmp_path / "store")
+    work_off(loaded, store)
+    assert [p[1] for p in proposed(loaded, store)] != [p[1] for p in undisturbed["optuna"]]
+
+
+def test_a_search_learns(tmp_path, undisturbed):
+    loaded, store = load(tmp_path, {**OPTUNA, "recipes": 30}), Store(root=tmp_path / "store")
+    work_off(loaded, store)
+    assert proposed(loaded, store)[:14] == undisturbed["optuna"]  # more recipes go on from fewer
+    ramps = [values[KIND] == "ramp" for _, values, _, _ in proposed(loaded, store)]
+    assert sum(ramps[16:]) > 9  # where accuracy falls half as fast
+
+
+def test_a_grid_tries_every_recipe_once(tmp_path):
+    loaded, store = load(tmp_path, SMALL_GRID), Store(root=tmp_path / "store")
+    agenda, _ = work_off(loaded, store)
+    recipes = [values for _, values, _, _ in proposed(loaded, store)]
+    assert agenda.ended_by == "exhausted"
+    assert len(recipes) == 3  # at alpha 0 a ramp is the same work as a constant
+    assert {ALPHA: 0.0, KIND: "ramp"} not in recipes
+
+
+@pytest.mark.parametrize("strategy", ["random", "optuna"])
+def test_a_small_space_ends_when_it_is_exhausted(tmp_path, strategy):
+    loaded = load(tmp_path, {**SMALL_GRID, "strategy": strategy, "recipes": 50})
+    agenda, ended = work_off(loaded, Store(root=tmp_path / "store"))
+    assert agenda.ended_by == "exhausted" and len(agenda.proposals) == 3
+    assert len(ended) == 6  # three recipes under two seeds
+
+
+def test_the_baseline_comes_first_and_is_one_of_the_recipes(tmp_path):
+    loaded, store = load(tmp_path, RANDOM, baseline={ALPHA: 0.0}), Store(root=tmp_path / "store")
+    work_off(loaded, store)
+    trials = trials_of(loaded, store)
+    assert proposed(loaded, store)[0] == (0, {ALPHA: 0.0}, None, "baseline") and len(proposed(loaded, store)) == 14
+    assert [trial.cell.is_baseline for trial in trials] == [True, True] + 26 * [False]
+    assert trials[0].cell.axes == {"alpha": 0.0, "kind": None, "start": None}
+
+
+def test_optuna_goes_on_from_a_baseline_outside_of_the_space(tmp_path):
+    loaded, store = load(tmp_path, OPTUNA, baseline={ALPHA: 0.31}), Store(root=tmp_path / "store")
+    agenda, _ = work_off(loaded, store)
+    assert len(agenda.proposals) == 14
+
+
+def test_failed_recipes_are_told_as_failed_and_the_search_goes_on(tmp_path):
+    loaded, store = load(tmp_path, OPTUNA), Store(root=tmp_path / "store")
+    agenda, _ = work_off(loaded, store, fails=lambda trial: trial.cell.values[KIND] == "ramp" and trial.seed == 2)
+    failed = {p.number for p in agenda.proposals if p.values[KIND] == "ramp"}
+    assert failed and {n for n, outcome in agenda.outcomes.items() if outcome.status == "failed"} == failed
+    assert len(agenda.proposals) == 14
+
+
+def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_proposals(tmp_path):
+    store = Store(root=tmp_path / "store")
+    work_off(load(tmp_path, RANDOM), store)
+    changed = load(tmp_path, {**RANDOM, "space": {**SPACE, ALPHA: {"low": -1.0, "high": 0.3, "step": 0.05}}})
+    assert trials_of(changed, store) == []
+    agenda = Agenda(changed, store)
+    agenda.begin()
+    kind, said = agenda.news.get()
+    assert kind == "say" and "the search has changed: its 14 earlier proposals lie in search/proposals-" in said
+    folder = store.sweep_folder("made") / "search"
+    assert len(list(folder.glob("proposals-*.jsonl"))) == 1
+    assert len((store.sweep_folder("made") / PROPOSALS).read_text().splitlines()) == 1
+
+
+def test_a_stopped_search_proposes_nothing_more(tmp_path):
+    loaded, store = load(tmp_path, RANDOM), Store(root=tmp_path / "store")
+    agenda = Agenda(loaded, store)
+    agenda.begin()
+    first = agenda.next()
+    agenda.stop()
+    assert agenda.next() is None and agenda.ended_by is None
+    assert {trial.id for trial in agenda.waiting()} == {t.id for t in trials_of(loaded, store)} >= {first.id}
+
+
+def test_a_space_of_invalid_recipes_says_why(tmp_path):
+    """Every value occurs in some valid recipe, so it loads; but all draws of the search are refused."""
+    loaded = load(tmp_path, RANDOM)
+    agenda = Agenda(loaded, Store(root=tmp_path / "store"))
+
+    def refuse(values):
+        raise InputError(f"no: {values[ALPHA]}")
+
+    agenda.setup.identity = refuse
+    with pytest.raises(InputError, match="expected valid recipes, got none in 200 draws; the first: no: "):
+        agenda.next()
+
+
+def test_the_record_tells_what_is_known(tmp_path):
+    constraints = {"test_acc": {"at_least": 0.9}}
+    loaded = load(tmp_path, {**HALVING, "constraints": constraints}, budget={"device_hours": 2.0})
+    store = Store(root=tmp_path / "store")
+    agenda, _ = work_off(loaded, store)
+    write_end(loaded, store, agenda.ended_by)
+    record = read_search(loaded, store)
+    assert (record.strategy, record.stopped_by, record.budget) == ("halving", "recipes", {"device_hours": 2.0})
+    assert record.constraints == constraints and record.reaudit is None
+    rungs = [[p for p in record.proposals if p.rung == rung] for rung in (0, 1, None)]
+    assert len(rungs[0]) == 8 and sum(p.kept for p in rungs[0]) == len(rungs[1]) <= 4
+    assert sum(p.audited for p in rungs[2]) == 2 and all(p.kept is None for p in rungs[2])
+    assert {p.status for p in record.proposals} == {"done"}
+    first = record.proposals[0]
+    assert set(first.axes) == {"alpha", "kind", "start"} and set(first.objectives) == {"test_acc", "embedder_acc1"}
+    assert first.feasible == (first.objectives["test_acc"] >= 0.9)
+    # a target is trained once for all rungs: only the first proposal of a recipe pays for it
+    assert all(p.device_hours < rungs[0][1].device_hours for p in rungs[1])
+    phases = [trial.phase for trial in trials_of(loaded, store)]
+    assert phases.count("sweep") == 2 * len(rungs[2]) and phases.count("proxy") == 2 * (8 + len(rungs[1]))
+    json.dumps([vars(p) for p in record.proposals])
+
+
+def test_the_record_of_an_unfinished_search(tmp_path):
+    loaded, store = load(tmp_path, RANDOM), Store(root=tmp_path / "store")
+    assert read_search(loaded, store).proposals == ()
+    work_off(loaded, store, stop_after=5)
+    record = read_search(loaded, store)
+    assert record.stopped_by is None
+    assert {p.status for p in record.proposals} == {"done", "open"}
+    assert all(p.objectives == {"test_acc": None, "embedder_acc1": None} for p in record.proposals if p.status == "open")
+    assert read_search(load(tmp_path, RANDOM, name="other"), store).proposals == ()
