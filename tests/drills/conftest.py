@@ -93,5 +93,8 @@ class Drill:
         ledger.add(name, time.monotonic() - self.started, [kept.lost for kept in self.harm], note)
 
 
-def pytest_sessionfinish() -> None:
+def pytest_terminal_summary(terminalreporter) -> None:
     ledger.write()
+    if ledger.rows:
+        terminalreporter.section("drills")
+        terminalreporter.write(ledger.text())

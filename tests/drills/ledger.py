@@ -6,23 +6,23 @@ import os
 from pathlib import Path
 
 BEGIN, END = "<!-- drills: begin -->", "<!-- drills: end -->"
-_rows: list[str] = []
+rows: list[str] = []
 
 
 def add(drill: str, seconds: float, lost: list[float], note: str = "") -> None:
     """A drill that passed: how long it took, and the seconds of work that its disturbances can have cost."""
     cost = "-" if not lost else f"{sum(lost):.1f} s" if len(lost) == 1 else f"{sum(lost):.1f} s in {len(lost)}"
-    _rows.append(f"| {drill} | as undisturbed | {seconds:.0f} s | {cost} | {note} |")
+    rows.append(f"| {drill} | as undisturbed | {seconds:.0f} s | {cost} | {note} |")
 
 
 def text() -> str:
     head = "| drill | outcome | took | work lost | |\n| --- | --- | --- | --- | --- |\n"
-    return head + "\n".join(_rows) + "\n"
+    return head + "\n".join(rows) + "\n"
 
 
 def write() -> None:
     page = os.environ.get("DRILLS_TABLE")
-    if not _rows or not page:
+    if not rows or not page:
         return
     before, _, rest = Path(page).read_text().partition(BEGIN)
     _, found, after = rest.partition(END)
