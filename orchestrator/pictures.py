@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +60,7 @@ def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:
     columns = tuple("best" if rank == 0 else f"no. {rank + 1}" for rank in range(count))
     sheet = ContactSheet(title=trial.label, columns=columns, rows=tuple(rows))
     buffer = io.BytesIO()
-    sheet_image(sheet).save(buffer, format="PNG", optimize=True)
+    sheet_image(sheet).save(buffer, format="PNG")
     return buffer.getvalue()
 
 
@@ -88,7 +89,7 @@ def _nearest(store: Store, stages: InversionStages, label: int) -> tuple[Path, i
     """File and row of the training image that a judge found nearest to the class's best reconstruction."""
     for judge in (stages.judge_embedder, stages.judge_evaluator):
         if judge is not None and store.has(judge):
-            rows = pd.read_parquet(store.file(judge, "per_image.parquet"))
+            rows = _judged(store.file(judge, "per_image.parquet"))
             if "nearest" in rows:
                 data = store.file(judge.inputs["real"].inputs["data"], "train.safetensors")
                 return data, int(rows[(rows["class"] == label) & (rows["rank"] == 0)]["nearest"].iloc[0])
@@ -105,9 +106,15 @@ def _verdict(store: Store, stages: InversionStages, label: int, rank: int) -> bo
     """The independent judge's word where there is one, else the evaluator's."""
     for judge in (stages.judge_embedder, stages.judge_evaluator):
         if judge is not None and store.has(judge):
-            verdicts = pd.read_parquet(store.file(judge, "per_image.parquet"))
+            verdicts = _judged(store.file(judge, "per_image.parquet"))
             return bool(verdicts[(verdicts["class"] == label) & (verdicts["rank"] == rank)]["hit"].iloc[0])
     return None
+
+
+@lru_cache(maxsize=8)
+def _judged(path: Path) -> pd.DataFrame:
+    """A judge's rows, image by image: a sheet asks for them tile by tile, and a finished artifact never changes."""
+    return pd.read_parquet(path)
 
 
 def _images_per_class(store: Store, loot: Stage) -> int:

@@ -101,7 +101,7 @@ class Tracker:
         with scratch() as folder:
             write_trial_files(trial, row, self.store, folder)
             self._client.log_artifacts(found.run_id, str(folder))
-        if found.status == "FAILED" and not row["failure"]:
+        if found.status in ("FAILED", "KILLED") and not row["failure"]:
             self._client.delete_tag(found.run_id, "smoothsweep.failure")
         status = trial_status(row)
         self._client.set_terminated(found.run_id, status)
