@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import tempfile
 from dataclasses import dataclass
@@ -14,12 +13,11 @@ import ray
 from core.errors import InputError
 from orchestrator import interrupts
 from orchestrator.execute import CODE_VERSION_VARIABLE, code_version
+from tasks.devices import PROMISED_PER_NODE, promised_gpus
 
 SLOT = "trial_slot"  # what a trial holds instead of a CPU
 SLOTS_PER_CPU = 2
 HEAD = "node:__internal_head__"  # what Ray gives the head alone: for what must not die with a spot machine
-PROMISED_GPUS = "SMOOTHSWEEP_CLUSTER_GPUS"  # that the cluster can grow to
-PROMISED_PER_NODE = "SMOOTHSWEEP_NODE_GPUS"  # of the largest machine that may come
 STOP_PATIENCE_S = 30.0  # of an orderly end
 OBJECT_STORE_BYTES = 150 * 2**20  # tasks exchange paths and small rows; tensors go through the artifact store
 
@@ -114,7 +112,7 @@ def _join(address: str) -> ClusterFacts:
             f"--address {address}: expected a cluster with the resource {SLOT} "
             f"(start the head with --resources='{{\"{SLOT}\": 16}}'), got none"
         )
-    promised = _promised(PROMISED_GPUS) or 0.0
+    promised = promised_gpus() or 0.0
     grows = promised > found.get("GPU", 0.0)
     return ClusterFacts(
         cpus=int(found.get("CPU", 0)),
@@ -122,27 +120,13 @@ def _join(address: str) -> ClusterFacts:
         trial_slots=int(found[SLOT]),
         is_local=False,
         node_cpus=None if grows else int(_most("CPU")),
-        node_gpus=_promised(PROMISED_PER_NODE) if grows else _most("GPU"),
+        node_gpus=promised_gpus(PROMISED_PER_NODE) if grows else _most("GPU"),
     )
 
 
 def _most(resource: str) -> float:
     """How much of it the largest machine of the cluster has."""
     return max((node["Resources"].get(resource, 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
-
-
-def _promised(variable: str) -> float | None:
-    """GPUs to come: a cluster that scales from zero has none yet, and only requests make it grow. None: not said."""
-    promised = os.environ.get(variable)
-    if promised is None:
-        return None
-    try:
-        number = float(promised)
-    except ValueError:
-        number = -1.0
-    if not (math.isfinite(number) and number >= 0):
-        raise InputError(f"{variable}: expected a number of GPUs, got {promised!r}")
-    return number
 
 
 def _quiet_environment() -> None:

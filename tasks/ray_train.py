@@ -18,6 +18,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tasks.context import SharedFolders
+from tasks.devices import promised_gpus
 from tasks.files import load_checkpoint
 
 STATE_FILE = "state.pt"
@@ -59,7 +60,8 @@ def fit(
     The group's placement group is the caller's to remove if this process is killed (`cluster.remove_lost_groups`).
     Raises the first worker's error when it fails for good.
     """
-    on_gpu = ray.cluster_resources().get("GPU", 0) >= workers
+    gpus = max(ray.cluster_resources().get("GPU", 0), promised_gpus() or 0)  # a cluster may yet grow them
+    on_gpu = gpus >= workers
     filesystem, storage_path = shared.checkpoints(work) if shared else (None, str(work))
     trainer = _Trainer(
         _announced(loop, _announcement.get()),
