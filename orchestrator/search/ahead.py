@@ -45,7 +45,7 @@ def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
         steps.append((count, tuple(samples)))
     common = [s for s in with_ancestors(whole[0]) if s.fingerprint in shared and not store.has(s)]
     return Ahead(
-        recipes=counts[0][1],
+        recipes=counts[0][1] + (bool(setup.rungs and setup.baseline) and not proposals),
         settings=loaded.sweep,
         steps=tuple(steps),
         shared=() if proposals else tuple(common),
@@ -105,7 +105,8 @@ def _counts(setup: Setup, proposals: list[Proposal]) -> list[tuple[int | None, i
         counts.append((number, max(0, left - there)))
         left = math.ceil(rung.keep * left - 1e-9)
     there = sum(proposal.rung is None and proposal.of is not None for proposal in proposals)
-    return [*counts, (None, max(0, left + setup.audit - there))]
+    first = bool(setup.baseline) and not proposals  # which meets the full attack at once
+    return [*counts, (None, max(0, left + setup.audit - there) + first)]
 
 
 def _hours_left(loaded: LoadedSweep, store: Store) -> float | None:
