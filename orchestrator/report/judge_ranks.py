@@ -9,7 +9,7 @@ from orchestrator.report.colours import Colours
 from orchestrator.report.evidence import leak_sign, worst_rows
 from orchestrator.report.format import ABSENT, NBSP, count, minus, number
 from orchestrator.report.markup import Markup, join, tag
-from orchestrator.report.metrics import METRICS, spec_of
+from orchestrator.report.metrics import CLASS_METRICS, KEY_METRICS, METRICS, spec_of
 from orchestrator.report.pairs import SIDE, chosen_recipes
 from orchestrator.report.summary import Summary
 
@@ -19,9 +19,10 @@ FEWEST = 3
 
 
 def judging_metrics(summary: Summary) -> list[str]:
-    """Measured leaks with a direction, the deciding one first."""
-    leaks = [spec.key for spec in METRICS if spec.group == "leak" and spec.better and spec.key in summary.measured]
-    return sorted(leaks, key=lambda key: key != summary.primary)
+    """Measured leaks that stand for a judge of their own, the deciding one first."""
+    known = [spec.key for spec in METRICS if spec.group == "leak" and spec.better and spec.key in summary.measured]
+    judges = [key for key in known if key in (*CLASS_METRICS, *KEY_METRICS, summary.primary)]
+    return sorted(judges, key=lambda key: key != summary.primary)
 
 
 def signed_leaks(summary: Summary, metric: str, attack: str | None = None) -> dict[str, float]:
@@ -58,7 +59,7 @@ def judge_agreement(summary: Summary) -> list[str]:
     for metric in judging_metrics(summary)[1:]:
         found = agreement(summary, deciding, signed_leaks(summary, metric))
         if found is not None:
-            sides = f"The {spec_of(summary.primary).label} and {spec_of(metric).label}"
+            sides = f"The {spec_of(summary.primary).label} and {_the(metric)}"
             told.append(_sentence(sides, *found))
     return told
 
@@ -73,8 +74,7 @@ def attack_agreement(summary: Summary) -> list[str]:
     for attack in others:
         found = agreement(summary, mine, signed_leaks(summary, summary.primary, attack))
         if found is not None:
-            told.append(_sentence(f"Under {first} and under {attack}, by the {spec_of(summary.primary).label}: they",
-                                  *found))  # fmt: skip
+            told.append(_sentence(f"The attacks with {first} and with {attack}", *found))
     return told
 
 
@@ -92,6 +92,11 @@ def _sentence(sides: str, found: RankAgreement, many: int) -> str:
     few = f", too few recipes for an interval (below {LEAST_FOR_INTERVAL})" if tau.low is None else ""
     best = f"; of the {found.k} that leak least they share {100 * found.top_overlap:.0f}{NBSP}%" if many > BEST else ""
     return f"{sides} {verdict}: Kendall's tau {_number(tau.value)}{ends}{few}{best}."
+
+
+def _the(metric: str) -> str:
+    label = spec_of(metric).label
+    return f"the {label}" if metric in CLASS_METRICS else label
 
 
 def _number(value: float) -> str:

@@ -1,0 +1,161 @@
+"""The page in a real browser: it opens from disk, asks for nothing, and does what it seems to offer."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from chromium import browsing, find_chromium
+from made_searches import halving
+
+from orchestrator.report import StageLink, summarise
+from orchestrator.report.html import render
+
+pytestmark = pytest.mark.skipif(
+    find_chromium() is None, reason="no Chromium on this machine: apt-get install chromium, or make browser"
+)
+
+POINT = "#trade-off svg.fig a.pt"
+
+
+@pytest.fixture(scope="module")
+def report(defense_data, tmp_path_factory):
+    """A page with everything that moves: 26 recipes, two attacks, a search by halving."""
+    data = defense_data(seeds=2, search=halving([(0.1 * k, 0.1 * k) for k in range(1, 9)], kept=4, audited=2))
+    links = {trial: (StageLink(stage="target", path=f"../store/target/{trial}/manifest.json", seconds=61.0),)
+             for trial in data.results["trial"]}  # fmt: skip
+    data = replace(data, links=links, min_test_acc=0.9)
+    page = tmp_path_factory.mktemp("page") / "report.html"
+    page.write_text(render(data, summarise(data, resamples=100)), encoding="utf-8")
+    return page
+
+
+@pytest.fixture(scope="module")
+def tab(report, tmp_path_factory):
+    with browsing(find_chromium(), tmp_path_factory.mktemp("profile")) as tab:
+        tab.resize(1280)
+        tab.open(report.as_uri())
+        yield tab
+
+
+def test_it_opens_from_disk_without_complaint_and_asks_for_nothing_else(tab, report):
+    assert tab.run("document.querySelectorAll('section').length") >= 10
+    assert tab.run("document.title") == "Which defense?"
+    assert {url.split("#")[0] for url in tab.requests() if not url.startswith("data:")} == {report.as_uri()}
+    assert tab.complaints() == []
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_nothing_is_wider_than_the_window(tab, width):
+    tab.resize(width)
+    assert tab.run("document.documentElement.scrollWidth") <= width
+    # Tables may be wider, but then they scroll by themselves.
+    wide = tab.run(
+        "[...document.querySelectorAll('table')].filter(t => t.getBoundingClientRect().width > innerWidth"
+        " && !t.closest('.scroll')).length"
+    )
+    assert wide == 0
+    tab.resize(1280)
+
+
+def test_hovering_over_a_point_names_its_recipe_with_its_numbers(tab):
+    recipe = tab.run(f"document.querySelector('{POINT}').getAttribute('data-recipe')")
+    assert tab.run("getComputedStyle(document.querySelector('#tip')).visibility") == "hidden"
+    tab.hover(POINT)
+    told = tab.run("document.querySelector('#tip').textContent")
+    assert told.startswith(recipe) and "test accuracy" in told and "independent judge" in told and "n = 2" in told
+    assert tab.run("getComputedStyle(document.querySelector('#tip')).visibility") == "visible"
+    lit = tab.run("[...document.querySelectorAll('[data-recipe].on')].map(n => n.getAttribute('data-recipe'))")
+    assert set(lit) == {recipe} and len(lit) > 2
+    box = tab.run("(b => [b.left, b.top, b.right])(document.querySelector('#tip').getBoundingClientRect())")
+    assert box[0] >= 0 and box[1] >= 0 and box[2] <= 1280
+
+
+def test_the_keyboard_reaches_points_too_and_escape_puts_the_words_away(tab):
+    tab.run(f"document.querySelectorAll('{POINT}')[1].focus()")
+    recipe = tab.run("document.activeElement.getAttribute('data-recipe')")
+    assert tab.run("document.querySelector('#tip').textContent").startswith(recipe)
+    tab.press("Tab", 9)
+    following = tab.run("document.activeElement.getAttribute('data-recipe')")
+    assert following != recipe and tab.run("document.querySelector('#tip').textContent").startswith(following)
+    tab.press("Escape", 27)
+    assert tab.run("document.querySelector('#tip').className") == ""
+
+
+def test_a_point_leads_to_its_row_and_the_row_to_its_manifests(tab):
+    tab.run(f"document.querySelector('{POINT}').focus()")
+    recipe = tab.run("document.activeElement.getAttribute('data-recipe')")
+    tab.press("Enter", 13)
+    tab.call("Runtime.evaluate", expression="new Promise(done => setTimeout(done, 50))", awaitPromise=True)
+    assert tab.run("document.querySelector('tr:target').getAttribute('data-recipe')") == recipe
+    assert not tab.run("document.querySelector('#provenance details').open")
+    tab.click("tr:target .seeds a")
+    tab.call("Runtime.evaluate", expression="new Promise(done => setTimeout(done, 50))", awaitPromise=True)
+    assert tab.run("document.querySelector('#provenance details').open")
+    assert tab.run("document.querySelector('tr:target a').getAttribute('href')").endswith("/manifest.json")
+
+
+def test_tables_sort_by_their_numbers_and_back(tab):
+    def column(number):
+        return tab.run(
+            f"[...document.querySelectorAll('.proposals tbody tr')].map(r => parseFloat(r.cells[{number}].dataset.v))"
+        )
+
+    tab.run("document.querySelector('#search details').open = true")
+    before = column(0)
+    assert before == sorted(before)
+    leak = tab.run("[...document.querySelectorAll('.proposals th')].findIndex(h => /judge/.test(h.textContent))")
+    button = f".proposals th:nth-child({leak + 1}) button"
+    tab.click(button)
+    assert column(leak) == sorted(column(leak))
+    assert tab.run(f"document.querySelector('{button}').parentNode.getAttribute('aria-sort')") == "ascending"
+    tab.click(button)
+    assert column(leak) == sorted(column(leak), reverse=True)
+    tab.click(".proposals th:first-child button")
+    assert column(0) == before
+
+
+def test_the_filter_leaves_the_recipes_that_fit(tab):
+    rows = "[...document.querySelectorAll('.results tbody tr[data-recipe]')]"
+    everything = tab.run(f"{rows}.length")
+    tab.run("document.querySelector('.filter input').focus()")
+    tab.call("Input.insertText", text="mixup -0.05")
+    shown = tab.run(f"{rows}.filter(r => r.offsetHeight > 0).map(r => r.dataset.recipe)")
+    assert shown and all("mixup" in name and "\u22120.05" in name for name in shown) and len(shown) < everything
+    assert tab.run("document.querySelector('.filter span').textContent") == f"{len(shown)} of {everything}"
+    box = "document.querySelector('.filter input')"
+    tab.run(f"{box}.value = ''; {box}.dispatchEvent(new Event('input'))")
+    assert tab.run(f"{rows}.filter(r => r.offsetHeight > 0).length") == everything
+
+
+def test_headings_are_in_order_and_everything_drawn_has_words(tab):
+    levels = tab.run("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => +h.localName[1])")
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    bare = "[...document.querySelectorAll('svg:not([aria-hidden])')].filter(s => !s.getAttribute('aria-label')).length"
+    assert tab.run(bare) == 0
+    assert tab.run("[...document.images].filter(i => !i.alt).length") == 0
+    assert tab.run("[...document.querySelectorAll('[tabindex]')].filter(n => n.tabIndex > 0).length") == 0
+
+
+def test_it_prints_its_sections_unfolded(tab):
+    headings = tab.run("[...document.querySelectorAll('h2')].map(h => h.textContent)")
+    printed = tab.pdf()
+    assert printed.startswith(b"%PDF") and 4 <= printed.count(b"/Type /Page\n") <= 60
+    outline = [title for title in headings if f"/Title ({title})".encode() in printed]
+    assert outline == headings
+    tab.call("Emulation.setEmulatedMedia", media="print")
+    folded = "[...document.querySelectorAll('details.prints > :not(summary)')].filter(n => !n.checkVisibility()).length"
+    assert tab.run(folded) == 0 and tab.run("document.querySelector('.filter').offsetHeight") == 0
+    tab.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_the_drawings_speak_without_the_script(report, tab):
+    tab.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        tab.open(report.as_uri())
+        assert tab.run("document.querySelector('#tip')") is None
+        recipe = tab.run(f"document.querySelector('{POINT}').getAttribute('data-recipe')")
+        assert tab.run(f"document.querySelector('{POINT} > title').textContent").startswith(recipe)
+    finally:
+        tab.call("Emulation.setScriptExecutionDisabled", value=False)
+    assert tab.complaints() == []

@@ -1,0 +1,132 @@
+"""What is compared: common seeds, the worst attack, signs, and who is left out."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.metrics.comparisons import compare_recipes
+from orchestrator.report.estimates import Sample, Settings
+from orchestrator.report.evidence import corrected, gather, worst_rows
+
+QUICK = Settings(resamples=200)
+CLASSES = [f"c{i}" for i in range(12)]
+
+
+def rates(seed, mean):
+    return pd.Series(np.clip(np.random.default_rng(seed).normal(mean, 0.1, len(CLASSES)), 0, 1), index=CLASSES)
+
+
+def audit(leaks, *, metric="embedder_acc1", accs=None, by_class=True):
+    """leaks: (recipe, attack) -> seed -> mean leak. The frame, and the samples of its rows."""
+    rows, samples = [], []
+    for number, ((recipe, attack), seeds) in enumerate(leaks.items()):
+        found = {}
+        for seed, mean in seeds.items():
+            hits = rates([number, seed], mean) if by_class else None
+            found[seed] = Sample(value=float(hits.mean()) if by_class else mean, by_class=hits)
+        mean = np.mean([sample.value for sample in found.values()]) if found else np.nan
+        columns = {f"{metric}{end}": np.nan for end in ("_diff", "_diff_low", "_diff_high", "_diff_n")}
+        rows.append({"recipe": recipe, "attack": attack, metric: mean, "test_acc": (accs or {}).get(recipe, 0.9),
+                     f"{metric}_verdict": "", **columns})  # fmt: skip
+        samples.append({metric: found})
+    return pd.DataFrame(rows), tuple(samples)
+
+
+def both(mean):
+    return {0: mean, 1: mean}
+
+
+def test_each_recipe_counts_under_its_worst_attack():
+    frame, samples = audit({("a", "x"): both(0.2), ("a", "y"): both(0.6), ("b", "x"): both(0.5), ("b", "y"): both(0.3)})
+    assert worst_rows(frame, "embedder_acc1") == {"a": 1, "b": 2}
+    found = gather(frame, samples, "embedder_acc1", settings=QUICK)
+    assert found.seeds == (0, 1) and found.classes == len(CLASSES) and found.left_out == ()
+    assert found.recommendation.best == "b"
+    assert found.mean("a") == pytest.approx(frame.loc[1, "embedder_acc1"])
+
+
+def test_the_numbers_are_those_of_all_pairs_at_once():
+    frame, samples = audit({(r, ""): both(m) for r, m in (("a", 0.2), ("b", 0.5), ("c", 0.55))})
+    found = gather(frame, samples, "embedder_acc1", settings=QUICK)
+    values = {r: np.stack([samples[k]["embedder_acc1"][s].by_class for s in (0, 1)]) for k, r in enumerate("abc")}
+    expected = compare_recipes(values, resamples=200, seed=0).between("a", "b")
+    gap, back = found.against("a", "b"), found.against("b", "a")
+    assert (gap.difference, gap.low, gap.high, gap.p) == pytest.approx(
+        (expected.difference, expected.low, expected.high, expected.p_corrected)
+    )
+    assert (gap.verdict, back.verdict, gap.n) == ("lower", "higher", 2)
+    assert (back.low, back.high) == pytest.approx((-gap.high, -gap.low))
+    assert found.pairs == 3 and found.against("a", "stranger").n == 0
+
+
+def test_distances_keep_their_sign_and_their_verdict():
+    leaks = {("near", ""): {0: 0.5, 1: 0.51, 2: 0.52}, ("far", ""): {0: 1.2, 1: 1.21, 2: 1.19}}
+    frame, samples = audit(leaks, metric="dist_face", by_class=False)
+    found = gather(frame, samples, "dist_face", settings=QUICK)
+    gap = found.against("far", "near")
+    assert found.recommendation.best == "far" and found.classes is None
+    assert gap.difference == pytest.approx(0.69) and gap.verdict == "higher" and gap.low > 0
+    assert found.mean("far") == pytest.approx(1.2)
+
+
+def test_a_seed_that_most_have_counts_and_who_lacks_it_is_left_out():
+    full = {(r, ""): {0: m, 1: m, 2: m} for r, m in zip("abcd", (0.2, 0.4, 0.5, 0.6), strict=True)}
+    frame, samples = audit(full | {("late", ""): {0: 0.45}})
+    found = gather(frame, samples, "embedder_acc1", settings=QUICK)
+    assert found.seeds == (0, 1, 2) and found.left_out == ("late",) and "late" in found.rows
+    # The choice and the baseline are never left out for the others' seeds.
+    for needed in ({"late": 0.05}, {"late": 0.45}):
+        frame, samples = audit(full | {("late", ""): {0: needed["late"]}})
+        found = gather(frame, samples, "embedder_acc1", settings=QUICK, baseline="late")
+        assert found.seeds == (0,) and found.left_out == ()
+
+
+def test_recipes_without_a_common_seed_are_said_to_be_left_out():
+    frame, samples = audit({("a", ""): {0: 0.2}, ("b", ""): {0: 0.4}, ("c", ""): {1: 0.3}})
+    found = gather(frame, samples, "embedder_acc1", settings=QUICK)
+    assert found.seeds == (0,) and found.left_out == ("c",) and found.compared == ("a", "b")
+
+
+def test_the_accuracy_asked_for_and_the_baseline():
+    accs = {"low": 0.5, "base": 0.6, "good": 0.95}
+    frame, samples = audit({(r, ""): both(m) for r, m in (("low", 0.1), ("base", 0.7), ("good", 0.3))}, accs=accs)
+    found = gather(frame, samples, "embedder_acc1", settings=QUICK, min_test_acc=0.9, baseline="base")
+    assert found.recommendation.best == "good" and set(found.compared) == {"base", "good"}
+    assert found.against("good", "base").verdict == "lower" and found.against("good", "low").n == 0
+    nobody = gather(frame, samples, "embedder_acc1", settings=QUICK, min_test_acc=0.99)
+    assert nobody.recommendation.best is None and set(nobody.rows) == set(accs)
+    frame["test_acc"] = np.nan
+    assert gather(frame, samples, "embedder_acc1", settings=QUICK, min_test_acc=0.1).recommendation.best is None
+
+
+def test_nothing_measured_is_no_evidence():
+    frame, samples = audit({("a", ""): {}})
+    assert gather(frame, samples, "embedder_acc1", settings=QUICK) is None
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.permutations(["a", "b", "c", "d"]))
+def test_the_order_of_recipes_changes_no_verdict(order):
+    means = {"a": 0.2, "b": 0.25, "c": 0.5, "d": 0.52}
+    frame, samples = audit({(r, ""): both(means[r]) for r in sorted(means)})
+    rows = {recipe: int(frame.index[frame["recipe"] == recipe][0]) for recipe in order}
+    found = gather(frame, samples, "embedder_acc1", settings=QUICK, rows=rows)
+    first = gather(frame, samples, "embedder_acc1", settings=QUICK)
+    assert found.recommendation.best == first.recommendation.best
+    for a in means:
+        for b in means:
+            if a != b:
+                assert found.against(a, b).p == pytest.approx(first.against(a, b).p)
+
+
+def test_tables_hold_the_corrected_difference_under_one_attack():
+    leaks = {(r, attack): both(m + shift) for attack, shift in (("x", 0.0), ("y", 0.1))
+             for r, m in (("base", 0.5), ("b", 0.3), ("c", 0.49))}  # fmt: skip
+    frame, samples = audit(leaks)
+    told = corrected(frame, samples, "embedder_acc1", [None, 0, 0, None, 3, 3], QUICK)
+    assert told["embedder_acc1_verdict"].tolist() == ["", "lower", "cannot tell", "", "lower", "cannot tell"]
+    x = gather(frame, samples, "embedder_acc1", settings=QUICK, rows={"base": 0, "b": 1, "c": 2}).against("b", "base")
+    assert told.loc[1, "embedder_acc1_diff_low"] == pytest.approx(x.low) and told.loc[1, "embedder_acc1_diff_n"] == 2
+    assert frame.loc[1, "embedder_acc1_verdict"] == ""  # the frame given is left alone

@@ -1,0 +1,98 @@
+"""The second audit: selection bias per recipe and over the frontier, in closed form."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from core.metrics.recommendation import reaudit
+from orchestrator.report import Axis, ReportData, summarise
+from orchestrator.report.colours import assign
+from orchestrator.report.format import ascii_text
+from orchestrator.report.fresh import checked, fresh_section, fresh_words
+from orchestrator.report.html import render
+
+CLASSES = [f"c{i}" for i in range(20)]
+
+
+def rows(leaks, seeds, *, metric="embedder_acc1", noise=0.03, tag=""):
+    """leaks: alpha -> mean. Results and class values."""
+    results, hits = [], []
+    for alpha, leak in leaks.items():
+        for seed in seeds:
+            rng = np.random.default_rng([seed, round(1000 * alpha + 500)])
+            values = np.clip(leak + rng.normal(0, noise, len(CLASSES)), 0, 1)
+            trial = f"{tag}{alpha}/{seed}"
+            hits.append(pd.DataFrame({"trial": trial, "class": CLASSES, metric: values}))
+            results.append({"trial": trial, "seed": seed, "status": "done", "failure": None, "alpha": alpha,
+                            "test_acc": 0.9 - 0.1 * abs(alpha), metric: values.mean()})  # fmt: skip
+    return pd.DataFrame(results), pd.concat(hits)
+
+
+def audited(first, later, **changes):
+    before, hits = rows(first, (0, 1))
+    after, again = rows(later, (101, 102))
+    fields = {"title": "t", "results": before, "fresh": after, "per_class": pd.concat([hits, again]),
+              "axes": (Axis(key="alpha"),), "baseline": {"alpha": 0.0}}  # fmt: skip
+    return ReportData(**(fields | changes))
+
+
+def matrices(data, alpha):
+    found = []
+    for results in (data.results, data.fresh):
+        trials = results.loc[results["alpha"] == alpha, "trial"]
+        table = data.per_class.set_index(["trial", "class"])["embedder_acc1"]
+        found.append(np.stack([table[trial].loc[CLASSES] for trial in trials]))
+    return found
+
+
+def test_the_bias_is_fresh_minus_first_paired_by_class():
+    data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.2: 0.26, -0.1: 0.36})
+    summary = summarise(data, resamples=200)
+    found = checked(data, summary)
+    assert found.seeds == (101, 102) and found.by_class and len(found.recipes) == 2
+    recipe = summary.recipe_label({"alpha": -0.2})
+    assert vars(found.recipes[recipe]) == pytest.approx(vars(reaudit(*matrices(data, -0.2))))
+    means = [np.mean(side, axis=0) for side in zip(matrices(data, -0.2), matrices(data, -0.1), strict=True)]
+    assert vars(found.together) == pytest.approx(vars(reaudit(*means)))
+    assert found.together.bias == pytest.approx(0.06, abs=0.02) and found.together.verdict == "higher"
+
+
+def test_the_words_say_whether_the_choice_was_flattered():
+    data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.2: 0.3, -0.1: 0.4})
+    summary = summarise(data, resamples=200)
+    first, second = (ascii_text(line) for line in fresh_words(summary, checked(data, summary)))
+    assert first.startswith("Alpha -0.2 leaks 29.5 % with fresh seeds, 20.2")
+    assert first.endswith("the first audit flattered it.")
+    assert "Over the 2 recipes checked, selection bias is +" in second
+    data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2})
+    summary = summarise(data, resamples=200)
+    (only,) = fresh_words(summary, checked(data, summary))
+    assert "no more than chance explains" in only
+
+
+def test_only_the_recipes_checked_are_listed_and_the_first_audit_alone_decides():
+    data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.1: 0.01})
+    summary = summarise(data, resamples=200)
+    assert ascii_text(summary.evidence.recommendation.best) == "alpha -0.2"
+    shown = ascii_text(fresh_section(data, summary, assign(summary)))
+    assert "alpha -0.1" in shown and "alpha -0.2" not in shown and "too harsh" in shown
+    page = render(data, summary)
+    assert 'id="fresh"' in page and "101" in page
+
+
+def test_without_a_second_audit_there_is_no_section():
+    data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2}, fresh=None)
+    summary = summarise(data, resamples=50)
+    assert checked(data, summary) is None and fresh_section(data, summary, assign(summary)) == ""
+    unfinished = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2})
+    unfinished = ReportData(**{**vars(unfinished), "fresh": unfinished.fresh.assign(status="missing")})
+    assert checked(unfinished, summarise(unfinished, resamples=50)) is None
+
+
+def test_values_without_classes_and_a_single_seed_cannot_tell():
+    data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.3}, per_class=None)
+    one = ReportData(**{**vars(data), "results": data.results.query("seed == 0"), "fresh": data.fresh.iloc[:1]})
+    found = checked(one, summarise(one, resamples=50))
+    (result,) = found.recipes.values()
+    assert result.low is None and result.verdict == "cannot tell" and not found.by_class
+    assert "one number on either side" in fresh_words(summarise(one, resamples=50), found)[0]

@@ -1,0 +1,103 @@
+"""The search on the page: progress in closed form, what ended it, and whether the cheap attacks may choose."""
+
+import pytest
+from made_searches import OBJECTIVES, halving, proposed, view
+
+from orchestrator.report import summarise
+from orchestrator.report.colours import assign
+from orchestrator.report.format import ascii_text
+from orchestrator.report.html import render
+from orchestrator.report.search_model import Objective, paired_with_full, progress
+from orchestrator.report.search_page import agreement_words, ended, search_section, search_words
+
+
+def text(*parts):
+    return ascii_text(" ".join(map(str, parts)).replace("\u00a0", " "))
+
+
+def test_hypervolume_grows_with_what_is_found_and_counts_the_time_of_all():
+    first, beaten, better = proposed(0, 0.8, 0.5), proposed(1, 0.7, 0.6), proposed(2, 0.9, 0.5)
+    found = progress(view(first, beaten, better))
+    assert found.reference == (0.0, 1.0)
+    assert found.values == pytest.approx((0.8 * 0.5, 0.8 * 0.5, 0.9 * 0.5))
+    assert found.hours == pytest.approx((0.1, 0.2, 0.3)) and found.best == (2,)
+
+
+def test_cheap_attacks_cost_time_but_add_nothing_and_neither_does_what_misses_a_constraint():
+    cheap, missed = proposed(0, 0.99, 0.01, rung=0), proposed(1, 0.99, 0.01, feasible=False)
+    open_one, failed = proposed(2, None, None, status="open"), proposed(3, None, None, status="failed")
+    found = progress(view(cheap, missed, open_one, failed, proposed(4, 0.5, 0.5)))
+    assert found.hours == pytest.approx((0.5,)) and found.values == pytest.approx((0.25,)) and found.best == (4,)
+    assert progress(view(cheap, missed, open_one, failed)) is None and progress(view()) is None
+
+
+def test_one_objective_shows_the_best_so_far():
+    leak = (OBJECTIVES[1],)
+    found = progress(view(*(proposed(k, 0.9, v) for k, v in enumerate((0.5, 0.6, 0.2))), objectives=leak))
+    assert found.values == (0.5, 0.5, 0.2) and found.reference == () and found.best == (2,)
+
+
+def test_distances_are_measured_from_the_worst_seen():
+    far = Objective(column="dist_face", way="max", label="face distance")
+    points = [proposed(k, a, None, objectives={"test_acc": a, "dist_face": d}) for k, (a, d) in
+              enumerate(((0.5, 1.0), (0.4, 1.5), (0.3, 0.8)))]  # fmt: skip
+    found = progress(view(*points, objectives=(OBJECTIVES[0], far)))
+    assert found.reference == (0.0, 0.8) and found.values[-1] == pytest.approx(0.5 * 0.2 + 0.4 * 0.5)
+
+
+def test_the_words_say_what_was_searched_and_what_ended_it():
+    found = view(proposed(0, 0.8, 0.5), proposed(1, None, None, status="failed"), budget="3 h 0 min of device time")
+    words = text(*search_words(found))
+    assert "Recipes were drawn by chance: 2 recipes of at most 40" in words
+    assert "test accuracy up and independent judge down, with test accuracy at least 90 %" in words
+    assert "12 min 0 s of device time of 3 h 0 min" in words and "(1 failed)" in words
+    assert "as many recipes as it was given" in words
+    assert "not finished" in ended(view(stopped_by=None)) and "held no recipe" in ended(view(stopped_by="exhausted"))
+    assert ended(view(stopped_by="budget: 3 of 3 device-hours")) == "It was ended: budget: 3 of 3 device-hours."
+
+
+def test_agreement_pairs_recipes_not_numbers():
+    leaks = [(0.1 * k, 0.1 * k + 0.01) for k in range(1, 9)]
+    found = halving(leaks, kept=4, audited=3)
+    pairs = paired_with_full(found, 0, "embedder_acc1")
+    assert pairs == [leaks[k] for k in (0, 1, 2, 3, 5, 6, 7)]
+    assert paired_with_full(found, 1, "embedder_acc1") == []
+
+
+def test_a_cheap_attack_that_ranks_alike_may_choose(make_data):
+    summary = summarise(make_data(), resamples=200)
+    found = halving([(0.1 * k, 0.1 * k + 0.01) for k in range(1, 9)], kept=5, audited=3)
+    words = text(agreement_words(found, 0, OBJECTIVES[1], summary))
+    assert words.startswith("8 recipes met both it and the full attack, 3 of them though dropped")
+    assert "may choose among them: Kendall's tau 1.00 [" in words and "it has 100 % among its own" in words
+    opposite = halving([(0.1 * k, 0.9 - 0.1 * k) for k in range(1, 9)], kept=5, audited=3)
+    assert "its choice misleads" in agreement_words(opposite, 0, OBJECTIVES[1], summary)
+    few = halving([(0.1, 0.2), (0.2, 0.3)], kept=1, audited=0)
+    assert "too few to say" in agreement_words(few, 0, OBJECTIVES[1], summary)
+    flat = halving([(0.3, 0.1 * k) for k in range(1, 5)], kept=2, audited=2)
+    assert "finds them all equal" in agreement_words(flat, 0, OBJECTIVES[1], summary)
+    unclear = halving([(0.1, 0.2), (0.2, 0.1), (0.3, 0.3)], kept=2, audited=1)
+    assert "cannot be told from so few: Kendall's tau 0.33 (1:" in text(
+        agreement_words(unclear, 0, OBJECTIVES[1], summary)
+    )
+
+
+def test_the_section_lists_every_proposal_with_what_became_of_it(make_data):
+    summary = summarise(make_data(), resamples=200)
+    assert search_section(None, summary, assign(summary)) == ""
+    shown = search_section(halving([(0.1 * k, 0.1 * k) for k in range(1, 9)], kept=4, audited=2), summary,
+                           assign(summary))  # fmt: skip
+    words = text(shown)
+    assert words.count("<tr") == 1 + 8 + 6 and "went on" in words and "dropped" in words and "audit" in words
+    assert "Rung 1 (4 classes, steps 10): 8 recipes met it, 4 went on." in words
+    assert 'class="plain proposals sortable"' in shown and "Hypervolume" in shown and "nan" not in words
+    empty = search_section(view(stopped_by=None), summary, assign(summary))
+    assert "The proposals" not in empty and "0 recipes" in text(empty)
+    many = view(*(proposed(k, 0.9, 0.001 * k) for k in range(60)))
+    assert "<details" in search_section(many, summary, assign(summary))
+
+
+def test_a_page_with_a_search_holds_it(make_data):
+    data = make_data(search=view(proposed(0, 0.87, 0.3, recipe="alpha\u00a00"), proposed(1, None, None, status="open")))
+    page = render(data, summarise(data, resamples=50))
+    assert 'id="search"' in page and 'href="#row-' in page
