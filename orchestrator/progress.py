@@ -90,7 +90,7 @@ def _panel(state: SweepState) -> Group:
     table = Table.grid(padding=(0, 2))
     for entry in state.running[:12]:
         fraction = f"{100 * entry['fraction']:3.0f} %" if entry["fraction"] else "  ..."
-        since = duration(time.time() - entry["since"])
+        since = duration(max(0.0, time.time() - entry["since"]))  # a clock may be set back meanwhile
         table.add_row(Text(entry["stage"], style="cyan"), entry["fingerprint"][:8], fraction, since, entry["text"])
     if len(state.running) > 12:
         table.add_row(Text(f"and {len(state.running) - 12} more waiting or running"))
