@@ -7,11 +7,13 @@ import re
 import shlex
 import subprocess
 import tomllib
+import zipfile
 from importlib.metadata import version
 
 import jsonschema
 import pytest
 import yaml
+from ray._private.runtime_env.packaging import create_package
 from ray.autoscaler._private.kuberay.autoscaling_config import _derive_autoscaling_config_from_ray_cr
 from ray.autoscaler._private.util import prepare_config, validate_config
 from ray.scripts.scripts import cli as ray_cli
@@ -105,8 +107,11 @@ def test_promised_gpus_are_those_that_can_come(launcher, node, manifest):
     workers = launcher["max_workers"]
     _, environment = on_node(node, launcher["head_start_ray_commands"][0])
     assert int(environment["SMOOTHSWEEP_CLUSTER_GPUS"]) == 8 * workers  # a p4d.24xlarge has eight
+    assert environment["SMOOTHSWEEP_NODE_GPUS"] == "8"
     head, gpu = containers_of(manifest)
-    promised = {entry["name"]: entry["value"] for entry in head["env"]}["SMOOTHSWEEP_CLUSTER_GPUS"]
+    settings = {entry["name"]: entry["value"] for entry in head["env"]}
+    promised = settings["SMOOTHSWEEP_CLUSTER_GPUS"]
+    assert int(settings["SMOOTHSWEEP_NODE_GPUS"]) == gpu["resources"]["limits"]["nvidia.com/gpu"]
     group = manifest["RayJob"]["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]
     assert int(promised) == gpu["resources"]["limits"]["nvidia.com/gpu"] * group["maxReplicas"]
 
@@ -320,6 +325,28 @@ def test_commands_of_the_page_are_ones_that_ray_and_we_understand(repository):
                 cli._parser().parse_args(words[1:])
     assert seen["ray"] >= 8
     assert seen["smoothsweep"] >= 3
+
+
+def test_what_a_job_ships_is_all_that_runs_and_far_below_the_limit(repository, tmp_path):
+    """As `ray job submit --working-dir .` packs it; the limit is 100 MiB."""
+    package = tmp_path / "package.zip"
+    create_package(str(repository), package, include_gitignore=True, include_parent_dir=False, excludes=[".git"])
+    assert package.stat().st_size < 20 * 2**20
+    with zipfile.ZipFile(package) as shipped:
+        names = set(shipped.namelist())
+    tracked = subprocess.run(["git", "ls-files"], cwd=repository, capture_output=True, text=True, check=True)
+    rooms = ("core/", "tasks/", "sweeps/", "orchestrator/")
+    needed = {name for name in tracked.stdout.splitlines() if name.startswith(rooms) and (repository / name).exists()}
+    assert needed and needed <= names
+    assert not [name for name in names if name.startswith((".venv/", ".git/", "store/", "mlruns/"))]
+
+
+def test_the_page_knows_the_script_it_sends_one_to(repository):
+    page = (repository / "docs" / "cluster.md").read_text()
+    script = (repository / "deploy" / "mlflow-postgres.sh").read_text()
+    (options,) = re.findall(r"^deploy/mlflow-postgres.sh start (.*?)\s+#", page, re.MULTILINE)
+    assert all(f"{word})" in script for word in shlex.split(options) if word.startswith("--"))
+    assert "start | stop | status" in script
 
 
 def test_a_mistyped_command_would_be_noticed():
