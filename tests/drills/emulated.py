@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import time
 from collections.abc import Callable
@@ -44,13 +45,14 @@ def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE_S, every:
 class EmulatedCluster:
     """Head (trial slots, keeper, no work) and worker nodes, all children of this process; nothing of it is shared."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, dashboard: bool = False) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="dr", dir="/tmp"))  # short: Ray's socket names hold it
         self._cluster = Cluster(
             initialize_head=True,
             head_node_args={
-                "num_cpus": 0, "resources": {"trial_slot": 4}, "include_dashboard": False,
+                "num_cpus": 0, "resources": {"trial_slot": 4}, "include_dashboard": dashboard,
                 "object_store_memory": OBJECT_STORE_BYTES, "temp_dir": str(self._folder),
+                **({"dashboard_port": free_port()} if dashboard else {}),
             },
         )  # fmt: skip
         self._workers: list[Any] = []
@@ -60,6 +62,11 @@ class EmulatedCluster:
     @property
     def address(self) -> str:
         return self._cluster.address
+
+    @property
+    def dashboard(self) -> str:
+        """Where jobs are submitted; of a cluster with a dashboard."""
+        return f"http://{self._cluster.webui_url}"
 
     def mend(self) -> None:
         """As many worker nodes as in the beginning."""
@@ -121,6 +128,12 @@ class EmulatedCluster:
             if process.is_running() and _title(process).startswith("ray::"):
                 process.kill()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
 
 
 def kill(process: psutil.Process) -> bool:

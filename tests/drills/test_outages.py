@@ -1,12 +1,12 @@
 """What a sweep stands on goes away and comes back: the disk, the tracking server and its database, the clock."""
 
 import os
-import socket
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+from drills.emulated import free_port
 from drills.sweep_runs import SweepRun, finish, partly_done, recorded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
@@ -39,12 +39,6 @@ def test_a_full_disk(drill):
         drill.finish("the store's disk full, then room again", note="the store on a tmpfs")
     finally:
         subprocess.run(["umount", str(disk)], check=True)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 @pytest.fixture
