@@ -37,8 +37,9 @@ def shown_uri(uri: str) -> str:
 def tracking_errors() -> tuple[type[Exception], ...]:
     """What MLflow raises when it cannot be reached or refuses a write."""
     from mlflow.exceptions import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError  # MlflowException wraps it nearly everywhere
 
-    return (MlflowException,)
+    return (MlflowException, SQLAlchemyError)
 
 
 def connect(uri: str) -> Any:
@@ -46,7 +47,6 @@ def connect(uri: str) -> Any:
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
     from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
 
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -58,20 +58,18 @@ def connect(uri: str) -> Any:
     try:
         client = MlflowClient(tracking_uri=uri, registry_uri=uri)
         client.search_experiments(max_results=1)
-    except (MlflowException, OSError, ImportError) as error:
+    except (*tracking_errors(), OSError, ImportError) as error:
         raise _nothing_there(uri, str(error)) from None
     return client
 
 
 def answers(uri: str, client: Any) -> bool:
     """Whether the tracking store still answers, asked with little patience."""
-    from mlflow.exceptions import MlflowException
-
     try:
         if urlsplit(uri).scheme in ("http", "https"):
             return _ask(uri, timeout=PROBE_S / 2).status_code < 500
         client.search_experiments(max_results=1)
-    except (MlflowException, OSError):
+    except (*tracking_errors(), OSError):
         return False
     return True
 
