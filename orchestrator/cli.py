@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from orchestrator.confirming import Confirmation
 
 PUBLISHED_SETS = ("facescrub", "celeba", "celeba64", "stanford_dogs", "stanford_dogs_cropped", "imagenette")
+STORE_HELP = "the artifact store, a folder or s3://bucket/prefix (default: ./store)"
 PRICE_HELP = "price of a device-hour, e.g. 4.1: shows what is to be spent"
 EXIT_DONE, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, interrupts.EXIT_INTERRUPTED
 
@@ -70,12 +71,12 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: STORE/sweeps/NAME)")
 
     ui = doors.add_parser("ui", help="MLflow's pages on the local store")
-    ui.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
+    ui.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     ui.add_argument("--port", type=int, default=5000, help="port on this machine (default: 5000)")
     ui.set_defaults(door=_ui)
 
     doctor = doors.add_parser("doctor", help="what this machine can run, and what is missing")
-    doctor.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
+    doctor.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     doctor.set_defaults(door=_doctor)
     _import_doors(doors)
     _data_doors(doors)
@@ -148,7 +149,7 @@ def _sweep_door(doors: argparse._SubParsersAction, name: str, text: str, door: o
         "--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides",
         help="set a key of the sweep file, e.g. --set recipe.epochs=20 (repeatable)",
     )  # fmt: skip
-    parser.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
+    parser.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     parser.set_defaults(door=door)
     return parser
 
@@ -215,7 +216,7 @@ def _report(options: argparse.Namespace) -> int:
 def _ui(options: argparse.Namespace) -> int:
     from orchestrator.store import open_store
 
-    store = open_store(options.store)
+    store = open_store(options.store)  # of a remote one, its mirror here
     database = store.root / "mlflow.db"
     if not database.is_file():
         raise InputError(f"{database}: expected the MLflow database of an earlier run, got none")
@@ -228,7 +229,7 @@ def _ui(options: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     from orchestrator.doctor import examine
 
-    findings = examine(Path(options.store))
+    findings = examine(options.store)
     for finding in findings:
         print(f"{'ok  ' if finding.fine else 'MISS' if finding.needed else 'note'}  {finding.text}")
     return EXIT_DONE if all(f.fine or not f.needed for f in findings) else EXIT_FAILED
@@ -259,6 +260,8 @@ def _import_target(options: argparse.Namespace) -> int:
 def _imported_folder(options: argparse.Namespace, kind: str) -> Path:
     from orchestrator.store import open_store
 
+    if options.store.startswith("s3://"):
+        raise InputError(f"--store {options.store}: expected a folder, or --out beside it: sweeps read it by its path")
     return open_store(options.store).root / "imported" / kind / options.file.stem
 
 

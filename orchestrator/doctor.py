@@ -30,7 +30,7 @@ class Finding:
     text: str
 
 
-def examine(store: Path) -> list[Finding]:
+def examine(store: str) -> list[Finding]:
     """Look at Python, packages, cores, memory, devices, disk and the files that come with smoothsweep."""
     machine = [_python(), *map(_package, PACKAGES), _cores(), _memory(), _device()]
     return [*machine, *map(_shipped, SHIPPED_FILES.values()), _staged(), *_store(store)]
@@ -88,7 +88,10 @@ def _staged() -> Finding:
     )
 
 
-def _store(location: Path) -> list[Finding]:
+def _store(given: str) -> list[Finding]:
+    if "://" in given:
+        return [_remote_store(given)]
+    location = Path(given)
     existing = next(p for p in [location.resolve(), *location.resolve().parents] if p.exists())
     free = shutil.disk_usage(existing).free / GIB
     findings = [Finding(fine=free >= 5, needed=False, text=f"{free:.0f} GiB of disk free at {existing}")]
@@ -99,3 +102,11 @@ def _store(location: Path) -> list[Finding]:
     except InputError:
         writable = False
     return [*findings, Finding(fine=writable, needed=True, text=f"store {location.resolve()} can be written")]
+
+
+def _remote_store(url: str) -> Finding:
+    try:
+        open_store(url).prove_writable()
+    except InputError as error:
+        return Finding(fine=False, needed=True, text=str(error))
+    return Finding(fine=True, needed=True, text=f"store {url} can be read and written")

@@ -114,3 +114,47 @@ def test_ancestors_come_before_those_who_read_them_and_once():
     left = Stage(name="target", config={"a": 1}, inputs={"data": data})
     right = Stage(name="target", config={"a": 2}, inputs={"data": data})
     assert with_ancestors([left, right]) == [data, left, right]
+
+
+def test_a_store_notes_its_format_when_first_written_and_an_older_one_has_no_note(tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    assert not store.root.exists(), "looking writes nothing"
+    store.open_for_writing()
+    note = store.root / "store.json"
+    assert json.loads(note.read_text()) == {"format": 1} and open_store(str(store.root)) == store
+    note.unlink()
+    assert open_store(str(store.root)) == store, "a store older than the note"
+
+
+@pytest.mark.parametrize(
+    ("note", "got"), [('{"format": 2}', "2"), ("{}", "'{}'"), ("no\njson", "'no json'"), ("[1]", r"'\[1\]'")]
+)
+def test_a_store_of_another_format_is_one_line_and_nothing_is_written(tmp_path, note, got):
+    (tmp_path / "store.json").write_text(note)
+    with pytest.raises(InputError, match=f"--store {tmp_path}: expected a store of format 1 in store.json, got {got};"):
+        open_store(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["store.json"]
+
+
+def test_notes_marks_and_finished_stages_of_a_local_store(tmp_path):
+    store, a, b = Store(root=tmp_path), stage(classes=1), stage(classes=2)
+    assert store.finished("sleep") == set() and store.newest_manifests("sleep", 5) == []
+    fill(store, a)
+    (tmp_path / "sleep" / b.fingerprint).mkdir()
+    assert store.finished("sleep") == {a.fingerprint}
+    assert store.newest_manifests("sleep", 5) == [store.place(a) / "manifest.json"]
+    assert store.file(a, "rows.bin").read_bytes() == b"numbers" and store.file(b, "rows.bin") is None
+    assert store.read_note("tiny", "search/x") is None
+    store.write_note("tiny", "search/x", b"1")
+    assert store.read_note("tiny", "search/x") == b"1" == (tmp_path / "sweeps/tiny/search/x").read_bytes()
+    store.mark(b, 0.5, "nobody has worked on it")
+    assert store.marks([b]) == [None] and not store.work(b).exists()
+    with store.working(b) as work:
+        (work / "classes").mkdir()
+        (work / "classes" / "1").touch()
+    store.mark(b, 0.5, "half")
+    assert store.kept(b, "classes") == {"1"} and store.kept(a, "classes") == set()
+    assert store.marks([a, b])[1]["fraction"] == 0.5
+    store.discard(a)
+    store.discard(b)
+    assert list((tmp_path / "sleep").iterdir()) == []
