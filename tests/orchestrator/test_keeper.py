@@ -1,15 +1,20 @@
 """The keeper stops on request and ends what runs too long: tasks of sleep, one deaf to all but kill -9."""
 
+import asyncio
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import psutil
 import pytest
 import ray
 
 from core.errors import SweepStopped
+from orchestrator import running
+from orchestrator.cluster import remove_lost_groups
 from orchestrator.keeper import StageKeeper, one_line
+from orchestrator.running import Running, TasksInFlight
 from orchestrator.stage import Stage
 from orchestrator.store import open_store
 
@@ -119,10 +124,49 @@ def test_a_process_deaf_to_everything_is_killed(keep):
     wait_until(lambda: not deaf.is_running())
 
 
-def test_when_one_part_fails_the_others_are_ended(keep):
-    keeper = keep(attack_timeout_minutes=LIMIT_S / 60)
-    late = sleeping(60, classes=2)
-    failing = keeper.ensure.remote(late)
-    wait_until(lambda: len(working()) == 2)
-    failure_of(failing)
-    wait_until(lambda: not working())
+def test_what_nobody_waits_for_is_ended(monkeypatch):
+    """When one part of a stage fails, the parts beside it are cancelled in the keeper: their Ray tasks must end too."""
+    ended = []
+
+    async def end(task, reason):
+        ended.append(str(reason))
+
+    async def main():
+        tasks, stage = TasksInFlight(), sleeping(60)
+        part = asyncio.ensure_future(
+            tasks.run(Running(stage=stage, devices=1.0), lambda tell: asyncio.get_running_loop().create_future())
+        )
+        await asyncio.sleep(0)
+        assert len(tasks.of(stage)) == 1
+        part.cancel()
+        await asyncio.wait([part])
+        await asyncio.sleep(0)
+        assert tasks.of(stage) == []
+
+    monkeypatch.setattr(running, "end", end)
+    monkeypatch.setattr(running.ray, "get_runtime_context", lambda: SimpleNamespace(current_actor=None))
+    asyncio.run(main())
+    assert len(ended) == 1 and "failed" in ended[0]
+
+
+def test_placement_groups_of_a_lost_creator_are_removed_and_others_stay(cluster):
+    """As Ray Train's controller leaves them when it is killed; its own cleaner would need the dashboard."""
+    from ray.util import placement_group, placement_group_table
+
+    @ray.remote(num_cpus=0)
+    class Controller:
+        def hold(self):
+            self.group = placement_group([{"CPU": 1}])
+            self.waiting = placement_group([{"CPU": 2}])  # never gets its devices
+            ray.get(self.group.ready())
+
+    mine, controller = placement_group([{"CPU": 1}]), Controller.remote()
+    ray.get([mine.ready(), controller.hold.remote()], timeout=60)
+    assert remove_lost_groups() == 0
+    ray.kill(controller)
+    removed = [wait_until(remove_lost_groups)]
+    while sum(removed) < 2:
+        removed.append(remove_lost_groups())
+    wait_until(lambda: [g["state"] for g in placement_group_table().values()].count("REMOVED") == 2)
+    assert placement_group_table(mine)["state"] == "CREATED"
+    ray.util.remove_placement_group(mine)
