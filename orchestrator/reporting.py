@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from orchestrator.execute import code_version
 from orchestrator.pictures import comparison_sheet
 from orchestrator.report.metrics import BY_KEY
 from orchestrator.report.model import Axis, ContactSheet, PaperReference, ReportData, StageLink
+from orchestrator.report.pairs import sheet_recipes
 from orchestrator.report.published import beside_paper, published_frame
 from orchestrator.report.published_text import published_text
 from orchestrator.report.recipe_words import recipe_words
@@ -38,11 +40,12 @@ def write_sweep_report(
     loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
 ) -> tuple[str, list[Path]]:
     """Write results.parquet, report.html and figures into `out`; returns the table as text and the files."""
-    table = _with_phase(results_table(trials, store, failures), trials)
+    table = results_table(trials, store, failures)
     out.mkdir(parents=True, exist_ok=True)
     write_results(table, out)
     data = report_data(loaded, trials, store, table, out)
     summary = summarise(data)
+    data = replace(data, sheets=tuple(_sheets(_of_sweep(trials), data.axes, store, sheet_recipes(summary))))
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *sorted((out / "figures").glob("*.png"))]
     published = beside_paper(data, summary)
@@ -55,10 +58,10 @@ def write_sweep_report(
 def report_data(
     loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path
 ) -> ReportData:
-    """Everything the page shows, read from the artifacts."""
+    """Everything the page shows but the contact sheets, read from the artifacts."""
     axes = _axes(loaded, trials)
     per_class = per_class_rows(trials, store)
-    compared, phase = [t for t in trials if _phase(t) == "sweep"], table["phase"]
+    compared, phase = _of_sweep(trials), table["phase"]
     alphas, curves = _curves(compared, axes, store)
     return ReportData(
         title=loaded.sweep.name,
@@ -77,20 +80,15 @@ def report_data(
         reasons=_reasons(table),
         alpha_curves=alphas,
         training_curves=curves,
-        sheets=tuple(_sheets(compared, axes, store)),
         links={t.id: _links(t, store, out) for t in trials},
         paper=_paper(loaded, compared),
         defenses={trial.id: defense for trial in trials if (defense := _defense(trial))},
     )
 
 
-def _phase(trial: Trial) -> str:
-    """What a trial is for: "sweep", "proxy" (a cheap attack) or "reaudit" (fresh seeds)."""
-    return getattr(trial, "phase", "sweep")
-
-
-def _with_phase(table: pd.DataFrame, trials: list[Trial]) -> pd.DataFrame:
-    return table if "phase" in table else table.assign(phase=[_phase(trial) for trial in trials])
+def _of_sweep(trials: list[Trial]) -> list[Trial]:
+    """The trials that recipes are compared by, without cheap attacks and fresh seeds."""
+    return [trial for trial in trials if trial.phase == "sweep"]
 
 
 def _rows(table: pd.DataFrame, chosen: pd.Series) -> pd.DataFrame | None:
@@ -225,12 +223,14 @@ def _curves(
     return alphas, curves
 
 
-def _sheets(trials: list[Trial], axes: tuple[Axis, ...], store: Store) -> list[ContactSheet]:
-    """One sheet per attack, of the first seed: recipes in columns."""
+def _sheets(
+    trials: list[Trial], axes: tuple[Axis, ...], store: Store, recipes: Collection[str]
+) -> list[ContactSheet]:
+    """One sheet per attack, of the first seed: these recipes in columns."""
     attack_axes = [a for a in axes if a.role == "attack"]
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
-        if trial.seed == trials[0].seed:
+        if trial.seed == trials[0].seed and _recipe_key(trial, axes) in recipes:
             groups.setdefault(" · ".join(f"{a.name} {trial.cell.axes[a.key]}" for a in attack_axes), []).append(trial)
     sheets = []
     for attack, members in groups.items():

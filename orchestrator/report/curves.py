@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from orchestrator.report.colours import Colours
 from orchestrator.report.format import minus
@@ -13,15 +13,20 @@ WIDTH = 880.0
 Curve = Sequence[tuple[float, float]]
 
 
-def alpha_curves(curves: Mapping[str, Sequence[float]], colours: Colours) -> Markup | None:
-    """Effective alpha per epoch, one line per recipe."""
+def alpha_curves(
+    curves: Mapping[str, Sequence[float]], colours: Colours, named: Collection[str] | None = None
+) -> Markup | None:
+    """Effective alpha per epoch, one line per recipe. named: those that get a name; None: all of them."""
     lines = {name: list(enumerate(values, start=1)) for name, values in curves.items() if len(values)}
     if not lines:
         return None
     x, y = _scales(lines.values(), (52, 720), (20, 260))
     zero = line(x.start, y(0), x.end, y(0), "axis") if y.lo <= 0 <= y.hi else Markup("")
-    parts = [y_axis(x, y, plain), zero, *_lines(lines, colours, x, y)]
-    parts += [epoch_axis(x, y), _end_labels(lines, colours, x, y)]
+    marked = {name: points for name, points in lines.items() if named is None or name in named}
+    others = {name: points for name, points in lines.items() if name not in marked}
+    behind = tag("g", *_lines(others, colours, x, y), class_="thin") if others else Markup("")
+    parts = [y_axis(x, y, plain), zero, behind, *_lines(marked, colours, x, y)]
+    parts += [epoch_axis(x, y), _end_labels(marked, colours, x, y)]
     return figure(WIDTH, 306, "Effective smoothing factor alpha in every epoch, by recipe", *parts)
 
 

@@ -16,11 +16,14 @@ from orchestrator.report.markup import Markup, join, tag
 from orchestrator.report.metrics import CEILINGS, CLASS_METRICS, spec_of
 from orchestrator.report.model import ContactSheet, ReportData
 from orchestrator.report.page import PROTOCOLS, drawing, facts_list, page, paragraphs, section
-from orchestrator.report.pairs import pairs_section
+from orchestrator.report.pairs import pairs_section, sheet_recipes
 from orchestrator.report.published_page import published_section
 from orchestrator.report.search_page import search_section
 from orchestrator.report.sheets import sheet_table
 from orchestrator.report.summary import Summary, summarise
+
+MANY_RECIPES = 40
+"""With more, the table of everything measured is folded."""
 
 
 def render(data: ReportData, summary: Summary | None = None, *, results_file: bool = False) -> str:
@@ -40,7 +43,7 @@ def render(data: ReportData, summary: Summary | None = None, *, results_file: bo
             _pictures(data, colours),
             _judges(summary, colours),
             _exposure(summary, colours),
-            _training(data, colours),
+            _training(data, summary, colours),
             published_section(data, summary, colours),
             costs_section(data, summary, colours),
             _everything(data, summary, colours),
@@ -55,12 +58,13 @@ def render(data: ReportData, summary: Summary | None = None, *, results_file: bo
 
 
 def _header(data: ReportData, findings: Findings) -> Markup:
-    status = data.results["status"].value_counts()
+    every = data.every_trial
+    status = every["status"].value_counts()
     states = [f"{status[name]}{NBSP}{name}" for name in ("done", "failed", "missing") if name in status]
     seeds = data.results["seed"].nunique()
-    troubled = len(data.results) > status.get("done", 0)
+    troubled = len(every) > status.get("done", 0)
     trials = tag("a", listing(states), href="#troubles") if troubled else "all done"
-    kicker = [tag("b", "smoothsweep"), join(count(len(data.results), "trial"), ", ", trials), count(seeds, "seed")]
+    kicker = [tag("b", "smoothsweep"), join(count(len(every), "trial"), ", ", trials), count(seeds, "seed")]
     if data.judged_classes:
         kicker.append(count(data.judged_classes, "class", "classes"))
     kicker.append(tag("abbr", f"protocol {data.protocol}", title=PROTOCOLS[data.protocol]))
@@ -158,12 +162,16 @@ def _exposure(summary: Summary, colours: Colours) -> Markup:
     return section("Who is exposed?", lead, drawing(plots.exposure(summary, colours), caption), ident="exposure")
 
 
-def _training(data: ReportData, colours: Colours) -> Markup:
-    alphas = drawing(
-        curves.alpha_curves(data.alpha_curves, colours),
-        "Effective alpha per epoch: what the loss really used, not what was asked for.",
-    )
-    training = drawing(curves.training_curves(data.training_curves, colours))
+def _training(data: ReportData, summary: Summary, colours: Colours) -> Markup:
+    caption, few, shown = "Effective alpha per epoch: what the loss really used, not what was asked for.", None, ""
+    logs = data.training_curves
+    if len(summary.recipes) > scatter.MANY:
+        few = sheet_recipes(summary)
+        logs = {name: rows for name, rows in logs.items() if name in few}
+        caption += " Named: the recipes that the decision is about; hover for the others."
+        shown = "The recipes that the decision is about."
+    alphas = drawing(curves.alpha_curves(data.alpha_curves, colours, few), caption)
+    training = drawing(curves.training_curves(logs, colours), shown)
     return section("How the targets were trained", "", alphas, training, ident="training")
 
 
@@ -171,6 +179,8 @@ def _everything(data: ReportData, summary: Summary, colours: Colours) -> Markup:
     level = f"{100 * summary.settings.level:g}{NBSP}%"
     lead = f"Value, {level} interval, and the difference from the baseline with its interval and verdict."
     table = sections.every_metric(summary, colours) if summary.measured else Markup("")
+    if table and len(summary.recipes) > MANY_RECIPES:
+        table = tag("details", tag("summary", f"All {count(len(summary.recipes), 'recipe')}"), table)
     return section("Everything measured", lead, table, sections.not_measured(data, summary), ident="everything")
 
 

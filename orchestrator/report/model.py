@@ -163,7 +163,7 @@ class ReportData:
         unknown = sorted(set(self.results["status"]) - set(STATUSES))
         if unknown:
             raise ValueError(f"results: expected status {' | '.join(STATUSES)}, got {', '.join(map(str, unknown))}")
-        _check_unique(self.results.assign(cell=self.results[keys].astype(str).agg(" ".join, axis=1) if keys else ""))
+        _check_unique(self.results.assign(cell=self.results[keys].map(str).agg(" ".join, axis=1) if keys else ""))
         _check_fractions(self.results, "results")
         if self.per_class is not None:
             _need_columns(self.per_class, ["trial", "class"], "per_class")

@@ -53,6 +53,13 @@ def chosen_recipes(summary: Summary) -> list[str]:
     return sorted(chosen, key=lambda recipe: (evidence.sign * evidence.mean(recipe), evidence.compared.index(recipe)))
 
 
+def sheet_recipes(summary: Summary) -> list[str]:
+    """The recipes that get a column of pictures: all of a few, else those that a decision is about."""
+    if len(summary.recipes) <= SIDE or summary.evidence is None:
+        return summary.recipes
+    return chosen_recipes(summary) if summary.evidence.pairs else summary.recipes[:SIDE]
+
+
 def _lead(summary: Summary, evidence: Evidence) -> str:
     spec, level = spec_of(summary.primary), f"{100 * summary.settings.level:g}{NBSP}%"
     attack = ", each under the attack that works best against it" if len(summary.attacks) > 1 else ""
