@@ -1,0 +1,135 @@
+"""Targets in the model registry: they load back without our code and without unpickling, and give the same logits."""
+
+
+import mlflow.pytorch
+import pytest
+import torch
+from mlflow import MlflowClient
+from mlflow_look import look
+from safetensors.torch import save_file
+
+from orchestrator.recorder import open_recorder
+from orchestrator.tracking import models
+from orchestrator.tracking.exporting import export
+from tasks.training import load_classifier, new_classifier
+
+# MLflow's own, about its type hints, and torch's, when it maps a file of tensors.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The given buffer is not writable:UserWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:mlflow.*"),
+]
+DEFENSES = {"resnet_small": None, "vgg_small": None, "mid": {"kind": "mid", "beta": 0.01}}
+
+
+def with_weights(trials, store):
+    """Give every target the weights of a freshly made network, as its configuration says."""
+    for trial in trials:
+        stage = next(stage for stage in trial.stages if stage.name == "target")
+        model = new_classifier(dict(stage.config), 4)
+        state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+        save_file(state, str(store.path(stage) / "weights.safetensors"))
+    return stage, store.path(stage)
+
+
+@pytest.mark.parametrize(
+    ("kind", "protocol"), [("resnet_small", "clean"), ("vgg_small", "clean"), ("mid", "clean"), ("mid", "paper")]
+)
+def test_a_target_loads_back_with_the_same_logits(load, store, finished, tmp_path, monkeypatch, kind, protocol):
+    monkeypatch.setenv("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
+    grid = {"recipe.defense": [DEFENSES[kind]]} if kind == "mid" else {"recipe.architecture": [kind]}
+    grid |= {"judges.evaluator.architecture": ["resnet_small"]} if kind == "vgg_small" else {}
+    stage, folder = with_weights(finished(load(grid=grid, baseline={}, protocol=protocol)), store)
+    export(folder, dict(stage.config), tmp_path / "model")
+    assert not list((tmp_path / "model").rglob("*.pth")) and list((tmp_path / "model").rglob("*.pt2"))
+    copy = mlflow.pytorch.load_model(str(tmp_path / "model"))
+    model = load_classifier(folder, dict(stage.config), "cpu", readout="mean" if kind == "mid" else None)
+    for count in (1, 2, 5):
+        images = torch.rand(count, 3, 32, 32, generator=torch.Generator().manual_seed(count)) * 2 - 1
+        with torch.no_grad():
+            assert torch.allclose(copy(images), model(images), atol=1e-6)
+
+
+def record(loaded, store, trials, which="frontier"):
+    recorder = open_recorder(loaded, store, None, models=which)
+    for trial in trials:
+        recorder.add(trial)
+    recorder.finish()
+    recorder.close([], failed=0)
+    assert not recorder.unwritten
+    return recorder
+
+
+@pytest.fixture
+def exported(monkeypatch):
+    """Exports that cost nothing; holds the trials that were asked for."""
+    asked = []
+
+    def fake(missing, store, folder, progress):
+        for number, candidate in enumerate(missing):
+            asked.append(candidate.trial_id)
+            out = folder / f"model-{number}"
+            out.mkdir()
+            (out / "MLmodel").write_text("flavors: {}\n")
+            yield candidate, out, None
+
+    monkeypatch.setattr(models, "_exported", fake)
+    return asked
+
+
+def test_the_front_is_registered_with_its_leak_and_the_best_has_the_alias(load, store, uri, finished, exported):
+    loaded = load(seeds=[1, 2], grid={"recipe.defense.alpha": [0.1, 0.0, -0.1, -0.2]})
+    record(loaded, store, finished(loaded))
+    client, kinds = look(uri)
+    runs = {run.data.tags["smoothsweep.trial"]: run for run in kinds["trial"]}
+    versions = client.search_model_versions("name = 'tiny'")
+    assert sorted(version.tags["smoothsweep.trial"] for version in versions) == sorted(exported)
+    best = client.get_model_version_by_alias("tiny", "recommended")
+    leaks = {run.info.run_name: run.data.metrics["embedder_acc1"] for run in kinds["recipe"]}
+    assert min(leaks, key=leaks.get) == f"{best.tags['smoothsweep.recipe']} · mean"
+    for version in versions:
+        run = runs[version.tags["smoothsweep.trial"]]
+        assert version.run_id == run.info.run_id and version.tags["seed"] == "1"
+        assert float(version.tags["embedder_acc1"]) == pytest.approx(run.data.metrics["embedder_acc1"], rel=1e-5)
+        assert float(version.tags["test_acc"]) == pytest.approx(run.data.metrics["test_acc"], rel=1e-5)
+        assert version.tags["protocol"] == "clean" and float(version.tags["recipe_alpha"]) <= 0.1
+        assert float(version.tags["mean/embedder_acc1"]) > 0
+
+
+def test_models_are_registered_once(load, store, uri, finished, exported):
+    loaded = load()
+    trials = finished(loaded)
+    record(loaded, store, trials)
+    first = list(exported)
+    record(loaded, store, trials)
+    assert exported == first
+    record(loaded, store, trials, "all")
+    client = MlflowClient(uri, uri)
+    found = [version.tags["smoothsweep.trial"] for version in client.search_model_versions("name = 'tiny'")]
+    assert sorted(found) == sorted(trial.id for trial in trials), "the rest, and none twice"
+
+
+def test_none_registers_none(load, store, uri, finished, exported):
+    loaded = load()
+    record(loaded, store, finished(loaded), "none")
+    assert not exported and not MlflowClient(uri, uri).search_registered_models()
+
+
+@pytest.mark.slow
+def test_the_whole_way_from_a_sweep_to_load_model(load, store, uri, finished):
+    loaded = load()
+    trials = finished(loaded)
+    with_weights(trials, store)
+    recorder = record(loaded, store, trials)
+    assert recorder.remarks == []
+    mlflow.set_tracking_uri(uri)
+    copy = mlflow.pytorch.load_model("models:/tiny@recommended")
+    assert copy(torch.zeros(3, 3, 32, 32)).shape == (3, 4)
+
+
+@pytest.mark.slow
+def test_a_target_that_cannot_be_exported_is_a_remark_and_not_an_end(load, store, finished):
+    loaded = load()
+    trials = finished(loaded)  # without weights
+    recorder = record(loaded, store, trials)
+    assert recorder.remarks and "FileNotFoundError" in recorder.remarks[0]

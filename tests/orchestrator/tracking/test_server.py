@@ -1,0 +1,206 @@
+"""A real server on PostgreSQL, started by the project's script: recorded through, stopped, killed, brought back."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from mlflow_look import doubled, files, look
+
+from orchestrator.recorder import Patience, Recorder, open_recorder
+from orchestrator.tracking import Tracker
+
+pytestmark = pytest.mark.slow
+
+PASSWORD = "password"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """The script with its options. `control(command)` returns what it printed, and fails with it."""
+
+    def __init__(self, repository, folder):
+        self.script, self.folder = repository / "deploy" / "mlflow-postgres.sh", folder
+        self.port, self.pg_port = free_port(), free_port()
+        self.uri = f"http://127.0.0.1:{self.port}"
+
+    def run(self, command):
+        options = ["--dir", self.folder, "--port", self.port, "--pg-port", self.pg_port, "--python", sys.executable]
+        words = [str(word) for word in (self.script, command, *options)]
+        return subprocess.run(words, capture_output=True, text=True, timeout=280, check=False)
+
+    def control(self, command):
+        done = self.run(command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def processes(self):
+        """MLflow's processes: the server leads a group of its own."""
+        leader = int((self.folder / "mlflow.pid").read_text())
+        return [p.pid for p in psutil.process_iter() if p.pid and os.getpgid(p.pid) == leader]
+
+    def signal(self, number):
+        for pid in self.processes():
+            os.kill(pid, number)
+
+
+@pytest.fixture(scope="module")
+def server(repository):
+    if shutil.which("pg_ctl") is None and not list(Path("/usr/lib/postgresql").glob("*/bin/pg_ctl")):
+        pytest.skip("no PostgreSQL on this machine")
+    folder = Path(tempfile.mkdtemp(prefix="smoothsweep-server-"))
+    folder.chmod(0o755)  # as root the database runs as another user
+    server = Server(repository, folder)
+    try:
+        server.control("start")
+        yield server
+    finally:
+        server.run("stop")
+        shutil.rmtree(folder)
+
+
+def recorder_for(loaded, store, server, **patience):
+    def open_tracker():
+        return Tracker(server.uri, store=store, experiment=loaded.sweep.name, loaded=loaded)
+
+    return Recorder(open_tracker, loaded.sweep.name, {}, patience=Patience(**{"first": 0.2, "most": 1, **patience}))
+
+
+def check_complete(server, name, trials, recipes):
+    client, kinds = look(server.uri, name)
+    assert [len(kinds[kind]) for kind in ("sweep", "trial", "recipe")] == [1, trials, recipes]
+    assert {run.info.status for runs in kinds.values() for run in runs} == {"FINISHED"}
+    assert not doubled(client, [run for runs in kinds.values() for run in runs])
+    return client, kinds
+
+
+def test_start_is_idempotent_private_and_local(server):
+    assert server.control("start").count("already runs") == 2
+    assert "MLflow answers" in server.control("status")
+    secret = server.folder / PASSWORD
+    assert secret.stat().st_mode & 0o777 == 0o600 and len(secret.read_text().strip()) == 32
+    command_lines = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
+    assert not [line for line in command_lines if secret.read_text().strip() in line]
+    listening = [c.laddr for c in psutil.net_connections("inet") if c.status == "LISTEN"]
+    assert {a.ip for a in listening if a.port in (server.port, server.pg_port)} == {"127.0.0.1"}
+
+
+def test_a_sweep_goes_through_it(server, load, store, finished):
+    loaded = load(name="through", seeds=[1, 2])
+    trials = finished(loaded)
+    recorder = open_recorder(loaded, store, server.uri, models="none")
+    for trial in trials:
+        recorder.add(trial)
+    recorder.finish()
+    recorder.close([], failed=0)
+    assert not recorder.unwritten
+    client, kinds = check_complete(server, "through", 4, 2)
+    assert "contact_sheet.png" in files(client, kinds["trial"][0])
+    assert len(kinds["trial"][0].inputs.dataset_inputs) == 3
+
+
+@pytest.mark.parametrize("how", ["frozen", "killed"])
+def test_an_outage_loses_nothing_stalls_nothing_and_doubles_nothing(server, load, store, finished, how, monkeypatch):
+    """The server freezes (requests hang and arrive late) or dies in the middle; trials go on being added meanwhile."""
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+    loaded = load(name=how, seeds=[1, 2, 3])
+    trials = finished(loaded)
+    recorder = recorder_for(loaded, store, server, finish=120)
+    recorder.add(trials[0])
+    wait_for(lambda: recorder.parent and not recorder._waiting)
+    recorder.add(trials[1])  # its requests meet the outage half-way, wherever that is
+    time.sleep(0.05)
+    server.signal(signal.SIGSTOP if how == "frozen" else signal.SIGKILL)
+    started = time.monotonic()
+    for trial in trials[2:]:
+        recorder.add(trial)
+    assert time.monotonic() - started < 0.5, "nothing stalls"
+    time.sleep(8)
+    assert recorder._waiting, "they are kept"
+    back = threading.Thread(target=bring_back, args=(server, how))
+    back.start()
+    recorder.finish()
+    recorder.close([], failed=0)
+    back.join()
+    assert not recorder.unwritten
+    check_complete(server, how, 6, 2)
+
+
+def test_what_an_outage_left_is_recorded_by_the_next_run(server, load, store, finished, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+    loaded = load(name="later", seeds=[1, 2])
+    trials = finished(loaded)
+    recorder = recorder_for(loaded, store, server, finish=5)
+    recorder.add(trials[0])
+    wait_for(lambda: recorder.parent and not recorder._waiting)
+    server.signal(signal.SIGSTOP)
+    for trial in trials[1:]:
+        recorder.add(trial)
+    started = time.monotonic()
+    recorder.finish()
+    recorder.close([], failed=0)
+    assert time.monotonic() - started < 30, "the end of a sweep waits a bounded time"
+    assert set(recorder.unwritten) == {*(t.id for t in trials[1:]), "report"}
+    server.signal(signal.SIGCONT)
+    again = recorder_for(loaded, store, server)
+    for trial in trials:
+        again.add(trial)
+    again.finish()
+    again.close([], failed=0)
+    assert not again.unwritten
+    check_complete(server, "later", 4, 2)
+
+
+def test_stopping_postgresql_is_an_outage_like_any_other(server, load, store, finished):
+    loaded = load(name="database", seeds=[1, 2])
+    trials = finished(loaded)
+    recorder = recorder_for(loaded, store, server, finish=120)
+    recorder.add(trials[0])
+    wait_for(lambda: recorder.parent and not recorder._waiting)
+    server.control("stop")
+    for trial in trials[1:]:
+        recorder.add(trial)
+    server.control("start")
+    recorder.finish()
+    recorder.close([], failed=0)
+    assert not recorder.unwritten
+    check_complete(server, "database", 4, 2)
+
+
+def test_stop_leaves_nothing_behind(server):
+    server.control("start")
+    pids = server.processes()
+    assert len(pids) > 1
+    server.control("stop")
+    assert not [pid for pid in pids if psutil.pid_exists(pid)]
+    listening = {c.laddr.port for c in psutil.net_connections("inet") if c.status == "LISTEN"}
+    assert not listening & {server.port, server.pg_port}
+    assert server.run("status").returncode == 3 and server.run("stop").returncode == 0
+
+
+def bring_back(server, how):
+    time.sleep(1)
+    if how == "frozen":
+        server.signal(signal.SIGCONT)
+    else:
+        server.control("start")
+
+
+def wait_for(done, seconds=120):
+    until = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < until
+        time.sleep(0.02)
