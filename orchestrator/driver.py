@@ -311,8 +311,8 @@ def earlier_failures(store: Store, name: str) -> dict[str, str]:
     return read_failures(store, name)
 
 
-def closing_lines(run: SweepRun, seconds: float, report: Path, *, may_end: bool) -> list[str]:
-    """What to look at next. may_end: whether a spent budget is one of the ends of the sweep (a search)."""
+def closing_lines(run: SweepRun, seconds: float, report: Path | None, *, may_end: bool) -> list[str]:
+    """What to look at next. report: None where there is none. may_end: whether a spent budget is one of the ends of the sweep (a search)."""
     lines = [f"{run.state.done_trials}/{run.state.total_trials} trials in {duration(seconds)}"]
     if run.stopped:
         left = f"; {len(run.left_open)} trials are open" if run.left_open else ""
@@ -320,4 +320,4 @@ def closing_lines(run: SweepRun, seconds: float, report: Path, *, may_end: bool)
         lines.append(f"budget: {run.stopped} are spent{left}; the same command with a larger budget {more}")
     if run.failures:
         lines.append(f"{len(run.failures)} failed; the same command tries them again")
-    return [*lines, f"report: {report}"]
+    return [*lines, *([f"report: {report}"] if report else [])]

@@ -73,7 +73,8 @@ def run_and_report(
         _run_phases(run, loaded, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)
-    page = _report(loaded, trials_of(loaded, store), store, run.failures, folder, recorder)
+    known = trials_of(loaded, store)  # none where the budget was spent before anything was proposed
+    page = _report(loaded, known, store, run.failures, folder, recorder) if known else None
     for line in closing_lines(run, time.monotonic() - started, page, may_end=agenda is not None):
         run.display.say(line)
     for line in _where_to_compare(recorder, tracking_uri, location):
@@ -118,7 +119,10 @@ def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path
     loaded = load_sweep(sweep_file, overrides)
     store = open_store(location)
     folder = out or store.sweep_folder(loaded.sweep.name)
-    page = _report(loaded, trials_of(loaded, store), store, earlier_failures(store, loaded.sweep.name), folder, None)
+    trials = trials_of(loaded, store)
+    if not trials:
+        raise InputError(f"{loaded.source}: expected a search that has proposed something in {location}, got none")
+    page = _report(loaded, trials, store, earlier_failures(store, loaded.sweep.name), folder, None)
     print(f"report: {page}", file=sys.stderr)
     return 0
 

@@ -24,7 +24,7 @@ from orchestrator.search.strategies import Setup
 from sweeps.space import Dimension, Space, Values
 
 STARTUP = 10  # recipes before the sampler has anything to go by, spread evenly over the space
-PATIENCE = 10  # attempts at one proposal before chance takes over from a sampler that repeats itself
+PATIENCE = 4  # attempts at one proposal before chance takes over from a sampler that repeats itself
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 

@@ -1,0 +1,198 @@
+"""How good is the search? Replayed on a recorded grid of real trials, of which the whole frontier is known.
+
+python -m benchmarks.search_quality [TABLE.csv] [--seeds 10] [--in-flight 4] [--reference ACCURACY LEAK] [--json]
+
+The table (default: recorded_grid.csv beside this file) has one row per recipe and seed: the recipe's axes (empty
+where a schedule does not have one), `seed`, `test_acc`, `embedder_acc1` and `device_seconds`. Search and random choice
+go through the very code that drives a sweep (orchestrator/search), among the recorded recipes alone: the proposer sees
+a recipe's mean over its seeds once it has "finished", in_flight proposals later. Told is the share of the grid's
+hypervolume against the share of its device time, where everything that was begun counts in full. A replay ends at
+UNTIL of the device time, and at the goal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from core.errors import InputError
+from core.metrics.frontier import hypervolume_share
+from orchestrator.search.outcomes import Aims, Outcome
+from orchestrator.search.proposals import Proposal
+from orchestrator.search.strategies import Setup, Wait, strategy
+from sweeps.space import Dimension, Space, Values, make_space
+
+TABLE = Path(__file__).with_name("recorded_grid.csv")
+ACCURACY, LEAK, COST = "test_acc", "embedder_acc1", "device_seconds"
+DIRECTIONS = {ACCURACY: "max", LEAK: "min"}
+GOAL, UNTIL = 0.95, 0.7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """A grid of recipes that were tried. recipes: axis -> value, absent axes left out; points: [n, 2] mean accuracy and
+    leak; seconds: [n] device-seconds over all seeds; reference: the point that hypervolume is measured from.
+    """
+
+    recipes: list[Values]
+    points: np.ndarray
+    seconds: np.ndarray
+    reference: tuple[float, float]
+
+    @property
+    def space(self) -> Space:
+        """The recorded values of every axis, and on which other axis it depends whether a recipe has it."""
+        axes = dict.fromkeys(key for recipe in self.recipes for key in recipe)
+        always = [key for key in axes if all(key in recipe for recipe in self.recipes)]
+        return make_space([self._dimension(key, always) for key in axes])
+
+    def _dimension(self, key: str, always: Sequence[str]) -> Dimension:
+        values = sorted({recipe[key] for recipe in self.recipes if key in recipe})
+        if key in always:
+            return Dimension(key=key, choices=tuple(values))
+        for other in always:
+            has = {recipe[other] for recipe in self.recipes if key in recipe}
+            if not has & {recipe[other] for recipe in self.recipes if key not in recipe}:
+                return Dimension(key=key, choices=tuple(values), when={other: tuple(sorted(has))})
+        raise InputError(f"{key}: expected an axis whose values say which recipes have this one, got none")
+
+
+def read_table(path: Path, reference: tuple[float, float] | None = None) -> Recorded:
+    """The recorded grid. Raises InputError (one line) for columns that are missing or a table without recipes.
+
+    reference: accuracy and leak from which hypervolume is measured; None for the worst of each in the table.
+    """
+    try:
+        rows = pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: expected a table, got: {error}") from None
+    missing = [name for name in ("seed", ACCURACY, LEAK, COST) if name not in rows.columns]
+    axes = [name for name in rows.columns if name not in ("seed", ACCURACY, LEAK, COST)]
+    if missing or not axes or rows.empty:
+        got = ", ".join(rows.columns)
+        raise InputError(f"{path}: expected axes, seed, {ACCURACY}, {LEAK}, {COST} and at least one row, got {got}")
+    groups = rows.groupby(axes, dropna=False, sort=False)
+    recipes = [{a: _plain(v) for a, v in zip(axes, _key(key), strict=True) if not pd.isna(v)} for key, _ in groups]
+    points = groups[[ACCURACY, LEAK]].mean().to_numpy(dtype=float)
+    worst = (float(points[:, 0].min()), float(points[:, 1].max()))
+    return Recorded(
+        recipes=recipes, points=points, seconds=groups[COST].sum().to_numpy(dtype=float), reference=reference or worst
+    )
+
+
+def replay(recorded: Recorded, name: str, *, seed: int, in_flight: int) -> Iterator[tuple[float, float]]:
+    """(share of the grid's device time, share of its hypervolume) after every recipe, in the order of proposing."""
+    places = {json.dumps(recipe, sort_keys=True): index for index, recipe in enumerate(recorded.recipes)}
+
+    def identity(values: Values) -> str:
+        text = json.dumps(values, sort_keys=True)
+        if text not in places:
+            raise InputError(f"expected a recorded recipe, got {text}")
+        return text
+
+    setup = Setup(
+        space=recorded.space, aims=Aims(objectives=DIRECTIONS), identity=identity, seed=seed,
+        recipes=len(recorded.recipes), lag=in_flight,
+    )  # fmt: skip
+    propose, proposals, outcomes, chosen = strategy(name), [], {}, []
+    whole = recorded.seconds.sum()
+    done = 0
+
+    def finish() -> tuple[float, float]:
+        """The oldest recipe that runs has ended; all that were begun with it have been paid for."""
+        nonlocal done
+        outcomes[done] = _outcome(setup.aims, recorded.points[chosen[done]])
+        done += 1
+        share = hypervolume_share(
+            recorded.points[chosen[:done]], recorded.points, recorded.reference, list(DIRECTIONS.values())
+        )
+        return float(recorded.seconds[chosen].sum() / whole), share
+
+    while (proposal := propose(setup, proposals, outcomes)) is not None:
+        if isinstance(proposal, Proposal):
+            proposals.append(proposal)
+            chosen.append(places[identity(proposal.values)])
+        if isinstance(proposal, Wait) or done <= len(proposals) - in_flight:
+            yield finish()
+    while done < len(proposals):
+        yield finish()
+
+
+def time_to(curve: Sequence[tuple[float, float]], goal: float = GOAL) -> float:
+    """Share of the grid's device time at which `goal` of its hypervolume is reached; infinite if it never is."""
+    return next((spent for spent, share in curve if share >= goal - 1e-12), math.inf)
+
+
+def _until_goal(curve: Iterator[tuple[float, float]]) -> list[tuple[float, float]]:
+    found = []
+    for spent, share in curve:
+        found.append((spent, share))
+        if share >= GOAL - 1e-12 or spent > UNTIL:
+            break
+    return found
+
+
+def compare(recorded: Recorded, *, seeds: int, in_flight: int) -> dict[str, Any]:
+    """The times of search and random choice, seed by seed, and what they have reached at fixed shares of the time."""
+    found: dict[str, Any] = {"recipes": len(recorded.recipes), "reference": list(recorded.reference), "goal": GOAL}
+    for name in ("optuna", "random"):
+        curves = [_until_goal(replay(recorded, name, seed=seed, in_flight=in_flight)) for seed in range(seeds)]
+        times = [time_to(curve) for curve in curves]
+        found[name] = {
+            "device_time_to_goal": times,
+            "median": median(times),
+            "worst": max(times),
+            "hypervolume_at": {
+                f"{limit:.0%}": median(max((v for s, v in curve if s <= limit), default=0.0) for curve in curves)
+                for limit in (0.1, 0.2, 0.3, 0.5)
+            },
+        }
+    return found
+
+
+def _outcome(aims: Aims, point: np.ndarray) -> Outcome:
+    return aims.outcome({ACCURACY: float(point[0]), LEAK: float(point[1])})
+
+
+def _key(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the comparison."""
+    parser = argparse.ArgumentParser(description="The search against random choice on a recorded grid.")
+    parser.add_argument("table", nargs="?", type=Path, default=TABLE)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--in-flight", type=int, default=4)
+    parser.add_argument("--reference", type=float, nargs=2, metavar=("ACCURACY", "LEAK"))
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    recorded = read_table(options.table, tuple(options.reference) if options.reference else None)
+    found = compare(recorded, seeds=options.seeds, in_flight=options.in_flight)
+    if options.json:
+        print(json.dumps(found, indent=1))
+        return
+    print(f"{found['recipes']} recorded recipes; reference {found['reference']}; {options.seeds} seeds")
+    for name in ("optuna", "random"):
+        row = found[name]
+        reached = ", ".join(f"{value:.1%} at {limit}" for limit, value in row["hypervolume_at"].items())
+        print(f"{name:<7} {GOAL:.0%} of the hypervolume at {row['median']:.1%} of the device time (median; worst "
+              f"{row['worst']:.1%}); median share: {reached}")  # fmt: skip
+        print(f"        per seed: {', '.join(f'{value:.1%}' for value in row['device_time_to_goal'])}")
+
+
+if __name__ == "__main__":
+    main()
