@@ -21,7 +21,7 @@ from typing import Any
 
 from core.errors import InputError
 from orchestrator.stage import Stage, with_ancestors
-from orchestrator.store import MANIFEST, Store, checksum, write_atomically
+from orchestrator.store import MANIFEST, Store, checksum
 from orchestrator.storing.joining import JoinedFolders
 from orchestrator.storing.layout import (
     attempt_name,
@@ -33,14 +33,14 @@ from orchestrator.storing.layout import (
     sweep_drafts,
     work_key,
 )
+from orchestrator.storing.manifests import Manifests
 from orchestrator.storing.mirror import fetch, locked, mirror_of
-from orchestrator.storing.objects import Listed, Objects, ObjectStoreError, all_at_once
+from orchestrator.storing.objects import Objects, ObjectStoreError, all_at_once
 from orchestrator.storing.synchroniser import pull, pushing
 from orchestrator.storing.version import VERSION_FILE, refuse_other_versions, version_note
 from tasks.context import PROGRESS_FILE, mark_content
 
 MARKS_EVERY_S = 5.0  # progress marks are asked for as often as they are pushed
-SETTLED_S = 5.0  # S3 tells seconds: a manifest this fresh may yet be replaced without looking changed
 URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/\s]+)*")
 UNPUBLISHED = "tune"  # Ray Tune's own notes in a sweep's folder
 
@@ -50,7 +50,7 @@ class RemoteStore(Store):
     """The store at `objects.url`; `root` is its mirror on this machine. Travels to workers as its URL alone."""
 
     objects: Objects
-    _known: dict[tuple[str, str], int] = field(default_factory=dict, repr=False, compare=False)  # finished: changed at
+    manifests: Manifests
     _marks: dict[str, tuple[float, dict[str, Any] | None]] = field(default_factory=dict, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -118,40 +118,24 @@ class RemoteStore(Store):
         all_at_once(lambda path: self.objects.upload(f"sweeps/{name}/{names[path].as_posix()}", path), shown)
 
     def has(self, stage: Stage) -> bool:
-        key = (stage.name, stage.fingerprint)
-        if key not in self._known:
-            found = self.objects.info(manifest_key(*key))
-            if found is None:
-                return False
-            self._known[key] = found.changed
-        return True
+        return self.manifests.has(stage.name, stage.fingerprint)
 
     def manifest_file(self, kind: str, fingerprint: str) -> Path:
-        """The manifest, brought into the mirror unless the one there is the store's."""
-        path = self.root / kind / fingerprint / MANIFEST
-        changed = self._known.get((kind, fingerprint))
-        with suppress(FileNotFoundError):
-            if changed is not None and path.stat().st_mtime_ns == changed:
-                return path
-        return self._bring_manifest(kind, fingerprint)
+        return self.manifests.copy(kind, fingerprint)
 
     def finished(self, name: str) -> set[str]:
-        return {listed.key.split("/")[0] for listed in self._manifests(name)}
+        return {listed.key.split("/")[0] for listed in self.manifests.listed(name)}
 
     def newest_manifests(self, name: str, at_most: int) -> list[Path]:
-        newest = sorted(self._manifests(name), key=lambda listed: (listed.changed, listed.key), reverse=True)[:at_most]
-        return self._bring_manifests([(name, listed.key.split("/")[0]) for listed in newest])
+        return self.manifests.newest(name, at_most)
 
     def prepare(self, stages: Iterable[Stage]) -> None:
-        stages = with_ancestors(list(stages))
-        for name in {stage.name for stage in stages}:
-            self._manifests(name)
-        self._bring_manifests([key for s in stages if (key := (s.name, s.fingerprint)) in self._known])
+        self.manifests.prepare((stage.name, stage.fingerprint) for stage in with_ancestors(list(stages)))
 
     def discard(self, stage: Stage) -> None:
         key = (stage.name, stage.fingerprint)
         self.objects.delete([manifest_key(*key)])
-        self._known.pop(key, None)
+        self.manifests.forget(*key)
         self.objects.delete_below(files_key(*key))
         self.objects.delete_below(work_key(stage.name, stage.fingerprint))
         shutil.rmtree(self.place(stage), ignore_errors=True)
@@ -219,7 +203,7 @@ class RemoteStore(Store):
         try:
             self._bring_files(folder, names)
         except FileNotFoundError:  # of an attempt that lost against another one meanwhile
-            self._bring_manifest(kind, fingerprint)
+            self.manifests.refresh(kind, fingerprint)
             try:
                 self._bring_files(folder, names)
             except FileNotFoundError as error:
@@ -236,41 +220,6 @@ class RemoteStore(Store):
         with locked(self.root, f"{kind}.{fingerprint}.files"):  # machines have many workers: one downloads
             missing = [name for name in wanted if not (folder / name).is_file()]
             all_at_once(lambda name: fetch(self.objects, f"{place}/{name}", folder / name, files[name]), missing)
-
-    def _bring_manifest(self, kind: str, fingerprint: str) -> Path:
-        """Read the store's manifest into the mirror; files that belong to another attempt go."""
-        key = manifest_key(kind, fingerprint)
-        found = self.objects.info(key)
-        if found is None:
-            self._known.pop((kind, fingerprint), None)
-            raise FileNotFoundError(2, "No such object", f"{self.objects.url}/{key}")
-        content, path = self.objects.read(key), self.root / kind / fingerprint / MANIFEST
-        with locked(self.root, f"{kind}.{fingerprint}.manifest"):
-            if path.is_file() and path.read_bytes() != content:
-                shutil.rmtree(path.parent, ignore_errors=True)
-            if not path.is_file():
-                write_atomically(path, content)
-            settled = time.time() - found.changed / 1e9 > SETTLED_S
-            os.utime(path, ns=(found.changed, found.changed) if settled else (0, 0))
-        self._known[(kind, fingerprint)] = found.changed
-        return path
-
-    def _bring_manifests(self, keys: Iterable[tuple[str, str]]) -> list[Path]:
-        """Many at once; those that are deleted meanwhile are left out."""
-
-        def bring(key: tuple[str, str]) -> Path | None:
-            with suppress(FileNotFoundError):
-                return self.manifest_file(*key)
-            return None
-
-        return [path for path in all_at_once(bring, keys) if path is not None]
-
-    def _manifests(self, name: str) -> list[Listed]:
-        """The listing of all manifests of this kind, which is also what `has` knows from then on."""
-        found = [item for item in self.objects.listed(name) if item.key.endswith(f"/{MANIFEST}")]
-        for item in found:
-            self._known[(name, item.key.split("/")[0])] = item.changed
-        return found
 
     def _keep_draft(self, stage: Stage, draft: Path) -> None:
         """What was just made need not be downloaded here, if it is what the store holds."""
@@ -301,7 +250,8 @@ def open_remote_store(url: str) -> RemoteStore:
 
 def remote_store(url: str) -> RemoteStore:
     """The same without asking: on a worker, whose driver has asked."""
-    return RemoteStore(root=mirror_of(url), objects=Objects(url=url))
+    root, objects = mirror_of(url), Objects(url=url)
+    return RemoteStore(root=root, objects=objects, manifests=Manifests(objects=objects, root=root))
 
 
 def _mark_key(stage: Stage) -> str:

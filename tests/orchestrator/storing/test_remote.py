@@ -13,7 +13,7 @@ from core.errors import InputError
 from orchestrator.execute import execute, execute_shard
 from orchestrator.stage import Stage
 from orchestrator.store import open_store
-from orchestrator.storing import remote, synchroniser
+from orchestrator.storing import manifests, synchroniser
 from orchestrator.storing.mirror import CACHE_VARIABLE
 from orchestrator.storing.objects import Objects, ObjectStoreError
 from orchestrator.storing.remote import remote_store
@@ -207,7 +207,7 @@ def test_no_more_manifests_are_read_than_asked_for_and_prepared_ones_not_again(s
     other = other_machine(s3, monkeypatch, tmp_path)
     found = {json.loads(path.read_text())["config"]["classes"] for path in other.newest_manifests("sleep", 3)}
     assert len(found) == 3 and found < {1, 2, 3, 4}
-    monkeypatch.setattr(remote, "SETTLED_S", -1.0)
+    monkeypatch.setattr(manifests, "SETTLED_S", -1.0)
     other.prepare(stages)
     monkeypatch.setattr(Objects, "read", lambda *_: pytest.fail("a prepared manifest was asked for again"))
     assert all(other.metrics(each) == {"x": 1.0} for each in stages)

@@ -15,13 +15,13 @@ from tests.tiny import TRAINING, tiny_sweep, write_tiny
 
 pytestmark = pytest.mark.slow
 STORE = f"s3://{BUCKET}/audits/faces"
-LIMIT_S = 280
+LIMIT_S = 600
 
 
 @pytest.fixture(scope="module")
 def server():
     with s3_server() as environment:
-        yield full(environment)
+        yield {**full(environment), "RAY_worker_niceness": "0"}
 
 
 def command(sweep, store, *more):
@@ -53,7 +53,7 @@ def manifests(server):
     return {key for key in keys(server, "audits/faces/") if key.endswith("/manifest.json")}
 
 
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(2400)
 def test_a_driver_killed_in_the_middle_another_machine_finishes_and_a_third_runs_nothing(server, tmp_path):
     sweep = write_tiny(tmp_path)
     first = subprocess.Popen(
@@ -62,6 +62,7 @@ def test_a_driver_killed_in_the_middle_another_machine_finishes_and_a_third_runs
     )  # fmt: skip
     deadline = time.monotonic() + LIMIT_S
     while not any("/target/" in key for key in manifests(server)) and time.monotonic() < deadline:
+        assert first.poll() is None, "the driver ended by itself"
         time.sleep(0.5)
     before = manifests(server)
     os.killpg(first.pid, signal.SIGKILL)
@@ -90,7 +91,7 @@ def test_a_driver_killed_in_the_middle_another_machine_finishes_and_a_third_runs
     assert {"report.html", "results.parquet", "state.json"} <= published
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_two_workers_keep_their_checkpoints_in_the_store(server, tmp_path):
     """Ray Train through the store: the same weights as on a file system that both workers see."""
     recipe = {"architecture": "resnet_small", "checkpoint_every": 1, "workers": 2, **TRAINING}
