@@ -11,6 +11,7 @@ from orchestrator.report.defense_families import CHEAP
 from orchestrator.report.estimates import CANNOT_TELL
 from orchestrator.report.evidence import leak_sign
 from orchestrator.report.format import NBSP, count, difference, estimate, listing, number, points
+from orchestrator.report.fresh import fresh_answer
 from orchestrator.report.metrics import CLASS_METRICS, spec_of
 from orchestrator.report.model import ReportData
 from orchestrator.report.summary import Summary
@@ -40,8 +41,10 @@ def find(data: ReportData, summary: Summary) -> Findings:
         answer = _baseline_best(summary, choice)
     else:
         answer = _against(summary, choice)
+    again = fresh_answer(data, summary)
     more = (*_cheaper(summary, choice), *_catalyst(summary, choice), *_judges(summary, choice))
-    return Findings(answer=answer, more=more, cautions=(*cautions, *_cautions(summary, choice)))
+    limits = (*cautions, *(() if again else flattery(summary)), *_cautions(summary, choice))
+    return Findings(answer=(*answer, *again), more=more, cautions=limits)
 
 
 def by_judge(metric: str) -> str:
@@ -224,7 +227,6 @@ def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
         pairs = [f"{recipe}: {attack}" for recipe, attack in named.items()]
         met = next(iter(named.values())) if len(set(named.values())) == 1 else "; ".join(pairs)
         found.append(f"Each recipe counts with the attack that worked best against it ({met}).")
-    found += flattery(summary)
     if reference not in (None, best):
         mine, theirs = (summary.frame.loc[row, "gradient_cosine"] for row in (best, reference))
         if theirs - mine >= 0.1:

@@ -98,10 +98,12 @@ def fresh_words(summary: Summary, found: Checked) -> list[str]:
     return lines
 
 
-def fresh_caution(data: ReportData, summary: Summary) -> str:
-    """The same for the head of the page, in one sentence; empty without a second audit of the choice."""
+def fresh_answer(data: ReportData, summary: Summary) -> tuple[str, ...]:
+    """The same for the head of the page, in one sentence; none without a second audit of the choice."""
     found = checked(data, summary)
-    return fresh_words(summary, found)[0] if found and fresh_words(summary, found) else ""
+    if found is None or summary.evidence.recommendation.best not in found.recipes:
+        return ()
+    return (f"Checked again: {fresh_words(summary, found)[0]}",)
 
 
 def _meaning(summary: Summary, one: Reaudit) -> str:

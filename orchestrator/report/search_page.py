@@ -44,7 +44,7 @@ def search_section(view: SearchView | None, summary: Summary, colours: Colours) 
 def search_words(view: SearchView) -> list[str]:
     """How it looked, what it aimed at, what it cost and what ended it."""
     up = {"max": "up", "min": "down"}
-    aims = listing(f"{objective.label} {up[objective.way]}" for objective in view.objectives)
+    aims = listing(f"{aim_words(objective)} {up[objective.way]}" for objective in view.objectives)
     met = len({proposal.key for proposal in view.proposals})
     asked = f" of at most {view.asked:,}" if view.asked and view.asked > met else ""
     kept = f", with {listing(view.constraints)}" if view.constraints else ""
@@ -57,6 +57,13 @@ def search_words(view: SearchView) -> list[str]:
         f"counted{troubled}. {ended(view)}"
     )
     return [first, second]
+
+
+def aim_words(objective: Objective) -> str:
+    """`leak by independent judge`, where the objective is a leak in hit rates; else its label."""
+    spec = BY_KEY.get(objective.column)
+    rate = spec is not None and spec.group == "leak" and spec.unit == "percent"
+    return f"leak by {objective.label}" if rate else objective.label
 
 
 def ended(view: SearchView) -> str:
@@ -96,7 +103,7 @@ def _progress_words(view: SearchView, gone: Progress) -> str:
     if len(view.objectives) == 1:
         return f"The best {view.objectives[0].label} so far among the recipes that meet the constraints. {cost}"
     ends = listing(
-        f"{value_words(objective, end)} {objective.label}"
+        f"{value_words(objective, end)} {aim_words(objective)}"
         for objective, end in zip(view.objectives, gone.reference, strict=True)
     )
     return (

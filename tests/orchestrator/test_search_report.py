@@ -111,6 +111,7 @@ def test_a_search_is_reported_from_its_store(searched, tmp_path, monkeypatch):
         assert f'id="{ident}"' in page
     assert "Among the recipes with at least 80.0 % test accuracy" in page
     assert "4 recipes met both it and the full attack, 1 of them though dropped" in page
+    assert "Checked again: " in page and "flatters itself" not in page
     assert "4 classes, steps 2" in page and "with fresh seeds" in page and "80.0 % asked for" in page
     assert "51 done and 1 missing" in page  # the second audit's, which is no trial of the comparison
 
@@ -133,7 +134,7 @@ def test_spaces_rungs_and_limits_in_words():
     assert dimension_words("end", above, names) == (
         "end: 0.1 to 1 in steps of 0.1, above start, with kind ramp or linear"
     )
-    assert dimension_words("kind", {"choices": ("constant", "ramp")}, names) == "kind: constant and ramp"
+    assert dimension_words("kind", {"choices": ("constant", "ramp")}, names) == "kind: constant, ramp"
     assert ascii_text(constraint_words("test_acc", {"at_least": 0.9})) == "test accuracy at least 90 %"
     assert ascii_text(rung_words({"classes": [0, 1], "attack.steps": 3})) == "2 classes, steps 3"
     assert ascii_text(budget_words({"device_hours": 3.0, "minutes": 60.0})) == (

@@ -49,7 +49,7 @@ def test_the_words_say_what_was_searched_and_what_ended_it():
     found = view(proposed(0, 0.8, 0.5), proposed(1, None, None, status="failed"), budget="3 h 0 min of device time")
     words = text(*search_words(found))
     assert "Recipes were drawn by chance: 2 recipes of at most 40" in words
-    assert "test accuracy up and independent judge down, with test accuracy at least 90 %" in words
+    assert "test accuracy up and leak by independent judge down, with test accuracy at least 90 %" in words
     assert "12 min 0 s of device time of 3 h 0 min" in words and "(1 failed)" in words
     assert "as many recipes as it was given" in words
     assert "not finished" in ended(view(stopped_by=None)) and "held no recipe" in ended(view(stopped_by="exhausted"))

@@ -1,0 +1,150 @@
+"""Pairs, the frontier, the judges' orders and the cost: what the page says of them, against closed forms."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from core.metrics.frontier import accuracy_leak_frontier
+from core.metrics.rank_agreement import rank_agreement
+from orchestrator.report import Axis, ReportData, StageLink, summarise
+from orchestrator.report.colours import assign
+from orchestrator.report.costs import SHARED, cost_words, costs
+from orchestrator.report.decision import decide
+from orchestrator.report.format import ascii_text
+from orchestrator.report.frontier import covered, frontier_figure, frontier_words
+from orchestrator.report.html import render
+from orchestrator.report.judge_ranks import agreement, attack_agreement, judge_agreement, places_table, signed_leaks
+from orchestrator.report.pairs import SIDE, chosen_recipes, pairs_section
+from orchestrator.report.recipe_words import recipe_words
+from orchestrator.report.sureness import share
+
+CLASSES = [f"c{i}" for i in range(10)]
+
+
+def sweep(points, *, seeds=2, noise=0.04, baseline=None, **changes):
+    """points: recipe -> (accuracy, independent judge, evaluator)."""
+    rows, hits = [], []
+    for number, (recipe, (acc, *rates)) in enumerate(points.items()):
+        for seed in range(seeds):
+            rng, trial = np.random.default_rng([number, seed]), f"{recipe}/{seed}"
+            values = {key: np.clip(rate + rng.normal(0, noise, len(CLASSES)), 0, 1)
+                      for key, rate in zip(("embedder_acc1", "attack_acc1"), rates, strict=False)}  # fmt: skip
+            hits.append(pd.DataFrame({"trial": trial, "class": CLASSES, **values}))
+            means = {key: one.mean() for key, one in values.items()}
+            rows.append({"trial": trial, "seed": seed, "status": "done", "recipe": recipe, "test_acc": acc} | means)
+    fields = {"title": "t", "results": pd.DataFrame(rows).rename(columns={"recipe": "name"}),
+              "per_class": pd.concat(hits), "axes": (Axis(key="name", bare=True),)}  # fmt: skip
+    return ReportData(**(fields | ({"baseline": {"name": baseline}} if baseline else {}) | changes))
+
+
+POINTS = {"base": (0.95, 0.7, 0.9), "best": (0.9, 0.3, 0.8), "dear": (0.6, 0.2, 0.5), "beaten": (0.85, 0.6, 0.85)}
+
+
+def test_the_frontier_and_its_hypervolume_are_those_of_the_means():
+    summary = summarise(sweep(POINTS, baseline="base"), resamples=100)
+    rows = summary.evidence.rows
+    places = np.array([[summary.frame.loc[rows[r], key] for key in ("test_acc", "embedder_acc1")] for r in POINTS])
+    members = accuracy_leak_frontier(places[:, 0], places[:, 1]).members
+    assert decide(summary).front == tuple(list(POINTS)[k] for k in members) == ("base", "best", "dear")
+    (a, la), (b, lb), (c, lc) = (places[k] for k in members)
+    found = covered(summary)
+    assert found.area == pytest.approx(c * (1 - lc) + (b - c) * (1 - lb) + (a - b) * (1 - la))
+    assert found.reference == (0.0, 1.0)
+    said = ascii_text(frontier_words(summary))
+    assert "The line is the frontier: base, best and dear" in said and f"{100 * found.area:.1f} % of the plane" in said
+
+
+def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():
+    summary = summarise(sweep(POINTS, baseline="base", min_test_acc=0.8), resamples=100)
+    assert decide(summary).front == ("base", "best")
+    drawn = frontier_figure(summary, assign(summary))
+    assert 'class="asked"' in drawn and "80.0" in drawn
+    assert 'class="asked"' not in frontier_figure(s := summarise(sweep(POINTS), resamples=50), assign(s))
+    for recipe in POINTS:
+        assert f'data-recipe="{recipe}"' in drawn and f'href="#row-{summary.evidence.rows[recipe]}"' in drawn
+    assert len(re.findall("best with probability", drawn)) == 3  # "dear" cannot be chosen
+    nobody = summarise(sweep(POINTS, min_test_acc=0.99), resamples=50)
+    assert decide(nobody).front == () and covered(nobody) is None and frontier_words(nobody) == ""
+    assert "stairs" not in frontier_figure(nobody, assign(nobody))
+
+
+def test_one_recipe_has_no_frontier_and_no_pairs():
+    summary = summarise(sweep({"base": POINTS["base"]}), resamples=50)
+    assert frontier_figure(summary, assign(summary)) is None and pairs_section(summary, assign(summary)) == ""
+
+
+def test_the_matrix_holds_every_difference_twice_with_its_p_value():
+    summary = summarise(sweep(POINTS, baseline="base"), resamples=100)
+    shown = ascii_text(pairs_section(summary, assign(summary)))
+    gap = summary.evidence.against("best", "base")
+    assert gap.verdict == "lower"
+    assert f'class="good" title="best against base: {100 * gap.difference:.1f} points' in shown
+    assert f'class="bad" title="base against best: +{-100 * gap.difference:.1f} points' in shown
+    assert "all 6 pairs" in shown and "<details" not in shown
+    assert chosen_recipes(summary) == sorted(POINTS, key=lambda r: POINTS[r][1])
+
+
+def test_many_recipes_show_those_a_decision_is_about_and_fold_the_rest():
+    rng = np.random.default_rng(1)
+    points = {f"r{k:02d}": (0.7 + 0.002 * k, 0.2 + 0.006 * k + 0.1 * rng.uniform(), 0.9) for k in range(100)}
+    data = sweep(points, baseline="r99")
+    summary = summarise(data, resamples=40)
+    chosen = chosen_recipes(summary)
+    assert len(chosen) <= SIDE and {"r99", summary.evidence.recommendation.best} <= set(chosen)
+    page = render(data, summary)
+    assert "All 4,950" in ascii_text(page) and 'class="told"' in page and len(page) < 2_500_000
+
+
+def test_one_seed_and_left_out_recipes_are_said():
+    data = sweep(POINTS, seeds=1)
+    summary = summarise(data, resamples=50)
+    assert "another training run is left out" in pairs_section(summary, assign(summary))
+    rows = data.results.copy()
+    rows.loc[rows["name"] == "beaten", "seed"] = 7
+    summary = summarise(sweep(POINTS, seeds=1, results=rows), resamples=50)
+    assert "Without seed 0 and so not compared: beaten." in pairs_section(summary, assign(summary))
+
+
+def test_judges_are_compared_by_the_order_they_give():
+    points = {f"r{k}": (0.9, 0.1 + 0.1 * k, 0.95 - 0.1 * k) for k in range(8)}
+    summary = summarise(sweep(points, noise=0.0), resamples=200)
+    ours, theirs = (signed_leaks(summary, key) for key in ("embedder_acc1", "attack_acc1"))
+    found, many = agreement(summary, ours, theirs)
+    expected = rank_agreement(list(ours.values()), [theirs[r] for r in ours], resamples=200, seed=0)
+    assert many == 8 and found.kendall == expected.kendall and found.kendall.value == -1
+    (said,) = judge_agreement(summary)
+    assert "in opposite orders: Kendall's tau \u22121.00 [" in said and attack_agreement(summary) == []
+    table = places_table(summary, assign(summary))
+    assert "<b>1</b>" in table and "<b>8</b>" in table
+    assert judge_agreement(summarise(sweep(dict(list(points.items())[:2])), resamples=50)) == []
+
+
+def test_attacks_are_compared_too(make_data):
+    (said,) = attack_agreement(summarise(make_data(), resamples=100))
+    assert "attack loss cross entropy and with attack loss Poincar\u00e9" in ascii_text(said)
+    assert "too few recipes" in said
+
+
+def test_a_stage_costs_once_and_belongs_to_the_recipe_that_alone_needs_it():
+    data = sweep(POINTS, seeds=1)
+    prior = StageLink(stage="prior", path="p", seconds=100.0)
+    links = {f"{r}/0": (prior, StageLink(stage="target", path=r, seconds=10.0, devices=2.0)) for r in POINTS}
+    links["base/0"] = (prior, StageLink(stage="target", path="base", seconds=10.0, devices=2.0, cached=True))
+    data = ReportData(**{**vars(data), "links": links})
+    found = costs(data, summarise(data, resamples=50))
+    assert (found.total.stages, found.total.seconds, found.total.saved, found.total.found) == (5, 180.0, 300.0, 20.0)
+    assert {name: cost.seconds for name, cost in found.by_kind.items()} == {"prior": 100.0, "target": 80.0}
+    assert found.by_recipe[SHARED].seconds == 100.0 and found.by_recipe["best"].seconds == 20.0
+    words = ascii_text(cost_words(found.total))
+    assert "3 min 0 s of device time in 5 stages" in words and "would have been 8 min 0 s" in words
+    assert "20 s of it lay in the store" in words
+
+
+def test_probabilities_are_never_certain_and_schedules_that_return_are_named():
+    assert [ascii_text(share(p)) for p in (0.0, 0.004, 0.5, 0.996, 1.0)] == [
+        "below 1 %", "below 1 %", "50 %", "above 99 %", "above 99 %"]  # fmt: skip
+    schedule = {"kind": "ramp", "start": 0.2, "end": 0.4, "back": 0.7}
+    back = recipe_words({"kind": "label_smoothing", "alpha": -0.2, "schedule": schedule})
+    assert ascii_text(back.label) == "smoothing -0.2, ramp start 0.2 end 0.4 back 0.7"
