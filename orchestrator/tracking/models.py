@@ -149,7 +149,7 @@ def _tags(recipe: RecipeMeans, recipes: Sequence[RecipeMeans]) -> dict[str, str]
     for other in attacks:
         for key in keys:
             if key in other.metrics and (key in ("test_acc", "ece")) <= (other is recipe):
-                where = f"/{other.params.get('attack', 'attack')}" if len(attacks) > 1 else ""
+                where = f"/{other.params.get('attack_loss', 'attack')}" if len(attacks) > 1 else ""
                 tags[f"mean/{key}{where if key not in ('test_acc', 'ece') else ''}"] = f"{other.metrics[key]:.6g}"
     return {**tags, "n_seeds": str(len(recipe.seeds))}
 

@@ -17,8 +17,9 @@ from sweeps.imported import ImportedClassifier
 from sweeps.schema import InversionSweep
 
 OF_TRAINING = ("image_size", "batch_size", "optimizer", "lr", "lr_schedule", "weight_decay", "precision")
-OF_ATTACK = ("loss", "steps", "lr", "candidates", "selected", "readout")
+OF_ATTACK = ("kind", "loss", "steps", "lr", "candidates", "selected", "readout")
 TEXT_AT_MOST = 6000  # characters of a param's value; MLflow's limit
+SHOWN_FIRST = ("embedder_acc1", "attack_acc1", "test_acc")  # MLflow plots the first metric of a run unasked
 STRUCTURED = ("defense", "schedule")  # axes whose values have params of their own
 
 
@@ -32,7 +33,7 @@ def recipe_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
     settings = trial.settings
     found = {"protocol": settings.protocol}
     found.update({k: v for k, v in row.items() if k.startswith("recipe_") and k != "recipe_defense_parameters"})
-    found.update({key: row[key] for key in ("attack", "prior") if key in row})
+    found["prior"] = row.get("prior")
     if isinstance(settings, InversionSweep):
         if not isinstance(settings.recipe, ImportedClassifier):
             found.update(_training_params(settings))
@@ -65,7 +66,7 @@ def _is_said(name: str, text: str, said: dict[str, str]) -> bool:
 
 def metrics_of(row: dict[str, Any]) -> dict[str, float]:
     """Name -> value of what was measured."""
-    columns = (*METRIC_COLUMNS, *TOY_COLUMNS, *TIME_COLUMNS)
+    columns = dict.fromkeys((*SHOWN_FIRST, *METRIC_COLUMNS, *TOY_COLUMNS, *TIME_COLUMNS))
     return {c: float(row[c]) for c in columns if row.get(c) is not None and math.isfinite(row[c])}
 
 

@@ -83,7 +83,7 @@ def recipe_means(trials: Sequence[Trial], store: Store) -> RecipeMeans:
     rows = [trial_row(trial, store) for trial in trials]
     samples = collect(pd.DataFrame(rows), per_class_rows(trials, store))
     measured = [metrics_of(row) for row in rows]
-    metrics: dict[str, float] = {"n_seeds": float(len(trials))}
+    metrics: dict[str, float] = {}
     for name in dict.fromkeys(name for found in measured for name in found):
         values = [found[name] for found in measured if name in found]
         metrics[name] = math.fsum(values) / len(values)
@@ -91,6 +91,7 @@ def recipe_means(trials: Sequence[Trial], store: Store) -> RecipeMeans:
             known = estimate(BY_KEY[name], samples[name], SETTINGS)
             ends = {f"{name}_low": known.low, f"{name}_high": known.high}
             metrics.update({key: end for key, end in ends.items() if math.isfinite(end)})
+    metrics["n_seeds"] = float(len(trials))
     return RecipeMeans(
         label=recipe_label(trials[0]),
         target=_target(trials[0]),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from orchestrator.report.metrics import BY_KEY
 from orchestrator.results import trial_row
 from orchestrator.store import Store
 from orchestrator.tracking import connection
@@ -26,6 +27,10 @@ from sweeps.load import LoadedSweep
 
 PRIMARY_METRIC = "mlflow.experiment.primaryMetric"
 PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}
+HOW_TO_COMPARE = (
+    "Recipes side by side: filter by ``tags.`smoothsweep.kind` = 'recipe'``, expand rows, select, Compare; "
+    "single seeds: `'trial'`."
+)
 NOTE = "mlflow.note.content"  # what MLflow's pages show as the description, in Markdown
 
 
@@ -161,6 +166,8 @@ class Tracker:
         tags = {NOTE: text[:4900], "smoothsweep.recommended": found.recommended.label if found.recommended else ""}
         write(self._client, parent, params={}, tags=tags, points=[])
         self._describe_experiment(text, found)
+        if closing.trials and (inputs := dataset_inputs(closing.trials[0], self.store)):
+            self._client.log_inputs(parent, datasets=inputs)
         progress()
         remarks = self._register(found, models, progress)
         self._client.set_terminated(parent, "FAILED" if closing.failed else "FINISHED")
@@ -214,7 +221,11 @@ class Tracker:
         return self._client.create_experiment(name, artifact_location=location, tags={**kind, **PRIMARY})
 
     def _describe_experiment(self, text: str, found: Answer) -> None:
-        self._client.set_experiment_tag(self._experiment_id, NOTE, text[:4900])
+        self._client.set_experiment_tag(self._experiment_id, NOTE, f"{text[:4400]}\n\n{HOW_TO_COMPARE}")
+        if found.leak is not None:
+            greater = str(BY_KEY[found.leak].better == "high").lower()
+            for key, value in {"name": found.leak, "greaterIsBetter": greater}.items():
+                self._client.set_experiment_tag(self._experiment_id, f"{PRIMARY_METRIC}.{key}", value)
 
 
 TABLE_OF_SEEDS = '[{"path": "seeds.json", "type": "table"}]'
