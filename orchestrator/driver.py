@@ -312,7 +312,7 @@ def earlier_failures(store: Store, name: str) -> dict[str, str]:
 
 
 def closing_lines(run: SweepRun, seconds: float, report: Path | None, *, may_end: bool) -> list[str]:
-    """What to look at next. report: None where there is none. may_end: whether a spent budget is one of the ends of the sweep (a search)."""
+    """What to look at next. report: None where there is none. may_end: a spent budget is one of the sweep's ends."""
     lines = [f"{run.state.done_trials}/{run.state.total_trials} trials in {duration(seconds)}"]
     if run.stopped:
         left = f"; {len(run.left_open)} trials are open" if run.left_open else ""

@@ -19,7 +19,7 @@ SPACE = {
 }
 
 
-def load(folder: Path, search, **changes):
+def load(folder: Path, proposing, **changes):
     folder.mkdir(parents=True, exist_ok=True)
     given = {
         "name": "made",
@@ -30,7 +30,7 @@ def load(folder: Path, search, **changes):
         "prior": {"kind": "eigenfaces", "components": 8},
         "attack": {"pool": {"size": 20}, "candidates": 4, "steps": 5, "selected": 2},
         "judges": {"embedder": {"name": "synthetic"}},
-        "search": {"space": SPACE, "objectives": {"test_acc": "max", "embedder_acc1": "min"}, **search},
+        "search": {"space": SPACE, "objectives": {"test_acc": "max", "embedder_acc1": "min"}, **proposing},
         **changes,
     }
     path = folder / "made.yaml"

@@ -1,0 +1,68 @@
+"""The replay of a search on a recorded grid: what it reads, what it may choose, what it counts."""
+
+import csv
+import math
+
+import pytest
+
+from benchmarks.search_quality import compare, main, read_table, replay, time_to
+from core.errors import InputError
+
+COLUMNS = ("alpha", "kind", "start", "seed", "test_acc", "embedder_acc1", "device_seconds")
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A made-up grid: ramps lose less accuracy than constants for the same leak, later ones least."""
+    path = tmp_path / "grid.csv"
+    with path.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(COLUMNS)
+        for alpha in (-0.4, -0.3, -0.2, -0.1, 0.0, 0.1):
+            for kind, start in (("constant", ""), ("ramp", 0.25), ("ramp", 0.5), ("ramp", 0.75)):
+                cost = abs(alpha) * (1.0 if kind == "constant" else 0.5 - 0.3 * start)
+                for seed in (1, 2):
+                    rows.writerow([alpha, kind, start, seed, 0.9 - cost + 0.001 * seed, 0.6 + alpha, 10 + seed])
+    return path
+
+
+def test_the_space_is_read_off_the_table(table):
+    recorded = read_table(table)
+    kind, start = (next(d for d in recorded.space.dimensions if d.key == key) for key in ("kind", "start"))
+    assert kind.choices == ("constant", "ramp") and dict(start.when) == {"kind": ("ramp",)}
+    assert recorded.space.count == len(recorded.recipes) == 24
+    assert recorded.seconds.tolist() == [23.0] * 24
+    assert recorded.reference == (pytest.approx(0.5015), pytest.approx(0.7))
+    assert recorded.points[0] == pytest.approx([0.5015, 0.2])
+
+
+@pytest.mark.parametrize("name", ["optuna", "random"])
+def test_a_whole_replay_tries_every_recorded_recipe_once(table, name):
+    curve = list(replay(read_table(table), name, seed=0, in_flight=3))
+    assert len(curve) == 24 and curve[-1] == (pytest.approx(1.0), pytest.approx(1.0))
+    assert curve[0][0] == pytest.approx(3 / 24)  # three were begun when the first had finished
+    assert [spent for spent, _ in curve] == sorted(spent for spent, _ in curve)
+    assert [share for _, share in curve] == sorted(share for _, share in curve)
+    assert curve == list(replay(read_table(table), name, seed=0, in_flight=3))
+
+
+def test_the_comparison_is_told_in_lines(table, capsys):
+    found = compare(read_table(table), seeds=2, in_flight=2)
+    assert all(0 < value <= 1 or value == math.inf for value in found["optuna"]["device_time_to_goal"])
+    main([str(table), "--seeds", "1", "--reference", "0.5", "0.7"])
+    out = capsys.readouterr().out
+    assert "24 recorded recipes; reference [0.5, 0.7]" in out and "optuna" in out and "random" in out
+
+
+def test_time_to_the_goal():
+    assert time_to([(0.1, 0.5), (0.2, 0.95), (0.3, 1.0)]) == 0.2
+    assert time_to([(0.1, 0.5)]) == math.inf
+
+
+def test_wrong_tables_are_named(tmp_path):
+    path = tmp_path / "grid.csv"
+    with pytest.raises(InputError, match="expected a table"):
+        read_table(path)
+    path.write_text("alpha,seed,test_acc\n0.1,1,0.9\n")
+    with pytest.raises(InputError, match="expected axes, seed, test_acc, embedder_acc1, device_seconds"):
+        read_table(path)

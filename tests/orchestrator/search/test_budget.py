@@ -1,0 +1,129 @@
+"""What is counted, what is kept, when it is enough, and what is refused before it starts."""
+
+import json
+
+import pytest
+from made import ALPHA, finish, load, work_off
+
+from core.errors import InputError
+from orchestrator.plan import make_plan, plan_summary, plan_text
+from orchestrator.search.agenda import Agenda
+from orchestrator.search.ahead import ahead_of, refuse_small_budget
+from orchestrator.search.budget import SPENT, Meter, spent
+from orchestrator.search.proposals import read_reaudit, reaudit_trials, recipe_of, write_reaudit
+from orchestrator.search.reaudit import frontier_recipes
+from orchestrator.search.record import read_reaudit_record
+from orchestrator.store import Store
+from orchestrator.trial import trials_of
+from sweeps.search import Budget
+
+RANDOM = {"strategy": "random", "recipes": 6}
+
+
+def snapshot(running=(), ended=()):
+    return {
+        "running": [{"stage": kind, "fingerprint": "f", "device_seconds": s} for kind, s in running],
+        "events": [{"what": "work", "stage": kind, "fingerprint": "f", "device_seconds": s} for kind, s in ended],
+    }
+
+
+def test_device_time_of_what_runs_and_what_has_ended_counts(tmp_path):
+    meter = Meter(Store(root=tmp_path), "s", Budget(device_hours=0.1))
+    meter.update(snapshot(running=[("target", 100.0)]))
+    meter.update(snapshot(running=[("target", 150.0), ("attack", 20.0)]))
+    assert meter.device_s == 170.0 and meter.exceeded() is None
+    meter.update(snapshot(running=[("attack", 140.0)], ended=[("target", 220.0)]))
+    assert meter.device_s == 360.0 and meter.exceeded() == "0.1 of 0.1 device-hours"
+
+
+def test_a_killed_run_loses_nothing_that_was_noted(tmp_path):
+    store = Store(root=tmp_path)
+    first = Meter(store, "s", None)
+    first.update(snapshot(running=[("target", 30.0)], ended=[("data", 5.0)]))
+    first.save()
+    first.update(snapshot(running=[("target", 40.0)]))
+    first.save()  # and here it is killed
+    second = Meter(store, "s", Budget(device_hours=50 / 3600))
+    assert second.device_s == 45.0
+    second.update(snapshot(ended=[("target", 10.0)]))
+    second.save()
+    assert second.exceeded() and spent(store, "s")[0] == 55.0
+    lines = [json.loads(line) for line in (store.sweep_folder("s") / SPENT).read_text().splitlines()]
+    assert {line["run"] for line in lines} == {1, 2} and sum("wall_seconds" in line for line in lines) == 2
+
+
+def test_minutes_count_over_all_runs(tmp_path):
+    store = Store(root=tmp_path)
+    store.write_note("s", SPENT, b'{"run": 1, "wall_seconds": 90.0}\n')
+    assert "2 of 1 minutes" not in (Meter(store, "s", Budget(minutes=1.0)).exceeded() or "")
+    assert Meter(store, "s", Budget(minutes=1.0)).exceeded().endswith("of 1 minutes")
+    assert Meter(store, "s", Budget(minutes=2.0)).exceeded() is None
+
+
+def test_a_budget_smaller_than_one_trial_is_refused_where_its_cost_is_known(tmp_path):
+    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
+    first = Agenda(loaded, store).preview()
+    refuse_small_budget(loaded, make_plan(first, store), store)  # nothing was ever measured here
+    other = load(tmp_path / "other", RANDOM, name="other", seeds=[9])
+    for trial in Agenda(other, store).preview():
+        finish(store, trial)
+        for stage in trial.stages:
+            manifest = {"metrics": {}, "seconds": 60.0, "inputs": {}, "stage": stage.name, "config": dict(stage.config)}
+            (store.path(stage) / "manifest.json").write_text(json.dumps(manifest))
+    plan = make_plan(first, store)
+    needed = {stage.name for stage in plan.missing}
+    if needed <= {stage.name for trial in first for stage in trial.stages}:
+        with pytest.raises(InputError, match=r"budget.device_hours: expected at least what one trial costs"):
+            refuse_small_budget(loaded, plan, store)
+    store.write_note("made", SPENT, b'{"run": 1, "device_seconds": 3.0, "stage": "data"}\n')
+    refuse_small_budget(loaded, plan, store)  # a sweep that goes on is told otherwise
+
+
+def test_the_plan_of_a_search_says_what_may_come(tmp_path):
+    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 1.0})
+    work_off(loaded, store, stop_after=3)
+    summary = plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(loaded, store)), store)
+    more = summary["search"]["at_most_more_recipes"]
+    assert 0 < more == 6 - len(trials_of(loaded, store)) / 2
+    assert summary["search"]["budget_device_hours_left"] == 1.0
+    assert f"search: at most {more:.0f} more recipes, not proposed yet" in plan_text(summary)
+    work_off(loaded, store)
+    assert ahead_of(loaded, store) is None
+    summary = plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(loaded, store)), store)
+    assert summary["search"] is None
+
+
+def test_the_frontier_is_audited_again_under_fresh_seeds(tmp_path):
+    store = Store(root=tmp_path / "store")
+    loaded = load(tmp_path, {**RANDOM, "recipes": 12, "constraints": {"test_acc": {"at_least": 0.85}}},
+                  reaudit={"seeds": [101, 102, 103], "recipes": 3})  # fmt: skip
+    work_off(loaded, store)
+    assert read_reaudit(loaded, store) is None and read_reaudit_record(loaded, store) is None
+    main = trials_of(loaded, store)
+    recipes = frontier_recipes(loaded, main, store)
+    assert 1 <= len(recipes) <= 3
+    write_reaudit(loaded, store, recipes)
+    trials = reaudit_trials(loaded, store)
+    assert len(trials) == 3 * len(recipes) and {t.seed for t in trials} == {101, 102, 103}
+    assert {t.phase for t in trials} == {"reaudit"} and not {t.id for t in trials} & {t.id for t in main}
+    record = read_reaudit_record(loaded, store)
+    assert not record.complete and len(record.axes) == len(recipes) and record.seeds == (101, 102, 103)
+    assert [axes["alpha"] for axes in record.axes] == [recipe[ALPHA] for recipe in recipes]
+    for trial in trials:
+        finish(store, trial)
+    assert read_reaudit_record(loaded, store).complete
+    assert frontier_recipes(loaded, trials_of(loaded, store), store) == recipes  # which does not look at the re-audit
+
+
+def test_a_grid_is_audited_again_by_its_own_recipes(tmp_path):
+    store = Store(root=tmp_path / "store")
+    grid = {ALPHA: [-0.3, -0.1, 0.0], "attack.loss": ["poincare", "cross_entropy"]}
+    loaded = load(tmp_path, {}, grid=grid, search=None, reaudit={"seeds": [7], "recipes": 2})
+    for trial in trials_of(loaded, store):
+        finish(store, trial, test_acc=0.9 + trial.cell.values[ALPHA], embedder_acc1=0.5 + trial.cell.values[ALPHA])
+    recipes = frontier_recipes(loaded, trials_of(loaded, store), store)
+    assert recipes == [{ALPHA: 0.0}, {ALPHA: -0.3}]  # the ends of a frontier of three
+    write_reaudit(loaded, store, recipes)
+    trials = reaudit_trials(loaded, store)
+    assert [recipe_of(t.cell.values) for t in trials] == [{ALPHA: -0.3}] * 2 + [{ALPHA: 0.0}] * 2
+    assert trials_of(loaded, store)[-4:] == trials

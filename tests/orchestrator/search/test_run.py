@@ -1,0 +1,70 @@
+"""One small search on real Ray: a budget that stops it in the middle, then the rest, the re-audit, the report."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from made import ALPHA, KIND, START
+from tiny import write_tiny
+
+from orchestrator.search.record import read_search
+from orchestrator.store import Store
+from sweeps.load import load_sweep
+
+ENVIRONMENT = {**os.environ, "RAY_AUTH_MODE": "disabled", "OMP_NUM_THREADS": "1"}
+SEARCH = {
+    "strategy": "optuna",
+    "recipes": 3,
+    "in_flight": 2,
+    "space": {
+        ALPHA: {"low": -0.4, "high": 0.2, "step": 0.2},
+        KIND: {"choices": ["constant", "ramp"]},
+        START: {"choices": [0.0, 0.5], "when": {KIND: "ramp"}},
+    },
+    "objectives": {"test_acc": "max", "embedder_acc1": "min"},
+}
+
+
+def smoothsweep(*arguments):
+    command = [sys.executable, "-m", "orchestrator", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=280)
+
+
+def test_a_search_is_stopped_by_its_budget_goes_on_and_is_audited_again(tmp_path):
+    judges = {"embedder": {"name": "synthetic"}}
+    path = write_tiny(
+        tmp_path, search=SEARCH, grid={}, baseline={}, judges=judges, reaudit={"seeds": [9], "recipes": 1},
+        budget={"device_hours": 0.5 / 3600},
+    )  # fmt: skip
+    store = Store(root=tmp_path / "store")
+    stopped = smoothsweep("run", path, "--store", store.root)
+    assert stopped.returncode == 0, stopped.stderr  # the budget is one of the ends of a search
+    assert "device-hours are spent" in stopped.stderr and "Traceback" not in stopped.stderr
+    record = read_search(load_sweep(path), store)
+    assert record.stopped_by.startswith("budget: ") and record.reaudit is None
+    assert {p.status for p in record.proposals} >= {"open"} and record.spent_device_hours > 0
+    status = json.loads(smoothsweep("status", path, "--store", store.root, "--json").stdout)
+    assert status["counts"].get("open") and not status["alive"]
+
+    done = smoothsweep("run", path, "--store", store.root, "--set", "budget=null")
+    assert done.returncode == 0, done.stderr
+    after = read_search(load_sweep(path, ["budget=null"]), store)
+    assert after.stopped_by == "recipes" and [p.status for p in after.proposals] == 3 * ["done"]
+    known = [p.values for p in record.proposals]
+    assert [p.values for p in after.proposals][: len(known)] == known
+    assert after.reaudit.complete and after.spent_device_hours > record.spent_device_hours
+    rows = pd.read_parquet(store.sweep_folder("tiny") / "results.parquet")
+    assert rows["phase"].value_counts().to_dict() == {"sweep": 3, "reaudit": 1}
+    assert set(rows["status"]) == {"done"} and set(rows.loc[rows["phase"] == "reaudit", "seed"]) == {9}
+
+
+@pytest.mark.slow
+def test_a_small_budget_is_refused_once_costs_are_known(tmp_path):
+    path = write_tiny(tmp_path, budget={"device_hours": 1e-6})
+    store = tmp_path / "store"
+    assert smoothsweep("run", path, "--store", store, "--set", "budget=null").returncode == 0
+    other = smoothsweep("run", path, "--store", store, "--set", "name=other", "--set", "seeds=[5]")
+    assert other.returncode == 2 and "budget.device_hours: expected at least what one trial costs" in other.stderr
