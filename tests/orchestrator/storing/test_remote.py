@@ -10,15 +10,19 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from core.errors import InputError
+from orchestrator.cli import main
 from orchestrator.execute import execute, execute_shard
 from orchestrator.stage import Stage
 from orchestrator.store import open_store
 from orchestrator.storing import manifests, synchroniser
 from orchestrator.storing.mirror import CACHE_VARIABLE
-from orchestrator.storing.objects import Objects, ObjectStoreError
+from orchestrator.storing.objects import Objects, ObjectStoreError, explained
 from orchestrator.storing.remote import remote_store
+from orchestrator.trial import trials_of
+from sweeps.load import load_sweep
 from tasks.classes import class_name
 from tests.s3 import BUCKET, keys, s3_client, s3_server
+from tests.tiny import write_tiny
 
 
 @pytest.fixture(scope="module")
@@ -254,3 +258,36 @@ def test_an_upload_of_a_file_that_fails_leaves_no_object(s3, monkeypatch, tmp_pa
     monkeypatch.setattr("orchestrator.storing.objects.ATTEMPTS", 2)
     with pytest.raises(ObjectStoreError, match=f"{s3}/y: expected an answer"):
         objects.write("y", b"1")
+
+
+@pytest.mark.parametrize("door", ["run", "plan", "status", "report"])
+def test_every_door_refuses_a_bucket_that_is_not_there(s3, tmp_path, capsys, door):
+    assert main([door, str(write_tiny(tmp_path)), "--store", "s3://nobody/x"]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("smoothsweep: --store s3://nobody/x: expected a bucket, got none of that name")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_plan_and_status_read_a_remote_store(s3, tmp_path, capsys):
+    sweep = write_tiny(tmp_path)
+    (data,) = {s for trial in trials_of(load_sweep(sweep, [])) for s in trial.stages if s.name == "data"}
+    execute(open_store(s3), data)
+    assert main(["plan", str(sweep), "--store", s3, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["stages_cached"] == 1
+    assert main(["status", str(sweep), "--store", s3, "--json"]) == 0
+    status = json.loads(capsys.readouterr().out)
+    assert status["stages"]["data"]["done"] == 1 and not status["alive"]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("AWS Error ACCESS_DENIED during ListObjectsV2 operation: Denied (Request ID: ab-12)",
+         "expected permission to list, read and write (are the credentials set?), got a refusal"),
+        ("AWS Error SIGNATURE_DOES_NOT_MATCH during PutObject operation: No", "expected valid credentials, got others"),
+        ("AWS Error INVALID_ACCESS_KEY_ID during HeadObject operation: No", "expected valid credentials, got others"),
+        ("something\nelse", "something else"),
+    ],
+)  # fmt: skip
+def test_what_the_service_says_is_one_line(said, words):
+    assert explained(said).startswith(words) and "\n" not in explained(said) and "Request ID" not in explained(said)
