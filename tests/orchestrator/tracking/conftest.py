@@ -5,7 +5,10 @@ import shutil
 import pytest
 from tiny import write_tiny
 
+import benchmarks.tracking as made_up
+import orchestrator.tracking.trials as trial_files
 from benchmarks.tracking import write_artifacts
+from orchestrator.pictures import contact_sheet_png
 from orchestrator.store import Store
 from orchestrator.tracking.connection import connect, local_uri
 from orchestrator.trial import trials_of
@@ -18,6 +21,20 @@ def empty_database(tmp_path_factory):
     path = tmp_path_factory.mktemp("empty") / "mlflow.db"
     connect(f"sqlite:///{path}")
     return path
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Made-up artifacts of few epochs, classes and pixels, and contact sheets that cost nothing."""
+    for name, value in {"EPOCHS": 5, "CLASSES": 4, "SIDE": 16}.items():
+        monkeypatch.setattr(made_up, name, value)
+    monkeypatch.setattr(trial_files, "contact_sheet_png", lambda trial, store: b"a picture")
+
+
+@pytest.fixture
+def real_sheets(small, monkeypatch):
+    """Contact sheets as they are."""
+    monkeypatch.setattr(trial_files, "contact_sheet_png", contact_sheet_png)
 
 
 @pytest.fixture

@@ -118,7 +118,7 @@ def test_an_outage_loses_nothing_stalls_nothing_and_doubles_nothing(server, load
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
     loaded = load(name=how, seeds=[1, 2, 3])
     trials = finished(loaded)
-    recorder = recorder_for(loaded, store, server, finish=120)
+    recorder = recorder_for(loaded, store, server, finish=270)
     recorder.add(trials[0])
     wait_for(lambda: recorder.parent and not recorder._waiting)
     recorder.add(trials[1])  # its requests meet the outage half-way, wherever that is
@@ -167,7 +167,7 @@ def test_what_an_outage_left_is_recorded_by_the_next_run(server, load, store, fi
 def test_stopping_postgresql_is_an_outage_like_any_other(server, load, store, finished):
     loaded = load(name="database", seeds=[1, 2])
     trials = finished(loaded)
-    recorder = recorder_for(loaded, store, server, finish=120)
+    recorder = recorder_for(loaded, store, server, finish=270)
     recorder.add(trials[0])
     wait_for(lambda: recorder.parent and not recorder._waiting)
     server.control("stop")
