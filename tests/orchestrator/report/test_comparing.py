@@ -61,7 +61,8 @@ def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():
     assert decide(summary).front == ("base", "best")
     drawn = frontier_figure(summary, assign(summary))
     assert 'class="asked"' in drawn and "80.0" in drawn
-    assert 'class="asked"' not in frontier_figure(s := summarise(sweep(POINTS), resamples=50), assign(s))
+    free = summarise(sweep(POINTS), resamples=50)
+    assert 'class="asked"' not in frontier_figure(free, assign(free))
     for recipe in POINTS:
         assert f'data-recipe="{recipe}"' in drawn and f'href="#row-{summary.evidence.rows[recipe]}"' in drawn
     assert len(re.findall("best with probability", drawn)) == 3  # "dear" cannot be chosen
