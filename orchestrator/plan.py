@@ -90,7 +90,8 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
             reused[stage.name].append(stage)
     kinds = {stage.name for stage in _stages_ahead(plan.ahead)}
     history = read_history(store, {*to_run, *reused, *kinds}, known=plan.stages)
-    held = devices_held(plan.trials[0].settings if plan.trials else plan.ahead.settings, history)
+    known = plan.trials[0].settings if plan.trials else plan.ahead and plan.ahead.settings
+    held = devices_held(known, history) if known else lambda _: 1.0
     further, capped = _cost_ahead(plan.ahead, history, held)
     costs = {name: history.total(stages, held) for name, stages in to_run.items()}
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
