@@ -51,10 +51,10 @@ def answer(recipes: Sequence[RecipeMeans], min_test_acc: float | None = None) ->
 
 
 def answer_text(found: Answer) -> str:
-    """The answer in Markdown: a sentence, then every recipe under its worst attack."""
+    """The answer in Markdown: a sentence, then every recipe under its worst attack. Empty without a leak."""
     best = found.recommended
     if found.leak is None or not found.worst:
-        return "No leak has been measured yet."
+        return ""
     spec = BY_KEY[found.leak]
     if best is None:
         first = "No recipe is accurate enough."

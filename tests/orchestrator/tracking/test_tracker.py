@@ -5,11 +5,13 @@ import json
 import pytest
 from mlflow_look import doubled, files, look, text_of
 
+from benchmarks.tracking import write_artifacts
 from orchestrator.recorder import open_recorder
 from orchestrator.results import trial_row
 from orchestrator.tracking import Tracker
 from orchestrator.tracking.recipes import recipe_id
 from orchestrator.trial import trials_of
+from sweeps.load import load_sweep
 
 RAMP = {"recipe.defense.alpha": [0.0, -0.2]}
 
@@ -231,3 +233,14 @@ def test_the_description_gives_the_answer_and_the_file_with_overrides_is_kept(lo
     assert parent.data.tags["smoothsweep.mlflow"].startswith("3.")
     assert "seeds:" in text_of(client, parent, "sweep/with_overrides.yaml")
     assert "mlflow==" in text_of(client, parent, "environment/packages.txt")
+
+
+def test_a_toy_sweep_is_recorded_by_its_intro(store, uri, repository):
+    loaded = load_sweep(repository / "sweeps" / "toy.yaml")
+    trials = trials_of(loaded)
+    write_artifacts(trials, store)
+    record(loaded, store, trials)
+    _, kinds = look(uri, loaded.sweep.name)
+    assert len(kinds["trial"]) == len(trials) and len(kinds["recipe"]) == len(trials)
+    assert kinds["sweep"][0].data.tags["mlflow.note.content"] == loaded.intro
+    assert {float(run.data.params["recipe_alpha"]) for run in kinds["trial"]} == {t.settings.alpha for t in trials}
