@@ -11,7 +11,7 @@ export RAY_USAGE_STATS_ENABLED = 0
 export RAY_AUTH_MODE ?= disabled
 export MLFLOW_DISABLE_TELEMETRY = true
 
-.PHONY: env demo test test-slow test-gpu drills drill-tools rehearsal lint bench clean
+.PHONY: env demo test test-slow test-gpu drills rehearsal lint bench clean
 
 env: $(STAMP)
 
@@ -33,12 +33,8 @@ test-slow: env
 test-gpu: env
 	$(BIN)/python -m pytest -m gpu
 
-drills: env drill-tools
+drills: env
 	DRILLS_TABLE=docs/reliability.md $(BIN)/python -m pytest -m slow -p no:cacheprovider tests/drills
-
-# The clock drill wants Debian's faketime, the outage drill PostgreSQL; without them (no root, no apt) both are skipped.
-drill-tools:
-	-test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || dpkg -s faketime >/dev/null 2>&1 || apt-get install -y -qq faketime >/dev/null
 
 rehearsal: env
 	$(BIN)/python -m pytest -m slow -s tests/orchestrator/test_rehearsal.py
