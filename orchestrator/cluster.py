@@ -48,16 +48,20 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
         return _join(address)
     cpus = os.cpu_count() or 1
     slots = trial_slots or SLOTS_PER_CPU * cpus
-    ray.init(
-        address="local",
-        num_cpus=cpus,
-        resources={SLOT: slots},
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        configure_logging=False,
-        log_to_driver=False,
-        _temp_dir=_short_temporary_folder(),
-    )
+    try:
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            resources={SLOT: slots},
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            configure_logging=False,
+            log_to_driver=False,
+            _temp_dir=_short_temporary_folder(),
+        )
+    except Exception as error:  # Ray raises a bare one when its processes are not up in time
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"expected Ray to start on this machine, got: {reason}") from None
     interrupts.listen()  # Ray has just taken SIGTERM for itself
     gpus = ray.cluster_resources().get("GPU", 0)
     return ClusterFacts(
