@@ -78,6 +78,7 @@ class RemoteStore(Store):
 
     @contextmanager
     def working(self, stage: Stage, only: Collection[str] | None = None) -> Iterator[Path]:
+        self._sweep_mirror(stage.name, stage.fingerprint)  # of attempts killed on a machine that has no driver
         work = self.work(stage)
         work.mkdir(parents=True)
         try:
@@ -192,10 +193,17 @@ class RemoteStore(Store):
     def sweep_away_drafts(self) -> int:
         """Remove what dead writers left: here their drafts and work, in the store what they had uploaded."""
         removed = super().sweep_away_drafts()
-        for folder in self.root.glob("*/*.work.*.*.*"):
+        self._sweep_mirror("*", "*")
+        return removed + sweep_drafts(self.objects)
+
+    def _sweep_mirror(self, kind: str, fingerprint: str) -> None:
+        """Remove work folders and drafts of dead processes of this machine; * for all."""
+        for folder in self.root.glob(f"{kind}/{fingerprint}.work.*.*.*"):
             if is_dead(folder.name.split(".work.", 1)[1]):
                 shutil.rmtree(folder, ignore_errors=True)
-        return removed + sweep_drafts(self.objects)
+        for folder in self.root.glob(f"{kind}/.{fingerprint}.*.*.*"):
+            if is_dead(folder.name[1:].split(".", 1)[1]):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def bring(self, kind: str, fingerprint: str, names: Iterable[str] | None = None) -> Path:
         """The artifact's folder in the mirror with all its files, or these. Raises InputError for a damaged one."""

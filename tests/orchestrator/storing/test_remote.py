@@ -187,6 +187,19 @@ def test_an_interrupted_stage_goes_on_elsewhere(s3, monkeypatch, tmp_path):
     assert not list((other.root / "sleep").glob("*.work*"))
 
 
+def test_what_a_killed_attempt_left_in_a_mirror_goes_with_the_next(s3):
+    store, a = open_store(s3), stage(classes=1)
+    gone = multiprocessing.get_context("spawn").Process(target=int)
+    gone.start()
+    gone.join()
+    host = os.uname().nodename
+    for name in (f"{a.fingerprint}.work.{host}.{gone.pid}.x", f".{a.fingerprint}.{host}.{gone.pid}.x"):
+        (store.root / "sleep" / name).mkdir(parents=True)
+    mine = store.draft(a)
+    with store.working(a) as work:
+        assert {path.name for path in (store.root / "sleep").iterdir()} == {work.name, mine.name}
+
+
 def test_marks_notes_and_reports_are_seen_elsewhere(s3, monkeypatch, tmp_path):
     store, a = open_store(s3), stage(classes=4)
     store.mark(a, 0.5, "half")
