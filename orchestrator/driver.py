@@ -283,7 +283,8 @@ def _stop(run: SweepRun, keeper: Any, halt: Halt, agenda: Agenda | None, reason:
     if agenda is not None:
         agenda.stop()
     halt.pull()
-    ray.get(keeper.stop.remote(f"budget: {reason}"), timeout=120)
+    with contextlib.suppress(ray.exceptions.GetTimeoutError):  # a busy node: the keeper goes on ending what runs
+        ray.get(keeper.stop.remote(f"budget: {reason}"), timeout=120)
 
 
 class _Background(threading.Thread):
