@@ -89,13 +89,13 @@ def test_the_matrix_holds_every_difference_twice_with_its_p_value():
 
 def test_many_recipes_show_those_a_decision_is_about_and_fold_the_rest():
     rng = np.random.default_rng(1)
-    points = {f"r{k:02d}": (0.7 + 0.002 * k, 0.2 + 0.006 * k + 0.1 * rng.uniform(), 0.9) for k in range(100)}
-    data = sweep(points, baseline="r99")
+    points = {f"r{k:02d}": (0.7 + 0.002 * k, 0.2 + 0.006 * k + 0.1 * rng.uniform(), 0.9) for k in range(60)}
+    data = sweep(points, baseline="r59")
     summary = summarise(data, resamples=40)
     chosen = chosen_recipes(summary)
-    assert len(chosen) <= SIDE and {"r99", summary.evidence.recommendation.best} <= set(chosen)
+    assert len(chosen) <= SIDE and {"r59", summary.evidence.recommendation.best} <= set(chosen)
     page = render(data, summary)
-    assert "All 4,950" in ascii_text(page) and 'class="told"' in page and len(page) < 2_500_000
+    assert "All 1,770" in ascii_text(page) and 'class="told"' in page and len(page) < 1_700_000
 
 
 def test_one_seed_and_left_out_recipes_are_said():

@@ -133,7 +133,7 @@ def test_failures_are_counted_and_nothing_measured_is_said():
 def test_the_front_holds_what_no_other_beats():
     data = sweep({-0.3: 0.1, -0.2: 0.2, -0.1: 0.3, 0.0: 0.4}, accs={-0.3: 0.80, -0.2: 0.86, -0.1: 0.84, 0.0: 0.88})
     front = [ascii_text(recipe) for recipe in decide(summarise(data)).front]
-    assert front == ["alpha -0.3", "alpha -0.2", "alpha 0"]
+    assert front == ["alpha 0", "alpha -0.2", "alpha -0.3"]  # the most accurate first
 
 
 def test_a_dear_answer_comes_with_a_cheaper_one():
