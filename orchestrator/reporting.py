@@ -70,7 +70,7 @@ def report_data(
         others=_rows(table, ~phase.isin(("sweep", "reaudit"))),
         search=search_view(loaded, store, lambda values: _recipe_name(axes, values)),
         primary=_primary(loaded, table),
-        min_test_acc=_accuracy_asked(loaded),
+        min_test_acc=loaded.sweep.accuracy_needed,
         axes=axes,
         protocol=loaded.sweep.protocol,
         intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
@@ -105,13 +105,6 @@ def _primary(loaded: LoadedSweep, table: pd.DataFrame) -> str | None:
     search = getattr(loaded.sweep, "search", None)
     leaks = [] if search is None else [column for column in search.leaks if column in BY_KEY]
     return next((column for column in leaks if column in table and table[column].notna().any()), None)
-
-
-def _accuracy_asked(loaded: LoadedSweep) -> float | None:
-    """The test accuracy that a search asks for, if any."""
-    search = getattr(loaded.sweep, "search", None)
-    constraint = None if search is None else search.constraints.get("test_acc")
-    return None if constraint is None else constraint.at_least
 
 
 def _links(trial: Trial, store: Store, out: Path) -> tuple[StageLink, ...]:

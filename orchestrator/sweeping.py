@@ -9,11 +9,10 @@ from pathlib import Path
 from core.errors import InputError
 from orchestrator.confirming import Confirmation, confirm
 from orchestrator.driver import SweepRun, begin_run, closing_lines, earlier_failures, run_search, run_trials
-from orchestrator.execute import code_version
 from orchestrator.judging import unavailable_judges
 from orchestrator.plan import make_plan
 from orchestrator.progress import Display
-from orchestrator.recorder import Recorder
+from orchestrator.recorder import REPORT, Recorder, open_recorder
 from orchestrator.search.agenda import Agenda
 from orchestrator.search.ahead import ahead_of, refuse_small_budget
 from orchestrator.search.budget import Meter
@@ -22,6 +21,7 @@ from orchestrator.search.reaudit import frontier_recipes
 from orchestrator.search.record import write_end
 from orchestrator.staging import refuse_missing_weights
 from orchestrator.store import Store, open_store
+from orchestrator.tracking import shown_uri
 from orchestrator.trial import Trial, trials_of
 from orchestrator.workplace import Workplace
 from sweeps.load import LoadedSweep, load_sweep
@@ -59,7 +59,7 @@ def run_and_report(
     with Workplace(address, loaded.sweep.resources, store, work.missing) as place:
         if work.missing and place.is_elsewhere:
             place.facts  # noqa: B018 - an unfit cluster is found before anything is written
-        recorder = _recorder(loaded, store, tracking_uri)
+        recorder = open_recorder(loaded, store, tracking_uri, models=loaded.sweep.tracking.models)
         store.open_for_writing()
         run = begin_run(
             name=loaded.sweep.name,
@@ -149,30 +149,11 @@ def _report(
     return out / "report.html"
 
 
-def _recorder(loaded: LoadedSweep, store: Store, tracking_uri: str | None) -> Recorder:
-    """A recorder for this sweep; a tracking URI that the user gave must answer before work starts."""
-    from orchestrator.tracking import Tracker, local_uri
-
-    def open_tracker() -> Tracker:
-        return Tracker(tracking_uri or local_uri(store), store=store, experiment=loaded.sweep.name)
-
-    tags = {
-        "mlflow.note.content": loaded.intro or loaded.sweep.name,
-        "smoothsweep.sweep_file": loaded.source,
-        "smoothsweep.code": code_version(),
-        "smoothsweep.seeds": ", ".join(map(str, loaded.sweep.seeds)),
-        **{f"smoothsweep.grid.{key}": str(values)[:4000] for key, values in loaded.sweep.grid.items()},
-    }
-    recorder = Recorder(open_tracker, loaded.sweep.name, tags)
-    if tracking_uri:
-        recorder.connection()
-    return recorder
-
-
 def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: str) -> list[str]:
     if recorder.unwritten:
         reason = next(iter(recorder.unwritten.values()))
-        return [f"{len(recorder.unwritten)} trials are not in MLflow yet ({reason}); the same command records them"]
-    if tracking_uri:
-        return [f"MLflow: {tracking_uri}"]
-    return [f"compare in MLflow: smoothsweep ui --store {location}"]
+        trials = len(set(recorder.unwritten) - {REPORT})
+        missing = f"{trials} trials are" if trials else "means over seeds and report are"
+        return [f"{missing} not in MLflow yet ({reason}); the same command records them and runs nothing again"]
+    here = f"compare in MLflow: smoothsweep ui --store {location}"
+    return [*recorder.remarks, f"MLflow: {shown_uri(tracking_uri)}" if tracking_uri else here]

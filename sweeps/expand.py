@@ -12,7 +12,7 @@ from sweeps.load import LoadedSweep, Sweep, check, with_values
 
 NOT_OF_A_TRIAL = (
     "grid", "cells", "name", "baseline", "seeds", "experiment", "resources", "protocol", "paper", "search", "budget",
-    "reaudit",
+    "reaudit", "min_test_acc", "tracking",
 )  # fmt: skip
 OF_THE_ATTACKER = ("attack", "prior", "public", "classes")
 SPANNING = ("grid", "cells", "search", "budget", "reaudit")

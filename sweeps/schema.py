@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError
 
 from core.errors import InputError
 from sweeps.attacker import Attack, Eigenfaces, PriorFolder, ShippedPrior, StyleGAN2
-from sweeps.base import Count, Model, Positive
+from sweeps.base import Count, Fraction, Model, Positive
 from sweeps.data import LabelledData, PublishedData, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges
@@ -66,6 +66,12 @@ class PaperTable(Model):
         return self.dataset or data.kind.removesuffix("64")
 
 
+class Tracking(Model):
+    """What MLflow gets beside runs and reports. models: whose targets become registered models at the end."""
+
+    models: Literal["frontier", "all", "none"] = "frontier"
+
+
 class InversionSweep(Model):
     """Train targets, invert every class, judge the leak."""
 
@@ -86,8 +92,16 @@ class InversionSweep(Model):
     search: Search | None = None  # proposes recipes instead of a grid; the grid then holds keys of the attacker alone
     budget: Budget | None = None  # what the sweep may cost over its life; work that runs when it is spent is ended
     reaudit: Reaudit | None = None  # the accuracy-leak frontier once more, under fresh seeds
+    min_test_acc: Fraction | None = None  # the accuracy you need: recipes below it are not recommended; no search
+    tracking: Tracking = Tracking()
     resources: Resources = Resources()
     paper: PaperTable | None = None
+
+    @property
+    def accuracy_needed(self) -> float | None:
+        """The test accuracy without which a recipe is not recommended, if the file asks for one."""
+        asked = self.search.constraints.get("test_acc") if self.search else None
+        return asked.at_least if asked else self.min_test_acc
 
     def reference(self) -> InversionSweep | None:
         """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
@@ -152,6 +166,9 @@ class InversionSweep(Model):
             self.search.check_columns(self.judges)
             if self.cells:
                 raise ValueError("cells: expected none beside search, which proposes the recipes")
+            if self.min_test_acc is not None:
+                expected = "expected it among search.constraints (test_acc: {at_least: ...})"
+                raise ValueError(f"min_test_acc: {expected}, got {self.min_test_acc:g} beside a search")
             if self.reaudit and not self.search.leaks:
                 raise ValueError("reaudit: expected an objective that is a leak, got none")
         if self.reaudit and (twice := sorted(set(self.reaudit.seeds) & set(self.seeds))):
@@ -175,6 +192,14 @@ class ToySweep(Model):
     cells: tuple[dict[str, Any], ...] = ()
     baseline: dict[str, Any] = Field(default_factory=dict)
     resources: Resources = Resources()
+
+    @property
+    def accuracy_needed(self) -> None:
+        return None
+
+    @property
+    def tracking(self) -> Tracking:
+        return Tracking(models="none")
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -233,8 +233,8 @@ def as_autoscaler(spec):
 def test_slots_survive_the_shell_that_kuberay_pastes_them_into(manifest):
     spec = manifest["RayJob"]["spec"]["rayClusterSpec"]
     given = spec["headGroupSpec"]["rayStartParams"]["resources"]
-    assert parsed_by_ray(shlex.split(f"start --head --resources={given}"))["resources"] == '{"trial_slot": 32}'
-    unquoted = with_change(spec, ("headGroupSpec", "rayStartParams", "resources"), '{"trial_slot": 32}')
+    assert parsed_by_ray(shlex.split(f"start --head --resources={given}"))["resources"] == '{"trial_slot": 64}'
+    unquoted = with_change(spec, ("headGroupSpec", "rayStartParams", "resources"), '{"trial_slot": 64}')
     with pytest.raises(json.JSONDecodeError):
         as_autoscaler(unquoted)
 

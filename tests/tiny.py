@@ -27,6 +27,7 @@ def tiny_sweep(**changes: Any) -> dict[str, Any]:
             "embedder": {"name": "synthetic"},
             "knowledge": {"architecture": "resnet_small", **TRAINING, "lr": 0.05},
         },
+        "tracking": {"models": "none"},  # their export costs more than the whole sweep
         "grid": {"recipe.defense.alpha": [0.0, -0.2]},
         "baseline": {"recipe.defense.alpha": 0.0},
         **changes,

@@ -21,8 +21,8 @@ from sweeps.load import LoadedSweep
 def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store) -> list[dict[str, Any]]:
     """Recipes on the frontier of test accuracy and leak, by falling accuracy, at most as many as the sweep asks for.
 
-    Of a search, by its first objective that is a leak, and within its constraints on the accuracy; of a grid, by the
-    leak that its report decides by. Recipes with trials that are not finished do not take part. Where the frontier
+    Of a search, by its first objective that is a leak; of a grid, by the leak that its report decides by; both among
+    the recipes accurate enough. Recipes with trials that are not finished do not take part. Where the frontier
     holds too many, its ends stay and the loneliest of the others (crowding distance).
     """
     recipes: dict[str, list[Trial]] = {}
@@ -46,7 +46,7 @@ def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store)
     if not places:
         return []
     keys, points = list(places), np.array(list(places.values()))
-    frontier = accuracy_leak_frontier(points[:, 0], points[:, 1], min_accuracy=least_accuracy(loaded))
+    frontier = accuracy_leak_frontier(points[:, 0], points[:, 1], min_accuracy=loaded.sweep.accuracy_needed)
     kept = _at_most(points, list(frontier.members), loaded.sweep.reaudit.recipes)
     return [recipe_of(recipes[keys[index]][0].cell.values) for index in kept]
 
@@ -61,13 +61,6 @@ def leak_of(loaded: LoadedSweep, rows: Sequence[dict[str, Any]]) -> tuple[str, D
         if any(metrics.get(spec.key) is not None for metrics in rows):
             return spec.key, "min" if spec.better == "low" else "max"
     return None
-
-
-def least_accuracy(loaded: LoadedSweep) -> float | None:
-    """The test accuracy that a recipe needs, if the search asks for one."""
-    search = getattr(loaded.sweep, "search", None)
-    constraint = search.constraints.get("test_acc") if search else None
-    return constraint.at_least if constraint else None
 
 
 def _at_most(points: np.ndarray, members: list[int], count: int) -> list[int]:

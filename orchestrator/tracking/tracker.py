@@ -160,7 +160,8 @@ class Tracker:
         for path in closing.files:
             self._client.log_artifact(parent, str(path), "figures" if path.suffix == ".png" else None)
             progress()
-        found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], _least_accuracy(self._loaded))
+        needed = self._loaded.sweep.accuracy_needed if self._loaded else None
+        found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], needed)
         intro = self._loaded.intro if self._loaded else ""
         text = "\n\n".join(part for part in (answer_text(found), intro) if part)
         tags = {NOTE: text[:4900], "smoothsweep.recommended": found.recommended.label if found.recommended else ""}
@@ -229,12 +230,3 @@ class Tracker:
 
 
 TABLE_OF_SEEDS = '[{"path": "seeds.json", "type": "table"}]'
-
-
-def _least_accuracy(loaded: LoadedSweep | None) -> float | None:
-    """The test accuracy that the sweep's search asks of a recipe, if any."""
-    search = getattr(loaded.sweep, "search", None) if loaded else None
-    constraint = (getattr(search, "constraints", None) or {}).get("test_acc")
-    if constraint is None:
-        return None
-    return constraint.get("at_least") if isinstance(constraint, dict) else getattr(constraint, "at_least", None)

@@ -62,7 +62,7 @@ def test_a_shard_that_comes_too_late_leaves_nothing(store, monkeypatch):
 
 def test_without_the_artifact_the_error_is_the_tasks(store, monkeypatch):
     monkeypatch.setattr(executing, "task", lambda name: Fails)
-    monkeypatch.setattr(Fails, "function", staticmethod(lambda: lambda *_: open(store.root / "nowhere" / "x")))
+    monkeypatch.setattr(Fails, "function", staticmethod(lambda: lambda *_: (store.root / "nowhere").stat()))
     with pytest.raises(FileNotFoundError):
         execute(store, STAGE)
     assert not list((store.root / "sleep").glob(".*"))

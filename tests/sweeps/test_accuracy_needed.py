@@ -1,0 +1,39 @@
+"""The accuracy that a sweep asks of a recipe: a key of its own, or a constraint of its search."""
+
+import pytest
+
+from core.errors import InputError
+from sweeps.load import load_sweep
+from tests.tiny import write_tiny
+
+SEARCH = {
+    "strategy": "random",
+    "recipes": 2,
+    "space": {"recipe.defense.alpha": {"low": -0.2, "high": 0.0}},
+    "objectives": {"test_acc": "max", "embedder_acc1": "min"},
+}
+
+
+def test_by_itself_or_by_the_search(tmp_path):
+    assert load_sweep(write_tiny(tmp_path)).sweep.accuracy_needed is None
+    assert load_sweep(write_tiny(tmp_path, min_test_acc=0.9)).sweep.accuracy_needed == 0.9
+    search = {**SEARCH, "constraints": {"test_acc": {"at_least": 0.8}}}
+    assert load_sweep(write_tiny(tmp_path, search=search, grid={}, baseline={})).sweep.accuracy_needed == 0.8
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"min_test_acc": 1.5}, "min_test_acc: expected less than or equal to 1, got 1.5"),
+        ({"min_test_acc": 0.9, "search": SEARCH, "grid": {}, "baseline": {}},
+         r"min_test_acc: expected it among search.constraints .*got 0.9 beside a search"),
+        ({"tracking": {"models": "best"}}, "tracking.models: expected one of 'frontier', 'all' or 'none', got 'best'"),
+        ({"grid": {"tracking.models": ["all"]}, "baseline": {}}, "grid.tracking.models: expected a key that a trial"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(tmp_path, changes, message):
+    from sweeps.expand import expand
+
+    with pytest.raises(InputError, match=message) as raised:
+        expand(load_sweep(write_tiny(tmp_path, **changes)))
+    assert "\n" not in str(raised.value)
