@@ -12,6 +12,7 @@ from sweeps.expand import expand
 from sweeps.imported import ImportedClassifier
 from sweeps.judging import STAGED_EMBEDDERS
 from sweeps.load import LoadedSweep, load_sweep
+from sweeps.recipes import every_choice
 from sweeps.schema import InversionSweep, ToySweep
 from sweeps.training import Training
 
@@ -38,7 +39,8 @@ def needed_files(sweeps: Iterable[LoadedSweep]) -> list[str]:
     names: list[str] = []
     for loaded in sweeps:
         if not isinstance(loaded.sweep, ToySweep):
-            for cell in expand(loaded):
+            cells = every_choice(loaded) if loaded.sweep.search else []
+            for cell in [*expand(loaded), *cells]:
                 names += [*started_from(cell.settings), *_judged_with(cell.settings)]
     return list(dict.fromkeys(names))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from core.errors import InputError
-from sweeps.expand import CellMaker, attacks_of, expand
+from sweeps.expand import Cell, CellMaker, attacks_of, expand
 from sweeps.load import LoadedSweep
 from sweeps.space import Dimension, Space, Values
 
@@ -22,13 +22,24 @@ def check_search(loaded: LoadedSweep) -> None:
     expand(loaded)
     search, source = loaded.sweep.search, loaded.source
     make, attacks = CellMaker(loaded), attacks_of(loaded)
-    space = search.dimensions
-    for dimension in space.dimensions:
-        for position in _to_see(dimension):
-            _see(make, attacks[0], space, dimension, position, source)
+    every_choice(loaded)
     if loaded.sweep.baseline:
         make({**baseline_recipe(loaded), **attacks[0]})
-    _check_rungs(make, attacks, next(_draws(space, np.random.default_rng(search.start), None, 0, 1)), source)
+    one = next(_draws(search.dimensions, np.random.default_rng(search.start), None, 0, 1))
+    _check_rungs(make, attacks, one, source)
+
+
+def every_choice(loaded: LoadedSweep) -> list[Cell]:
+    """Valid recipes of a search in which every choice of its space, and both ends of every range, occurs.
+
+    Raises InputError (one line) where some value can be in none.
+    """
+    make, attack, space = CellMaker(loaded), attacks_of(loaded)[0], loaded.sweep.search.dimensions
+    return [
+        _see(make, attack, space, dimension, position, loaded.source)
+        for dimension in space.dimensions
+        for position in _to_see(dimension)
+    ]
 
 
 def _check_rungs(make: CellMaker, attacks: list[Values], values: Values, source: str) -> None:
@@ -68,12 +79,11 @@ def _to_see(dimension: Dimension) -> list[float | int]:
 
 def _see(
     make: CellMaker, attack: Values, space: Space, dimension: Dimension, position: float | int, source: str
-) -> None:
+) -> Cell:
     reason = "no configuration has it"
     for values in _draws(space, np.random.default_rng(0), dimension, position, TRIES):
         try:
-            make({**values, **attack})
-            return
+            return make({**values, **attack})
         except InputError as error:
             value, reason = values[dimension.key], _reason(error, source)
     raise InputError(
