@@ -29,7 +29,8 @@ from core.metrics.frontier import hypervolume_share
 from orchestrator.search.outcomes import Aims, Outcome
 from orchestrator.search.proposals import Proposal
 from orchestrator.search.strategies import Setup, Wait, strategy
-from sweeps.space import Dimension, Space, Values, make_space
+from sweeps.dimension import Dimension, Values
+from sweeps.space import Space, make_space
 
 TABLE = Path(__file__).with_name("recorded_grid.csv")
 ACCURACY, LEAK, COST = "test_acc", "embedder_acc1", "device_seconds"

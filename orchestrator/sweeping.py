@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core.errors import InputError
 from orchestrator.confirming import Confirmation, confirm
-from orchestrator.driver import SweepRun, begin_run, closing_lines, earlier_failures, run_search, run_trials
+from orchestrator.driver import run_search, run_trials
 from orchestrator.judging import unavailable_judges
 from orchestrator.plan import make_plan
 from orchestrator.progress import Display
@@ -21,6 +21,7 @@ from orchestrator.search.reaudit import frontier_recipes
 from orchestrator.search.record import write_end
 from orchestrator.staging import refuse_missing_weights
 from orchestrator.store import Store, open_store
+from orchestrator.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
 from orchestrator.tracking import shown_uri
 from orchestrator.trial import Trial, trials_of
 from orchestrator.workplace import Workplace

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from core.errors import InputError
+from sweeps.dimension import Dimension, Values
 from sweeps.expand import Cell, CellMaker, attacks_of, expand
 from sweeps.load import LoadedSweep
-from sweeps.space import Dimension, Space, Values
+from sweeps.space import Space
 
 TRIES = 40  # per value that is to be seen in a valid recipe
 

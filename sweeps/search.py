@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from sweeps.base import Count, Model, Positive
-from sweeps.space import Dimension, Space, inside, make_space
+from sweeps.dimension import Dimension
+from sweeps.space import Space, inside, make_space
 
 Direction = Literal["max", "min"]
 

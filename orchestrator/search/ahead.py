@@ -13,8 +13,8 @@ from orchestrator.search.proposals import Proposal, ProposalFile, TrialMaker
 from orchestrator.search.strategies import Setup
 from orchestrator.stage import Stage, with_ancestors
 from orchestrator.store import Store
+from sweeps.dimension import Values
 from sweeps.load import LoadedSweep
-from sweeps.space import Values
 
 SAMPLES = 4  # recipes drawn to tell what one costs
 FAR = 10**9  # numbers of these draws: no proposal's

@@ -21,7 +21,8 @@ from scipy.stats import qmc
 from orchestrator.search.outcomes import Outcome
 from orchestrator.search.proposals import Proposal
 from orchestrator.search.strategies import Setup
-from sweeps.space import Dimension, Space, Values
+from sweeps.dimension import Dimension, Values
+from sweeps.space import Space
 
 STARTUP = 10  # recipes before the sampler has anything to go by, spread evenly over the space
 PATIENCE = 4  # attempts at one proposal before chance takes over from a sampler that repeats itself

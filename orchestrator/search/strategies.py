@@ -15,8 +15,9 @@ import numpy as np
 from core.errors import InputError
 from orchestrator.search.outcomes import OPEN, Aims, Outcome
 from orchestrator.search.proposals import Proposal
+from sweeps.dimension import Values
 from sweeps.search import Rung
-from sweeps.space import Space, Values
+from sweeps.space import Space
 
 REDRAWS = 200  # draws in a row that may be invalid or known already before the space counts as used up
 

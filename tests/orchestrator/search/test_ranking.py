@@ -11,8 +11,9 @@ from orchestrator.search.outcomes import Aims, Outcome, worst_mean
 from orchestrator.search.proposals import Proposal
 from orchestrator.search.ranking import best, crowding, fronts, ordered
 from orchestrator.search.strategies import Setup, Wait
+from sweeps.dimension import Dimension
 from sweeps.search import Constraint, Rung
-from sweeps.space import Dimension, make_space
+from sweeps.space import make_space
 
 WAYS = {"test_acc": "max", "leak": "min"}
 AIMS = Aims(objectives=WAYS, constraints={"test_acc": Constraint(at_least=0.5)})
