@@ -102,9 +102,8 @@ def _recipe_name(axes: tuple[Axis, ...], values: Mapping[str, Any]) -> str:
 
 def _primary(loaded: LoadedSweep, table: pd.DataFrame) -> str | None:
     """The leak that a search drives down decides its report too; None: as in any other sweep."""
-    search = getattr(loaded.sweep, "search", None)
-    leaks = [] if search is None else [column for column in search.leaks if column in BY_KEY]
-    return next((column for column in leaks if column in table and table[column].notna().any()), None)
+    leak = loaded.sweep.leak_searched
+    return leak if leak in BY_KEY and leak in table and table[leak].notna().any() else None
 
 
 def _links(trial: Trial, store: Store, out: Path) -> tuple[StageLink, ...]:

@@ -103,6 +103,11 @@ class InversionSweep(Model):
         asked = self.search.constraints.get("test_acc") if self.search else None
         return asked.at_least if asked else self.min_test_acc
 
+    @property
+    def leak_searched(self) -> str | None:
+        """The leak that a search drives down, which decides its report and its second audit too."""
+        return next(iter(self.search.leaks), None) if self.search else None
+
     def reference(self) -> InversionSweep | None:
         """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
         goal = getattr(self.recipe, "stop_at_test_acc", None)
@@ -195,6 +200,10 @@ class ToySweep(Model):
 
     @property
     def accuracy_needed(self) -> None:
+        return None
+
+    @property
+    def leak_searched(self) -> None:
         return None
 
     @property

@@ -30,9 +30,14 @@ class Answer:
         return self.allowed[0] if self.allowed else None
 
 
-def answer(recipes: Sequence[RecipeMeans], min_test_acc: float | None = None) -> Answer:
-    """The defender picks the recipe, the attacker the attack; recipes below `min_test_acc` are not allowed."""
-    leak = _deciding_leak(recipes)
+def answer(
+    recipes: Sequence[RecipeMeans], min_test_acc: float | None = None, searched: str | None = None
+) -> Answer:
+    """The defender picks the recipe, the attacker the attack; recipes below `min_test_acc` are not allowed.
+
+    searched: the leak that decides; without one, or if it was not measured, the report's order of judges.
+    """
+    leak = searched if any(searched in r.metrics for r in recipes) and searched in BY_KEY else _deciding_leak(recipes)
     if leak is None:
         return Answer(leak=None, worst=(), allowed=(), front=(), recipes=tuple(recipes))
     worst: dict[str, RecipeMeans] = {}

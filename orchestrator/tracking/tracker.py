@@ -160,8 +160,8 @@ class Tracker:
         for path in closing.files:
             self._client.log_artifact(parent, str(path), "figures" if path.suffix == ".png" else None)
             progress()
-        needed = self._loaded.sweep.accuracy_needed if self._loaded else None
-        found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], needed)
+        asked = (self._loaded.sweep.accuracy_needed, self._loaded.sweep.leak_searched) if self._loaded else ()
+        found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], *asked)
         intro = self._loaded.intro if self._loaded else ""
         text = "\n\n".join(part for part in (answer_text(found), intro) if part)
         tags = {NOTE: text[:4900], "smoothsweep.recommended": found.recommended.label if found.recommended else ""}
