@@ -54,7 +54,7 @@ def run_and_report(
     if agenda:
         refuse_missing_judges(loaded, first[0].settings)
     plan = make_plan(trials, store, ahead_of(loaded, store))
-    work = make_plan([*trials, *first], store)
+    work = make_plan([*trials, *first], store, plan.ahead)
     refuse_small_budget(loaded, work, store)
     confirm(plan, store, asked or Confirmation())
     with Workplace(address, loaded.sweep.resources, store, work.missing) as place:

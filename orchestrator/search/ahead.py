@@ -14,6 +14,7 @@ from orchestrator.search.strategies import Setup
 from orchestrator.stage import Stage, with_ancestors
 from orchestrator.store import Store
 from sweeps.dimension import Values
+from sweeps.expand import attacks_of
 from sweeps.load import LoadedSweep
 
 SAMPLES = 4  # recipes drawn to tell what one costs
@@ -56,26 +57,35 @@ def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
 def refuse_small_budget(loaded: LoadedSweep, plan: Plan, store: Store) -> None:
     """Raise InputError for a budget that is smaller than the cheapest trial to run, where the store knows its cost.
 
-    A sweep that has spent something already is only told that its budget is spent.
+    plan: of the trials known, with what a search may still propose. A sweep that has spent something already is only
+    told that its budget is spent.
     """
     budget = getattr(loaded.sweep, "budget", None)
     if budget is None or budget.device_hours is None or spent(store, loaded.sweep.name)[0] > 0:
         return
-    history = read_history(store, {stage.name for stage in plan.missing}, known=plan.stages)
-    held = devices_held(loaded.sweep, history)
     missing = {stage.fingerprint for stage in plan.missing}
-    costs = []
-    for trial in plan.trials[:50]:
-        stages: list[Stage] = [s for s in with_ancestors(trial.stages) if s.fingerprint in missing]
-        _, least, _, unknown = history.total(stages, held)
-        if unknown or not stages:
-            return
-        costs.append(least)
-    if costs and min(costs) > 3600 * budget.device_hours:
+    trials = [[s for s in with_ancestors(t.stages) if s.fingerprint in missing] for t in plan.trials[:50]]
+    works = [(stages, 1) for stages in trials if stages] or _recipes_ahead(loaded, plan.ahead, store)
+    history = read_history(store, {stage.name for stages, _ in works for stage in stages}, known=plan.stages)
+    held = devices_held(loaded.sweep, history)
+    totals = [(history.total(stages, held), trials) for stages, trials in works]
+    if not totals or any(unknown for (_, _, _, unknown), _ in totals):
+        return
+    cheapest = min(least / trials for (_, least, _, _), trials in totals)
+    if cheapest > 3600 * budget.device_hours:
         raise InputError(
             f"{loaded.source}: budget.device_hours: expected at least what one trial costs, about "
-            f"{min(costs) / 3600:.3g}, got {budget.device_hours:g}"
+            f"{cheapest / 3600:.3g}, got {budget.device_hours:g}"
         )
+
+
+def _recipes_ahead(loaded: LoadedSweep, ahead: Ahead | None, store: Store) -> list[tuple[list[Stage], int]]:
+    """Stages of recipes that may be proposed, and how many trials they are together."""
+    if ahead is None or not ahead.steps:
+        return []
+    trials = len(loaded.sweep.seeds) * len(attacks_of(loaded))
+    samples = [[stage for stage in stages if not store.has(stage)] for stages in ahead.steps[0][1]]
+    return [(stages, trials) for stages in samples if stages]
 
 
 def _samples(setup: Setup) -> list[Values | None]:

@@ -13,6 +13,7 @@ from orchestrator.search.budget import SPENT, Meter, spent
 from orchestrator.search.proposals import read_reaudit, reaudit_trials, recipe_of, write_reaudit
 from orchestrator.search.reaudit import frontier_recipes
 from orchestrator.search.record import read_reaudit_record
+from orchestrator.stage import with_ancestors
 from orchestrator.store import Store
 from orchestrator.trial import trials_of
 from sweeps.search import Budget
@@ -60,23 +61,36 @@ def test_minutes_count_over_all_runs(tmp_path):
     assert Meter(store, "s", Budget(minutes=2.0)).exceeded() is None
 
 
+def measured(store: Store, trials, seconds: float) -> None:
+    """Every stage of these trials, and all they are made from, took this long."""
+    for stage in with_ancestors([stage for trial in trials for stage in trial.stages]):
+        store.path(stage).mkdir(parents=True, exist_ok=True)
+        inputs = {name: {"stage": s.name, "fingerprint": s.fingerprint} for name, s in stage.inputs.items()}
+        facts = {"metrics": {}, "seconds": seconds, "inputs": inputs}
+        manifest = {**facts, "stage": stage.name, "config": dict(stage.config)}
+        (store.path(stage) / "manifest.json").write_text(json.dumps(manifest))
+
+
 def test_a_budget_smaller_than_one_trial_is_refused_where_its_cost_is_known(tmp_path):
     store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
     first = Agenda(loaded, store).preview()
     refuse_small_budget(loaded, make_plan(first, store), store)  # nothing was ever measured here
     other = load(tmp_path / "other", RANDOM, name="other", seeds=[9])
-    for trial in Agenda(other, store).preview():
-        finish(store, trial)
-        for stage in trial.stages:
-            manifest = {"metrics": {}, "seconds": 60.0, "inputs": {}, "stage": stage.name, "config": dict(stage.config)}
-            (store.path(stage) / "manifest.json").write_text(json.dumps(manifest))
-    plan = make_plan(first, store)
-    needed = {stage.name for stage in plan.missing}
-    if needed <= {stage.name for trial in first for stage in trial.stages}:
-        with pytest.raises(InputError, match=r"budget.device_hours: expected at least what one trial costs"):
-            refuse_small_budget(loaded, plan, store)
+    measured(store, Agenda(other, store).preview(), 60.0)
+    with pytest.raises(InputError, match=r"budget.device_hours: expected at least what one trial costs"):
+        refuse_small_budget(loaded, make_plan(first, store), store)
     store.write_note("made", SPENT, b'{"run": 1, "device_seconds": 3.0, "stage": "data"}\n')
-    refuse_small_budget(loaded, plan, store)  # a sweep that goes on is told otherwise
+    refuse_small_budget(loaded, make_plan(first, store), store)  # a sweep that goes on is told otherwise
+
+
+def test_recipes_still_to_come_count_where_the_first_is_there_already(tmp_path):
+    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
+    first = Agenda(loaded, store).preview()
+    measured(store, first, 60.0)
+    plan = make_plan(first, store, ahead_of(loaded, store))
+    assert not plan.missing
+    with pytest.raises(InputError, match=r"budget.device_hours: expected at least what one trial costs"):
+        refuse_small_budget(loaded, plan, store)
 
 
 def test_the_plan_of_a_search_says_what_may_come(tmp_path):
