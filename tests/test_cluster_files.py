@@ -217,7 +217,7 @@ def test_ray_reads_the_manifest_as_its_autoscaler_would(manifest):
     config = as_autoscaler(job["spec"]["rayClusterSpec"])
     validate_config(config)
     head, workers = config["available_node_types"]["headgroup"], config["available_node_types"]["gpu"]
-    assert head["resources"][cluster.SLOT] == 32
+    assert head["resources"][cluster.SLOT] == 64
     assert head["resources"]["CPU"] == 8
     assert "GPU" not in head["resources"]
     assert workers["resources"]["GPU"] == 8

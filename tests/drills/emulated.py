@@ -29,7 +29,8 @@ VICTIMS = {
     "controller": ("ray::TrainController",),
 }  # kind -> how Ray titles the processes that do such work now
 
-AT_REST = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent")
+RAYS_OWN = "_AutoscalingCoordinatorActor"  # one per cluster, for all jobs, detached by Ray itself; it holds nothing
+AT_REST = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent", f"ray::{RAYS_OWN}")
 
 
 def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE_S, every: float = 0.02) -> Any:
@@ -99,7 +100,7 @@ class EmulatedCluster:
         found = []
         for raw in self._accessor().get_actor_table(None, None):
             actor = ActorTableData.FromString(raw)
-            if actor.state != ActorTableData.DEAD:
+            if actor.state != ActorTableData.DEAD and actor.class_name != RAYS_OWN:
                 found.append(f"actor {actor.class_name}")
         for raw in self._accessor().get_placement_group_table():
             group = PlacementGroupTableData.FromString(raw)
