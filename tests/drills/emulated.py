@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -30,6 +31,7 @@ VICTIMS = {
 }  # kind -> how Ray titles the processes that do such work now
 
 RAYS_OWN = "_AutoscalingCoordinatorActor"  # one per cluster, for all jobs, detached by Ray itself; it holds nothing
+LIVE: list[EmulatedCluster] = []  # closing one must not kill what belongs to another
 AT_REST = ("ray::IDLE", "ray::DashboardAgent", "ray::RuntimeEnvAgent", f"ray::{RAYS_OWN}")
 
 
@@ -59,6 +61,7 @@ class EmulatedCluster:
         self._workers: list[Any] = []
         self._state: GlobalStateAccessor | None = None
         self.mend()
+        LIVE.append(self)
 
     @property
     def address(self) -> str:
@@ -115,6 +118,15 @@ class EmulatedCluster:
         except TimeoutError:
             raise TimeoutError(f"left on the cluster after {seconds:g} s: {', '.join(self.leftovers())}") from None
 
+    def _processes(self) -> set[int]:
+        """The processes of this cluster's nodes, and all that they have started."""
+        found: set[int] = set()
+        for node in (self._cluster.head_node, *self._workers):
+            for one in (info.process for infos in node.all_processes.values() for info in infos):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    found |= {one.pid, *(child.pid for child in psutil.Process(one.pid).children(recursive=True))}
+        return found
+
     def _accessor(self) -> GlobalStateAccessor:
         if self._state is None:
             options = GcsClientOptions.create(self.address, None, True, False)
@@ -123,7 +135,9 @@ class EmulatedCluster:
         return self._state
 
     def close(self) -> None:
-        ours = psutil.Process().children(recursive=True)
+        LIVE.remove(self)
+        others = {pid for cluster in LIVE for pid in cluster._processes()}
+        ours = [child for child in psutil.Process().children(recursive=True) if child.pid not in others]
         self._cluster.shutdown()
         for process in ours:  # workers of removed nodes live on for a moment
             if process.is_running() and _title(process).startswith("ray::"):

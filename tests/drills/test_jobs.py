@@ -1,5 +1,6 @@
 """A driver that was submitted as a job: stopped by `ray job stop`, killed, submitted again."""
 
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -34,6 +35,11 @@ def test_a_submitted_driver(undisturbed, jobs, tmp_path):
         command = f"{sys.executable} -m orchestrator run {sweep} --store {store} --yes"
         return client.submit_job(entrypoint=command, runtime_env={"env_vars": {"PYTHONPATH": str(REPOSITORY)}})
 
+    def first_submission() -> str | None:
+        with contextlib.suppress(RuntimeError):  # "No available agent": the dashboard is up before it knows the nodes
+            return submit()
+        return None
+
     def ended(job: str) -> JobStatus:
         wait_until(lambda: client.get_job_status(job).is_terminal(), every=0.5)
         cluster.wait_until_clear()
@@ -42,7 +48,7 @@ def test_a_submitted_driver(undisturbed, jobs, tmp_path):
     def in_a_training() -> bool:
         return any(store.glob("target/*.work/checkpoint.pt"))
 
-    job = submit()
+    job = wait_until(first_submission, every=1.0)
     wait_until(in_a_training)
     harm.append(Kept.now(store))
     client.stop_job(job)
