@@ -55,7 +55,7 @@ class EmulatedCluster:
             head_node_args={
                 "num_cpus": 0, "resources": {"trial_slot": 4}, "include_dashboard": dashboard,
                 "object_store_memory": OBJECT_STORE_BYTES, "temp_dir": str(self._folder),
-                **({"dashboard_port": free_port()} if dashboard else {}),
+                **({"dashboard_port": free_port(), "dashboard_agent_listen_port": free_port()} if dashboard else {}),
             },
         )  # fmt: skip
         self._workers: list[Any] = []
