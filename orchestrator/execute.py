@@ -51,7 +51,7 @@ def execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> int:
     if not store.has(stage):
         try:
             _execute_shard(store, stage, classes)
-        except Exception:
+        except Exception:  # whatever it was: another driver's artifact stands, else it is raised
             if not _made_by_another(store, stage):
                 raise
         _made_by_another(store, stage)  # finished meanwhile: what this shard left is nobody's any more

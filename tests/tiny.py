@@ -38,3 +38,19 @@ def write_tiny(folder: Path, **changes: Any) -> Path:
     path = folder / "tiny.yaml"
     path.write_text("# Tiny.\n" + yaml.safe_dump(tiny_sweep(**changes), sort_keys=False))
     return path
+
+
+def searchable(name: str, search: dict[str, Any], /, **changes: Any) -> dict[str, Any]:
+    """The smallest sweep that may hold a search, for tests that run nothing of it."""
+    return {
+        "name": name,
+        "seeds": [1, 2],
+        "data": {"kind": "synthetic", "identities": 4},
+        "public": {"kind": "synthetic", "identities": 50},
+        "recipe": {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "batch_size": 16},
+        "prior": {"kind": "eigenfaces", "components": 8},
+        "attack": {"pool": {"size": 20}, "candidates": 4, "steps": 5, "selected": 2},
+        "judges": {"embedder": {"name": "synthetic"}},
+        "search": search,
+        **changes,
+    }

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from tiny import searchable
 
 from core.errors import InputError
 from orchestrator.cli import main
@@ -29,18 +30,7 @@ HALVING = {"strategy": "halving", "rungs": [{"keep": 0.5, "set": {"attack.steps"
 
 
 def sweep(folder: Path, search=None, **changes) -> Path:
-    given = {
-        "name": "s",
-        "seeds": [1, 2],
-        "data": {"kind": "synthetic", "identities": 4},
-        "public": {"kind": "synthetic", "identities": 50},
-        "recipe": {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "batch_size": 16},
-        "prior": {"kind": "eigenfaces", "components": 8},
-        "attack": {"pool": {"size": 20}, "candidates": 4, "steps": 5, "selected": 2},
-        "judges": {"embedder": {"name": "synthetic"}},
-        "search": {**SEARCH, **(search or {})},
-        **changes,
-    }
+    given = searchable("s", {**SEARCH, **(search or {})}, **changes)
     path = folder / "s.yaml"
     path.write_text("# What it finds.\n" + yaml.safe_dump(given, sort_keys=False))
     return path

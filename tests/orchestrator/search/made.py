@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 import yaml
+from tiny import searchable
 
 from orchestrator.search.agenda import Agenda
 from orchestrator.search.strategies import Wait
@@ -21,18 +22,8 @@ SPACE = {
 
 def load(folder: Path, proposing, **changes):
     folder.mkdir(parents=True, exist_ok=True)
-    given = {
-        "name": "made",
-        "seeds": [1, 2],
-        "data": {"kind": "synthetic", "identities": 4},
-        "public": {"kind": "synthetic", "identities": 50},
-        "recipe": {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "batch_size": 16},
-        "prior": {"kind": "eigenfaces", "components": 8},
-        "attack": {"pool": {"size": 20}, "candidates": 4, "steps": 5, "selected": 2},
-        "judges": {"embedder": {"name": "synthetic"}},
-        "search": {"space": SPACE, "objectives": {"test_acc": "max", "embedder_acc1": "min"}, **proposing},
-        **changes,
-    }
+    objectives = {"test_acc": "max", "embedder_acc1": "min"}
+    given = searchable("made", {"space": SPACE, "objectives": objectives, **proposing}, **changes)
     path = folder / "made.yaml"
     path.write_text(yaml.safe_dump(given, sort_keys=False))
     return load_sweep(path)

@@ -73,7 +73,7 @@ def test_an_artifact_is_there_for_other_machines_once_committed(s3, monkeypatch,
 
 def test_a_store_travels_as_its_url(s3, monkeypatch, tmp_path):
     store = open_store(s3)
-    parcel = pickle.dumps(store)
+    parcel = pickle.dumps(store)  # as Ray sends it to workers
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "other"))
     assert pickle.loads(parcel).location == store.location and pickle.loads(parcel).root != store.root
 
