@@ -12,7 +12,7 @@ import pandas as pd
 from orchestrator.execute import code_version
 from orchestrator.pictures import comparison_sheet
 from orchestrator.report.metrics import BY_KEY
-from orchestrator.report.model import Axis, ContactSheet, PaperReference, ReportData, StageLink
+from orchestrator.report.model import Axis, ContactSheet, PaperReference, ReportData, Spent, StageLink
 from orchestrator.report.pairs import sheet_recipes
 from orchestrator.report.published import beside_paper, published_frame
 from orchestrator.report.published_text import published_text
@@ -21,6 +21,7 @@ from orchestrator.report.summary import recipe_label, summarise
 from orchestrator.report.tables import text_table
 from orchestrator.report.writing import write_report
 from orchestrator.results import per_class_rows, relative_links, results_table, write_results, write_rows
+from orchestrator.search.budget import spent
 from orchestrator.search_reporting import search_view
 from orchestrator.stage import with_ancestors
 from orchestrator.store import Store
@@ -81,6 +82,7 @@ def report_data(
         alpha_curves=alphas,
         training_curves=curves,
         links={t.id: _links(t, store, out) for t in trials},
+        spent=_spent(loaded, store),
         paper=_paper(loaded, compared),
         defenses={trial.id: defense for trial in trials if (defense := _defense(trial))},
     )
@@ -104,6 +106,11 @@ def _primary(loaded: LoadedSweep, table: pd.DataFrame) -> str | None:
     """The leak that a search drives down decides its report too; None: as in any other sweep."""
     leak = loaded.sweep.leak_searched
     return leak if leak in BY_KEY and leak in table and table[leak].notna().any() else None
+
+
+def _spent(loaded: LoadedSweep, store: Store) -> Spent | None:
+    device_s, wall_s = spent(store, loaded.sweep.name)
+    return Spent(device_s=device_s, wall_s=wall_s) if wall_s else None
 
 
 def _links(trial: Trial, store: Store, out: Path) -> tuple[StageLink, ...]:

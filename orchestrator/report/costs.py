@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from orchestrator.report.colours import Colours
 from orchestrator.report.format import count, duration
 from orchestrator.report.markup import Markup, tag
-from orchestrator.report.model import ReportData, StageLink
+from orchestrator.report.model import ReportData, Spent, StageLink
 from orchestrator.report.page import section
 from orchestrator.report.summary import Summary
 
@@ -19,12 +19,11 @@ MANY = 24
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Device time of some stages. stages: how many. seconds: devices held times seconds. found: seconds of those that
-    lay in the store before. saved: what they would have cost, had no stage served several trials."""
+    """Device time of some stages. stages: how many. seconds: devices held times seconds. saved: what they would have
+    cost on top, had no stage served several trials."""
 
     stages: int = 0
     seconds: float = 0.0
-    found: float = 0.0
     saved: float = 0.0
 
     def plus(self, link: StageLink, uses: int) -> Cost:
@@ -32,7 +31,6 @@ class Cost:
         return Cost(
             stages=self.stages + 1,
             seconds=self.seconds + seconds,
-            found=self.found + (seconds if link.cached else 0.0),
             saved=self.saved + seconds * (uses - 1),
         )
 
@@ -81,16 +79,19 @@ def costs_section(data: ReportData, summary: Summary, colours: Colours) -> Marku
         recipes = tag("details", tag("summary", f"All {count(len(found.by_recipe), 'recipe')}"), recipes)
     side = tag("div", tag("div", tag("h3", "By kind of stage"), kinds), tag("div", tag("h3", "By recipe"), recipes),
                class_="pair")  # fmt: skip
-    return section("What it cost", lead, tag("p", cost_words(found.total)), side, ident="cost")
+    return section("What it cost", lead, tag("p", cost_words(found.total, data.spent)), side, ident="cost")
 
 
-def cost_words(total: Cost) -> str:
-    """`3 h 2 min of device time in 120 stages; ...`."""
+def cost_words(total: Cost, spent: Spent | None) -> str:
+    """`3 h 2 min of device time in 120 stages. ...`, and what the sweep's own runs took of it."""
     words = f"{duration(total.seconds)} of device time in {count(total.stages, 'stage')}."
     if total.saved > 0:
         words += f" Without sharing stages it would have been {duration(total.seconds + total.saved)}."
-    if total.found > 0:
-        words += f" {duration(total.found)} of it lay in the store already."
+    if spent is not None:
+        words += (
+            f" The runs of this sweep took {duration(spent.device_s)} of device time (work that was cut off included, "
+            f"stages found in the store not) in {duration(spent.wall_s)}."
+        )
     return words
 
 

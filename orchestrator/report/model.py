@@ -97,14 +97,21 @@ class ContactSheet:
 class StageLink:
     """A stage of a trial and where its manifest lies, relative to the report.
 
-    cached: this sweep found it in the store. devices: how many it held while it ran.
+    devices: how many it held while it ran.
     """
 
     stage: str
     path: str
     seconds: float
-    cached: bool = False
     devices: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What the runs of a sweep took, all together: devices held times seconds, and seconds on the wall."""
+
+    device_s: float
+    wall_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +139,7 @@ class ReportData:
     parameters, `smoothing`); with them the report groups recipes by defense. Without, or for trials not named, it does
     not. fresh: rows like those of `results` of recipes that were audited again with other seeds; others: rows of trials
     that only their cost and their manifests are shown of (cheap attacks). search: what was searched, if anything.
+    spent: what the runs of the sweep took.
     Raises ValueError where a column is missing, a status is unknown, a cell holds a seed twice, or a fraction is none.
     """
 
@@ -156,6 +164,7 @@ class ReportData:
     fresh: pd.DataFrame | None = None
     others: pd.DataFrame | None = None
     search: SearchView | None = None
+    spent: Spent | None = None
 
     def __post_init__(self) -> None:
         keys = [axis.key for axis in self.axes]

@@ -129,7 +129,7 @@ def make_data() -> Callable[..., ReportData]:
             "links": {
                 trial: (
                     StageLink(stage="target", path="../store/target/ab12/manifest.json", seconds=62.4),
-                    StageLink(stage="attack", path="javascript:alert(1)", seconds=3725.0, cached=True),
+                    StageLink(stage="attack", path="javascript:alert(1)", seconds=3725.0),
                 )
                 for trial in results["trial"]
             },

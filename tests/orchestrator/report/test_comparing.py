@@ -8,7 +8,7 @@ import pytest
 
 from core.metrics.frontier import accuracy_leak_frontier
 from core.metrics.rank_agreement import rank_agreement
-from orchestrator.report import Axis, ReportData, StageLink, summarise
+from orchestrator.report import Axis, ReportData, Spent, StageLink, summarise
 from orchestrator.report.colours import assign
 from orchestrator.report.costs import SHARED, cost_words, costs
 from orchestrator.report.decision import decide
@@ -132,15 +132,16 @@ def test_a_stage_costs_once_and_belongs_to_the_recipe_that_alone_needs_it():
     data = sweep(POINTS, seeds=1)
     prior = StageLink(stage="prior", path="p", seconds=100.0)
     links = {f"{r}/0": (prior, StageLink(stage="target", path=r, seconds=10.0, devices=2.0)) for r in POINTS}
-    links["base/0"] = (prior, StageLink(stage="target", path="base", seconds=10.0, devices=2.0, cached=True))
+    links["base/0"] = (prior, StageLink(stage="target", path="base", seconds=10.0, devices=2.0))
     data = ReportData(**{**vars(data), "links": links})
     found = costs(data, summarise(data, resamples=50))
-    assert (found.total.stages, found.total.seconds, found.total.saved, found.total.found) == (5, 180.0, 300.0, 20.0)
+    assert (found.total.stages, found.total.seconds, found.total.saved) == (5, 180.0, 300.0)
     assert {name: cost.seconds for name, cost in found.by_kind.items()} == {"prior": 100.0, "target": 80.0}
     assert found.by_recipe[SHARED].seconds == 100.0 and found.by_recipe["best"].seconds == 20.0
-    words = ascii_text(cost_words(found.total))
+    words = ascii_text(cost_words(found.total, Spent(device_s=140.0, wall_s=75.0)))
     assert "3 min 0 s of device time in 5 stages" in words and "would have been 8 min 0 s" in words
-    assert "20 s of it lay in the store" in words
+    assert "took 2 min 20 s of device time" in words and words.endswith("in 1 min 15 s.")
+    assert "The runs of" not in cost_words(found.total, None)
 
 
 def test_probabilities_are_never_certain_and_schedules_that_return_are_named():

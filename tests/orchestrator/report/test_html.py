@@ -109,7 +109,7 @@ def test_failures_gaps_and_provenance_are_listed(make_data):
     assert "22\u00a0done, 1\u00a0failed and 1\u00a0missing" in text
     assert "it has not run; run the sweep again to fill it in" in text
     assert "no FID judge at this scale" in text and "the sweep does not ask for it" in text
-    assert "1\u00a0h 2\u00a0min, cached" in text
+    assert "1\u00a0h 2\u00a0min" in text
     assert "Twenty look-alike identities." in text and "cpu, 2 cores" in text
 
 

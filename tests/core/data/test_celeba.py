@@ -1,0 +1,132 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from published_trees import (
+    celeba,
+    encoded,
+    landmark_list,
+    picture,
+    pixels,
+    put,
+    written,
+)
+
+from core.data.published import list_published, write_published
+from core.errors import InputError
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+@pytest.fixture(scope="module")
+def golden():
+    with np.load(GOLDEN / "published.npz", allow_pickle=False) as orders, np.load(GOLDEN / "data.npz") as images:
+        return {**orders, **images}
+
+
+def test_celeba_has_the_official_choice_labels_and_split(tmp_path, golden):
+    identities = golden["celeba_identity_per_file"].tolist()
+    ends = {part: golden[f"celeba_{part}_seed42_fileindex_label"] for part in ("train", "test")}
+    classes = 1 + max(int(rows[:, 1].max()) for rows in ends.values())
+    listing = list_published("celeba", celeba(tmp_path, identities), classes=classes)
+    for part, expected in ends.items():
+        index = getattr(listing, part)
+        files = [int(listing.files[i].split("/")[1].removesuffix(".png")) - 1 for i in index.tolist()]
+        np.testing.assert_array_equal(np.stack([files, listing.labels[index]], axis=1), expected)
+    assert listing.names[0] == "5"
+
+
+def test_celeba_takes_the_largest_and_falls_back_to_png(tmp_path):
+    root = celeba(tmp_path, [3, 9, 9, 4, 4, 4, 1])
+    put(root / "img_align_celeba" / "000004.jpg", encoded(pixels(4), "JPEG"))
+    listing = list_published("celeba", root, classes=2)
+    assert listing.names == ("4", "9")
+    stems = ["000002.png", "000003.png", "000004.jpg", "000005.png", "000006.png"]
+    assert listing.files == tuple(f"img_align_celeba/{stem}" for stem in stems)
+    assert listing.labels.tolist() == [1, 1, 0, 0, 0]
+
+
+def test_celeba_crops_must_be_square_and_the_aligned_release_is_named_a_deviation(tmp_path):
+    root = celeba(tmp_path / "in", [1, 1, 2, 2, 1, 2], width=18, height=22)
+    with pytest.raises(InputError, match=r"img_align_celeba/00000.* \(18 x 22 pixels where a square is expected\)"):
+        write_published("celeba", root, tmp_path / "out", size=8, classes=2)
+    assert list((tmp_path / "out").iterdir()) == []
+    notes = write_published("celeba", root, tmp_path / "out", size=8, classes=2, pictures="aligned").notes
+    assert "a deviation" in notes[0] and "6 pictures are not square and were cut to their central square" in notes
+
+
+def test_celeba_in_the_wild_is_cropped_here(tmp_path):
+    identities = [1, 1, 2, 2]
+    root = celeba(tmp_path / "in", identities, folder="img_celeba", width=90, height=110)
+    face = np.array([[30, 40], [60, 40], [45, 60], [34, 75], [57, 75]])
+    landmark_list(root, np.stack([face + i for i in range(4)]))
+    notes = write_published("celeba", root, tmp_path / "out", size=64, classes=2, pictures="in_the_wild").notes
+    assert "made here by the 5 landmarks of list_landmarks_celeba.txt" in notes[0]
+    images, labels = written(tmp_path / "out", "train")
+    listing = list_published("celeba", root, classes=2, pictures="in_the_wild")
+    index = int(listing.train[0])
+    crop = picture(listing, index)
+    assert crop.size == (224, 224)
+    expected = np.asarray(crop.resize((64, 64), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
+    np.testing.assert_array_equal(images[0], expected)
+    assert int(labels[0]) == identities[index] - 1
+
+
+def test_celeba_with_68_landmarks_needs_the_tools_own_files(tmp_path):
+    root = celeba(tmp_path, [1, 1, 2, 2], folder="img_celeba", width=60, height=60)
+    with pytest.raises(InputError, match=r"with a file landmark.txt, got nothing there"):
+        list_published("celeba", root, classes=2, pictures="in_the_wild_68")
+    standard = np.random.default_rng(0).uniform(-0.5, 0.5, (68, 2))
+    put(root / "standard_landmark_68pts.txt", " ".join(map(str, standard.ravel())))
+    rows = [f"{i:06d}.jpg {' '.join(map(str, (standard * 40 + 30 + i).ravel()))}\n" for i in range(1, 5)]
+    put(root / "landmark.txt", "".join(rows))
+    listing = list_published("celeba", root, classes=2, pictures="in_the_wild_68")
+    assert picture(listing, 3).size == (224, 224)
+    put(root / "landmark.txt", "".join(rows[:3]) + "000004.jpg 1 2 3\n")
+    with pytest.raises(InputError, match=r"landmark.txt line 4: expected 137 columns .*, got 4$"):
+        list_published("celeba", root, classes=2, pictures="in_the_wild_68")
+    put(root / "standard_landmark_68pts.txt", "1 2 3")
+    with pytest.raises(InputError, match=r"expected 136 numbers in standard_landmark_68pts\.txt"):
+        list_published("celeba", root, classes=2, pictures="in_the_wild_68")
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("identity_CelebA.txt", None, "with a file identity_CelebA.txt, got nothing there"),
+        ("list_eval_partition.txt", None, "with a file list_eval_partition.txt, got nothing there"),
+        ("identity_CelebA.txt", "000001.jpg 1 7\n", "identity_CelebA.txt line 1: expected 2 columns .*, got 3"),
+        ("identity_CelebA.txt", "000001.jpg one\n", "expected a whole number for 000001.jpg, got 'one'"),
+        ("identity_CelebA.txt", "000001.jpg 1\n", "the identity of every picture, got none for 000002.jpg, 000003.jpg"),
+        ("identity_CelebA.txt", b"\xff\xfe\x00", "expected text in identity_CelebA.txt, got an unreadable file"),
+        ("list_eval_partition.txt", "000001.jpg 0\n000001.jpg 0\n", "expected every picture once, got 1 again"),
+        ("list_eval_partition.txt", "../x 0\n", "got none for ../x"),
+        ("list_landmarks_celeba.txt", None, "with a file list_landmarks_celeba.txt, got nothing there"),
+        ("list_landmarks_celeba.txt", "0\nx\n", "landmarks of every picture, got none for 000001.jpg, 000002.jpg"),
+        ("list_landmarks_celeba.txt", "1\nx\n000001.jpg" + " nan" * 10, "expected 10 numbers for 000001.jpg"),
+    ],
+)
+def test_celeba_lists_that_are_wrong_are_named(tmp_path, file, content, message):
+    root = celeba(tmp_path, [1, 1, 2, 2], folder="img_celeba")
+    landmark_list(root, np.zeros((4, 5, 2)))
+    if content is None:
+        (root / file).unlink()
+    else:
+        put(root / file, content)
+    with pytest.raises(InputError, match=message) as error:
+        list_published("celeba", root, classes=2, pictures="in_the_wild")
+    assert "\n" not in str(error.value) and str(root) in str(error.value)
+
+
+def test_too_few_celeba_identities(tmp_path):
+    with pytest.raises(InputError, match="expected 1000 identities, got 2"):
+        list_published("celeba", celeba(tmp_path, [1, 2, 1]))
+
+
+def test_a_list_cannot_lead_out_of_its_folder(tmp_path):
+    root = celeba(tmp_path, [1, 2])
+    put(root / "identity_CelebA.txt", "../a.jpg 1\n/b.jpg 2\n")
+    put(root / "list_eval_partition.txt", "../a.jpg 0\n/b.jpg 0\n")
+    with pytest.raises(InputError, match=r"expected file names, got \.\./a\.jpg, /b\.jpg"):
+        list_published("celeba", root, classes=2)
