@@ -180,7 +180,8 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 
 def _plan(options: argparse.Namespace) -> int:
     from orchestrator.confirming import amount
-    from orchestrator.plan import make_plan, plan_summary, plan_text
+    from orchestrator.plan import make_plan, plan_summary
+    from orchestrator.plan_words import plan_text
     from orchestrator.search.ahead import ahead_of
     from orchestrator.store import open_store
     from orchestrator.trial import trials_of

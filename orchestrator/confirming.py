@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import InputError
-from orchestrator.plan import Plan, expectation, plan_summary
+from orchestrator.plan import Plan, plan_summary
+from orchestrator.plan_words import expectation
 from orchestrator.store import Store
 
 ASK_ABOVE_HOURS = 24.0

@@ -56,7 +56,10 @@ def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: Workpl
     if _is_spent(run):
         agenda.stop()
         _take_news(run, agenda, {})
-    elif agenda.has_work():
+        _leave_open(run, agenda)
+        return
+    _keep_back(run, agenda)
+    if agenda.has_work():
         from orchestrator.tuning import tune_search
 
         keeper, slots = place.keeper, place.facts.trial_slots
@@ -65,9 +68,20 @@ def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: Workpl
     else:
         _take_news(run, agenda, {})
     if run.stopped:
-        open_trials = agenda.waiting()
-        run.take_up(open_trials)
-        run.left_open |= {trial.id: trial for trial in open_trials}
+        _leave_open(run, agenda)
+
+
+def _leave_open(run: SweepRun, agenda: Agenda) -> None:
+    open_trials = agenda.waiting()
+    run.take_up(open_trials)
+    run.left_open |= {trial.id: trial for trial in open_trials}
+
+
+def _keep_back(run: SweepRun, agenda: Agenda) -> None:
+    """Have the search propose nothing more once only the re-audit's share of the budget is left."""
+    if run.kept_back and not agenda.closed and (reason := run.meter.exceeded(run.kept_back)):
+        agenda.close(reason)
+        run.display.say(f"budget: {reason} are spent, the rest is kept for the re-audit; no more recipes are proposed")
 
 
 def _is_spent(run: SweepRun) -> bool:
@@ -117,6 +131,8 @@ def _watch(
                 _take_events(run, snapshot, open_trials)
                 if run.stopped is None and (reason := run.meter.exceeded()):
                     _stop(run, keeper, halt, agenda, reason)
+                elif agenda is not None and run.stopped is None:
+                    _keep_back(run, agenda)
                 run.forecast(parallel)
                 run.display.update(run.state)
                 if time.monotonic() - saved_at > STATE_EVERY_S:

@@ -22,14 +22,15 @@ WITHOUT_DEVICE = ("data", "public", "toy", "sleep")
 
 @dataclass(frozen=True, kw_only=True)
 class Ahead:
-    """What a search may still propose, told from a few recipes drawn out of its space.
+    """What a search may still propose and audit again, told from a few recipes drawn out of its space.
 
-    recipes: at most so many more. settings: of one of them. steps: (how many recipes, sample recipes as the stages
-    that each of them adds) for every attack that they meet. shared: stages that all of them need. budget_hours: device-
-    hours that are left of the sweep's budget, None without one.
+    recipes: at most so many more. again: how many of all are to be audited again. settings: of one of them. steps: (how
+    many recipes, sample recipes as the stages that each of them adds) for every attack that they meet. shared: stages
+    that all of them need. budget_hours: device-hours that are left of the sweep's budget, None without one.
     """
 
     recipes: int
+    again: int = 0
     settings: Sweep
     steps: tuple[tuple[int, tuple[tuple[Stage, ...], ...]], ...] = ()
     shared: tuple[Stage, ...] = ()
@@ -112,6 +113,7 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
         if plan.ahead is None
         else {
             "at_most_more_recipes": plan.ahead.recipes,
+            "at_most_audited_again": plan.ahead.again,
             "budget_device_hours_left": plan.ahead.budget_hours,
             **_cost(further, price),
         },
@@ -202,92 +204,3 @@ def _cost(total: Total, price: float | None) -> dict[str, Any]:
         "known_dollars": price * mean / 3600,
     }
     return {**cost, **dollars}
-
-
-def plan_text(summary: dict[str, Any]) -> str:
-    """The plan as lines for a terminal."""
-    lines = [
-        f"{summary['trials']} trials ({summary['trials_complete']} complete), {summary['stages']} stages: "
-        f"{summary['stages_cached']} in the store, {summary['stages_to_run']} to run",
-        "",
-        f"  {'stage':<16} {'total':>6} {'cached':>7} {'to run':>7}   {'reused':<19} device time to run",
-    ]
-    for name, row in summary["by_stage"].items():
-        counts = f"{name:<16} {row['total']:>6} {row['cached']:>7} {row['to_run']:>7}"
-        lines.append(f"  {counts}   {_saved(row['cached'], row['reused']):<19} {time_text(row)}")
-    reused = summary["reused"]
-    if reused["stages"]:
-        saved = _saved(reused["stages"], reused)
-        lines += ["", f"reused: {reused['stages']} stages, which would cost {saved} of device time"]
-    if summary["search"] is not None:
-        lines += ["", *search_text(summary)]
-    return "\n".join([*lines, "", *expectation(summary)])
-
-
-def search_text(summary: dict[str, Any]) -> list[str]:
-    """What a search may still propose: one or two lines."""
-    search = summary["search"]
-    more = search["at_most_more_recipes"]
-    cost = time_text({**search, "to_run": more})
-    lines = [f"search: at most {more} more recipes, not proposed yet: {cost}"]
-    if (left := search["budget_device_hours_left"]) is not None:
-        lines.append(f"budget: {_hours(left)} of device time left; the search ends there at the latest")
-    return lines
-
-
-def expectation(summary: dict[str, Any]) -> list[str]:
-    """Device time and, where there is a price, dollars that are to be spent: one line each."""
-    ahead = summary["search"]["at_most_more_recipes"] if summary["search"] else 0
-    if summary["stages_to_run"] == 0 and not ahead:
-        return ["expected device time: none, every stage is in the store"]
-    measured = f", measured on {' and '.join(summary['measured_on'])}" if summary["measured_on"] else ""
-    most = "at most " if ahead and summary["device_hours"] is not None else ""
-    whole = {**summary, "to_run": summary["stages_to_run"] + ahead}
-    lines = [f"expected device time: {most}{time_text(whole)}{measured}"]
-    if (price := summary["price_per_device_hour"]) is not None:
-        lines.append(f"expected price: {most}{dollars_text(whole)} at ${price:,.2f} per device-hour")
-    return lines
-
-
-def time_text(cost: dict[str, Any]) -> str:
-    """Device time of what is to run, with its range: '3.0 h (between 2.5 h and 3.5 h)', or why it is unknown."""
-    return _with_range(cost, cost["device_hours"], cost["device_hours_range"], cost["known_device_hours"], _hours)
-
-
-def dollars_text(cost: dict[str, Any]) -> str:
-    """Dollars of what is to run, with their range, or why they are unknown."""
-    return _with_range(cost, cost["dollars"], cost["dollars_range"], cost["known_dollars"], _dollars)
-
-
-def _with_range(
-    cost: dict[str, Any],
-    mean: float | None,
-    between: list[float] | None,
-    known: float,
-    write: Callable[[float], str],
-) -> str:
-    if cost.get("to_run", cost.get("stages_to_run")) == 0:
-        return "-"
-    if mean is None or between is None:
-        known_part = f"{write(known)} + " if known else ""
-        return f"{known_part}unknown ({cost['stages_of_unknown_cost']} stages never measured in this store)"
-    low, high = between
-    if low == high:
-        return f"{write(mean)} (no range: measured once, or always alike)"
-    return f"{write(mean)} (between {write(low)} and {write(high)})"
-
-
-def _saved(stages: int, cost: dict[str, Any]) -> str:
-    if stages == 0:
-        return "-"
-    if cost["device_hours"] is not None:
-        return _hours(cost["device_hours"])
-    return f"{_hours(cost['known_device_hours'])} + unknown" if cost["known_device_hours"] else "unknown"
-
-
-def _hours(hours: float) -> str:
-    return f"{hours:.1f} h" if hours >= 1 else f"{hours * 60:.1f} min" if hours >= 1 / 60 else f"{hours * 3600:.1f} s"
-
-
-def _dollars(amount: float) -> str:
-    return f"${amount:,.2f}"

@@ -23,7 +23,7 @@ class SweepRun:
     """One call of `smoothsweep run`: what is asked for, where it lies, what has happened.
 
     failures: trial id -> cause. left_open: trials that a stop left unfinished. stopped: why the sweep was stopped
-    before its end, None if it was not.
+    before its end, None if it was not. kept_back: the share of the budget that a search leaves to its re-audit.
     """
 
     name: str
@@ -33,6 +33,7 @@ class SweepRun:
     recorder: Recorder
     display: Display
     meter: Meter
+    kept_back: float = 0.0
     failures: dict[str, str] = field(default_factory=dict)
     left_open: dict[str, Trial] = field(default_factory=dict)
     stopped: str | None = None
@@ -106,6 +107,7 @@ def begin_run(
     recorder: Recorder,
     display: Display,
     meter: Meter,
+    kept_back: float = 0.0,
 ) -> SweepRun:
     """A run of these trials, of which nothing has been started."""
     store.sweep_away_drafts()
@@ -117,6 +119,7 @@ def begin_run(
         recorder=recorder,
         display=display,
         meter=meter,
+        kept_back=kept_back,
     )
     display.say(
         f"{name}: {len(trials)} trials, {len(run.plan.stages)} stages, "

@@ -70,6 +70,7 @@ def run_and_report(
             recorder=recorder,
             display=Display(),
             meter=Meter(store, loaded.sweep.name, getattr(loaded.sweep, "budget", None)),
+            kept_back=loaded.sweep.reaudit.share if agenda and loaded.sweep.reaudit else 0.0,
         )
         _run_phases(run, loaded, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()
@@ -93,13 +94,20 @@ def _run_phases(
             run_trials(run, trials, place)
         else:
             run_search(run, loaded, agenda, place)
-            write_end(loaded, store, f"budget: {run.stopped}" if run.stopped else agenda.ended_by)
+            write_end(loaded, store, _end_of(run, agenda))
         if getattr(loaded.sweep, "reaudit", None) and not run.stopped:
             write_reaudit(loaded, store, frontier_recipes(loaded, trials_of(loaded, store), store))
             run_trials(run, reaudit_trials(loaded, store), place)
     finally:
         run.save_state()
     run.save_state(finished=True)
+
+
+def _end_of(run: SweepRun, agenda: Agenda) -> str | None:
+    if run.stopped:
+        return f"budget: {run.stopped}"
+    kept = f"budget: {agenda.closed}, the rest kept for the re-audit" if agenda.closed else None
+    return agenda.ended_by or kept
 
 
 def _agenda(loaded: LoadedSweep, store: Store) -> Agenda | None:

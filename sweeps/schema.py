@@ -176,6 +176,8 @@ class InversionSweep(Model):
                 raise ValueError(f"min_test_acc: {expected}, got {self.min_test_acc:g} beside a search")
             if self.reaudit and not self.search.leaks:
                 raise ValueError("reaudit: expected an objective that is a leak, got none")
+        if self.reaudit and "share" in self.reaudit.model_fields_set and not (self.search and self.budget):
+            raise ValueError(f"reaudit.share: expected only beside a search with a budget, got {self.reaudit.share:g}")
         if self.reaudit and (twice := sorted(set(self.reaudit.seeds) & set(self.seeds))):
             raise ValueError(f"reaudit.seeds: expected other seeds than those of the sweep, got {twice[0]} in both")
 

@@ -226,10 +226,14 @@ class Budget(Model):
 
 
 class Reaudit(Model):
-    """The recipes on the accuracy-leak frontier once more: fresh seeds, the full attack."""
+    """The recipes on the accuracy-leak frontier once more: fresh seeds, the full attack.
+
+    share: the part of a budget that a search leaves to it.
+    """
 
     seeds: Annotated[tuple[int, ...], Field(min_length=1)]
     recipes: Count = 5
+    share: Annotated[float, Field(ge=0, lt=1)] = 0.2
 
     @field_validator("seeds")
     @classmethod

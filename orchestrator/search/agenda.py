@@ -34,6 +34,7 @@ class Agenda:
         self.proposals: list[Proposal] = []
         self.outcomes: dict[int, Outcome] = {}
         self.stopped = False
+        self.closed: str | None = None  # why nothing more is proposed while what is open goes on
         self.through = False  # everything was proposed, and has ended
         self._open: dict[str, Trial] = {}  # not in the store, not ended
         self._queue: deque[Trial] = deque()
@@ -62,6 +63,8 @@ class Agenda:
                 trial = self._queue.popleft()
                 self.news.put(("opened", trial))
                 return trial
+            if self.closed:
+                return None
             proposal = self.propose(self.setup, self.proposals, self.outcomes)
             if proposal is None:
                 self.through = not self._trials
@@ -82,8 +85,8 @@ class Agenda:
 
     def has_work(self) -> bool:
         """Whether there is anything to run or to propose. Nothing is proposed by asking."""
-        if self._queue:
-            return True
+        if self._queue or self.closed:
+            return bool(self._queue)
         self.through = self.propose(self.setup, self.proposals, self.outcomes) is None
         return not self.through
 
@@ -98,6 +101,10 @@ class Agenda:
             return None
         recipes = sum(proposal.of is None for proposal in self.proposals)
         return "recipes" if self.setup.recipes is not None and recipes >= self.setup.recipes else "exhausted"
+
+    def close(self, reason: str) -> None:
+        """Propose nothing more; what is open goes on to its end."""
+        self.closed = reason
 
     def stop(self) -> None:
         """Propose nothing more; what is open stays open."""

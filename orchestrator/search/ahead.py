@@ -1,4 +1,4 @@
-"""What a sweep may still cost beyond what is known of it: recipes that a search has not proposed yet."""
+"""What a sweep may still cost beyond what is known of it: recipes not proposed yet, and those audited again."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from orchestrator.history import read_history
 from orchestrator.plan import Ahead, Plan, devices_held
 from orchestrator.search.agenda import setup_of
 from orchestrator.search.budget import spent
-from orchestrator.search.proposals import Proposal, ProposalFile, TrialMaker
+from orchestrator.search.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit
 from orchestrator.search.strategies import Setup
 from orchestrator.stage import Stage, with_ancestors
 from orchestrator.store import Store
+from orchestrator.trial import Trial
 from sweeps.dimension import Values
 from sweeps.expand import attacks_of
 from sweeps.load import LoadedSweep
 
 SAMPLES = 4  # recipes drawn to tell what one costs
 FAR = 10**9  # numbers of these draws: no proposal's
+AGAIN = "again"  # beside the rungs: the audit under fresh seeds
 
 
 def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
@@ -30,16 +32,17 @@ def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
     setup = setup_of(loaded, make)
     counts = _counts(setup, proposals)
     recipes = [values for values in _samples(setup) if values is not None]
-    if not recipes or not any(count for _, count in counts):
+    again = _again(loaded, store)
+    if not recipes or not (again or any(count for _, count in counts)):
         return None
     whole = [[s for t in make(Proposal(number=0, values=r, rung=counts[0][0])) for s in t.stages] for r in recipes]
     shared = set.intersection(*({s.fingerprint for s in with_ancestors(stages)} for stages in whole))
     seen: list[set[str]] = [set(shared) for _ in recipes]
     steps = []
-    for rung, count in counts:
+    for rung, count in [*counts, (AGAIN, again)]:
         samples = []
         for known, values in zip(seen, recipes, strict=True):
-            trials = make(Proposal(number=0, values=values, rung=rung))
+            trials = _trials(loaded, make, values, rung)
             stages = [s for s in with_ancestors([s for t in trials for s in t.stages]) if s.fingerprint not in known]
             known |= {stage.fingerprint for stage in stages}
             samples.append(tuple(stages))
@@ -47,6 +50,7 @@ def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
     common = [s for s in with_ancestors(whole[0]) if s.fingerprint in shared and not store.has(s)]
     return Ahead(
         recipes=counts[0][1] + (bool(setup.rungs and setup.baseline) and not proposals),
+        again=again,
         settings=loaded.sweep,
         steps=tuple(steps),
         shared=() if proposals else tuple(common),
@@ -86,6 +90,19 @@ def _recipes_ahead(loaded: LoadedSweep, ahead: Ahead | None, store: Store) -> li
     trials = len(loaded.sweep.seeds) * len(attacks_of(loaded))
     samples = [[stage for stage in stages if not store.has(stage)] for stages in ahead.steps[0][1]]
     return [(stages, trials) for stages in samples if stages]
+
+
+def _again(loaded: LoadedSweep, store: Store) -> int:
+    """How many recipes are to be audited again, of which none has been chosen yet."""
+    if loaded.sweep.reaudit is None or read_reaudit(loaded, store) is not None:
+        return 0
+    return loaded.sweep.reaudit.recipes
+
+
+def _trials(loaded: LoadedSweep, make: TrialMaker, values: Values, rung: int | str | None) -> list[Trial]:
+    if rung == AGAIN:
+        return make.under(values, loaded.sweep.reaudit.seeds, "reaudit") if loaded.sweep.reaudit else []
+    return make(Proposal(number=0, values=values, rung=rung))
 
 
 def _samples(setup: Setup) -> list[Values | None]:

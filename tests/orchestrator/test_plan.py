@@ -10,7 +10,8 @@ from tiny import write_tiny
 from orchestrator.cli import main
 from orchestrator.execute import code_version
 from orchestrator.history import READ_AT_MOST, History, read_history
-from orchestrator.plan import devices_held, expectation, make_plan, plan_summary, plan_text
+from orchestrator.plan import devices_held, make_plan, plan_summary
+from orchestrator.plan_words import expectation, plan_text
 from orchestrator.progress import SweepState, duration
 from orchestrator.stage import Stage, with_ancestors
 from orchestrator.store import Store

@@ -101,6 +101,8 @@ MISTAKES = [
     ({}, {"reaudit": {"seeds": []}}, "reaudit.seeds"),
     ({}, {"reaudit": {"seeds": [3, 3]}}, "reaudit.seeds: expected each once, got [3, 3]"),
     ({}, {"reaudit": {"seeds": [2, 3]}}, "reaudit.seeds: expected other seeds than those of the sweep, got 2 in both"),
+    ({}, {"reaudit": {"seeds": [3], "share": 1}}, "reaudit.share"),
+    ({}, {"reaudit": {"seeds": [3], "share": 0.5}}, "reaudit.share: expected only beside a search with a budget, got 0.5"),
     ({"objectives": {"test_acc": "max"}}, {"reaudit": {"seeds": [3]}}, "reaudit: expected an objective that is a leak, got none"),
 ]  # fmt: skip
 

@@ -151,6 +151,20 @@ def test_a_stopped_search_proposes_nothing_more(tmp_path):
     assert {trial.id for trial in agenda.waiting()} == {t.id for t in trials_of(loaded, store)} >= {first.id}
 
 
+def test_a_closed_search_ends_what_is_open_and_proposes_nothing_more(tmp_path):
+    loaded, store = load(tmp_path, RANDOM), Store(root=tmp_path / "store")
+    agenda = Agenda(loaded, store)
+    agenda.begin()
+    begun = [agenda.next()]
+    agenda.close("1 of 2 device-hours")
+    while trial := agenda.next():
+        begun.append(trial)
+    assert {trial.id for trial in begun} == {t.id for t in trials_of(loaded, store)} and len(agenda.proposals) == 1
+    for trial in begun:
+        agenda.ended(trial, "no result")
+    assert not agenda.has_work() and not agenda.waiting() and agenda.ended_by is None
+
+
 def test_a_space_of_invalid_recipes_says_why(tmp_path):
     """Every value occurs in some valid recipe, so it loads; but all draws of the search are refused."""
     loaded = load(tmp_path, RANDOM)

@@ -6,7 +6,8 @@ import pytest
 from made import ALPHA, finish, load, work_off
 
 from core.errors import InputError
-from orchestrator.plan import make_plan, plan_summary, plan_text
+from orchestrator.plan import make_plan, plan_summary
+from orchestrator.plan_words import plan_text
 from orchestrator.search.agenda import Agenda
 from orchestrator.search.ahead import ahead_of, refuse_small_budget
 from orchestrator.search.budget import SPENT, Meter, spent
@@ -35,6 +36,15 @@ def test_device_time_of_what_runs_and_what_has_ended_counts(tmp_path):
     assert meter.device_s == 170.0 and meter.exceeded() is None
     meter.update(snapshot(running=[("attack", 140.0)], ended=[("target", 220.0)]))
     assert meter.device_s == 360.0 and meter.exceeded() == "0.1 of 0.1 device-hours"
+
+
+def test_a_share_of_the_budget_can_be_kept_back(tmp_path):
+    meter = Meter(Store(root=tmp_path), "s", Budget(device_hours=0.1))
+    meter.update(snapshot(ended=[("target", 280.0)]))
+    assert meter.exceeded(0.2) is None
+    meter.update(snapshot(ended=[("target", 10.0)]))
+    assert meter.exceeded(0.2) == "0.0806 of 0.1 device-hours" and meter.exceeded() is None
+    assert Meter(Store(root=tmp_path), "other", None).exceeded(0.9) is None
 
 
 def test_a_killed_run_loses_nothing_that_was_noted(tmp_path):
@@ -105,6 +115,24 @@ def test_the_plan_of_a_search_says_what_may_come(tmp_path):
     assert ahead_of(loaded, store) is None
     summary = plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(loaded, store)), store)
     assert summary["search"] is None
+
+
+def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
+    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 2})
+    measured(store, Agenda(loaded, store).preview(), 60.0)
+
+    def summary():
+        return plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(loaded, store)), store)
+
+    both = summary()
+    assert "at most 2 recipes audited again, not chosen yet" in plan_text(both)
+    work_off(loaded, store)
+    left = summary()
+    assert left["search"]["at_most_more_recipes"] == 0 and left["search"]["at_most_audited_again"] == 2
+    assert 0 < left["device_hours"] < both["device_hours"]
+    write_reaudit(loaded, store, [{"recipe.defense.alpha": 0.1}])
+    known = summary()
+    assert known["search"] is None and known["stages_to_run"] > 0
 
 
 def test_the_frontier_is_audited_again_under_fresh_seeds(tmp_path):

@@ -49,6 +49,13 @@ def test_a_search_is_stopped_by_its_budget_goes_on_and_is_audited_again(tmp_path
     status = json.loads(smoothsweep("status", path, "--store", store.root, "--json").stdout)
     assert status["counts"].get("open") and not status["alive"]
 
+    part = ["budget.device_hours=1", "reaudit.share=0.9999999"]
+    kept = smoothsweep("run", path, "--store", store.root, *(word for text in part for word in ("--set", text)))
+    assert kept.returncode == 0 and "the rest is kept for the re-audit; no more recipes" in kept.stderr, kept.stderr
+    between = read_search(load_sweep(path, part), store)
+    assert between.stopped_by.endswith("the rest kept for the re-audit") and between.reaudit.complete
+    assert [p.status for p in between.proposals] == len(record.proposals) * ["done"]
+
     done = smoothsweep("run", path, "--store", store.root, "--set", "budget=null")
     assert done.returncode == 0, done.stderr
     after = read_search(load_sweep(path, ["budget=null"]), store)
