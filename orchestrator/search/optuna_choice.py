@@ -1,8 +1,9 @@
 """Optuna's choice of the next recipe: a study built anew from what is known, asked once.
 
-A study that is built anew costs milliseconds and remembers nothing, so a search that was killed goes on as if it had
-not been. The sampler is Optuna's multi-objective TPE (Watanabe, 2023, for its parts), over groups of dimensions that
-occur together, with what still runs taken for bad ("constant liar"), so that several recipes at once differ.
+A study that is built anew remembers nothing, so a search that was killed goes on as if it had not been. The sampler is
+Optuna's Gaussian process: the next recipe is where the hypervolume is expected to grow most, given what still runs and
+how likely the constraints are met. It was chosen over Optuna's TPE by benchmarks/search_quality.py (docs/benchmarks.md).
+A dimension that a recipe does not have stands in the middle, so that all recipes are points of one space.
 """
 
 from __future__ import annotations
@@ -24,30 +25,41 @@ from orchestrator.search.strategies import Setup
 from sweeps.dimension import Dimension, Values
 from sweeps.space import Space
 
-STARTUP = 10  # recipes before the sampler has anything to go by, spread evenly over the space
+STARTUP = 4  # recipes at least, and one more than there are dimensions, spread evenly before the sampler is asked
 PATIENCE = 4  # attempts at one proposal before chance takes over from a sampler that repeats itself
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
 def choose(
-    setup: Setup, proposals: Sequence[Proposal], outcomes: Mapping[int, Outcome], *, told: int, attempt: int
+    setup: Setup,
+    proposals: Sequence[Proposal],
+    outcomes: Mapping[int, Outcome],
+    *,
+    told: int,
+    refused: Sequence[Values] = (),
 ) -> tuple[Values, str]:
-    """Values of the next recipe, and how they were come by. told: outcomes of so many first proposals count."""
-    number = len(proposals)
+    """Values of the next recipe, and how they were come by.
+
+    told: outcomes of so many first proposals count. refused: what was chosen already and is no use (known, invalid).
+    """
+    number, attempt = len(proposals), len(refused)
     if attempt >= PATIENCE:
         return setup.random(number, attempt), "random"
     finished = [p for p in proposals[:told] if p.number in outcomes and outcomes[p.number].status == "done"]
-    if number < STARTUP or len(finished) < 2:
-        return _spread(setup.space, setup.seed, number, attempt), "startup"
+    startup = max(STARTUP, len(setup.space.keys) + 1)
+    if number < startup or len(finished) < 2:
+        return _spread(setup.space, setup.seed, number, attempt, startup), "startup"
     study = _study(setup, number, attempt)
     distributions = {dimension.key: distribution(dimension) for dimension in setup.space.dimensions}
     for proposal in proposals:
         trial = _as_trial(setup, distributions, proposal, outcomes.get(proposal.number), proposal.number < told)
         if trial is not None:
             study.add_trial(trial)
-    trial = study.ask()
-    return setup.space.suggest(trial), "optuna"
+    for values in refused:
+        if (positions := _flat(setup.space, values)) is not None:
+            study.add_trial(create_trial(state=TrialState.RUNNING, params=positions, distributions=distributions))
+    return setup.space.suggest(study.ask(distributions)), "optuna"
 
 
 def distribution(dimension: Dimension) -> BaseDistribution:
@@ -64,11 +76,8 @@ def distribution(dimension: Dimension) -> BaseDistribution:
 def _study(setup: Setup, number: int, attempt: int) -> optuna.Study:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        sampler = optuna.samplers.TPESampler(
+        sampler = optuna.samplers.GPSampler(
             n_startup_trials=2,
-            multivariate=True,
-            group=True,
-            constant_liar=True,
             seed=int(np.random.SeedSequence([setup.seed, number, attempt]).generate_state(1)[0]),
         )
     directions = ["maximize" if way == "max" else "minimize" for way in setup.aims.objectives.values()]
@@ -83,7 +92,7 @@ def _as_trial(
     counts: bool,
 ) -> optuna.trial.FrozenTrial | None:
     """A proposal as the study knows it: finished, failed, or running. None for a recipe outside of the space."""
-    positions = setup.space.positions(proposal.values)
+    positions = _flat(setup.space, proposal.values)
     if positions is None:
         return None
     state, values, constraints = TrialState.RUNNING, None, None
@@ -96,21 +105,27 @@ def _as_trial(
         state=state,
         values=values,
         params=positions,
-        distributions={key: distributions[key] for key in positions},
+        distributions=distributions,
         constraints=constraints,
     )
 
 
-def _spread(space: Space, seed: int, number: int, attempt: int) -> Values:
+def _flat(space: Space, values: Values) -> dict[str, float | int] | None:
+    """A recipe's position on every dimension of the space; the middle on those that it does not have."""
+    positions = space.positions(values)
+    if positions is None:
+        return None
+    return {d.key: positions[d.key] if d.key in positions else d.spread(0.5) for d in space.dimensions}
+
+
+def _spread(space: Space, seed: int, number: int, attempt: int, startup: int) -> Values:
     """Point `number` of a scrambled Sobol sequence over the space; another sequence for every attempt."""
-    shares = dict(zip(space.keys, _sobol(len(space.keys), seed, attempt)[number % STARTUP_POINTS], strict=True))
+    points = _sobol(len(space.keys), seed, attempt, math.ceil(math.log2(startup)))
+    shares = dict(zip(space.keys, points[number % len(points)], strict=True))
     return space.choose(lambda dimension: dimension.spread(float(shares[dimension.key])))[0]
 
 
-STARTUP_POINTS = 2 ** math.ceil(math.log2(max(2, STARTUP)))
-
-
 @lru_cache(maxsize=64)
-def _sobol(dimensions: int, seed: int, attempt: int) -> np.ndarray:
+def _sobol(dimensions: int, seed: int, attempt: int, doublings: int) -> np.ndarray:
     generator = np.random.default_rng([seed, attempt])
-    return qmc.Sobol(dimensions, scramble=True, rng=generator).random(STARTUP_POINTS)
+    return qmc.Sobol(dimensions, scramble=True, rng=generator).random(2**doublings)

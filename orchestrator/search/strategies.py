@@ -131,11 +131,12 @@ def propose_optuna(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcom
 
     number = len(proposals)
     told = number - (setup.lag or 1) + 1
-    origin = "optuna"
+    origin, drawn = "optuna", []
 
     def draw(attempt: int) -> dict[str, Any]:
         nonlocal origin
-        values, origin = choose(setup, proposals, outcomes, told=max(0, told), attempt=attempt)
+        values, origin = choose(setup, proposals, outcomes, told=max(0, told), refused=drawn)
+        drawn.append(values)
         return values
 
     values = setup.fresh(proposals, draw)
