@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sweeps.paper_numbers import AXES, datasets_of, paper_rows
+from sweeps.settings import dotted_value
 
 if TYPE_CHECKING:
     from sweeps.schema import InversionSweep
@@ -97,7 +98,7 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
     given = settings.model_dump(mode="json")
     found = []
     for key, paper in published_settings(dataset, table).items():
-        ours, there = _at(given, key)
+        ours, there = dotted_value(given, key)
         if not there or (ours is None and key in PAPER_WHERE_NULL) or _equal(ours, paper):
             continue
         found.append(f"{key} {_shown(ours)} (paper: {_shown(paper)})")
@@ -119,16 +120,6 @@ def published_settings(dataset: str, table: str) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def _settings() -> dict[str, Any]:
     return json.loads(SETTINGS_FILE.read_text(encoding="utf-8"))
-
-
-def _at(given: Mapping[str, Any], key: str) -> tuple[Any, bool]:
-    """The value under a dotted key, and whether the key is there at all (another kind of recipe may not have it)."""
-    node: Any = given
-    for part in key.split("."):
-        if not isinstance(node, Mapping) or part not in node:
-            return None, False
-        node = node[part]
-    return node, True
 
 
 def _equal(ours: Any, paper: Any) -> bool:

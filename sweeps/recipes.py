@@ -10,6 +10,7 @@ from core.errors import InputError
 from sweeps.dimension import Dimension, Values
 from sweeps.expand import Cell, CellMaker, attacks_of, expand
 from sweeps.load import LoadedSweep
+from sweeps.settings import dotted_value
 from sweeps.space import Space
 
 TRIES = 40  # per value that is to be seen in a valid recipe
@@ -67,6 +68,13 @@ def baseline_recipe(loaded: LoadedSweep) -> Values:
     """The recipe that a search tries first, since the others are compared with it: {} where the sweep names none."""
     keys = [key for key in loaded.sweep.baseline if key in loaded.sweep.search.space]
     return {key: loaded.sweep.baseline[key] for key in sorted(keys, key=lambda key: key.count("."))}
+
+
+def stated_values(loaded: LoadedSweep) -> Values:
+    """What the sweep file's own recipe has at the keys of the space; without keys that it does not have."""
+    recipe = {"recipe": loaded.sweep.recipe.model_dump(mode="json")}
+    found = {key: dotted_value(recipe, key) for key in loaded.sweep.search.space}
+    return {key: value for key, (value, there) in found.items() if there}
 
 
 def _to_see(dimension: Dimension) -> list[float | int]:

@@ -16,7 +16,7 @@ from orchestrator.search.strategies import Setup, Wait, strategy
 from orchestrator.store import Store
 from orchestrator.trial import Trial
 from sweeps.load import LoadedSweep
-from sweeps.recipes import baseline_recipe
+from sweeps.recipes import baseline_recipe, stated_values
 
 News = tuple[str, Any]  # ("say", line) | ("opened", trial) | ("found", trial): one that the store has already
 
@@ -143,6 +143,7 @@ def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
         recipes=search.recipes,
         lag=search.lag,
         baseline=baseline_recipe(loaded),
+        stated=stated_values(loaded),
         rungs=search.rungs,
         audit=search.audit or 0,
     )

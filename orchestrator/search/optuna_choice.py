@@ -2,7 +2,7 @@
 
 A study that is built anew remembers nothing, so a search that was killed goes on as if it had not been. The sampler is
 Optuna's Gaussian process: the next recipe is where the hypervolume is expected to grow most, given what still runs and
-how likely the constraints are met. It was chosen over Optuna's TPE by benchmarks/search_quality.py (docs/benchmarks.md).
+how likely the constraints are met. Why not TPE: benchmarks/search_quality.py, docs/benchmarks.md.
 A dimension that a recipe does not have stands in the middle, so that all recipes are points of one space.
 """
 
@@ -57,7 +57,7 @@ def choose(
         if trial is not None:
             study.add_trial(trial)
     for values in refused:
-        if (positions := _flat(setup.space, values)) is not None:
+        if (positions := _place(setup, values)) is not None:
             study.add_trial(create_trial(state=TrialState.RUNNING, params=positions, distributions=distributions))
     return setup.space.suggest(study.ask(distributions)), "optuna"
 
@@ -92,7 +92,7 @@ def _as_trial(
     counts: bool,
 ) -> optuna.trial.FrozenTrial | None:
     """A proposal as the study knows it: finished, failed, or running. None for a recipe outside of the space."""
-    positions = _flat(setup.space, proposal.values)
+    positions = _place(setup, proposal.values)
     if positions is None:
         return None
     state, values, constraints = TrialState.RUNNING, None, None
@@ -110,12 +110,22 @@ def _as_trial(
     )
 
 
-def _flat(space: Space, values: Values) -> dict[str, float | int] | None:
-    """A recipe's position on every dimension of the space; the middle on those that it does not have."""
-    positions = space.positions(values)
-    if positions is None:
-        return None
-    return {d.key: positions[d.key] if d.key in positions else d.spread(0.5) for d in space.dimensions}
+def _place(setup: Setup, values: Values) -> dict[str, float | int] | None:
+    """A recipe's position on every dimension of the space; the middle on those that it does not have.
+
+    Of a baseline that names a part of them only, the others are as the sweep file states. None for what lies outside.
+    """
+    found: Values = {}
+    positions: dict[str, float | int] = {}
+    for dimension in setup.space.dimensions:
+        key, position = dimension.key, None
+        if dimension.exists(found) and (key in values or key in setup.stated):
+            found[key] = values[key] if key in values else setup.stated[key]
+            position = dimension.position(found[key], found)
+            if position is None:
+                return None
+        positions[key] = dimension.spread(0.5) if position is None else position
+    return positions if set(values) <= set(found) else None
 
 
 def _spread(space: Space, seed: int, number: int, attempt: int, startup: int) -> Values:
