@@ -42,7 +42,9 @@ def sweep(trials: int) -> dict[str, object]:
 
 
 def measure(trials: int) -> dict[str, float]:
-    """Resident MiB of the driver's process after the warm-up and at the end, and the slope between."""
+    """Resident MiB of the driver's process: after the warm-up, when the last trial ends, and the slope between; and
+    the most of all, which is when the report is made of all trials.
+    """
     with tempfile.TemporaryDirectory(prefix="smoothsweep-bench-") as folder:
         file, store = Path(folder) / "many.yaml", Path(folder) / "store"
         file.write_text(yaml.safe_dump(sweep(trials)))
@@ -54,13 +56,14 @@ def measure(trials: int) -> dict[str, float]:
     if driver.returncode:
         raise RuntimeError(f"the sweep ended with exit code {driver.returncode}")
     done, memory = np.array(samples, dtype=float).T
-    late = done >= WARM_SHARE * trials
+    late = (done >= WARM_SHARE * trials) & (np.arange(len(done)) <= np.argmax(done))
     slope = float(np.polyfit(done[late], memory[late], 1)[0])
     return {
         "trials": float(trials),
         "seconds": seconds,
         "after_warm_up_mib": float(memory[late][0]),
-        "at_the_end_mib": float(memory[late][-1]),
+        "last_trial_mib": float(memory[late][-1]),
+        "peak_mib": float(memory.max()),
         "growth_kib_per_trial": 1024 * slope,
     }
 
@@ -72,9 +75,11 @@ def _watch(driver: subprocess.Popen[bytes], store: Path) -> list[tuple[int, floa
         time.sleep(EVERY_S)
         done = sum(1 for _ in (store / "loot").glob("?" * 64))
         try:
-            samples.append((done, process.memory_info().rss / 2**20))
+            memory = process.memory_info().rss / 2**20
         except psutil.NoSuchProcess:
             break
+        if memory:  # nothing is left of one that has ended and was not waited for
+            samples.append((done, memory))
     return samples
 
 

@@ -1,6 +1,6 @@
 """How good is the search? Replayed on a recorded grid of real trials, of which the whole frontier is known.
 
-python -m benchmarks.search_quality [TABLE.csv] [--seeds 10] [--in-flight 4] [--reference ACCURACY LEAK] [--json]
+python -m benchmarks.search_quality [TABLE.csv] [--seeds 10] [--in-flight 2] [--reference ACCURACY LEAK] [--json]
 
 The table (default: recorded_grid.csv beside this file) has one row per recipe and seed: the recipe's axes (empty
 where a schedule does not have one), `seed`, `test_acc`, `embedder_acc1` and `device_seconds`. Search and random choice
@@ -36,6 +36,7 @@ TABLE = Path(__file__).with_name("recorded_grid.csv")
 ACCURACY, LEAK, COST = "test_acc", "embedder_acc1", "device_seconds"
 DIRECTIONS = {ACCURACY: "max", LEAK: "min"}
 GOAL, UNTIL = 0.95, 0.7
+SEARCHES = {"gp": ("optuna", "gp"), "tpe": ("optuna", "tpe"), "random": ("random", "gp")}  # name -> strategy, sampler
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +91,9 @@ def read_table(path: Path, reference: tuple[float, float] | None = None) -> Reco
     )
 
 
-def replay(recorded: Recorded, name: str, *, seed: int, in_flight: int) -> Iterator[tuple[float, float]]:
+def replay(
+    recorded: Recorded, name: str, *, seed: int, in_flight: int, sampler: str = "gp"
+) -> Iterator[tuple[float, float]]:
     """(share of the grid's device time, share of its hypervolume) after every recipe, in the order of proposing."""
     places = {json.dumps(recipe, sort_keys=True): index for index, recipe in enumerate(recorded.recipes)}
 
@@ -102,7 +105,7 @@ def replay(recorded: Recorded, name: str, *, seed: int, in_flight: int) -> Itera
 
     setup = Setup(
         space=recorded.space, aims=Aims(objectives=DIRECTIONS), identity=identity, seed=seed,
-        recipes=len(recorded.recipes), lag=in_flight,
+        recipes=len(recorded.recipes), lag=in_flight, sampler=sampler,
     )  # fmt: skip
     propose, proposals, outcomes, chosen = strategy(name), [], {}, []
     whole = recorded.seconds.sum()
@@ -145,8 +148,10 @@ def _until_goal(curve: Iterator[tuple[float, float]]) -> list[tuple[float, float
 def compare(recorded: Recorded, *, seeds: int, in_flight: int) -> dict[str, Any]:
     """The times of search and random choice, seed by seed, and what they have reached at fixed shares of the time."""
     found: dict[str, Any] = {"recipes": len(recorded.recipes), "reference": list(recorded.reference), "goal": GOAL}
-    for name in ("optuna", "random"):
-        curves = [_until_goal(replay(recorded, name, seed=seed, in_flight=in_flight)) for seed in range(seeds)]
+    for name, (way, sampler) in SEARCHES.items():
+        curves = [
+            _until_goal(replay(recorded, way, seed=seed, in_flight=in_flight, sampler=sampler)) for seed in range(seeds)
+        ]
         times = [time_to(curve) for curve in curves]
         found[name] = {
             "device_time_to_goal": times,
@@ -177,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="The search against random choice on a recorded grid.")
     parser.add_argument("table", nargs="?", type=Path, default=TABLE)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--in-flight", type=int, default=4)
+    parser.add_argument("--in-flight", type=int, default=2)
     parser.add_argument("--reference", type=float, nargs=2, metavar=("ACCURACY", "LEAK"))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
@@ -187,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps(found, indent=1))
         return
     print(f"{found['recipes']} recorded recipes; reference {found['reference']}; {options.seeds} seeds")
-    for name in ("optuna", "random"):
+    for name in SEARCHES:
         row = found[name]
         reached = ", ".join(f"{value:.1%} at {limit}" for limit, value in row["hypervolume_at"].items())
         print(f"{name:<7} {GOAL:.0%} of the hypervolume at {row['median']:.1%} of the device time (median; worst "

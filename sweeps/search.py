@@ -131,9 +131,14 @@ class Rung(Model):
 
 
 class Search(Model):
-    """Proposes recipes out of a space. See `sweeps/search_schedules.yaml`."""
+    """Proposes recipes out of a space. See `sweeps/search_schedules.yaml`.
+
+    sampler: of strategy optuna. A Gaussian process (gp, the default) needs fewer recipes; tpe costs nothing to ask and
+    suits hundreds of them.
+    """
 
     strategy: Literal["grid", "random", "optuna", "halving"]
+    sampler: Literal["gp", "tpe"] | None = None
     recipes: Count | None = None
     seed: int | None = None
     in_flight: Count | None = None
@@ -194,6 +199,8 @@ class Search(Model):
                 raise ValueError(f"space.{endless[0]}: expected choices or a step with strategy grid, got a range")
         elif self.recipes is None:
             raise ValueError(f"recipes: expected how many to propose at most with strategy {self.strategy}, got none")
+        if self.sampler and self.strategy != "optuna":
+            raise ValueError(f"sampler: expected only with strategy optuna, got strategy {self.strategy}")
         if self.strategy == "halving" and not self.rungs:
             raise ValueError("rungs: expected at least one cheap attack with strategy halving, got none")
         if self.strategy != "halving":

@@ -144,6 +144,7 @@ def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
         lag=search.lag,
         baseline=baseline_recipe(loaded),
         stated=stated_values(loaded),
+        sampler=search.sampler or "gp",
         rungs=search.rungs,
         audit=search.audit or 0,
     )

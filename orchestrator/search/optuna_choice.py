@@ -1,9 +1,9 @@
 """Optuna's choice of the next recipe: a study built anew from what is known, asked once.
 
-A study that is built anew remembers nothing, so a search that was killed goes on as if it had not been. The sampler is
+A study that is built anew remembers nothing, so a search that was killed goes on as if it had not been. Sampler gp is
 Optuna's Gaussian process: the next recipe is where the hypervolume is expected to grow most, given what still runs and
-how likely the constraints are met. Why not TPE: benchmarks/search_quality.py, docs/benchmarks.md.
-A dimension that a recipe does not have stands in the middle, so that all recipes are points of one space.
+how likely the constraints are met. It takes a second per ask, which tpe does not (docs/benchmarks.md compares). A
+dimension that a recipe does not have stands in the middle, so that all recipes are points of one space.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from orchestrator.search.strategies import Setup
 from sweeps.dimension import Dimension, Values
 from sweeps.space import Space
 
-STARTUP = 4  # recipes at least, and one more than there are dimensions, spread evenly before the sampler is asked
+STARTUP = {"gp": 4, "tpe": 10}  # recipes at least, and one more than dimensions, spread evenly before it is asked
 PATIENCE = 4  # attempts at one proposal before chance takes over from a sampler that repeats itself
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -47,7 +47,7 @@ def choose(
     if attempt >= PATIENCE:
         return setup.random(number, attempt), "random"
     finished = [p for p in proposals[:told] if p.number in outcomes and outcomes[p.number].status == "done"]
-    startup = max(STARTUP, len(setup.space.keys) + 1)
+    startup = max(STARTUP[setup.sampler], len(setup.space.keys) + 1)
     if number < startup or len(finished) < 2:
         return _spread(setup.space, setup.seed, number, attempt, startup), "startup"
     study = _study(setup, number, attempt)
@@ -74,12 +74,13 @@ def distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def _study(setup: Setup, number: int, attempt: int) -> optuna.Study:
+    seed = int(np.random.SeedSequence([setup.seed, number, attempt]).generate_state(1)[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        sampler = optuna.samplers.GPSampler(
-            n_startup_trials=2,
-            seed=int(np.random.SeedSequence([setup.seed, number, attempt]).generate_state(1)[0]),
-        )
+        if setup.sampler == "gp":
+            sampler = optuna.samplers.GPSampler(n_startup_trials=2, seed=seed)
+        else:
+            sampler = optuna.samplers.TPESampler(n_startup_trials=2, multivariate=True, constant_liar=True, seed=seed)
     directions = ["maximize" if way == "max" else "minimize" for way in setup.aims.objectives.values()]
     return optuna.create_study(directions=directions, sampler=sampler)
 

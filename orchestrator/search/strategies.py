@@ -35,7 +35,8 @@ class Setup:
     identity: the same for two recipes that are the same work; raises InputError for one that is not valid. recipes:
     how many to propose at most, None where the space says it. lag: how many may be open at once, None for any number;
     for `optuna`, proposal i is made of the outcomes of those up to i - lag. baseline: tried first, {} for none.
-    stated: what the sweep file itself has at keys of the space, and so a baseline that does not name them.
+    stated: what the sweep file itself has at keys of the space, and so a baseline that does not name them. sampler: of
+    `optuna`, gp or tpe.
     """
 
     space: Space
@@ -46,6 +47,7 @@ class Setup:
     lag: int | None = None
     baseline: Values = field(default_factory=dict)
     stated: Values = field(default_factory=dict)
+    sampler: str = "gp"
     rungs: tuple[Rung, ...] = ()
     audit: int = 0
     _identities: dict[int, str] = field(default_factory=dict)

@@ -98,6 +98,7 @@ MISTAKES = [
     ({}, {"budget": {}}, "budget: expected device_hours or minutes, got neither"),
     ({}, {"budget": {"device_hours": 0}}, "budget.device_hours: expected greater than 0, got 0"),
     ({}, {"budget": {"minutes": -1}}, "budget.minutes: expected greater than 0, got -1"),
+    ({"strategy": "random", "sampler": "gp"}, {}, "sampler: expected only with strategy optuna, got strategy random"),
     ({}, {"reaudit": {"seeds": []}}, "reaudit.seeds"),
     ({}, {"reaudit": {"seeds": [3, 3]}}, "reaudit.seeds: expected each once, got [3, 3]"),
     ({}, {"reaudit": {"seeds": [2, 3]}}, "reaudit.seeds: expected other seeds than those of the sweep, got 2 in both"),
