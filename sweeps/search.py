@@ -133,8 +133,8 @@ class Rung(Model):
 class Search(Model):
     """Proposes recipes out of a space. See `sweeps/search_schedules.yaml`.
 
-    sampler: of strategy optuna. A Gaussian process (gp, the default) needs fewer recipes; tpe costs nothing to ask and
-    suits hundreds of them.
+    sampler: of strategy optuna: a Gaussian process (gp, the default), or tpe, which costs nothing to ask and suits
+    hundreds of recipes.
     """
 
     strategy: Literal["grid", "random", "optuna", "halving"]
