@@ -149,7 +149,12 @@ def _fit(
     folder = own_folder(folder)
     tuner = tune.Tuner(
         tune.with_resources(trainable, tune.PlacementGroupFactory([{SLOT: 1}])),
-        tune_config=tune.TuneConfig(max_concurrent_trials=slots, trial_dirname_creator=_folder_of, **search),
+        tune_config=tune.TuneConfig(
+            max_concurrent_trials=slots,
+            reuse_actors=True,  # a process for every trial would cost more than most of its stages
+            trial_dirname_creator=_folder_of,
+            **search,
+        ),
         run_config=tune.RunConfig(
             name=folder.name,
             storage_path=str(folder.parent),
