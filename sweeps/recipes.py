@@ -71,8 +71,15 @@ def baseline_recipe(loaded: LoadedSweep) -> Values:
 
 
 def stated_values(loaded: LoadedSweep) -> Values:
-    """What the sweep file's own recipe has at the keys of the space; without keys that it does not have."""
-    recipe = {"recipe": loaded.sweep.recipe.model_dump(mode="json")}
+    """What the baseline's recipe, completed by the sweep file, has at the keys of the space; {} without a baseline."""
+    baseline = baseline_recipe(loaded)
+    if not baseline:
+        return {}
+    cell = CellMaker(loaded)({**baseline, **attacks_of(loaded)[0]})
+    recipe = {"recipe": cell.settings.recipe.model_dump(mode="json")}
+    defense, there = dotted_value(recipe, "recipe.defense")
+    if there and defense and defense.get("schedule", True) is None:
+        defense["schedule"] = {"kind": "constant"}  # no schedule is a constant one
     found = {key: dotted_value(recipe, key) for key in loaded.sweep.search.space}
     return {key: value for key, (value, there) in found.items() if there}
 

@@ -114,7 +114,7 @@ def _as_trial(
 def _place(setup: Setup, values: Values) -> dict[str, float | int] | None:
     """A recipe's position on every dimension of the space; the middle on those that it does not have.
 
-    Of a baseline that names a part of them only, the others are as the sweep file states. None for what lies outside.
+    Where a baseline names a part of them only, the others are as the sweep file has them. None for what lies outside.
     """
     found: Values = {}
     positions: dict[str, float | int] = {}

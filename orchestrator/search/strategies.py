@@ -35,7 +35,7 @@ class Setup:
     identity: the same for two recipes that are the same work; raises InputError for one that is not valid. recipes:
     how many to propose at most, None where the space says it. lag: how many may be open at once, None for any number;
     for `optuna`, proposal i is made of the outcomes of those up to i - lag. baseline: tried first, {} for none.
-    stated: what the sweep file itself has at keys of the space, and so a baseline that does not name them. sampler: of
+    stated: all that the baseline's recipe has at keys of the space, also where it does not name them. sampler: of
     `optuna`, gp or tpe.
     """
 

@@ -117,7 +117,7 @@ def test_the_baseline_comes_first_and_is_one_of_the_recipes(tmp_path):
 def test_optuna_goes_on_from_a_baseline_outside_of_the_space(tmp_path):
     loaded, store = load(tmp_path, OPTUNA, baseline={ALPHA: 0.31}), Store(root=tmp_path / "store")
     agenda, _ = work_off(loaded, store)
-    assert len(agenda.proposals) == 14
+    assert len(agenda.proposals) == OPTUNA["recipes"]
 
 
 def test_failed_recipes_are_told_as_failed_and_the_search_goes_on(tmp_path):
