@@ -102,13 +102,15 @@ def gather(
     baseline: str | None = None,
 ) -> Evidence | None:
     """The evidence on the recipes of `rows`, by default each at its worst. baseline: compared though it may lack the
-    accuracy, and preferred on a tie. None where the metric was measured for none."""
+    accuracy. On a tie it is preferred, among the others the more accurate. None where the metric was measured for none.
+    """
     found = dict(worst_rows(frame, metric) if rows is None else rows)
     if not found:
         return None
     sign = leak_sign(spec_of(metric))
-    ordered = sorted(found, key=lambda recipe: recipe != baseline)
     accuracy = {recipe: float(frame.loc[row, "test_acc"]) for recipe, row in found.items()}
+    enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
+    ordered = sorted(found, key=lambda recipe: (recipe != baseline, -enough[recipe]))
     seeds = {recipe: samples[found[recipe]][metric] for recipe in ordered}
     least = min(
         (recipe for recipe in ordered if min_test_acc is None or accuracy[recipe] >= min_test_acc),
@@ -118,7 +120,6 @@ def gather(
     shared, kept = _common(seeds, {least, baseline} - {None})
     values, by_class = _matrices({recipe: seeds[recipe] for recipe in kept}, shared)
     values = {recipe: sign * matrix for recipe, matrix in values.items()}
-    enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
     choice = recommend(
         values, accuracy=enough, min_accuracy=min_test_acc, beside=() if baseline is None else (baseline,),
         level=settings.level, resamples=settings.resamples, seed=settings.seed,

@@ -71,6 +71,16 @@ def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():
     assert "stairs" not in frontier_figure(nobody, assign(nobody))
 
 
+@pytest.mark.parametrize("order", [("poor", "good"), ("good", "poor")])
+def test_of_two_that_leak_alike_the_more_accurate_is_recommended(order):
+    points = {"base": (0.95, 0.7, 0.9), "poor": (0.8, 0.3, 0.8), "good": (0.9, 0.3, 0.8)}
+    points = {name: points[name] for name in ("base", *order)}
+    summary = summarise(sweep(points, noise=0.0, baseline="base"), resamples=50)
+    assert summary.evidence.recommendation.best == "good"
+    assert decide(summary).best == summary.evidence.rows["good"]
+    assert decide(summary).front == ("base", "good")
+
+
 def test_one_recipe_has_no_frontier_and_no_pairs():
     summary = summarise(sweep({"base": POINTS["base"]}), resamples=50)
     assert frontier_figure(summary, assign(summary)) is None and pairs_section(summary, assign(summary)) == ""
