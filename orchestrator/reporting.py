@@ -153,7 +153,7 @@ def _axes(loaded: LoadedSweep, trials: list[Trial]) -> tuple[Axis, ...]:
             role="attack" if key.split(".")[0] in of_attacker else "recipe",
             values=shown,
             defense=key.startswith(DEFENSE),
-            bare=key == DEFENSE,
+            bare=key == DEFENSE or key.endswith(".kind"),
         )
         for key in keys
     )
