@@ -21,6 +21,7 @@ OF_ATTACK = ("kind", "loss", "steps", "lr", "candidates", "selected", "readout")
 TEXT_AT_MOST = 6000  # characters of a param's value; MLflow's limit
 SHOWN_FIRST = ("embedder_acc1", "attack_acc1", "test_acc")  # MLflow plots the first metric of a run unasked
 STRUCTURED = ("defense", "schedule")  # axes whose values have params of their own
+KINDS = ("recipe_schedule", "recipe_defense")  # params that say an axis `kind`
 
 
 def trial_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
@@ -61,7 +62,9 @@ def _is_said(name: str, text: str, said: dict[str, str]) -> bool:
     """Whether an axis of the grid repeats a param: `alpha` beside `recipe_alpha`."""
     if name in STRUCTURED:
         return f"recipe_{name}" in said
-    return any((key == name or key.endswith(f"_{name}")) and value == text for key, value in said.items())
+    kinds = KINDS if name.endswith("kind") else ()
+    same = (key for key, value in said.items() if value == text)
+    return any(key == name or key.endswith(f"_{name}") or key in kinds for key in same)
 
 
 def metrics_of(row: dict[str, Any]) -> dict[str, float]:
