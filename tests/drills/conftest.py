@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from drills import ledger
 from drills.emulated import EmulatedCluster
 from drills.kept import Kept
-from drills.sweep_runs import SweepRun, finish, local_tracking, recorded, stray_files, table, write_sweep
+from drills.sweep_runs import STAGES, SweepRun, finish, local_tracking, recorded, stray_files, table, write_sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +75,15 @@ class Drill:
         """Note what lies finished now."""
         self.harm.append(Kept.now(self.store))
         return self.harm[-1]
+
+    def take_away(self, first: str) -> None:
+        """Remove what `first` and later stages have left, so that they are made again; what was kept so far is checked."""
+        for kept in self.harm:
+            kept.check()
+            kept.artifacts.clear()
+            kept.epochs.clear()
+        for stage in STAGES[STAGES.index(first) :]:
+            shutil.rmtree(self.store / stage, ignore_errors=True)
 
     def nothing_left_on_the_cluster(self) -> None:
         self.cluster.wait_until_clear()
