@@ -77,7 +77,7 @@ class Drill:
         return self.harm[-1]
 
     def take_away(self, first: str) -> None:
-        """Remove what `first` and later stages have left, so that they are made again; what was kept so far is checked."""
+        """Have `first` and later stages made again; what was kept so far is checked before."""
         for kept in self.harm:
             kept.check()
             kept.artifacts.clear()
