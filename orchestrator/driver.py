@@ -55,11 +55,9 @@ def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: Workpl
     agenda.begin()
     if _is_spent(run):
         agenda.stop()
-        _take_news(run, agenda, {})
-        _leave_open(run, agenda)
-        return
-    _keep_back(run, agenda)
-    if agenda.has_work():
+    else:
+        _keep_back(run, agenda)
+    if not run.stopped and agenda.has_work():
         from orchestrator.tuning import tune_search
 
         keeper, slots = place.keeper, place.facts.trial_slots
@@ -68,13 +66,9 @@ def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: Workpl
     else:
         _take_news(run, agenda, {})
     if run.stopped:
-        _leave_open(run, agenda)
-
-
-def _leave_open(run: SweepRun, agenda: Agenda) -> None:
-    open_trials = agenda.waiting()
-    run.take_up(open_trials)
-    run.left_open |= {trial.id: trial for trial in open_trials}
+        open_trials = agenda.waiting()
+        run.take_up(open_trials)
+        run.left_open |= {trial.id: trial for trial in open_trials}
 
 
 def _keep_back(run: SweepRun, agenda: Agenda) -> None:

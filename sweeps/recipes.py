@@ -77,9 +77,9 @@ def stated_values(loaded: LoadedSweep) -> Values:
         return {}
     cell = CellMaker(loaded)({**baseline, **attacks_of(loaded)[0]})
     recipe = {"recipe": cell.settings.recipe.model_dump(mode="json")}
-    defense, there = dotted_value(recipe, "recipe.defense")
-    if there and defense and defense.get("schedule", True) is None:
-        defense["schedule"] = {"kind": "constant"}  # no schedule is a constant one
+    defense = getattr(cell.settings.recipe, "defense", None)
+    if defense is not None:  # without a schedule of its own it has the one that its alpha comes with
+        recipe["recipe"]["defense"]["schedule"] = defense.resolved(cell.settings.protocol)["schedule"]
     found = {key: dotted_value(recipe, key) for key in loaded.sweep.search.space}
     return {key: value for key, (value, there) in found.items() if there}
 

@@ -85,8 +85,10 @@ class Agenda:
 
     def has_work(self) -> bool:
         """Whether there is anything to run or to propose. Nothing is proposed by asking."""
-        if self._queue or self.closed:
-            return bool(self._queue)
+        if self._queue:
+            return True
+        if self.closed:
+            return False
         self.through = self.propose(self.setup, self.proposals, self.outcomes) is None
         return not self.through
 

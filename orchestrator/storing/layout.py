@@ -1,11 +1,11 @@
-"""Where everything lies below a remote store's prefix, who is writing it, and what dead writers leave.
+"""Where everything lies below a remote store's prefix, who is writing it, and what dead writers leave. After the prefix:
 
-    <prefix>/<stage>/<fingerprint>/manifest.json         names the attempt whose files make the artifact
-    <prefix>/files/<stage>/<fingerprint>/<attempt>/...   what that attempt made; <attempt> is <host>.<pid>.<random>
-    <prefix>/drafts/<stage>.<fingerprint>.<attempt>      there while an attempt uploads: what is to be swept if it dies
-    <prefix>/work/<stage>/<fingerprint>/...              what an unfinished stage keeps between attempts
-    <prefix>/sweeps/<name>/...                           state, notes and report of a sweep
-    <prefix>/store.json                                  the format's version
+    <stage>/<fingerprint>/manifest.json         names the attempt whose files make the artifact
+    files/<stage>/<fingerprint>/<attempt>/...   what that attempt made; <attempt> is <host>.<pid>.<random>
+    drafts/<stage>.<fingerprint>.<attempt>      there while an attempt uploads: what is to be swept if it dies
+    work/<stage>/<fingerprint>/...              what an unfinished stage keeps between attempts
+    sweeps/<name>/...                           state, notes and report of a sweep
+    store.json                                  the format's version
 """
 
 from __future__ import annotations
