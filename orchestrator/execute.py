@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from core.files import write_file
 from orchestrator.stage import Stage
 from orchestrator.store import Store
 from tasks.classes import class_name
@@ -116,7 +117,7 @@ def _note_seconds(work: Path, seconds: float) -> None:
     """Leave what a shard has cost; the stage's manifest sums it up."""
     folder = work / "seconds"
     folder.mkdir(exist_ok=True)
-    (folder / uuid.uuid4().hex).write_text(repr(seconds))
+    write_file(folder / uuid.uuid4().hex, repr(seconds))
 
 
 def _noted_seconds(work: Path) -> float:

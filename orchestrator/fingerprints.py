@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from core.data.sources import content_digest
 from core.data.trees import path_state, tree_digest
 from core.errors import InputError
+from core.files import write_file
 
 REMEMBER_FROM_BYTES = 256 * 2**20
 
@@ -64,10 +65,7 @@ def _digest(path: str, any_files: bool) -> str:
         return note.read_text()
     digest = digest_of(root)
     with contextlib.suppress(OSError):  # a courtesy: without it the next command reads everything again
-        note.parent.mkdir(parents=True, exist_ok=True)
-        temporary = note.with_name(f".{note.name}.{os.getpid()}")
-        temporary.write_text(digest)
-        os.replace(temporary, note)
+        write_file(note, digest, parents=True)
     return digest
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
-import uuid
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from core.errors import InputError
+from core.files import making_folder, write_file
 from sweeps.imported import CARD, WEIGHTS
 
 CLASSES = {"facescrub": 530, "celeba": 1000, "celeba64": 1000, "stanford_dogs": 120, "imagenette": 10}
@@ -87,15 +86,9 @@ def write_folder(out: Path, card: dict[str, Any], weights: dict[str, Any]) -> No
     """weights.safetensors and target.json, written beside `out` and renamed: nothing is ever half there."""
     from safetensors.torch import save
 
-    out.parent.mkdir(parents=True, exist_ok=True)
-    draft = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}")
-    draft.mkdir()
-    try:
-        (draft / WEIGHTS).write_bytes(save(weights))
-        (draft / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n")
-        draft.rename(out)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    with making_folder(out) as draft:
+        write_file(draft / WEIGHTS, save(weights))
+        write_file(draft / CARD, json.dumps(card, indent=1, ensure_ascii=False) + "\n")
 
 
 def _test(model: Any, data: str, path: Path, image_size: int) -> dict[str, float]:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pandas as pd
 
+from core.files import write_file
 from orchestrator.judging import unavailable_judges
 from orchestrator.stage import with_ancestors
-from orchestrator.store import MANIFEST, Store, write_atomically
+from orchestrator.store import MANIFEST, Store
 from orchestrator.trial import Trial
 from sweeps.imported import ImportedClassifier
 from sweeps.schema import ToySweep
@@ -171,7 +172,7 @@ def write_rows(table: pd.DataFrame, path: Path) -> None:
     """A table as Parquet, replaced as a whole."""
     buffer = io.BytesIO()
     table.to_parquet(buffer, index=False, compression="zstd")
-    write_atomically(path, buffer.getvalue())
+    write_file(path, buffer.getvalue(), parents=True)
 
 
 def _seconds(manifests: dict[str, dict[str, Any]], name: str) -> float | None:

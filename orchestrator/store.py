@@ -29,6 +29,7 @@ from typing import Any
 import psutil
 
 from core.errors import InputError
+from core.files import rename_folder, write_file
 from orchestrator.stage import Stage
 from orchestrator.storing.version import VERSION_FILE, refuse_other_versions, version_note
 from tasks.context import SharedFolders, read_progress, write_progress
@@ -107,7 +108,7 @@ class Store:
 
     def write_note(self, name: str, file: str, content: bytes) -> None:
         """Replace a small file of a sweep as a whole."""
-        write_atomically(self.sweep_folder(name) / file, content)
+        write_file(self.sweep_folder(name) / file, content, parents=True)
 
     def publish(self, folder: Path, name: str) -> None:
         """Hand a sweep's report, written into `folder`, to whoever reads the store."""
@@ -159,21 +160,18 @@ class Store:
     def commit(self, stage: Stage, draft: Path, manifest: dict[str, Any]) -> Path:
         """Seal the draft: checksums, manifest, flush, rename. If somebody else was first, theirs stays."""
         manifest = {**manifest, "files": {p.name: checksum(p) for p in sorted(draft.iterdir())}}
-        (draft / MANIFEST).write_text(json.dumps(manifest, indent=1, sort_keys=True))
-        for path in [*draft.iterdir(), draft]:
-            _flush(path)
+        write_file(draft / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
         final = self.place(stage)
         try:
-            os.replace(draft, final)
+            rename_folder(draft, final)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
             if not self.has(stage):  # a foreign directory without a manifest is in the way: it does not exist
                 shutil.rmtree(final)
-                os.replace(draft, final)
+                rename_folder(draft, final)
             else:
                 shutil.rmtree(draft)
-        _flush(final.parent)
         shutil.rmtree(self.work(stage), ignore_errors=True)
         return final
 
@@ -187,14 +185,14 @@ class Store:
         """Create the store, prove that it can be written, note its version. InputError where that cannot be."""
         self.prove_writable()
         if not (self.root / VERSION_FILE).exists():
-            write_atomically(self.root / VERSION_FILE, version_note())
+            write_file(self.root / VERSION_FILE, version_note())
 
     def prove_writable(self) -> None:
         """Raise InputError if the store cannot be made or written."""
         probe = self.root / f".probe.{uuid.uuid4().hex}"
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            probe.write_bytes(b"x" * 4096)
+            write_file(probe, b"x" * 4096)
         except OSError as error:
             raise InputError(f"--store {self.root}: expected a writable directory, got: {error.strerror}") from None
         finally:
@@ -244,30 +242,10 @@ def open_store(location: str) -> Store:
     return store
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, flush it, rename it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        temporary.write_bytes(content)
-        _flush(temporary)
-        os.replace(temporary, path)
-    finally:
-        _unlink_quietly(temporary)
-
-
 def checksum(path: Path) -> str:
     """SHA-256 of a file, as hex digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _unlink_quietly(path: Path) -> None:

@@ -27,6 +27,7 @@ from core.attacks.seeds import derive_seed
 from core.defenses.mid import draws_noise, seed_noise
 from core.devices import ExecutionConfig
 from core.errors import InputError
+from core.files import write_file
 from core.priors.registry import load_discriminator, load_prior
 from tasks.classes import CLASSES_FILE, class_file, classes_to_do, remaining
 from tasks.context import Config, Inputs, Metrics, TaskContext
@@ -63,7 +64,7 @@ def score_candidates(config: Config, inputs: Inputs, out: Path, context: TaskCon
     if max(classes) >= num_classes:
         raise InputError(f"classes: expected labels below {num_classes}, got {max(classes)}")
     save_tensors(out / "confidences.safetensors", {"confidences": confidences})
-    (out / CLASSES_FILE).write_text(json.dumps(classes))
+    write_file(out / CLASSES_FILE, json.dumps(classes))
     best = confidences[:, classes].topk(config["candidates"], dim=0).values
     return {"candidate_conf": best.mean().item()}
 

@@ -7,10 +7,12 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from core.files import write_file
 
 Config = Mapping[str, Any]
 Inputs = Mapping[str, Path]
@@ -60,12 +62,8 @@ class TaskContext:
 
 def write_progress(work: Path, fraction: float, text: str) -> None:
     """Replace `work/progress.json`; readers never see half a file."""
-    temporary = work / f".{PROGRESS_FILE}.{os.getpid()}"
-    try:
-        temporary.write_text(mark_content(fraction, text))
-        os.replace(temporary, work / PROGRESS_FILE)
-    except OSError:
-        temporary.unlink(missing_ok=True)  # a mark is a courtesy: the artifact itself will report a full disk
+    with suppress(OSError):  # a mark is a courtesy: the artifact itself will report a full disk
+        write_file(work / PROGRESS_FILE, mark_content(fraction, text), flush=False)
 
 
 def mark_content(fraction: float, text: str) -> str:

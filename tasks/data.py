@@ -11,6 +11,7 @@ from core.data.images import ImageSet
 from core.data.published import PUBLISHED, write_published
 from core.data.synthetic import synthetic_faces
 from core.errors import InputError
+from core.files import write_file
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import save_images, save_tensors
 
@@ -24,7 +25,7 @@ def prepare_private(config: Config, inputs: Inputs, out: Path, context: TaskCont
     train, test, notes = _PRIVATE[config["kind"]](config)
     save_images(out, "train", train)
     save_images(out, "test", test)
-    (out / "notes.json").write_text(json.dumps(list(notes), ensure_ascii=False, indent=1))
+    write_file(out / "notes.json", json.dumps(list(notes), ensure_ascii=False, indent=1))
     return {"num_classes": train.num_classes, "num_train": len(train), "num_test": len(test)}
 
 
@@ -35,7 +36,7 @@ def _write_published(config: Config, out: Path) -> Metrics:
         config["kind"], Path(config["path"]).expanduser(), out, size=config["size"], split_seed=config["split_seed"],
         on_corrupt=config["on_corrupt"], **options,
     )  # fmt: skip
-    (out / "notes.json").write_text(json.dumps(list(written.notes), ensure_ascii=False, indent=1))
+    write_file(out / "notes.json", json.dumps(list(written.notes), ensure_ascii=False, indent=1))
     return {"num_classes": written.num_classes, "num_train": written.num_train, "num_test": written.num_test}
 
 

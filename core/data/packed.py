@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from core.files import replacing
+
 # Name in the header, and how a pixel lies in the file.
 _TYPES: dict[torch.dtype, tuple[str, np.dtype]] = {
     torch.uint8: ("U8", np.dtype("u1")),
@@ -36,7 +38,7 @@ def pack_images(path: Path, labels: Tensor, size: int, dtype: torch.dtype = torc
     row = 3 * size * size * pixel.itemsize
     header = _header(len(labels), size, dtype)
     start = len(header) + 8 * len(labels)
-    with replaced(path) as temporary, temporary.open("wb") as file:
+    with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(header)
         file.write(labels.to(torch.int64).contiguous().numpy().astype("<i8").tobytes())
         file.truncate(start + row * len(labels))
@@ -51,17 +53,6 @@ def pack_images(path: Path, labels: Tensor, size: int, dtype: torch.dtype = torc
                 raise OSError(f"{path}: could not write row {index}")
 
         yield put
-
-
-@contextmanager
-def replaced(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`, which takes its place when the block ends well and is removed otherwise."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def packed_bytes(count: int, size: int, dtype: torch.dtype = torch.uint8) -> int:

@@ -18,10 +18,11 @@ from torch import Tensor
 from core.data import celeba, celeba64, facescrub, imagenette, stanford_dogs
 from core.data.decoding import UnreadablePicture, strict_pillow
 from core.data.listing import ListOptions, PublishedListing, Report, few, fit_square, refusing
-from core.data.packed import each_in_threads, pack_images, packed_bytes, replaced
+from core.data.packed import each_in_threads, pack_images, packed_bytes
 from core.data.readable import readable, reason, require_all
 from core.data.splits import samples_per_class as choose_per_class
 from core.errors import InputError
+from core.files import write_file
 
 __all__ = [
     "PUBLISHED",
@@ -205,7 +206,6 @@ def _write(
             stack.enter_context(pack_images(out / f"{part}.safetensors", listing.labels[index], size))
             for part, index in (("train", train), ("test", test))
         ]
-        names = stack.enter_context(replaced(out / "names.json"))
 
         def convert(job: int) -> None:
             row = jobs[job]
@@ -225,7 +225,7 @@ def _write(
 
         with strict_pillow():
             each_in_threads(convert, len(order), workers)
-        names.write_text(json.dumps(list(listing.names), ensure_ascii=False), encoding="utf-8")
+        write_file(out / "names.json", json.dumps(list(listing.names), ensure_ascii=False))
     return _notes_on(flags, digests, listing.fit, size, len(train))
 
 

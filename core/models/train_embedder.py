@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -27,6 +26,7 @@ from torch.nn import functional
 
 from core.data.images import ImageSet
 from core.data.synthetic import TRAIT_NAMES, identity_traits, synthetic_faces
+from core.files import replacing
 from core.models.embedder_augmentation import augment
 from core.models.synthetic_embedder import WORKING_SIZE, SyntheticEmbedder
 
@@ -199,12 +199,10 @@ def judge_accuracy(embedder: nn.Module, *, spread: float, identities: int = 50, 
 
 
 def save_embedder(embedder: nn.Module, path: Path, metadata: dict[str, str]) -> None:
-    """Write the state dict with `metadata` in the header, under a temporary name first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Write the state dict with `metadata` in the header."""
     state = {name: value.contiguous() for name, value in embedder.state_dict().items()}
-    save_file(state, temporary, metadata=metadata)
-    os.replace(temporary, path)
+    with replacing(path, parents=True) as temporary:
+        save_file(state, temporary, metadata=metadata)
 
 
 def _to_unit(faces: ImageSet) -> Tensor:

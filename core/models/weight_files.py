@@ -5,12 +5,10 @@ Nothing here runs at import, and no other module fetches anything: a worker find
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import http.client
 import os
 import urllib.request
-import uuid
 import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ import torch
 import torchvision
 
 from core.errors import InputError
+from core.files import replacing
 
 FOLDER_VARIABLE = "SMOOTHSWEEP_WEIGHTS"
 """Environment variable that may name a folder of weight files; it is searched before torch hub's cache."""
@@ -192,20 +191,17 @@ def fetch_weight_file(entry: WeightFile, folder: Path, *, timeout: float = 60.0)
     Raises InputError, one line, with the cause and with where to put the file by hand.
     """
     path = folder / entry.file_name
-    temporary = folder / f".{entry.file_name}.{uuid.uuid4().hex}"
     request = urllib.request.Request(entry.url, headers={"User-Agent": "smoothsweep"})
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with urllib.request.urlopen(request, timeout=timeout) as answer, temporary.open("wb") as file:
-            _copy(answer, file)
-        verify_weight_file(temporary, entry)
-        os.replace(temporary, path)
+        with replacing(path, parents=True) as temporary:
+            with urllib.request.urlopen(request, timeout=timeout) as answer, temporary.open("wb") as file:
+                _copy(answer, file)
+            try:
+                verify_weight_file(temporary, entry)
+            except InputError as error:
+                raise InputError(str(error).replace(str(temporary), "the download")) from None
     except (OSError, http.client.HTTPException, InputError) as error:
-        cause = _one_line(error).replace(str(temporary), "the download")
-        raise InputError(f"{by_hand(entry, folder)} (fetching it failed: {cause})") from error
-    finally:
-        with contextlib.suppress(OSError):  # renamed, or never made
-            temporary.unlink()
+        raise InputError(f"{by_hand(entry, folder)} (fetching it failed: {_one_line(error)})") from error
     return path
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from core.data.synthetic import synthetic_faces
+from core.files import replacing
 from core.models.embedders import load_embedder
 from core.priors.base import Prior
 from core.priors.eigenfaces import fit_eigenfaces
@@ -125,7 +126,8 @@ def main() -> None:
         print(f"| {name} | {identity:.4f} | {texture:.4f} | {precision:.2f} | {recall:.2f} | {sharp:.2f} |", flush=True)
     if arguments.sheet:
         rows = [reals[-48:-32], reals[:16], samples(generator)[:32], samples(eigenfaces)[:32]]
-        contact_sheet(torch.cat(rows), 16).save(arguments.sheet)
+        with replacing(arguments.sheet) as temporary:
+            contact_sheet(torch.cat(rows), 16).save(temporary, format="PNG")
 
 
 if __name__ == "__main__":

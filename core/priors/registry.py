@@ -7,7 +7,6 @@ Only plain tensors and JSON are read; nothing is unpickled.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -19,6 +18,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from core.errors import InputError
+from core.files import write_file
 from core.priors.base import Prior
 from core.priors.eigenfaces import Eigenfaces, EigenfacesConfig
 from core.priors.stylegan2 import StyleGAN2
@@ -85,7 +85,7 @@ def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.
         raise ValueError(f"prior: expected one of {', '.join(sorted(PRIORS))}, got {type(prior).__name__}")
     text = json.dumps({"kind": kinds[type(prior)], "config": asdict(prior.config)}, indent=2) + "\n"
     _write_weights(prior, weights, dtype)
-    _replace(description, lambda path: path.write_text(text))
+    write_file(description, text)
 
 
 def read_prior(*, weights: Path, description: Path) -> Prior:
@@ -96,8 +96,7 @@ def read_prior(*, weights: Path, description: Path) -> Prior:
 
 def _write_weights(network: nn.Module, path: Path, dtype: torch.dtype) -> None:
     state = {name: value.detach().cpu().to(dtype).contiguous() for name, value in network.state_dict().items()}
-    # Not save_file: it makes files that only their owner may read, and a cluster shares its store.
-    _replace(path, lambda temporary: temporary.write_bytes(save(state)))
+    write_file(path, save(state))
 
 
 def _read_weights(network: nn.Module, path: Path) -> Any:
@@ -143,13 +142,3 @@ def _check_state(path: Path, state: dict[str, Tensor], expected: dict[str, Tenso
             raise InputError(f"{path}: {name}: expected float32 or float16, got {value.dtype}")
         if not value.isfinite().all():
             raise InputError(f"{path}: {name}: expected finite numbers")
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Write under a temporary name, then rename, so that a reader never sees half a file."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

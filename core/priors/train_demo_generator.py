@@ -9,7 +9,6 @@ checkpoint in --out. What came out of it, and how good that is: core/priors/weig
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from PIL import Image
 from torch import Tensor
 
 from core.data.synthetic import synthetic_faces
+from core.files import replacing
 from core.priors.gan_recipe import GanRecipe
 from core.priors.gan_training import finished_state, train_stylegan2
 from core.priors.registry import write_prior
@@ -75,9 +75,8 @@ def train(images: Tensor, out: Path, *, kimg: float) -> None:
     started = time.monotonic()
 
     def keep(step: int, checkpoint: dict) -> None:
-        temporary = saved.with_suffix(".part")
-        torch.save(checkpoint, temporary)
-        os.replace(temporary, saved)
+        with replacing(saved) as temporary:
+            torch.save(checkpoint, temporary)
         export(checkpoint["average"], out)
 
     def tell(row: dict) -> None:
@@ -105,7 +104,8 @@ def export(average: dict[str, Tensor], out: Path) -> None:
     stem = out / NAME
     weights, description = stem.with_suffix(".safetensors"), stem.with_suffix(".json")
     write_prior(generator, weights=weights, description=description, dtype=torch.float16)
-    sample_sheet(generator).save(stem.with_suffix(".png"))
+    with replacing(stem.with_suffix(".png")) as temporary:
+        sample_sheet(generator).save(temporary, format="PNG")
 
 
 def main() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import io
-import os
-import tempfile
 from pathlib import Path
 
 from PIL import Image
 
+from core.files import write_file
 from orchestrator.report import curves, plots, scatter
 from orchestrator.report.colours import assign
 from orchestrator.report.defense_families import defense_groups
@@ -37,8 +36,8 @@ def write_report(data: ReportData | ToyData, out: Path, summary: Summary | None 
         contents = _figures(data, summary)
         page = render(data, summary, results_file=(out / "results.parquet").is_file())
     for name, content in contents.items():
-        _replace(out / "figures" / name, content)
-    _replace(out / "report.html", page.encode("utf-8"))
+        write_file(out / "figures" / name, content, parents=True)
+    write_file(out / "report.html", page)
     return out / "report.html"
 
 
@@ -75,17 +74,3 @@ def _png(image: Image.Image) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, format="PNG", optimize=True)
     return buffer.getvalue()
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write beside, then rename: the old file or the new one, never a torn one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -1,4 +1,4 @@
-"""Where everything lies below a remote store's prefix, who is writing it, and what dead writers leave. After the prefix:
+"""Where everything lies below a remote store's prefix, who is writing it, what dead writers leave. After the prefix:
 
     <stage>/<fingerprint>/manifest.json         names the attempt whose files make the artifact
     files/<stage>/<fingerprint>/<attempt>/...   what that attempt made; <attempt> is <host>.<pid>.<random>

@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from orchestrator.store import MANIFEST, write_atomically
+from core.files import write_file
+from orchestrator.store import MANIFEST
 from orchestrator.storing.layout import manifest_key
 from orchestrator.storing.mirror import locked
 from orchestrator.storing.objects import Listed, Objects, all_at_once
@@ -95,7 +96,7 @@ class Manifests:
             if path.is_file() and path.read_bytes() != content:
                 shutil.rmtree(path.parent, ignore_errors=True)
             if not path.is_file():
-                write_atomically(path, content)
+                write_file(path, content, parents=True)
             settled = time.time() - changed / 1e9 > SETTLED_S
             os.utime(path, ns=(changed, changed) if settled else (0, 0))
         self._known[(kind, fingerprint)] = changed

@@ -6,12 +6,12 @@ import fcntl
 import hashlib
 import os
 import re
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from core.errors import InputError
+from core.files import replacing
 from orchestrator.storing.objects import SCHEME, Objects, endpoint
 
 CACHE_VARIABLE = "SMOOTHSWEEP_CACHE"
@@ -44,11 +44,7 @@ def fetch(objects: Objects, key: str, path: Path, checksum: str) -> None:
 
     Raises FileNotFoundError where there is no such object and InputError where it is not what it was.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
-    try:
+    with replacing(path) as temporary:
         got = objects.download(key, temporary)
         if got != checksum:
             raise InputError(f"{objects.url}/{key}: expected content of SHA-256 {checksum[:12]}..., got {got[:12]}...")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)

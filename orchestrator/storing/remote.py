@@ -8,7 +8,6 @@ each machine (storing/mirror.py), verified.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError
+from core.files import rename_folder, write_file
 from orchestrator.stage import Stage, with_ancestors
 from orchestrator.store import MANIFEST, Store, checksum
 from orchestrator.storing.joining import JoinedFolders
@@ -156,7 +156,7 @@ class RemoteStore(Store):
             else:
                 content = json.dumps({**manifest, "files": files, "attempt": attempt}, indent=1, sort_keys=True)
                 self.objects.write(manifest_key(*key), content.encode())
-                (draft / MANIFEST).write_text(content)
+                write_file(draft / MANIFEST, content)
             self.objects.delete([marker])
             sweep_attempts(self.objects, *key)
         self._keep_draft(stage, draft)
@@ -234,7 +234,7 @@ class RemoteStore(Store):
         place = self.place(stage)
         with locked(self.root, f"{stage.name}.{stage.fingerprint}.manifest"):
             if (draft / MANIFEST).is_file() and not place.exists():
-                os.replace(draft, place)
+                rename_folder(draft, place)
         shutil.rmtree(draft, ignore_errors=True)
 
     def _mark(self, stage: Stage) -> dict[str, Any] | None:

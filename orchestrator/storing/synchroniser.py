@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from core.files import replacing
 from orchestrator.storing.objects import Objects, ObjectStoreError, all_at_once
 
 PUSH_EVERY_S = 5.0  # what a lost machine may cost beyond the last checkpoint
@@ -23,15 +24,8 @@ def pull(objects: Objects, prefix: str, folder: Path, only: Collection[str] | No
         path = folder / name
         if path.exists():
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.pulled")
-        try:
-            objects.download(f"{prefix}/{name}", temporary)
-            temporary.replace(path)
-        except FileNotFoundError:
-            return  # somebody finished the stage meanwhile
-        finally:
-            temporary.unlink(missing_ok=True)
+        with suppress(FileNotFoundError), replacing(path, parents=True) as temporary:
+            objects.download(f"{prefix}/{name}", temporary)  # not found: somebody finished the stage meanwhile
 
     all_at_once(bring, [name for name in names if only is None or name in only])
 

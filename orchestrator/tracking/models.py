@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.files import write_file
 from orchestrator.report.metrics import METRICS
 from orchestrator.store import Store
 from orchestrator.tracking.answer import Answer
@@ -108,7 +109,7 @@ def _exported(
         stage = next(stage for stage in candidate.recipe.trial.stages if stage.name == "target")
         outs.append(folder / f"model-{number}")
         specs.append({"artifact": str(store.path(stage)), "config": dict(stage.config), "out": str(outs[-1])})
-    (folder / "specs.json").write_text(json.dumps(specs))
+    write_file(folder / "specs.json", json.dumps(specs), flush=False)
     command = [sys.executable, "-m", "orchestrator.tracking.exporting", str(folder / "specs.json")]
     tree = Path(__file__).resolve().parent.parent.parent
     log, late = folder / "exported.jsonl", time.monotonic() + EXPORT_S

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 
+from core.files import write_file
 from sweeps.load import LoadedSweep
 
 SHOWN = ("torch", "torchvision", "ray", "mlflow", "optuna", "numpy")
@@ -42,11 +43,10 @@ def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
     environment.mkdir(parents=True)
     given = Path(loaded.source)
     if given.is_file():
-        (sweep / "as_given.yaml").write_bytes(given.read_bytes())
-    (sweep / "with_overrides.yaml").write_text(yaml.safe_dump(loaded.raw, sort_keys=False, allow_unicode=True))
-    resolved = loaded.sweep.model_dump(mode="json")
-    (sweep / "resolved.yaml").write_text(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
+        write_file(sweep / "as_given.yaml", given.read_bytes(), flush=False)
+    for name, content in (("with_overrides", loaded.raw), ("resolved", loaded.sweep.model_dump(mode="json"))):
+        write_file(sweep / f"{name}.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True), flush=False)
     facts = {**provenance_tags(), "machine": platform.machine(), "cpus": os.cpu_count(), "host": platform.node()}
-    (environment / "environment.json").write_text(json.dumps(facts, indent=1))
+    write_file(environment / "environment.json", json.dumps(facts, indent=1), flush=False)
     packages = sorted({f"{d.metadata['Name']}=={d.version}" for d in distributions()}, key=str.lower)
-    (environment / "packages.txt").write_text("\n".join(packages) + "\n")
+    write_file(environment / "packages.txt", "\n".join(packages) + "\n", flush=False)

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from core.files import write_file
 from orchestrator.pictures import contact_sheet_png
 from orchestrator.store import Store
 from orchestrator.trial import Trial
@@ -37,17 +38,17 @@ def trial_status(row: dict[str, Any]) -> str:
 
 def write_trial_files(trial: Trial, row: dict[str, Any], store: Store, folder: Path) -> None:
     """result.json (MLflow's table format), manifests.json, the rows by class, contact_sheet.png."""
-    (folder / "result.json").write_text(table_json(list(row), [list(row.values())]))
+    write_file(folder / "result.json", table_json(list(row), [list(row.values())]), flush=False)
     done = [stage for stage in trial.stages if store.has(stage)]
     manifests = {stage.name: store.manifest(stage) for stage in done}
-    (folder / "manifests.json").write_text(json.dumps(manifests, indent=1))
+    write_file(folder / "manifests.json", json.dumps(manifests, indent=1), flush=False)
     for stage in done:
         rows = store.file(stage, "per_class.parquet")
         if rows is not None:
-            (folder / f"{stage.name}_per_class.parquet").write_bytes(rows.read_bytes())
+            write_file(folder / f"{stage.name}_per_class.parquet", rows.read_bytes(), flush=False)
     sheet = contact_sheet_png(trial, store)
     if sheet is not None:
-        (folder / "contact_sheet.png").write_bytes(sheet)
+        write_file(folder / "contact_sheet.png", sheet, flush=False)
 
 
 def table_json(columns: list[str], rows: list[list[Any]]) -> str:

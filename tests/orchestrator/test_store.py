@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from orchestrator.stage import Stage, canonical_json, with_ancestors
-from orchestrator.store import Store, open_store, write_atomically
+from orchestrator.store import Store, open_store
 
 
 def stage(name="sleep", **config):
@@ -76,13 +76,6 @@ def test_an_unwritable_store_is_one_line(tmp_path):
         Store(root=blocked / "store").open_for_writing()
     with pytest.raises(InputError, match="expected a directory on a file system"):
         open_store("gs://bucket/x")
-
-
-def test_atomic_writing_leaves_no_temporary_file(tmp_path):
-    write_atomically(tmp_path / "a" / "x.json", b"1")
-    write_atomically(tmp_path / "a" / "x.json", b"2")
-    assert [p.name for p in (tmp_path / "a").iterdir()] == ["x.json"]
-    assert (tmp_path / "a" / "x.json").read_bytes() == b"2"
 
 
 json_values = st.recursive(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import torch
 from torch import nn
 
 from core.errors import InputError
+from core.files import making_folder, write_file
 from core.priors.official.importer import ImportedPrior
 from core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
 
@@ -29,21 +28,15 @@ def write_imported_prior(imported: ImportedPrior, directory: Path) -> None:
     if directory.exists():
         _expect_identical(imported, directory)
         return
-    temporary = _temporary_name(directory)
     try:
-        save_prior(imported.generator, temporary)
-        save_discriminator(imported.discriminator, temporary)
-        (temporary / MANIFEST).write_text(json.dumps(_manifest(imported), indent=2, allow_nan=False) + "\n")
-        try:
-            os.rename(temporary, directory)
-        except OSError:
-            if not directory.exists():
-                raise
-            _expect_identical(imported, directory)  # another import was faster
+        with making_folder(directory) as draft:
+            save_prior(imported.generator, draft)
+            save_discriminator(imported.discriminator, draft)
+            write_file(draft / MANIFEST, json.dumps(_manifest(imported), indent=2, allow_nan=False) + "\n")
     except OSError as error:
-        raise InputError(f"{directory}: cannot be written: {error.strerror}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if not directory.exists():
+            raise InputError(f"{directory}: cannot be written: {error.strerror}") from error
+        _expect_identical(imported, directory)  # another import was faster
 
 
 def load_import_manifest(directory: Path) -> dict[str, Any]:
@@ -56,10 +49,6 @@ def load_import_manifest(directory: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict):
         raise InputError(f"{path}: expected an object")
     return manifest
-
-
-def _temporary_name(directory: Path) -> Path:
-    return directory.with_name(f".{directory.name}.{os.getpid()}")
 
 
 def _manifest(imported: ImportedPrior) -> dict[str, Any]:

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from orchestrator.report import summarise, writing
+from core import files
+from orchestrator.report import summarise
 from orchestrator.report.html import render
 from orchestrator.report.writing import write_report
 
@@ -47,7 +48,7 @@ def test_a_failing_write_leaves_the_old_report(make_data, tmp_path, monkeypatch)
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(writing.os, "replace", fail)
+    monkeypatch.setattr(files.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
         write_report(make_data(title="new", sheets=()), tmp_path)
     assert path.read_bytes() == before

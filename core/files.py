@@ -1,0 +1,92 @@
+"""How files come to be: under a temporary name, flushed to the disk, renamed. Nothing else here writes a file.
+
+A reader sees the old file or the new one, never half of one, also after a power failure: the content is flushed
+before the rename, the folder after it. A new file is for whomever the process's umask lets read it, whatever wrote it
+(safetensors makes files for their owner alone).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: Path, *, parents: bool = False, flush: bool = True) -> Iterator[Path]:
+    """A temporary file beside `path`, empty, to be written in the block; takes its place when the block ends well.
+
+    Whatever goes wrong, `path` is as it was and nothing is left. parents: make the folder if there is none. flush:
+    False for what may be lost with the power, such as marks of progress. Raises OSError, of a full disk too.
+    """
+    if parents:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+    try:
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        mode = os.fstat(descriptor).st_mode & 0o777  # what the umask leaves; asking for the umask would change it
+        os.close(descriptor)
+        yield temporary
+        os.chmod(temporary, mode)
+        if flush:
+            _flush(temporary)
+        os.replace(temporary, path)
+        if flush:
+            _flush(path.parent)
+    finally:
+        with suppress(OSError):  # renamed, or never made
+            temporary.unlink()
+
+
+def write_file(
+    path: Path, content: bytes | bytearray | memoryview | str, *, parents: bool = False, flush: bool = True
+) -> None:
+    """Replace `path` as a whole; text as UTF-8. As `replacing`."""
+    with replacing(path, parents=parents, flush=flush) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def rename_folder(draft: Path, final: Path) -> None:
+    """Let a finished folder take its name: all files and folders in it are flushed, then it is renamed.
+
+    Both lie on one file system. Raises OSError (ENOTEMPTY, EEXIST or ENOTDIR) if `final` holds something; then the
+    draft stays.
+    """
+    for folder, _, names in os.walk(draft, topdown=False):
+        for name in names:
+            _flush(Path(folder) / name)
+        _flush(Path(folder))
+    os.replace(draft, final)
+    _flush(final.parent)
+
+
+@contextmanager
+def making_folder(final: Path) -> Iterator[Path]:
+    """A folder beside `final` under a temporary name, which takes that name when the block ends well.
+
+    Raises OSError as `rename_folder`; whatever goes wrong, nothing is left.
+    """
+    final.parent.mkdir(parents=True, exist_ok=True)
+    draft = final.with_name(f".{final.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+    draft.mkdir()
+    try:
+        yield draft
+        rename_folder(draft, final)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if not path.is_dir() or error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise  # some network file systems flush no folder: they need none
+    finally:
+        os.close(descriptor)
