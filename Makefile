@@ -30,7 +30,7 @@ browser:
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; }
 
 test: env browser
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: env
 	$(BIN)/python -m pytest -m slow
