@@ -42,7 +42,7 @@ def _rate(size: int, batch: int) -> float:
     prior = Eigenfaces(EigenfacesConfig(resolution=size, components=_COMPONENTS))
     prior.components.copy_(torch.randn(prior.components.shape, generator=source) / size)
     prior.std.fill_(1.0)
-    target = build_classifier("resnet_small", _CLASSES)
+    target = build_classifier("resnet_small", _CLASSES, protocol="clean")
     w0 = torch.randn(batch, 1, _COMPONENTS, generator=source)
 
     def run(steps: int) -> float:

@@ -74,7 +74,7 @@ def prepare() -> Setting:
     half = torch.arange(len(data)) % 2 == 0
     networks = []
     for architecture, rows in (("resnet_small", half), ("vgg_small", ~half)):
-        network = build_classifier(architecture, _IDENTITIES)
+        network = build_classifier(architecture, _IDENTITIES, protocol="clean")
         train_classifier(network, data.subset(rows), recipe, seed=0)
         held_out = data.subset(~rows)
         with torch.no_grad():

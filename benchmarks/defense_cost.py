@@ -62,7 +62,7 @@ def measure(architecture: str, size: int, batch: int, rounds: int) -> tuple[floa
 
 
 def _prepared(defense: Defense, architecture: str, classes: int) -> Classifier:
-    model = build_classifier(architecture, classes)
+    model = build_classifier(architecture, classes, protocol="clean")
     defense.prepare(model, generator=preparation_generator(0))
     return model
 

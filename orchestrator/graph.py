@@ -65,7 +65,7 @@ def target_stage(settings: InversionSweep, seed: int) -> Stage:
     recipe, reference = settings.recipe, settings.reference()
     data = data_stage(settings, recipe.image_size)
     if isinstance(recipe, ImportedClassifier):
-        return imported_stage(recipe, data)
+        return imported_stage(recipe, data, settings.protocol)
     return Stage(
         name="target",
         config=_target_config(recipe, settings, seed),
@@ -77,7 +77,7 @@ def target_stage(settings: InversionSweep, seed: int) -> Stage:
 def judging_model_stage(model: Training | ImportedClassifier, data: Stage, protocol: str) -> Stage:
     """A judge's classifier: a target like any other, plainly trained, one for the whole sweep; or brought in."""
     if isinstance(model, ImportedClassifier):
-        return imported_stage(model, data)
+        return imported_stage(model, data, protocol)
     config = normalised(model, without={"checkpoint_every"})
     return Stage(
         name="target",
@@ -87,12 +87,12 @@ def judging_model_stage(model: Training | ImportedClassifier, data: Stage, proto
     )
 
 
-def imported_stage(model: ImportedClassifier, data: Stage) -> Stage:
+def imported_stage(model: ImportedClassifier, data: Stage, protocol: str) -> Stage:
     """A brought-in classifier, tested on our data: its content and its card count, not where it lies."""
     card = {key: model.card[key] for key in ("architecture", "num_classes", "image_size", "transform_input")}
     for name in (WEIGHTS, CARD):
         content_of(model.folder / name, "imported")  # says at once if a file is missing
-    config = {**card, **content_of(model.folder / WEIGHTS, "imported"), "seed": 0}
+    config = {**card, **content_of(model.folder / WEIGHTS, "imported"), "seed": 0, "protocol": protocol}
     return Stage(name="imported", config=config, hints={"path": model.imported}, inputs={"data": data})
 
 

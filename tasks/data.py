@@ -10,7 +10,6 @@ import torch
 from core.data.images import ImageSet
 from core.data.published import PUBLISHED, write_published
 from core.data.synthetic import synthetic_faces
-from core.errors import InputError
 from core.files import write_file
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import save_images, save_tensors
@@ -65,31 +64,12 @@ def _labelled(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
         size=config["size"],
         test_fraction=config["test_fraction"],
         split_seed=config["split_seed"],
+        largest_classes=config.get("largest_classes"),
         samples_per_class=config.get("samples_per_class"),
         on_corrupt=config["on_corrupt"],
         crop=config["crop"],
     )
-    train, test = split.train, split.test
-    if "largest_classes" in config:
-        train, test = _largest_classes(train, test, config["largest_classes"])
-    return train, test, tuple(split.notes)
-
-
-def _largest_classes(train: ImageSet, test: ImageSet, count: int) -> tuple[ImageSet, ImageSet]:
-    """Keep the classes with most training images (ties: the lower label), renumbered by rank."""
-    if count > train.num_classes:
-        raise InputError(f"data.largest_classes: expected at most {train.num_classes} classes, got {count}")
-    sizes = torch.bincount(train.labels, minlength=train.num_classes)
-    kept = torch.sort(sizes, descending=True, stable=True).indices[:count]
-    names = tuple(train.names[int(label)] for label in kept)
-    new_label = torch.full((train.num_classes,), -1)
-    new_label[kept] = torch.arange(count)
-
-    def keep(part: ImageSet) -> ImageSet:
-        labels = new_label[part.labels]
-        return ImageSet(images=part.images[labels >= 0], labels=labels[labels >= 0], names=names)
-
-    return keep(train), keep(test)
+    return split.train, split.test, tuple(split.notes)
 
 
 def _synthetic_public(config: Config) -> torch.Tensor:

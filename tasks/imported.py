@@ -28,7 +28,7 @@ def adopt_classifier(config: Config, inputs: Inputs, out: Path, context: TaskCon
         )
     save_tensors(out / WEIGHTS, load_tensors(Path(config["path"]).expanduser() / WEIGHTS))
     model = load_classifier(out, config, context.device)
-    metrics = measure_utility(model, test, config["image_size"], out, context)
+    metrics = measure_utility(model, test, config, out, context)
     if config["architecture"] == "inception_v3":
         other = load_classifier(out, {**config, "transform_input": not config["transform_input"]}, context.device)
         accuracy = evaluate_accuracy(other, test, image_size=config["image_size"], device=context.device)

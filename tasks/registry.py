@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from core.errors import InputError
+from tasks.class_names import shard_with_same_classes, with_same_classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,38 +23,45 @@ class Task:
     """One kind of stage.
 
     run: 'module:function' of the whole stage. shard: 'module:function' of a part `(config, inputs, classes, context)`
-    for stages fanned out per class; `run` then only collects what the parts left in `context.work`.
+    for stages fanned out per class; `run` then only collects what the parts left in `context.work`. labelled: its
+    inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same.
     """
 
     version: int
     run: str
     shard: str | None = None
     trains: bool = False  # may run on several workers under Ray Train
+    labelled: tuple[str, ...] = ()
 
     def function(self) -> Callable[..., Any]:
-        return _load(self.run)
+        return with_same_classes(_load(self.run), self.labelled) if self.labelled else _load(self.run)
 
     def shard_function(self) -> Callable[..., Any]:
         if self.shard is None:
             raise TypeError(f"{self.run} is not sharded")
-        return _load(self.shard)
+        return shard_with_same_classes(_load(self.shard), self.labelled) if self.labelled else _load(self.shard)
 
 
 TASKS: dict[str, Task] = {
-    "data": Task(version=1, run="tasks.data:prepare_private"),
-    "public": Task(version=1, run="tasks.data:prepare_public"),
+    "data": Task(version=2, run="tasks.data:prepare_private"),
+    "public": Task(version=2, run="tasks.data:prepare_public"),
     "prior": Task(version=1, run="tasks.prior:fit_prior", trains=True),
     "pool": Task(version=2, run="tasks.attack:decode_candidate_pool"),
-    "target": Task(version=1, run="tasks.target:train_target", trains=True),
-    "imported": Task(version=1, run="tasks.imported:adopt_classifier"),
-    "candidates": Task(version=2, run="tasks.attack:score_candidates"),
-    "attack": Task(version=2, run="tasks.attack:collect_classes", shard="tasks.attack:invert_classes"),
-    "loot": Task(version=2, run="tasks.loot:synthesise_loot"),
-    "embeddings": Task(version=2, run="tasks.judges:embed_real_images"),
-    "judge_evaluator": Task(version=2, run="tasks.judges:judge_by_evaluator"),
-    "judge_embedder": Task(version=2, run="tasks.judges:judge_by_embedder"),
-    "judge_fidelity": Task(version=1, run="tasks.fidelity:judge_by_fidelity"),
-    "knowledge": Task(version=1, run="tasks.knowledge:extract_knowledge", trains=True),
+    "target": Task(version=2, run="tasks.target:train_target", trains=True, labelled=("data", "reference")),
+    "imported": Task(version=2, run="tasks.imported:adopt_classifier", labelled=("data",)),
+    "candidates": Task(version=3, run="tasks.attack:score_candidates", labelled=("target",)),
+    "attack": Task(
+        version=3,
+        run="tasks.attack:collect_classes",
+        shard="tasks.attack:invert_classes",
+        labelled=("target", "candidates"),
+    ),
+    "loot": Task(version=3, run="tasks.loot:synthesise_loot", labelled=("attack",)),
+    "embeddings": Task(version=3, run="tasks.judges:embed_real_images", labelled=("data", "network")),
+    "judge_evaluator": Task(version=3, run="tasks.judges:judge_by_evaluator", labelled=("evaluator", "real", "loot")),
+    "judge_embedder": Task(version=3, run="tasks.judges:judge_by_embedder", labelled=("real", "loot")),
+    "judge_fidelity": Task(version=2, run="tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),
+    "knowledge": Task(version=2, run="tasks.knowledge:extract_knowledge", trains=True, labelled=("data", "loot")),
     "toy": Task(version=1, run="tasks.toy:run_toy"),
     "sleep": Task(version=1, run="tasks.sleep:collect", shard="tasks.sleep:sleep_classes"),
 }

@@ -38,7 +38,7 @@ def train_target(config: Config, inputs: Inputs, out: Path, context: TaskContext
     check_goal(config, records)
     save_classifier(out, model, records)
     return {
-        **measure_utility(model, test, config["image_size"], out, context),
+        **measure_utility(model, test, config, out, context),
         **accuracy_without_noise(model, test, config["image_size"], context),
         "train_acc": records[-1].train_acc,
         "logit_gap": records[-1].extra["top_logit_gap"],
@@ -68,13 +68,15 @@ def accuracy_without_noise(model: nn.Module, test: ImageSet, image_size: int, co
     return {"test_acc_mean_readout": accuracy}
 
 
-def measure_utility(model: nn.Module, test: ImageSet, image_size: int, out: Path, context: TaskContext) -> Metrics:
-    """Accuracy and calibration on the test images; writes test_logits.safetensors and per_class.parquet."""
-    logits = evaluate_logits(model, test.images, image_size=image_size, device=context.device)
+def measure_utility(model: nn.Module, test: ImageSet, config: Config, out: Path, context: TaskContext) -> Metrics:
+    """Accuracy, and calibration by the protocol, on the test images; writes test_logits and per_class.parquet."""
+    logits = evaluate_logits(model, test.images, image_size=config["image_size"], device=context.device)
     save_tensors(out / "test_logits.safetensors", {"logits": logits, "labels": test.labels})
     classes, accuracy = class_means(topk_hits(logits, test.labels, 1), test.labels)
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), "test_acc": accuracy.numpy()}))
     return {
         "test_acc": top1_accuracy(logits, test.labels),
-        "ece": expected_calibration_error(logits, test.labels, bins=CALIBRATION_BINS, norm="l2"),
+        "ece": expected_calibration_error(
+            logits, test.labels, protocol=config["protocol"], bins=CALIBRATION_BINS, norm="l2"
+        ),
     }

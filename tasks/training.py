@@ -92,6 +92,7 @@ def restored_classifier(
     model = build_classifier(
         config["architecture"],
         len(weights["head.bias"]),
+        protocol=config["protocol"],
         seed=config["seed"],
         transform_input=config.get("transform_input", False),
     )
@@ -103,7 +104,7 @@ def restored_classifier(
 def _choose_readout(model: Classifier, config: Config, readout: str | None, seed: int) -> None:
     if readout is None and not isinstance(model.head, BottleneckHead):
         return
-    set_readout(model, readout or READOUT_OF_PROTOCOL[config.get("protocol", "clean")], seed=seed)
+    set_readout(model, readout or READOUT_OF_PROTOCOL[config["protocol"]], seed=seed)
 
 
 def train(

@@ -44,6 +44,7 @@ def load_labelled(
     test_fraction: float = 0.1,
     split_method: str = "stratified",
     split_seed: int = 42,
+    largest_classes: int | None = None,
     samples_per_class: int | None = None,
     min_per_class: int = 2,
     on_corrupt: str = "refuse",
@@ -56,7 +57,9 @@ def load_labelled(
     them. Labels become 0-based and contiguous in ascending order. Splits are train, test and validation;
     validation pictures are left out (and noted). Without a split one is drawn: `stratified` gives
     `test_fraction` of every class to the test, `paper` is the published 90/10 shuffle of protocol `paper`.
-    `samples_per_class` then keeps that many training images per class. on_corrupt: "skip" leaves out pictures
+    `largest_classes` then keeps the classes with most training images, in that order; it is asked before
+    `samples_per_class`, which keeps that many training images of each, so that whoever sees all images of a class
+    sees the same classes under the same labels. on_corrupt: "skip" leaves out pictures
     that cannot be read, and training pictures that the test part holds too, and notes them; "refuse" makes
     both an error. crop: see `core.data.decoding.decode_picture`.
 
@@ -82,11 +85,24 @@ def load_labelled(
         notes += [f"{untested} classes have no test image"] if untested else []
     else:
         _check_counts(labels[test], names, 1, f"data {path}: test part")
+    if largest_classes is not None:
+        labels, names = _only_largest(labels, labels[train], names, largest_classes)
+        train, test = (part[labels[part] >= 0] for part in (train, test))
     if samples_per_class is not None:
         train = train[splits.samples_per_class(labels[train], samples_per_class, seed=split_seed, names=names)]
     everything = ImageSet(images=pixels, labels=labels, names=names)
     notes.append(f"{len(names)} classes, {len(train)} training and {len(test)} test images")
     return SplitImages(train=everything.subset(train), test=everything.subset(test), notes=tuple(notes))
+
+
+def _only_largest(
+    labels: Tensor, trained: Tensor, names: Sequence[str], count: int
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Labels by rank of size, -1 for the classes left out, and the names in that order."""
+    kept = splits.largest_classes(trained, count, num_classes=len(names))
+    rank = torch.full((len(names),), -1)
+    rank[kept] = torch.arange(count)
+    return rank[labels], tuple(names[label] for label in kept.tolist())
 
 
 def load_unlabelled(

@@ -54,6 +54,17 @@ def frequency_ranks(identities: Sequence[int | str], classes: int) -> Tensor:
     return torch.tensor([rank.get(identity, -1) for identity in identities], dtype=torch.int64)
 
 
+def largest_classes(labels: Tensor, count: int, *, num_classes: int) -> Tensor:
+    """The `count` classes with most of these labels (int64 [n]), largest first; of equal ones the lower label, int64.
+
+    Raises InputError if there are fewer.
+    """
+    if not 0 < count <= num_classes:
+        raise InputError(f"largest_classes: expected 1 to {num_classes} classes, got {count}")
+    sizes = torch.bincount(labels, minlength=num_classes)
+    return torch.sort(sizes, descending=True, stable=True).indices[:count]
+
+
 def stratified_split(labels: Tensor, *, test_fraction: float, seed: int, names: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Training and test indices, int64, ascending; every class gives the same share of its images to the test.
 

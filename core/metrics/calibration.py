@@ -18,10 +18,10 @@ def expected_calibration_error(
     scores: Tensor,
     labels: Tensor,
     *,
+    protocol: str,
     bins: int = 10,
     norm: str = "l2",
     scores_are: str = "logits",
-    protocol: str = "clean",
 ) -> float:
     """Gap between the confidence in the predicted class and its accuracy, over equal-width bins.
 

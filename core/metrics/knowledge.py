@@ -39,7 +39,7 @@ class KnowledgeRecipe:
     those.
     """
 
-    protocol: str = "clean"
+    protocol: str
     architecture: str = "resnet50"
     pretrained: bool = True
     epochs: int = 75
@@ -69,7 +69,7 @@ class KnowledgeRecipe:
 
 
 KNOWLEDGE_RECIPES: dict[str, KnowledgeRecipe] = {
-    "clean": KnowledgeRecipe(),
+    "clean": KnowledgeRecipe(protocol="clean"),
     "paper": KnowledgeRecipe(protocol="paper", shared_draws=True, keep_fitting_head=True),
 }
 

@@ -108,8 +108,8 @@ def build_classifier(
     architecture: str,
     num_classes: int,
     *,
+    protocol: str,
     pretrained: bool = False,
-    protocol: str = "clean",
     seed: int = 0,
     transform_input: bool = False,
 ) -> Classifier:

@@ -31,7 +31,8 @@ def networks():
     config = StyleGAN2Config(
         resolution=32, z_dim=128, w_dim=128, mapping_layers=1, channel_base=1024, channel_max=32, conv_clamp=256.0
     )
-    return StyleGAN2(config, seed=1).requires_grad_(False).double(), build_classifier("resnet18", 50).eval().double()
+    target = build_classifier("resnet18", 50, protocol="clean").eval().double()
+    return StyleGAN2(config, seed=1).requires_grad_(False).double(), target
 
 
 def test_the_synthesis_of_both_sides_is_the_same(networks):

@@ -176,7 +176,7 @@ def test_the_surrogates_defaults_are_the_official_ones():
     from sweeps.training import Knowledge
     from tasks.training import recipe_from
 
-    official, default = KnowledgeRecipe(), Knowledge()
+    official, default = KnowledgeRecipe(protocol="clean"), Knowledge()
     ours = recipe_from(default.model_dump(mode="json", exclude_none=True))
     for name in ("architecture", "epochs", "batch_size", "lr", "lr_min", "momentum", "weight_decay"):
         assert getattr(ours, name) == getattr(official, name), name

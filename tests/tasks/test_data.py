@@ -3,13 +3,11 @@
 import json
 
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from core.data.images import ImageSet
 from tasks.context import TaskContext
-from tasks.data import _largest_classes, prepare_private, prepare_public
+from tasks.data import prepare_private, prepare_public
 from tasks.files import load_images, load_tensors
+from tests.labelled_files import parquet, png
 
 SYNTHETIC = {"kind": "synthetic", "identities": 3, "size": 32, "spread": 0.4, "seed": 5, "train_per_class": 4,
              "test_per_class": 2}  # fmt: skip
@@ -60,17 +58,22 @@ def test_a_folder_of_pictures_goes_the_same_way(tmp_path):
     assert sorted(json.loads((out / "names.json").read_text())) == ["a", "b"]
 
 
-@settings(max_examples=30)
-@given(st.lists(st.integers(0, 5), min_size=12, max_size=40), st.integers(2, 4))
-def test_the_largest_classes_are_kept_and_renumbered_by_size(labels, count):
-    labels = torch.tensor([*range(6), *labels])
-    images = torch.zeros(len(labels), 3, 4, 4, dtype=torch.uint8)
-    images[:, 0, 0, 0] = labels.to(torch.uint8)
-    data = ImageSet(images=images, labels=labels, names=tuple("abcdef"))
-    train, test = _largest_classes(data, data, count)
-    sizes = torch.bincount(train.labels)
-    assert train.num_classes == count and sizes.tolist() == sorted(sizes.tolist(), reverse=True)
-    assert min(sizes) >= max([torch.bincount(labels)[i] for i in range(6) if "abcdef"[i] not in train.names], default=0)
-    for part in (train, test):
-        marks = [part.names[label] for label in part.labels]
-        assert ["abcdef"[mark] for mark in part.images[:, 0, 0, 0]] == marks
+def test_the_largest_classes_are_the_same_people_to_those_who_see_few_images_of_each(tmp_path):
+    """The target of a low-data study sees few images of each class, its judges all of them."""
+    sizes = (5, 9, 6, 12, 7)
+    labels = [label for label, size in enumerate(sizes) for _ in range(size)]
+    names = [f"person {label}" for label in labels]
+    table = parquet(tmp_path / "faces.parquet", image=[png(i) for i in range(len(labels))], identity=names)
+    config = {"kind": "labelled", "path": str(table), "size": 8, "test_fraction": 0.2, "split_seed": 1,
+              "on_corrupt": "refuse", "crop": "centre", "largest_classes": 3}  # fmt: skip
+    seen = {}
+    for name, more in (("target", {"samples_per_class": 5}), ("judge", {})):
+        (tmp_path / name).mkdir()
+        prepare_private({**config, **more}, {}, tmp_path / name, TaskContext(work=tmp_path))
+        seen[name] = [load_images(tmp_path / name, part) for part in ("train", "test")]
+    (few, few_test), (all_of_them, test) = seen["target"], seen["judge"]
+    assert few.names == all_of_them.names == ("person 3", "person 1", "person 4")
+    assert torch.bincount(few.labels).tolist() == [5, 5, 5]
+    assert torch.equal(few_test.labels, test.labels) and torch.equal(few_test.images, test.images)
+    known = {image.numpy().tobytes(): int(all_of_them.labels[i]) for i, image in enumerate(all_of_them.images)}
+    assert [known[image.numpy().tobytes()] for image in few.images] == few.labels.tolist()

@@ -153,7 +153,7 @@ def test_an_inversion_returns_what_was_kept_in_the_order_of_the_candidates(w0):
 
 def test_networks_are_prepared_once_per_execution():
     run = Execution(ExecutionConfig(), "cpu")
-    network = build_classifier("resnet_small", 4)
+    network = build_classifier("resnet_small", 4, protocol="clean")
     assert run.target(network) is run.target(network)
     assert run.synthesizer(PRIOR, 12) is run.synthesizer(PRIOR, 12)
     assert run.synthesizer(PRIOR, 12) is not run.synthesizer(PRIOR)
@@ -164,7 +164,7 @@ def test_networks_are_prepared_once_per_execution():
     [("resnet_small", 32, 0), ("vgg_small", 32, 0), ("resnet18", 32, 0), ("densenet121", 32, 62)],
 )
 def test_a_folded_network_is_the_same_network(architecture, size, left):
-    network = build_classifier(architecture, 4, seed=1).eval()
+    network = build_classifier(architecture, 4, seed=1, protocol="clean").eval()
     for module in network.modules():
         if isinstance(module, nn.BatchNorm2d):
             module.running_mean.normal_(0, 0.2, generator=torch.Generator().manual_seed(0))
@@ -211,7 +211,7 @@ def test_hooks_survive():
 
 
 def test_bfloat16_stays_near_and_returns_single_precision():
-    network = build_classifier("resnet18", 4, seed=1).eval()
+    network = build_classifier("resnet18", 4, seed=1, protocol="clean").eval()
     images = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         logits = Execution(ExecutionConfig(precision="bf16"), "cpu").target(network)(images)

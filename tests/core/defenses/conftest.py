@@ -19,7 +19,7 @@ def colours(classes=4, per_class=12, size=32, seed=0):
 
 def prepared(defense, architecture="resnet_small", classes=4, seed=0):
     """A new classifier, changed by the defense, in training mode."""
-    model = build_classifier(architecture, classes, seed=seed)
+    model = build_classifier(architecture, classes, seed=seed, protocol="clean")
     defense.prepare(model, generator=generator(seed))
     return model.train()
 

@@ -12,7 +12,7 @@ LABELS = torch.tensor([0, 1, 2, 3, 4, 0])
 
 @pytest.mark.parametrize("alpha", [0.1, 0.0, -0.05])
 def test_plain_training_is_smoothed_cross_entropy_to_the_bit(alpha, tools):
-    model = build_classifier("resnet_small", 4, seed=0).train()
+    model = build_classifier("resnet_small", 4, seed=0, protocol="clean").train()
     images, labels = tools.colours(per_class=2)
     result = tools.take_step(Defense(), model, images, labels, alpha=alpha)
     assert torch.equal(result.loss, smoothed_cross_entropy(result.logits, labels, alpha))

@@ -49,7 +49,7 @@ def test_frozen_norms_use_their_own_statistics_in_training(tools):
 
 def test_a_vit_freezes_its_embedding_parameters_too(tools):
     with torch.device("meta"):
-        model = build_classifier("vit_b_16", 3)
+        model = build_classifier("vit_b_16", 3, protocol="clean")
     Freeze(stages=3).prepare(model, generator=tools.generator())
     frozen = {name.split(".")[0] for name, p in model.backbone.named_parameters() if not p.requires_grad}
     assert {"class_token", "conv_proj", "encoder"} == frozen and not model.backbone.encoder.pos_embedding.requires_grad

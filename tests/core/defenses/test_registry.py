@@ -126,7 +126,7 @@ def test_defenses_that_reach_into_a_network_reach_into_a_resnet18(name, tools):
 def test_weights_come_back_into_a_prepared_network(name, architecture, tools):
     defense = make_defense(name, **EXAMPLES[name])
     trained = tools.prepared(defense, architecture, seed=3).eval()
-    again = build_classifier(architecture, 4, seed=9)
+    again = build_classifier(architecture, 4, seed=9, protocol="clean")
     restore_weights(again, defense, trained.state_dict(), where="file")
     images, _ = tools.colours(per_class=1)
     torch.testing.assert_close(again.eval()(images), trained(images), rtol=0, atol=0)
@@ -134,7 +134,7 @@ def test_weights_come_back_into_a_prepared_network(name, architecture, tools):
 
 @pytest.mark.parametrize("name", [name for name, _ in PAIRS])
 def test_preparing_leaves_the_global_generator_alone(name, tools):
-    model = build_classifier("resnet_small", 4)
+    model = build_classifier("resnet_small", 4, protocol="clean")
     before = torch.get_rng_state()
     make_defense(name, **EXAMPLES[name]).prepare(model, generator=tools.generator())
     assert torch.equal(torch.get_rng_state(), before)
@@ -143,13 +143,13 @@ def test_preparing_leaves_the_global_generator_alone(name, tools):
 def test_weights_of_another_defense_are_one_clear_line(tools):
     plain, mid = make_defense("label_smoothing"), make_defense("mid", beta=0.1)
     undefended, defended = (tools.prepared(d).state_dict() for d in (plain, mid))
-    new = build_classifier("resnet_small", 4)
+    new = build_classifier("resnet_small", 4, protocol="clean")
     with pytest.raises(InputError, match=r"^file: expected weights of resnet_small trained with defense mid, got none"):
         restore_weights(new, mid, undefended, where="file")
-    new = build_classifier("resnet_small", 4)
+    new = build_classifier("resnet_small", 4, protocol="clean")
     with pytest.raises(InputError, match=r"defense label_smoothing, got head\.statistics\.bias and 1 more"):
         restore_weights(new, plain, defended, where="file")
-    new = build_classifier("resnet_small", 4)
+    new = build_classifier("resnet_small", 4, protocol="clean")
     with pytest.raises(InputError, match=r"mid: head\.weight \[4, 8\], got \[4, 64\]"):
         restore_weights(new, make_defense("mid", beta=0.1, k=8), defended, where="file")
 

@@ -55,7 +55,7 @@ def test_removed_skips_carry_no_gradient_and_no_parameters(tools):
 
 def test_a_densenets_last_block_becomes_a_chain(tools):
     model = tools.prepared(SkipRemoval(), "densenet121").eval()
-    plain = build_classifier("densenet121", 4, seed=0).eval()
+    plain = build_classifier("densenet121", 4, seed=0, protocol="clean").eval()
     assert model.feature_dim == 32 and model.num_classes == 4
     images = torch.rand(2, 3, 64, 64, generator=tools.generator()) * 2 - 1
     seen = {}

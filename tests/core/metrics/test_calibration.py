@@ -40,7 +40,7 @@ def two_bins() -> tuple[torch.Tensor, torch.Tensor]:
 )
 def test_closed_form_of_two_bins(norm, expected):
     probabilities, labels = two_bins()
-    ours = expected_calibration_error(probabilities, labels, norm=norm, scores_are="probabilities")
+    ours = expected_calibration_error(probabilities, labels, norm=norm, scores_are="probabilities", protocol="clean")
     assert ours == pytest.approx(expected, abs=1e-6)
 
 
@@ -48,7 +48,7 @@ def test_protocols_differ_for_a_confidence_of_exactly_one():
     """One wrong row at 1.0 and one right row at 0.95: one bin that nearly cancels, or two that do not."""
     probabilities, labels = torch.tensor([[1.0, 0.0], [0.95, 0.05]]), torch.tensor([1, 0])
     options = {"norm": "l1", "scores_are": "probabilities"}
-    clean = expected_calibration_error(probabilities, labels, **options)
+    clean = expected_calibration_error(probabilities, labels, protocol="clean", **options)
     paper = expected_calibration_error(probabilities, labels, protocol="paper", **options)
     assert clean == pytest.approx((1 - 0.05) / 2)
     assert paper == pytest.approx((1 + 0.05) / 2)
@@ -60,7 +60,8 @@ def test_norms_are_ordered_and_within_range(seed, bins, scale):
     generator = torch.Generator().manual_seed(seed)
     logits = scale * torch.randn(30, 4, generator=generator)
     labels = torch.randint(4, (30,), generator=generator)
-    l1, l2, largest = (expected_calibration_error(logits, labels, bins=bins, norm=norm) for norm in ("l1", "l2", "max"))
+    options = {"bins": bins, "protocol": "clean"}
+    l1, l2, largest = (expected_calibration_error(logits, labels, norm=norm, **options) for norm in ("l1", "l2", "max"))
     assert 0 <= l1 <= l2 + 1e-9
     assert l2 <= largest + 1e-9
     assert largest <= 1 + 1e-9
@@ -68,7 +69,8 @@ def test_norms_are_ordered_and_within_range(seed, bins, scale):
 
 def test_one_bin_is_the_gap_of_the_means():
     gap = LOGITS.softmax(1).max(1).values.mean() - (LOGITS.argmax(1) == LABELS).float().mean()
-    assert expected_calibration_error(LOGITS, LABELS, bins=1) == pytest.approx(abs(gap.item()), abs=1e-6)
+    error = expected_calibration_error(LOGITS, LABELS, bins=1, protocol="clean")
+    assert error == pytest.approx(abs(gap.item()), abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -83,11 +85,11 @@ def test_one_bin_is_the_gap_of_the_means():
 )
 def test_bad_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        expected_calibration_error(LOGITS, LABELS, **options)
+        expected_calibration_error(LOGITS, LABELS, **{"protocol": "clean", **options})
 
 
 def test_bad_scores_are_refused():
     with pytest.raises(ValueError, match="expected finite numbers"):
-        expected_calibration_error(torch.full((1, 2), torch.inf), torch.tensor([0]))
+        expected_calibration_error(torch.full((1, 2), torch.inf), torch.tensor([0]), protocol="clean")
     with pytest.raises(ValueError, match="N of at least 1"):
-        expected_calibration_error(torch.zeros(0, 2), torch.zeros(0).long())
+        expected_calibration_error(torch.zeros(0, 2), torch.zeros(0).long(), protocol="clean")

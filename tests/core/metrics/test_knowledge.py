@@ -46,7 +46,7 @@ def test_the_surrogates_training_is_the_published_one(protocol):
         annealing.step()
     options = surrogate_options(KNOWLEDGE_RECIPES[protocol])
     assert options == {"architecture": "resnet50", "pretrained": True, "protocol": protocol}
-    assert training_recipe(KnowledgeRecipe(epochs=3), image_size=64).image_size == 64
+    assert training_recipe(KnowledgeRecipe(epochs=3, protocol="clean"), image_size=64).image_size == 64
 
 
 @pytest.mark.parametrize("protocol", ["paper", "clean"])
@@ -76,7 +76,7 @@ def test_a_surrogate_learns_from_unclipped_loot_of_half_precision(protocol):
 )
 def test_impossible_recipes_are_refused(wrong, message):
     with pytest.raises(InputError, match=message):
-        KnowledgeRecipe(**wrong)
+        KnowledgeRecipe(**{"protocol": "clean", **wrong})
 
 
 def test_scores_are_the_top1_accuracies_of_the_splits():

@@ -9,7 +9,7 @@ from core.models.classifiers import ARCHITECTURES, build_classifier
 @pytest.fixture(scope="module", params=sorted(ANATOMY))
 def model(request):
     with torch.device("meta"):
-        return build_classifier(request.param, 3)
+        return build_classifier(request.param, 3, protocol="clean")
 
 
 def test_every_architecture_has_an_anatomy():
@@ -45,7 +45,7 @@ def test_skips_are_those_of_the_whole_last_stage(model):
 
 @pytest.mark.parametrize("name", ["resnet_small", "vgg_small", "resnet18", "densenet121"])
 def test_hidden_layers_come_in_the_order_of_the_forward_pass(name):
-    model, seen = build_classifier(name, 3).eval(), []
+    model, seen = build_classifier(name, 3, protocol="clean").eval(), []
     for layer in ANATOMY[name].hidden:
         module = model.backbone.get_submodule(layer)
         module.register_forward_hook(lambda *_, layer=layer: seen.append(layer))
@@ -55,13 +55,13 @@ def test_hidden_layers_come_in_the_order_of_the_forward_pass(name):
 
 
 def test_a_chain_of_blocks_is_cut_between_them_but_a_convolution_keeps_its_norm():
-    blocks = blocks_of(build_classifier("resnet_small", 3))
+    blocks = blocks_of(build_classifier("resnet_small", 3, protocol="clean"))
     assert blocks == ["stem", "blocks.0", "blocks.1", "features"]
-    assert "layer3.1" in blocks_of(build_classifier("resnet18", 3))
+    assert "layer3.1" in blocks_of(build_classifier("resnet18", 3, protocol="clean"))
 
 
 def test_vgg_layers_are_its_pools_and_its_norm():
-    model = build_classifier("vgg_small", 3)
+    model = build_classifier("vgg_small", 3, protocol="clean")
     pools = [name for name, module in model.backbone.named_modules() if isinstance(module, torch.nn.MaxPool2d)]
     assert list(ANATOMY["vgg_small"].hidden) == [*pools, "features.layer"]
 

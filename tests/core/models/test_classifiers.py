@@ -35,7 +35,7 @@ def publish(hub, monkeypatch, architecture, network):
 @pytest.mark.parametrize("architecture", ["resnet_small", "vgg_small"])
 @pytest.mark.parametrize("size", [32, 64, 112])
 def test_small_networks_take_every_size(architecture, size):
-    model = build_classifier(architecture, 7, seed=0)
+    model = build_classifier(architecture, 7, seed=0, protocol="clean")
     images = torch.rand(2, 3, size, size) * 2 - 1
     assert model(images).shape == (2, 7)
     torch.testing.assert_close(model.eval().head(model.embed(images)), model(images))
@@ -45,7 +45,7 @@ def test_small_networks_take_every_size(architecture, size):
 
 @pytest.mark.parametrize("architecture", ["resnet18", "densenet121"])
 def test_torchvision_networks_keep_their_function(architecture):
-    model = build_classifier(architecture, 5, seed=0).eval()
+    model = build_classifier(architecture, 5, seed=0, protocol="clean").eval()
     reference = torchvision.models.get_model(architecture, weights=None, num_classes=5).eval()
     load_published_state(model, reference.state_dict(), ARCHITECTURES[architecture].head)
     images = torch.rand(2, 3, 64, 64) * 2 - 1
@@ -73,7 +73,7 @@ def test_published_networks_are_torchvisions_with_another_head(name, torchvision
     """On the meta device: shapes and names without memory or time."""
     size = 299 if name == "inception_v3" else 224
     with torch.device("meta"):
-        model = build_classifier(name, 530, seed=0).eval()
+        model = build_classifier(name, 530, seed=0, protocol="clean").eval()
         options = {"init_weights": False} if name == "inception_v3" else {}
         reference = torchvision.models.get_model(torchvision_name, weights=None, **options)
         images = torch.empty(2, 3, size, size)
@@ -89,7 +89,9 @@ def test_published_networks_are_torchvisions_with_another_head(name, torchvision
 
 def test_initialisation_depends_on_the_seed_alone():
     before = torch.get_rng_state()
-    first, again, other = (build_classifier("resnet_small", 4, seed=s).state_dict() for s in (1, 1, 2))
+    first, again, other = (
+        build_classifier("resnet_small", 4, seed=s, protocol="clean").state_dict() for s in (1, 1, 2)
+    )
     assert torch.equal(torch.get_rng_state(), before)
     assert all(torch.equal(first[k], again[k]) for k in first)
     assert not torch.equal(first["head.weight"], other["head.weight"])
@@ -101,16 +103,17 @@ def test_inception_has_an_auxiliary_head_of_1000_and_an_explicit_input_transform
     entry = ARCHITECTURES["inception_v3"]
     quick = lambda: torchvision.models.Inception3(1000, aux_logits=True, init_weights=False)  # noqa: E731
     monkeypatch.setitem(classifiers.ARCHITECTURES, "inception_v3", type(entry)(**{**vars(entry), "build": quick}))
-    model = build_classifier("inception_v3", 5, seed=0)
+    model = build_classifier("inception_v3", 5, seed=0, protocol="clean")
     assert model.backbone.transform_input is False
-    assert build_classifier("inception_v3", 5, seed=0, transform_input=True).backbone.transform_input is True
+    mapped = build_classifier("inception_v3", 5, seed=0, transform_input=True, protocol="clean")
+    assert mapped.backbone.transform_input is True
     assert len(model.state_dict()) == 580
     out = model.train()(torch.rand(2, 3, 299, 299))
     assert isinstance(out, LogitsWithAuxiliary)
     assert out.logits.shape == (2, 5) and out.auxiliary.shape == (2, 1000)
     assert model.eval()(torch.rand(2, 3, 299, 299)).shape == (2, 5)
     with pytest.raises(InputError, match="at most 1000 classes"):
-        build_classifier("inception_v3", 1001, seed=0)
+        build_classifier("inception_v3", 1001, seed=0, protocol="clean")
 
 
 @pytest.mark.parametrize("protocol", ["paper", "clean"])
@@ -156,19 +159,19 @@ def test_a_named_folder_is_searched_before_the_cache(hub, monkeypatch, tmp_path)
     network = torchvision.models.resnet18(weights=None)
     path = publish(hub, monkeypatch, "resnet18", network)
     monkeypatch.setenv("SMOOTHSWEEP_WEIGHTS", str(tmp_path / "mine"))
-    build_classifier("resnet18", 10, pretrained=True, seed=0)  # the cache still has it
+    build_classifier("resnet18", 10, pretrained=True, seed=0, protocol="clean")  # the cache still has it
     (tmp_path / "mine").mkdir()
     path.rename(tmp_path / "mine" / path.name)
-    model = build_classifier("resnet18", 10, pretrained=True, seed=0)
+    model = build_classifier("resnet18", 10, pretrained=True, seed=0, protocol="clean")
     assert torch.equal(model.backbone.conv1.weight, network.conv1.weight)
     (tmp_path / "mine" / path.name).unlink()
     with pytest.raises(InputError, match=f"in {tmp_path / 'mine'}; .* nor is it in {hub}"):
-        build_classifier("resnet18", 10, pretrained=True, seed=0)
+        build_classifier("resnet18", 10, pretrained=True, seed=0, protocol="clean")
 
 
 def test_missing_pretrained_weights_are_named_and_not_fetched(hub):
     with pytest.raises(InputError) as raised:
-        build_classifier("resnet152", 10, pretrained=True, seed=0)
+        build_classifier("resnet152", 10, pretrained=True, seed=0, protocol="clean")
     assert "resnet152-f82ba261.pth" in str(raised.value) and str(hub) in str(raised.value)
     assert list(hub.iterdir()) == []
     assert pretrained_weights_path("https://x.org/a/b-1.pth") == hub / "b-1.pth"
@@ -184,7 +187,7 @@ def test_a_damaged_weight_file_is_refused(hub, monkeypatch):
     ):
         path.write_bytes(wrong)
         with pytest.raises(InputError, match=message) as raised:
-            build_classifier("resnet18", 10, pretrained=True, seed=0)
+            build_classifier("resnet18", 10, pretrained=True, seed=0, protocol="clean")
         assert path.name in str(raised.value) and "\n" not in str(raised.value)
 
 
@@ -196,11 +199,11 @@ def test_a_file_that_is_no_weight_file_is_refused(hub, monkeypatch):
     changed = type(entry)(**{**vars(entry), "weights_url": f"https://example.org/{path.name}"})
     monkeypatch.setitem(classifiers.ARCHITECTURES, "resnet18", changed)
     with pytest.raises(InputError, match="no readable weight file"):
-        build_classifier("resnet18", 10, pretrained=True, seed=0)
+        build_classifier("resnet18", 10, pretrained=True, seed=0, protocol="clean")
 
 
 def test_published_key_spellings():
-    model = build_classifier("densenet121", 3, seed=0)
+    model = build_classifier("densenet121", 3, seed=0, protocol="clean")
     reference = torchvision.models.densenet121(weights=None, num_classes=3)
     spelled = OrderedDict()
     for key, value in reference.state_dict().items():
@@ -213,7 +216,7 @@ def test_published_key_spellings():
 
 
 def test_states_that_do_not_fit_are_refused():
-    model = build_classifier("resnet18", 3, seed=0)
+    model = build_classifier("resnet18", 3, seed=0, protocol="clean")
     state = torchvision.models.resnet18(weights=None, num_classes=3).state_dict()
     with pytest.raises(InputError, match=r"1 missing keys, first backbone.conv1.weight"):
         load_published_state(model, {k: v for k, v in state.items() if k != "conv1.weight"}, "fc")
@@ -240,7 +243,7 @@ def test_states_that_do_not_fit_are_refused():
 def test_wrong_requests_are_refused(arguments, message):
     name, num_classes, options = arguments
     with pytest.raises(InputError, match=message):
-        build_classifier(name, num_classes, seed=0, **options)
+        build_classifier(name, num_classes, seed=0, **{"protocol": "clean", **options})
 
 
 def test_image_sizes_are_checked():

@@ -46,7 +46,7 @@ def recipe(**changes):
 
 
 def prepared(defense, seed=1):
-    model = build_classifier("resnet_small", 3, seed=seed)
+    model = build_classifier("resnet_small", 3, seed=seed, protocol="clean")
     defense.prepare(model, generator=preparation_generator(seed))
     return model
 

@@ -16,7 +16,7 @@ from tests.small_training import Plain, Scripted, colours, plain, recipe, same, 
 
 
 def test_learns_colours():
-    model = build_classifier("resnet_small", 3, seed=1)
+    model = build_classifier("resnet_small", 3, seed=1, protocol="clean")
     records = train_classifier(
         model,
         colours(),
@@ -62,11 +62,11 @@ def test_resuming_is_exact(optimizer):
             torch.save(state(), buffer)
             saved.append(buffer)
 
-    straight = build_classifier("resnet_small", 3, seed=1)
+    straight = build_classifier("resnet_small", 3, seed=1, protocol="clean")
     straight_records = train_classifier(straight, data, settings, seed=0, on_epoch=keep)
     saved[0].seek(0)
     state = torch.load(saved[0], weights_only=True)
-    resumed = build_classifier("resnet_small", 3, seed=99)
+    resumed = build_classifier("resnet_small", 3, seed=99, protocol="clean")
     resumed_records = train_classifier(resumed, data, settings, seed=0, resume=state)
     assert same(weights(straight), weights(resumed))
     timeless = [[{**vars(r), "seconds": 0} for r in records] for records in (straight_records, resumed_records)]
@@ -182,7 +182,7 @@ def test_without_augmentation_the_images_reach_the_network_unchanged():
 
 
 def test_evaluation_restores_the_mode_and_does_not_touch_the_running_statistics():
-    model = build_classifier("resnet_small", 3, seed=0).train()
+    model = build_classifier("resnet_small", 3, seed=0, protocol="clean").train()
     before = copy.deepcopy(model.state_dict())
     evaluate_logits(model, colours(4).images, image_size=32)
     assert model.training and same(before, model.state_dict())
@@ -203,6 +203,6 @@ def test_what_cannot_train_is_refused(changes, arguments, message):
 
 
 def test_more_classes_than_the_model_has_are_refused():
-    model = build_classifier("resnet_small", 2, seed=0)
+    model = build_classifier("resnet_small", 2, seed=0, protocol="clean")
     with pytest.raises(InputError, match="at most 2 classes, got 3"):
         train_classifier(model, colours(4), recipe(), seed=0)

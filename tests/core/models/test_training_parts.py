@@ -79,7 +79,7 @@ def test_an_auxiliary_head_adds_its_loss_in_full():
 
 
 def test_inceptions_auxiliary_head_of_1000_takes_the_labels_as_they_are():
-    model = build_classifier("inception_v3", 5, seed=0).train()
+    model = build_classifier("inception_v3", 5, seed=0, protocol="clean").train()
     images = torch.randint(0, 256, (2, 3, 299, 299), generator=torch.Generator().manual_seed(0)).to(torch.uint8)
     labels = torch.tensor([4, 0])
     batch = Batch(images=images, labels=labels, draw=None, weight=1.0)
@@ -104,7 +104,7 @@ def test_bf16_trains_with_weights_and_loss_in_fp32():
 
     results = {}
     for precision in ("fp32", "bf16"):
-        model = build_classifier("resnet_small", 3, seed=1)
+        model = build_classifier("resnet_small", 3, seed=1, protocol="clean")
         records = train_classifier(
             model, colours(), recipe(precision=precision), defense=Scripted(make=make), seed=0, evaluate=colours(8)
         )

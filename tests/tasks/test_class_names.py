@@ -1,0 +1,86 @@
+"""Two artifacts meet only if they number the same people alike, whatever kind of stage they meet in."""
+
+import json
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from core.errors import InputError
+from core.models.classifiers import build_classifier
+from tasks.class_names import NAMES_FILE, check_same_classes, with_same_classes
+from tasks.context import TaskContext
+from tasks.registry import TASKS, task
+from tests.every_stage import every_stage, imported_folder
+
+PEOPLE = ["ann", "bob", "cleo", "dan"]
+LABELLED = {kind: task.labelled for kind, task in TASKS.items() if task.labelled}
+OTHERS = {
+    "permuted": (["bob", "ann", "cleo", "dan"], "got 'bob' as class 0, which is 'ann' there"),
+    "last two swapped": (["ann", "bob", "dan", "cleo"], "got 'dan' as class 2, which is 'cleo' there"),
+    "one fewer": (PEOPLE[:3], "expected the 4 classes of .*, got 3"),
+    "somebody else": ([*PEOPLE[:3], "eve"], "got 'eve' as class 3, which is 'dan' there"),
+}
+
+
+def labelled(folder: Path, names=PEOPLE) -> Path:
+    folder.mkdir(parents=True)
+    (folder / NAMES_FILE).write_text(json.dumps(names))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "other", "case"),
+    [(kind, other, case) for kind in LABELLED for other, case in product(LABELLED[kind][1:], OTHERS)],
+)
+def test_no_kind_of_stage_takes_another_order_of_classes(tmp_path, kind, other, case):
+    names, message = OTHERS[case]
+    inputs = {name: labelled(tmp_path / name, names if name == other else PEOPLE) for name in LABELLED[kind]}
+    context = TaskContext(work=tmp_path)
+    with pytest.raises(InputError, match=message):
+        task(kind).function()({}, inputs, tmp_path / "out", context)
+    if TASKS[kind].shard:
+        with pytest.raises(InputError, match=message):
+            task(kind).shard_function()({}, inputs, [0], context)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("kind", "missing"), [(kind, name) for kind in LABELLED for name in LABELLED[kind]])
+def test_no_kind_of_stage_takes_labels_without_names(tmp_path, kind, missing):
+    inputs = {name: labelled(tmp_path / name) for name in LABELLED[kind]}
+    (inputs[missing] / NAMES_FILE).unlink()
+    with pytest.raises(InputError, match=f"^{missing} .*expected the names of its classes"):
+        task(kind).function()({}, inputs, tmp_path / "out", TaskContext(work=tmp_path))
+
+
+def test_every_input_with_classes_is_compared(tmp_path):
+    """Of trials that have every kind of stage: an input is left out only if no label is in it."""
+    model = build_classifier("resnet_small", 4, protocol="clean", seed=0)
+    imported = imported_folder(tmp_path / "brought", model.state_dict(), architecture="resnet_small", num_classes=4)
+    goals = {0.0: None, -0.2: {"trial": {"recipe.defense.alpha": 0.0}}}
+    goal = [{"recipe.defense.alpha": alpha, "recipe.stop_at_test_acc": other} for alpha, other in goals.items()]
+    stages = [*every_stage(tmp_path, cells=goal), *every_stage(tmp_path, recipe={"imported": imported})]
+    assert {stage.name for stage in stages} == set(TASKS) - {"toy", "sleep"}
+    assert any("reference" in stage.inputs for stage in stages)
+    for stage in stages:
+        has_classes = {n for n, source in stage.inputs.items() if source.name == "data" or TASKS[source.name].labelled}
+        assert has_classes <= set(TASKS[stage.name].labelled), stage.name
+
+
+def test_an_artifact_has_the_classes_of_its_inputs(tmp_path):
+    (tmp_path / "out").mkdir()
+    run = with_same_classes(lambda config, inputs, out, context: {"n": 1.0}, ("data", "network"))
+    context = TaskContext(work=tmp_path)
+    assert run({}, {"data": labelled(tmp_path / "data")}, tmp_path / "out", context) == {"n": 1.0}
+    assert check_same_classes({"made": tmp_path / "out", "data": tmp_path / "data"}) == tuple(PEOPLE)
+
+
+def test_a_task_that_renames_its_classes_is_refused(tmp_path):
+    def renames(config, inputs, out, context):
+        labelled(out, PEOPLE[::-1])
+        return {}
+
+    with pytest.raises(InputError, match="its own artifact: expected the classes of data"):
+        with_same_classes(renames, ("data",))(
+            {}, {"data": labelled(tmp_path / "data")}, tmp_path / "out", TaskContext(work=tmp_path)
+        )
