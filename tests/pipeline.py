@@ -1,0 +1,75 @@
+"""One tiny trial made stage by stage in this process, and its artifacts by name: what the tests of tasks recompute."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file
+from tiny import tiny_sweep
+from torch import Tensor
+
+from orchestrator.execute import execute_with_inputs
+from orchestrator.stage import Stage
+from orchestrator.store import Store, open_store
+from orchestrator.trial import inversion_stages
+from sweeps.load import check
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pipeline:
+    """The stages of one trial, all made. A name leads from a stage to its inputs: `judge_evaluator.evaluator`."""
+
+    store: Store
+    stages: Any
+
+    def stage(self, name: str) -> Stage:
+        first, *rest = name.split(".")
+        found = getattr(self.stages, first)
+        for part in rest:
+            found = found.inputs[part]
+        return found
+
+    def folder(self, name: str) -> Path:
+        return self.store.path(self.stage(name))
+
+    def tensors(self, name: str, file: str) -> dict[str, Tensor]:
+        return load_file(self.folder(name) / f"{file}.safetensors")
+
+    def metrics(self, name: str) -> dict[str, float | None]:
+        return json.loads((self.folder(name) / "manifest.json").read_text())["metrics"]
+
+    def config(self, name: str) -> dict[str, Any]:
+        return {**self.stage(name).config, **self.stage(name).hints}
+
+    def inputs(self, name: str) -> dict[str, Path]:
+        return {key: self.store.path(source) for key, source in self.stage(name).inputs.items()}
+
+
+SETTINGS = {
+    "data": {"kind": "synthetic", "identities": 3, "train_per_class": 6, "test_per_class": 4, "size": 32, "seed": 3},
+    "public": {"kind": "synthetic", "identities": 30, "per_identity": 1, "size": 32, "seed": 3},
+    "attack": {
+        "pool": {"size": 16, "truncation_psi": 0.7, "truncation_cutoff": None, "crop": 28, "seed": 11}, "candidates": 5,
+        "steps": 3, "lr": 0.05, "batch_size": 2, "selected": 3, "selection_repeats": 4, "seed": 9,
+    },
+    "grid": {}, "baseline": {},
+}  # fmt: skip
+
+
+def made_pipeline(folder: Path, protocol: str) -> Pipeline:
+    """A trial of three people under this protocol: resnet_small against vgg_small, eigenfaces, four judges but FID."""
+    raw = tiny_sweep(protocol=protocol, **SETTINGS)
+    raw["recipe"] |= {
+        "optimizer": "sgd", "momentum": 0.9, "lr": 0.02, "weight_decay": 0.01, "lr_milestones": [0.5],
+        "defense": {"alpha": 0.3}, "batch_size": 9,
+    }  # fmt: skip
+    settings = check(raw, "pipeline")
+    store = open_store(str(folder / "store"))
+    store.open_for_writing()
+    pipeline = Pipeline(store=store, stages=inversion_stages(settings, 1))
+    for stage in pipeline.stages:
+        execute_with_inputs(store, stage)
+    return pipeline
