@@ -2,8 +2,11 @@
 
 import json
 
+import numpy as np
 import torch
+from PIL import Image
 
+from core.data.synthetic import faces_of, identity_traits
 from tasks.context import TaskContext
 from tasks.data import prepare_private, prepare_public
 from tasks.files import load_images, load_tensors
@@ -34,28 +37,80 @@ def test_train_and_test_images_differ(tmp_path):
     assert not any(torch.equal(a, b) for a in train.images for b in test.images)
 
 
+def rendered(population, person, count, *, spread, first_image=0):
+    """Images of one person of a population, by the renderer alone."""
+    traits = identity_traits(population=population, identities=3, spread=spread, seed=5)
+    images = faces_of(traits, population=population, per_identity=count, size=32, seed=5, first_image=first_image)
+    return images[person * count : (person + 1) * count]
+
+
+def test_every_private_image_shows_the_person_of_its_label(tmp_path):
+    train, test, _ = prepare(tmp_path, "all")
+    assert train.names == test.names == tuple(f"private-{person:04d}" for person in range(3))
+    for person in range(3):
+        seen = rendered("private", person, 4, spread=0.4)
+        assert torch.equal(train.images[train.labels == person], seen)
+        kept = rendered("private", person, 2, spread=0.4, first_image=1_000_000)
+        assert torch.equal(test.images[test.labels == person], kept)
+
+
 def test_public_images_are_those_of_the_public_population(tmp_path):
-    config = {"kind": "synthetic", "identities": 5, "per_identity": 2, "size": 32, "spread": 0.6, "seed": 5}
-    assert prepare_public(config, {}, tmp_path, TaskContext(work=tmp_path)) == {"num_public": 10}
-    assert load_tensors(tmp_path / "images.safetensors")["images"].shape == (10, 3, 32, 32)
+    config = {"kind": "synthetic", "identities": 3, "per_identity": 2, "size": 32, "spread": 0.6, "seed": 5}
+    assert prepare_public(config, {}, tmp_path, TaskContext(work=tmp_path)) == {"num_public": 6}
+    images = load_tensors(tmp_path / "images.safetensors")["images"]
+    assert torch.equal(images, torch.cat([rendered("public", person, 2, spread=0.6) for person in range(3)]))
+    private = torch.cat([rendered("private", person, 2, spread=0.6) for person in range(3)])
+    assert not any(torch.equal(one, other) for one in images for other in private)
 
 
-def test_a_folder_of_pictures_goes_the_same_way(tmp_path):
-    from PIL import Image
+def pictures(folder, names=("b", "a"), count=8, side=40):
+    """People of one grey each, b darker than a, with noise, and the mean grey of every name."""
+    grey = {name: 40 + 120 * number for number, name in enumerate(names)}
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        for number in range(count):
+            noise = np.random.default_rng([grey[name], number]).integers(-20, 20, (side, side, 3))
+            Image.fromarray((grey[name] + noise).astype("uint8")).save(folder / name / f"{number}.png")
+    return grey
 
-    for name, colour in (("b", "red"), ("a", "blue")):
-        for number in range(4):
-            path = tmp_path / "people" / name / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.new("RGB", (40, 40), colour).save(path)
-            Image.effect_noise((40, 40), 20 + number).convert("RGB").save(path)
-    out = tmp_path / "out"
-    out.mkdir()
+
+def test_a_folder_of_pictures_keeps_every_picture_under_its_own_name(tmp_path):
+    grey = pictures(tmp_path / "people")
+    (tmp_path / "out").mkdir()
     config = {"kind": "labelled", "path": str(tmp_path / "people"), "size": 16, "test_fraction": 0.25, "split_seed": 1,
               "on_corrupt": "refuse", "crop": "centre"}  # fmt: skip
-    metrics = prepare_private(config, {}, out, TaskContext(work=tmp_path))
-    assert metrics["num_classes"] == 2 and metrics["num_train"] + metrics["num_test"] == 8
-    assert sorted(json.loads((out / "names.json").read_text())) == ["a", "b"]
+    metrics = prepare_private(config, {}, tmp_path / "out", TaskContext(work=tmp_path))
+    assert metrics == {"num_classes": 2, "num_train": 12, "num_test": 4}
+    train, test = (load_images(tmp_path / "out", part) for part in ("train", "test"))
+    assert train.names == test.names == ("a", "b")
+    assert "0.25 of every class" in json.loads((tmp_path / "out/notes.json").read_text())[0]
+    for part in (train, test):
+        assert part.images.shape[1:] == (3, 16, 16) and len(part.labels.unique()) == 2
+        means = part.images.float().mean(dim=(1, 2, 3))
+        assert all(abs(mean - grey[part.names[label]]) < 5 for mean, label in zip(means, part.labels, strict=True))
+    everything = [image.numpy().tobytes() for image in (*train.images, *test.images)]
+    assert len(set(everything)) == 16  # each picture once
+
+
+def test_public_pictures_come_without_labels_and_as_many_as_asked_for(tmp_path):
+    pictures(tmp_path / "people")
+    files = sorted((tmp_path / "people").rglob("*.png"))
+    known = {resized(file).tobytes(): file for file in files}
+    assert len(known) == 16
+    chosen = {}
+    for name, config in {"all": {}, "six": {"limit": 6}, "other six": {"limit": 6, "seed": 1}}.items():
+        (tmp_path / name).mkdir()
+        config = {"kind": "unlabelled", "path": str(tmp_path / "people"), "size": 40, "seed": 0, **config}
+        metrics = prepare_public(config, {}, tmp_path / name, TaskContext(work=tmp_path))
+        images = load_tensors(tmp_path / name / "images.safetensors")["images"]
+        chosen[name] = [known[image.numpy().tobytes()] for image in images]
+        assert metrics == {"num_public": len(images)} and len(set(chosen[name])) == len(images)
+    assert [len(files) for files in chosen.values()] == [16, 6, 6] and chosen["six"] != chosen["other six"]
+
+
+def resized(file):
+    """The picture as [3, 40, 40] bytes."""
+    return np.asarray(Image.open(file)).transpose(2, 0, 1)
 
 
 def test_the_largest_classes_are_the_same_people_to_those_who_see_few_images_of_each(tmp_path):

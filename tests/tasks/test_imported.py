@@ -18,7 +18,7 @@ def brought(clean, tmp_path):
     save_tensors(tmp_path / "brought" / "weights.safetensors", clean.tensors("target", "weights"))
     config = {
         "architecture": "resnet_small", "num_classes": 3, "image_size": 32, "transform_input": False, "seed": 0,
-        "path": str(tmp_path / "brought"),
+        "path": str(tmp_path / "brought"), "protocol": "clean",
     }  # fmt: skip
     return config, {"data": clean.folder("data")}, TaskContext(work=tmp_path)
 

@@ -4,12 +4,19 @@ import shutil
 
 import pytest
 import torch
+from sklearn.decomposition import PCA
 
 from core.data.synthetic import synthetic_faces
 from core.errors import InputError
-from core.priors.registry import load_prior
+from core.priors.eigenfaces import Eigenfaces, EigenfacesConfig
+from core.priors.gan_recipe import GanRecipe
+from core.priors.gan_training import train_stylegan2
+from core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
+from core.priors.stylegan2 import StyleGAN2
+from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from core.priors.stylegan2_layers import StyleGAN2Config
 from tasks.context import TaskContext
-from tasks.files import save_tensors
+from tasks.files import load_tensors, save_tensors
 from tasks.prior import fit_prior
 
 GAN = {
@@ -40,6 +47,17 @@ def sample(prior):
     return prior.synthesize(prior.map(torch.from_numpy(prior.sample_z(2, 0)).float()))
 
 
+def test_eigenfaces_are_the_principal_components_of_the_public_images(tmp_path, public):
+    prior, _ = fit(tmp_path, {"kind": "eigenfaces", "components": 6, "seed": 0}, public=public)
+    images = load_tensors(public / "images.safetensors")["images"].double().flatten(1).numpy() / 127.5 - 1
+    pca = PCA(6, svd_solver="full").fit(images)
+    torch.testing.assert_close(prior.mean.flatten().double(), torch.from_numpy(pca.mean_), rtol=0, atol=1e-5)
+    torch.testing.assert_close(prior.std.double(), torch.from_numpy(pca.explained_variance_**0.5), rtol=1e-4, atol=1e-4)
+    for mine, theirs in zip(prior.components.double(), torch.from_numpy(pca.components_), strict=True):
+        strongest = theirs[theirs.abs().argmax()]
+        torch.testing.assert_close(mine, theirs * strongest.sign(), rtol=0, atol=1e-4)
+
+
 def test_eigenfaces_are_fitted_and_come_back_from_a_folder(tmp_path, public):
     prior, metrics = fit(tmp_path, {"kind": "eigenfaces", "components": 6, "seed": 0}, public=public)
     assert metrics == {"resolution": 32, "z_dim": 6}
@@ -61,10 +79,58 @@ def test_a_generator_is_trained_and_goes_on_from_its_checkpoint(tmp_path, public
     assert torch.equal(sample(again), sample(prior))
 
 
-def test_the_shipped_generator_decodes_faces(tmp_path):
+def test_the_generator_kept_is_the_moving_average_of_the_settings(tmp_path, public):
+    """Trained step by step here; the average follows each of the eight updates."""
+    prior, _ = fit(tmp_path, GAN, public=public)
+    images = load_tensors(public / "images.safetensors")["images"]
+    network = StyleGAN2Config(
+        resolution=32, z_dim=8, w_dim=8, mapping_layers=2, channel_base=64, channel_max=8
+    )
+    recipe = GanRecipe(kimg=0.064, batch_size=8, learning_rate=0.002, r1_gamma=1.0, augmentation="light")
+    kept = []
+    train_stylegan2(
+        images, network, recipe, seed=0, checkpoint_every=1, on_checkpoint=lambda _, state: kept.append(state)
+    )
+    raw = [state["generator"] for state in kept]
+    average = {name: value.clone() for name, value in StyleGAN2(network, seed=0).state_dict().items()}
+    for step, weights in enumerate(raw):
+        keep = 0.5 ** (8 / min(10_000, 0.05 * (step + 1) * 8))  # half-life in images: a twentieth of those seen
+        average = {name: keep * value + (1 - keep) * weights[name] for name, value in average.items()}
+    learnt = [name for name, _ in prior.named_parameters()]
+    assert len(raw) == 8 and learnt
+    for name in learnt:
+        torch.testing.assert_close(prior.state_dict()[name], average[name], rtol=1e-4, atol=1e-6)
+    assert any(not torch.allclose(prior.state_dict()[name], raw[-1][name], rtol=0, atol=1e-4) for name in learnt)
+
+
+def test_the_shipped_generator_is_the_file_that_comes_with_us(tmp_path, repository):
     prior, metrics = fit(tmp_path, {"kind": "shipped", "name": "stylegan2_synthetic64"})
-    assert metrics["resolution"] == 64
-    assert sample(prior).abs().mean() < 1.5
+    assert metrics == {"resolution": 64, "z_dim": prior.z_dim}
+    shipped = load_tensors(repository / "core/priors/weights/stylegan2_synthetic64.safetensors")
+    assert set(shipped) == set(prior.state_dict())
+    assert all(torch.equal(value, shipped[name].float()) for name, value in prior.state_dict().items())
+
+
+def test_a_discriminator_travels_with_its_folder_where_the_attack_asks_for_it(tmp_path):
+    network = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=64, channel_max=8)
+    source = tmp_path / "mine"
+    save_prior(StyleGAN2(network, seed=1), source)
+    save_discriminator(StyleGAN2Discriminator(network, seed=2), source)
+    fit(tmp_path, {"kind": "folder", "path": str(source)})
+    assert not (tmp_path / "out" / "discriminator.safetensors").exists()
+    fit(tmp_path, {"kind": "folder", "path": str(source), "discriminator": "its content"})
+    made, given = (load_discriminator(folder).state_dict() for folder in (tmp_path / "out", source))
+    assert all(torch.equal(made[name], given[name]) for name in given)
+
+
+def test_a_prior_without_finite_images_is_refused(tmp_path):
+    prior = Eigenfaces(EigenfacesConfig(resolution=16, components=2))
+    prior.mean.fill_(3e38)
+    prior.components.fill_(3e38)
+    prior.std.fill_(3e38)
+    save_prior(prior, tmp_path / "mine")
+    with pytest.raises(InputError, match="prior: expected finite images"):
+        fit(tmp_path, {"kind": "folder", "path": str(tmp_path / "mine")})
 
 
 @pytest.mark.slow

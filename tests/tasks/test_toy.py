@@ -22,9 +22,9 @@ def trained():
     points, labels = torch.from_numpy(points).float(), torch.from_numpy(labels)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(42)
-        layers = [torch.nn.Linear(2, 20), torch.nn.BatchNorm1d(20), torch.nn.ReLU()]
-        layers += [torch.nn.Linear(20, 20), torch.nn.BatchNorm1d(20), torch.nn.ReLU(), torch.nn.Linear(20, 3, bias=False)]
-        net = torch.nn.Sequential(*layers)
+        hidden = [layer for width in (2, 20)
+                  for layer in (torch.nn.Linear(width, 20), torch.nn.BatchNorm1d(20), torch.nn.ReLU())]  # fmt: skip
+        net = torch.nn.Sequential(*hidden, torch.nn.Linear(20, 3, bias=False))
     optimiser = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9)
     soft = (1 - ALPHA) * F.one_hot(labels, 3) + ALPHA / 3
     for _ in range(STEPS):
