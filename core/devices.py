@@ -1,7 +1,8 @@
 """How networks are run on a device: precision, compilation, and how many rows at once.
 
 `ExecutionConfig` says it, `DeviceBatch` keeps the number of rows that fits and halves it when memory runs out. None
-of this belongs to the science of an attack: with the defaults the numbers are those of plain single precision.
+of this belongs to the science of an attack: with the defaults the numbers are those of plain single precision. Yet all
+of it reaches their last digits, so whoever names a result by its settings names these as well.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ class DeviceBatch:
             raise ValueError(f"rows: expected at least 1, got {rows}")
         self.rows = rows
         self.what = what
+        self.halved = 0
 
     def run(self, function: Callable[[slice], T], total: int) -> list[T]:
         """[function(rows), ...] over consecutive slices of 0..total of about equal length, at most `rows` each.
@@ -114,6 +116,7 @@ class DeviceBatch:
                 "take a smaller prior or target, or another device"
             )
         self.rows = size // 2
+        self.halved += 1
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 

@@ -56,8 +56,9 @@ def prior_stage(settings: InversionSweep) -> Stage:
 def pool_stage(settings: InversionSweep, prior: Stage) -> Stage:
     """The candidate pool, decoded once for all targets of one input size."""
     _check_crop(settings)
-    config = {**normalised(settings.attack.pool), "image_size": settings.recipe.image_size, **_precision(settings)}
-    return Stage(name="pool", config=config, hints=_execution_hints(settings), inputs={"prior": prior})
+    config = {**normalised(settings.attack.pool), "image_size": settings.recipe.image_size}
+    config = {**config, **_precision(settings), **_execution(settings)}
+    return Stage(name="pool", config=config, inputs={"prior": prior})
 
 
 def target_stage(settings: InversionSweep, seed: int) -> Stage:
@@ -102,8 +103,7 @@ def candidates_stage(settings: InversionSweep, target: Stage, pool: Stage) -> St
     config = {"candidates": settings.attack.candidates, "classes": classes}
     return Stage(
         name="candidates",
-        config={**config, **_readout(settings), **_precision(settings)},
-        hints=_execution_hints(settings),
+        config={**config, **_readout(settings), **_precision(settings), **_execution(settings)},
         inputs={"target": target, "pool": pool},
     )
 
@@ -119,8 +119,8 @@ def attack_stage(settings: InversionSweep, seed: int, **inputs: Stage) -> Stage:
             "image_size": settings.recipe.image_size,
             "seed": [settings.attack.seed, seed],
             "protocol": settings.protocol,
+            **_execution(settings),
         },
-        hints=_execution_hints(settings),
         inputs=inputs,
     )
 
@@ -132,8 +132,8 @@ def loot_stage(settings: InversionSweep, sizes: list[int], prior: Stage, attack:
         config["sizes"] = sizes
     elif settings.attack.loot_size is not None:
         config["side"] = settings.attack.loot_size
-    hints = {key: value for key, value in _execution_hints(settings).items() if key == "rows_per_batch"}
-    return Stage(name="loot", config=config, hints=hints, inputs={"prior": prior, "attack": attack})
+    rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}
+    return Stage(name="loot", config={**config, **rows}, inputs={"prior": prior, "attack": attack})
 
 
 def _readout(settings: InversionSweep) -> dict[str, str]:
@@ -164,8 +164,8 @@ def _precision(settings: InversionSweep) -> dict[str, str]:
     return {"precision": settings.attack.precision} if settings.attack.precision else {}
 
 
-def _execution_hints(settings: InversionSweep) -> dict[str, Any]:
-    """How an attack's networks run: rounding apart, none of it changes a result."""
+def _execution(settings: InversionSweep) -> dict[str, Any]:
+    """How an attack's networks run, where the sweep says so: it changes rounding, and a descent makes much of that."""
     resources = settings.resources
     wishes = {
         "rows_per_batch": resources.attack_rows,

@@ -29,14 +29,19 @@ Target = Annotated[
 
 
 class Resources(Model):
-    """What one task may take. GPUs are used where the cluster has them; none of this changes a result."""
+    """What one task may take. GPUs are used where the cluster has them.
+
+    How an attack's networks run (rows, compile, cuda_graphs) changes how sums are rounded, and many steps of a descent
+    can make a different reconstruction of that: a value other than the default is part of a result's identity, and
+    such a sweep shares no attack with one that has another. Nothing else here changes a result.
+    """
 
     cpus_per_task: Count = 1
     gpus_per_training: Annotated[float, Field(ge=0)] = 1.0
     gpus_per_task: Annotated[float, Field(ge=0)] = 0.5
     classes_per_task: Count | None = None  # null: sized so that every device gets several tasks
     trial_slots: Count | None = None  # local machine only; null: two per CPU
-    attack_rows: Count | None = None  # images at once in an attack; null: as many as suit the device, by measurement
+    attack_rows: Count | None = None  # images at once in an attack; null: as many as suit the kind of device
     attack_compile: bool = False  # torch.compile of prior and target: a minute before the first step
     attack_cuda_graphs: bool = False  # record both networks once and replay them
     training_timeout_minutes: Positive | None = None  # one training (Ray Train's workers too); null: no limit

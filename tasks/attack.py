@@ -35,7 +35,7 @@ from tasks.files import load_tensors, save_rows, save_tensors
 from tasks.manifests import config_of
 from tasks.training import load_classifier
 
-DECODE_BATCH, SCORE_BATCH = 64, 256  # images at once at most; neither changes a result
+DECODE_BATCH, SCORE_BATCH = 64, 256  # images at once at most; part of what the stage's version stands for: rounding
 EXECUTION_KEYS = ("precision", "compile", "cuda_graphs", "rows_per_batch")
 
 
@@ -44,20 +44,20 @@ def decode_candidate_pool(config: Config, inputs: Inputs, out: Path, context: Ta
     prior = load_prior(inputs["prior"]).to(context.device)
     settings = {key: config.get(key) for key in ("size", "seed", "truncation_psi", "truncation_cutoff", "crop")}
     pool = PoolConfig(**settings, image_size=config["image_size"])
-    w, images = decode_pool(
-        prior, pool, device=context.device, batch_size=DECODE_BATCH, execution=execution_of(config)
-    )
+    execution = Execution(execution_of(config), context.device)
+    w, images = decode_pool(prior, pool, device=context.device, batch_size=DECODE_BATCH, execution=execution)
     save_tensors(out / "latents.safetensors", {"w": w})
     save_tensors(out / "images.safetensors", {"images": images})
-    return {"pool_size": len(w)}
+    return {"pool_size": len(w), "rows_halved": execution.rows_halved}
 
 
 def score_candidates(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes the target's confidence in every class for every pool image, and the list of classes to invert."""
     target = _load_target(config, inputs["target"], context.device)
     images = load_tensors(inputs["pool"] / "images.safetensors")["images"]
+    execution = Execution(execution_of(config), context.device)
     confidences = score_pool(
-        target, images, hflip=True, batch_size=SCORE_BATCH, device=context.device, execution=execution_of(config)
+        target, images, hflip=True, batch_size=SCORE_BATCH, device=context.device, execution=execution
     )
     num_classes = confidences.shape[1]
     classes = list(range(num_classes)) if config["classes"] == "all" else list(config["classes"])
@@ -66,7 +66,7 @@ def score_candidates(config: Config, inputs: Inputs, out: Path, context: TaskCon
     save_tensors(out / "confidences.safetensors", {"confidences": confidences})
     write_file(out / CLASSES_FILE, json.dumps(classes))
     best = confidences[:, classes].topk(config["candidates"], dim=0).values
-    return {"candidate_conf": best.mean().item()}
+    return {"candidate_conf": best.mean().item(), "rows_halved": execution.rows_halved}
 
 
 def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], context: TaskContext) -> None:
@@ -91,7 +91,7 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
             seed=seed, protocol=config["protocol"], device=context.device, execution=execution,
             discriminator=discriminator,
         )  # fmt: skip
-        save_tensors(class_file(context.work, target_class), _tensors_of(found))
+        save_tensors(class_file(context.work, target_class), _tensors_of(found, execution.rows_halved))
 
 
 def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
@@ -111,15 +111,17 @@ def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskCont
         "target_conf": merged["scores"].mean().item(),
         "gradient_cosine": summaries[:, SUMMARY.index("gradient_cosine")].nanmean().item(),
         "num_frozen": summaries[:, SUMMARY.index("num_frozen")].sum().item(),
+        "rows_halved": summaries[:, SUMMARY.index("rows_halved")].max().item(),
     }
 
 
-SUMMARY = ("loss_first", "loss_last", "gradient_cosine", "num_frozen")
+SUMMARY = ("loss_first", "loss_last", "gradient_cosine", "num_frozen", "rows_halved")
 
 
-def _tensors_of(found: ClassReconstruction) -> dict[str, torch.Tensor]:
+def _tensors_of(found: ClassReconstruction, rows_halved: int) -> dict[str, torch.Tensor]:
     curve = found.loss_curve
-    summary = torch.tensor([curve[0], curve[-1], found.gradient_cosine, float(found.num_frozen)])
+    counts = [float(found.num_frozen), float(rows_halved)]
+    summary = torch.tensor([curve[0], curve[-1], found.gradient_cosine, *counts])
     return {
         "w": found.w,
         "scores": found.scores,
@@ -154,7 +156,7 @@ def _ppa_config(config: Config, pool_size: int) -> PPAConfig:
 
 
 def execution_of(config: Config) -> ExecutionConfig:
-    """How the networks run: precision is part of the configuration, the rest are hints that change rounding alone."""
+    """How the networks run, as the stage's configuration says."""
     return ExecutionConfig(**{key: config[key] for key in EXECUTION_KEYS if key in config})
 
 

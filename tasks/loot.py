@@ -50,7 +50,7 @@ def synthesise_loot(config: Config, inputs: Inputs, out: Path, context: TaskCont
                 context.progress(rows.stop / len(found["w"]), f"image {rows.stop}/{len(found['w'])}")
 
             execution.forward_batch("synthesis", synthesize, most=BATCH).run(keep, len(found["w"]))
-    return {"num_images": len(found["labels"])}
+    return {"num_images": len(found["labels"]), "rows_halved": execution.rows_halved}
 
 
 def loot_images(folder: Path, size: int | None) -> dict[str, Tensor]:

@@ -46,7 +46,7 @@ TASKS: dict[str, Task] = {
     "data": Task(version=2, run="tasks.data:prepare_private"),
     "public": Task(version=2, run="tasks.data:prepare_public"),
     "prior": Task(version=1, run="tasks.prior:fit_prior", trains=True),
-    "pool": Task(version=2, run="tasks.attack:decode_candidate_pool"),
+    "pool": Task(version=3, run="tasks.attack:decode_candidate_pool"),
     "target": Task(version=2, run="tasks.target:train_target", trains=True, labelled=("data", "reference")),
     "imported": Task(version=2, run="tasks.imported:adopt_classifier", labelled=("data",)),
     "candidates": Task(version=3, run="tasks.attack:score_candidates", labelled=("target",)),

@@ -70,6 +70,14 @@ class Execution:
             self._batches[key] = DeviceBatch(self.config.rows_per_batch or most, what=name)
         return self._batches[key]
 
+    @property
+    def rows_halved(self) -> int:
+        """How often a batch was halved because the device had no memory left, in all that was run with this.
+
+        More than 0 says that the numbers were cut, and so rounded, otherwise than a free device would have.
+        """
+        return sum(batch.halved for batch in self._batches.values())
+
     def _once(
         self, key: tuple[object, ...], source: object, prepare: Callable[[], Callable[[Tensor], Tensor]]
     ) -> Callable[[Tensor], Tensor]:

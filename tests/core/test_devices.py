@@ -37,6 +37,16 @@ def test_every_row_is_computed_once_and_in_order_whatever_fits(total, first, lim
     assert all(size <= limit for size in tried)  # what did not fit is not tried again
 
 
+def test_every_halving_is_counted():
+    def work(rows):
+        if rows.stop - rows.start > 3:
+            raise torch.OutOfMemoryError("too many")
+
+    batch = DeviceBatch(16)
+    batch.run(work, 16)
+    assert (batch.rows, batch.halved) == (2, 3)
+
+
 def test_slices_are_of_about_equal_length():
     assert [rows.stop - rows.start for rows in DeviceBatch(24).run(lambda rows: rows, 25)] == [13, 12]
 

@@ -52,6 +52,19 @@ def protocol(request):
     return request.param
 
 
+def test_halvings_of_all_batches_are_counted_together(w0):
+    def crowded(images):
+        if len(images) > 1:
+            raise torch.OutOfMemoryError("too many")
+        return target(images)
+
+    run = Execution(ExecutionConfig(rows_per_batch=3), "cpu")
+    optimise(PRIOR, crowded, w0, 2, CONFIG.optimise, protocol="clean", **COMMON, execution=run)
+    assert run.rows_halved == 1
+    select(PRIOR, crowded, w0, 2, CONFIG.select, protocol="clean", **COMMON, execution=run)
+    assert run.rows_halved == 2
+
+
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 6, 7, 50])
 def test_how_many_rows_are_computed_at_once_changes_nothing(w0, protocol, rows):
     expected = optimised(w0, protocol)
