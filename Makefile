@@ -8,7 +8,6 @@ STAMP  := $(VENV)/.ready
 STORE  ?= store
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED = 0
-export RAY_AUTH_MODE ?= disabled
 export MLFLOW_DISABLE_TELEMETRY = true
 
 .PHONY: env demo browser test test-slow test-gpu drills rehearsal lint bench clean

@@ -210,12 +210,11 @@ def on_ray(trials: list[list[Stage]], devices: int, slots: int) -> dict[str, flo
     """The same on a local Ray with so many logical CPUs: seconds, and the share of their time spent on work."""
     import ray
 
-    from orchestrator.cluster import disconnect
+    from orchestrator import local_ray
     from orchestrator.keeper import StageKeeper
 
     with tempfile.TemporaryDirectory(prefix="smoothsweep-bench-") as folder:
-        quiet = {"include_dashboard": False, "log_to_driver": False, "configure_logging": False}
-        ray.init(address="local", num_cpus=devices, **quiet)
+        local_ray.start(num_cpus=devices)
         try:
             keeper = StageKeeper.remote(Store(root=Path(folder)), RESOURCES, devices, 0)
             warm = Stage(name="sleep", config={"classes": 8 * devices, "seconds": 1.0})  # workers start and load torch
@@ -224,7 +223,7 @@ def on_ray(trials: list[list[Stage]], devices: int, slots: int) -> dict[str, flo
             asyncio.run(_drive(lambda stage: keeper.ensure.remote(stage), trials, slots))
             seconds = time.monotonic() - started
         finally:
-            disconnect()
+            local_ray.stop()
     work = sum(stage.config["seconds"] * stage.config["classes"] for stages in trials for stage in stages)
     return {"seconds": seconds, "busy": work / (devices * seconds)}
 

@@ -11,7 +11,7 @@ from typing import Any
 import ray
 
 from core.errors import InputError
-from orchestrator import interrupts
+from orchestrator import interrupts, local_ray
 from orchestrator.execute import CODE_VERSION_VARIABLE, code_version
 from tasks.devices import PROMISED_PER_NODE, promised_gpus
 
@@ -49,14 +49,10 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
     cpus = os.cpu_count() or 1
     slots = trial_slots or SLOTS_PER_CPU * cpus
     try:
-        ray.init(
-            address="local",
+        local_ray.start(
             num_cpus=cpus,
             resources={SLOT: slots},
-            include_dashboard=False,
             object_store_memory=OBJECT_STORE_BYTES,
-            configure_logging=False,
-            log_to_driver=False,
             _temp_dir=_short_temporary_folder(),
         )
     except Exception as error:  # Ray raises a bare one when its processes are not up in time
@@ -76,7 +72,8 @@ def end_work(keeper: Any) -> None:
 
 
 def disconnect() -> None:
-    ray.shutdown()
+    """Leave the cluster; one that was started here ends."""
+    local_ray.stop()
 
 
 def remove_lost_groups() -> int:
@@ -137,7 +134,6 @@ def _quiet_environment() -> None:
     """Settings that Ray reads when it starts; what the user has set already stays."""
     for name, value in {
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_AUTH_MODE": "disabled",
         "RAY_task_oom_retries": "3",  # the default retries a task that never fits for ever
         "RAY_AIR_NEW_OUTPUT": "0",
         "RAY_DEDUP_LOGS": "1",

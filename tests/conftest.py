@@ -1,14 +1,26 @@
-"""What every test shares: a quiet environment, one thread, the repository's root."""
+"""What every test shares: a quiet environment, one thread, a token for every Ray, the repository's root."""
 
 import os
+import secrets
+import shutil
+import tempfile
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 import pytest
+
+TOKEN = Path(tempfile.mkdtemp(prefix="smoothsweep-tests-")) / "token"  # of every Ray that tests start by themselves
+TOKEN.touch(mode=0o600)
+TOKEN.write_text(secrets.token_hex(32))
+os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(TOKEN)}
+os.environ.pop("RAY_AUTH_TOKEN", None)  # it would count for more
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(TOKEN.parent, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ import pytest
 import ray
 
 from core.errors import SweepStopped
-from orchestrator import running
+from orchestrator import local_ray, running
 from orchestrator.cluster import remove_lost_groups
 from orchestrator.keeper import StageKeeper, one_line
 from orchestrator.running import Running, TasksInFlight
@@ -27,12 +27,9 @@ RESOURCES = {
 
 @pytest.fixture(scope="module")
 def cluster():
-    ray.init(
-        address="local", num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20, configure_logging=False,
-        log_to_driver=False,
-    )  # fmt: skip
+    local_ray.start(num_cpus=2, object_store_memory=100 * 2**20)
     yield
-    ray.shutdown()
+    local_ray.stop()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tiny import write_tiny
 from orchestrator.cli import main
 from orchestrator.results import TIME_COLUMNS
 
-ENVIRONMENT = {**os.environ, "RAY_AUTH_MODE": "disabled", "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def smoothsweep(*arguments, **changes):

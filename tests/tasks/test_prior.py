@@ -135,11 +135,11 @@ def test_a_prior_without_finite_images_is_refused(tmp_path):
 
 @pytest.mark.slow
 def test_two_workers_train_one_generator(tmp_path, public):
-    import ray
+    from orchestrator import local_ray
 
-    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    local_ray.start(num_cpus=2)
     try:
         prior, _ = fit(tmp_path, {**GAN, "workers": 2}, public=public)
     finally:
-        ray.shutdown()
+        local_ray.stop()
     assert sample(prior).isfinite().all()

@@ -6,11 +6,11 @@ import time
 import pandas as pd
 import psutil
 import pytest
-import ray
 import yaml
 from tiny import tiny_sweep
 
 from core.errors import AccuracyNotReached
+from orchestrator import local_ray
 from orchestrator.execute import execute_with_inputs
 from orchestrator.graph import target_stage
 from orchestrator.store import open_store
@@ -23,12 +23,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def two_cpus():
-    ray.init(
-        address="local", num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20, configure_logging=False,
-        log_to_driver=False,
-    )  # fmt: skip
+    local_ray.start(num_cpus=2, object_store_memory=100 * 2**20)
     yield
-    ray.shutdown()
+    local_ray.stop()
 
 
 def stage(tmp_path, goal, **recipe):

@@ -14,7 +14,7 @@ from orchestrator.search.record import read_search
 from orchestrator.store import Store
 from sweeps.load import load_sweep
 
-ENVIRONMENT = {**os.environ, "RAY_AUTH_MODE": "disabled", "OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 SEARCH = {
     "strategy": "optuna",
     "recipes": 3,
