@@ -50,12 +50,11 @@ class PoolConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateConfig:
-    """Stage 1. num_candidates: latents K per class; hflip: score the mean over an image and its mirror;
-    single_w: start from the first w vector alone, used in all layers (else all num_ws vectors are optimised).
+    """Stage 1. num_candidates: latents K per class; single_w: start from the first w vector alone, used in all layers
+    (else all num_ws vectors are optimised). Whether mirrors are scored too is an argument of `score_pool`.
     """
 
     num_candidates: int = 200
-    hflip: bool = True
     single_w: bool = True
 
     def __post_init__(self) -> None:

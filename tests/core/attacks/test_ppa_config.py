@@ -32,7 +32,7 @@ def test_the_values_of_the_paper():
             "image_size": 224,
             "clip": True,
         },
-        "candidates": {"num_candidates": 200, "hflip": True, "single_w": True},
+        "candidates": {"num_candidates": 200, "single_w": True},
         "optimise": {
             "steps": 50,
             "lr": 0.005,

@@ -1,0 +1,334 @@
+"""Every key of every stage's configuration reaches its artifact: changed, it changes the artifact or is refused.
+
+The tables hold a tiny alternative for each key, with the combination in which the key has an effect. That no key is
+missing is checked against the models of the sweep file.
+"""
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from pipeline import Pipeline
+
+from core.priors import eigenfaces
+from core.priors.registry import save_discriminator, save_prior
+from core.priors.stylegan2 import StyleGAN2
+from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from core.priors.stylegan2_layers import StyleGAN2Config
+from sweeps.attacker import Attack, Eigenfaces, Pool
+from sweeps.attacker import StyleGAN2 as StyleGAN2Settings
+from sweeps.data import LabelledData, SyntheticData, SyntheticPublic, UnlabelledPublic
+from sweeps.training import Augmentation, Knowledge, Recipe
+from tasks.files import load_tensors, save_tensors
+from tests.tasks.travelling import made, outcome
+
+ARCHITECTURE = {"architecture": "vgg_small"}
+
+TRAINING = {
+    "architecture": ({}, ARCHITECTURE),
+    "pretrained": ({}, {"pretrained": True}),  # refused: the small network has no published weights
+    "image_size": ({}, {"image_size": 40}),
+    "transform_input": ({}, {"transform_input": True}),  # refused: inception_v3's alone
+    "epochs": ({}, {"epochs": 1}),
+    "batch_size": ({}, {"batch_size": 6}),
+    "optimizer": ({}, {"optimizer": "sgd"}),
+    "lr": ({}, {"lr": 0.002}),
+    "betas": ({}, {"betas": [0.5, 0.9]}),
+    "momentum": ({"optimizer": "sgd"}, {"momentum": 0.9}),
+    "weight_decay": ({}, {"weight_decay": 0.1}),
+    "lr_schedule": ({}, {"lr_schedule": "cosine"}),
+    "lr_milestones": ({}, {"lr_milestones": [0.5]}),
+    "lr_factor": ({"lr_milestones": [0.5]}, {"lr_factor": 0.5}),
+    "lr_min": ({"lr_schedule": "cosine"}, {"lr_min": 0.0005}),
+    "precision": ({}, {"precision": "bf16"}),
+    "seed": ({}, {"seed": 4}),
+}
+
+AUGMENTATION = {
+    "crop_scale": [0.5, 0.6], "crop_ratio": [0.5, 0.6], "brightness": 0.5, "contrast": 0.5, "saturation": 0.5,
+    "hue": 0.4, "flip": 1.0, "shared": True,
+}  # fmt: skip
+
+SMOOTHED = {"kind": "label_smoothing", "alpha": 0.2, "schedule": {"kind": "constant"}}
+MID = {"kind": "mid", "parameters": {"beta": 0.5}, "alpha": 0.0, "schedule": {"kind": "constant"}}
+
+TARGET = {
+    **TRAINING,
+    "defense": ({}, {"defense": SMOOTHED}),
+    "protocol": ({"defense": MID}, {"protocol": "paper", "defense": MID}),
+    "stop_at_test_acc": ({}, {"stop_at_test_acc": 0.01}),
+}
+
+POOL = {
+    "size": {"size": 12}, "seed": {"seed": 12}, "truncation_psi": {"truncation_psi": 0.9},
+    "truncation_cutoff": {"truncation_cutoff": 2}, "crop": {"crop": 24}, "image_size": {"image_size": 40},
+    "precision": {"precision": "bf16"},
+}  # fmt: skip
+
+CANDIDATES = {
+    "candidates": {"candidates": 3}, "classes": {"classes": [0, 1]}, "readout": {"readout": "mean"},
+    "precision": {"precision": "bf16"},
+}  # fmt: skip
+
+ATTACK = {
+    "loss": {"loss": "cross_entropy"}, "candidates": {"candidates": 4}, "steps": {"steps": 3}, "lr": {"lr": 0.1},
+    "betas": {"betas": [0.1, 0.9]}, "crop_scale": {"crop_scale": [0.5, 0.6]}, "batch_size": {"batch_size": 5},
+    "clip": {"clip": True}, "discriminator_weight": {"discriminator_weight": 0.5}, "selected": {"selected": 2},
+    "selection_repeats": {"selection_repeats": 3}, "selection_crop_scale": {"selection_crop_scale": [0.3, 0.4]},
+    "selection_crop_ratio": {"selection_crop_ratio": [1.5, 1.6]}, "seed": {"seed": [9, 2]},
+    "readout": {"readout": "mean"}, "precision": {"precision": "bf16"}, "crop": {"crop": 24},
+    "image_size": {"image_size": 40}, "protocol": {"protocol": "clean"},
+}  # fmt: skip
+
+PRIVATE = {
+    "identities": {"identities": 4}, "train_per_class": {"train_per_class": 3}, "test_per_class": {"test_per_class": 2},
+    "size": {"size": 24}, "spread": {"spread": 0.9}, "seed": {"seed": 1}, "samples_per_class": {"samples_per_class": 1},
+}  # fmt: skip
+LABELLED = {
+    "size": {"size": 24}, "crop": {"crop": "stretch"}, "test_fraction": {"test_fraction": 0.5},
+    "split_seed": {"split_seed": 2}, "largest_classes": {"largest_classes": 2},
+    "samples_per_class": {"samples_per_class": 2}, "on_corrupt": {"on_corrupt": "refuse"},
+}  # fmt: skip
+PUBLIC = {
+    "identities": {"identities": 4}, "per_identity": {"per_identity": 2}, "size": {"size": 24},
+    "spread": {"spread": 0.9}, "seed": {"seed": 1},
+}  # fmt: skip
+UNLABELLED = {"size": {"size": 24}, "limit": {"limit": 5}, "seed": {"seed": 2}}
+EIGENFACES = {"components": {"components": 5}, "seed": {"seed": 1}}
+STYLEGAN2 = {
+    "z_dim": 10, "w_dim": 10, "mapping_layers": 3, "channel_base": 128, "channel_max": 4, "kimg": 0.016,
+    "batch_size": 4, "lr": 0.01, "r1_gamma": 10.0, "augmentation": "none", "seed": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def travels(tmp_path_factory):
+    """Asserts that the artifact under the changed configuration is another; what is made of a base is made once."""
+    known = {}
+
+    def check(stage, base, changed, inputs):
+        key = repr((stage, sorted(base.items()), inputs))
+        if key not in known:
+            known[key] = outcome(stage, base, inputs, tmp_path_factory.mktemp("before"))
+        assert not known[key].startswith("refused"), known[key]
+        assert outcome(stage, changed, inputs, tmp_path_factory.mktemp("after")) != known[key]
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def private(tmp_path_factory):
+    """A tiny `data` artifact."""
+    folder = tmp_path_factory.mktemp("data")
+    config = {"kind": "synthetic", "identities": 3, "train_per_class": 6, "test_per_class": 2, "size": 32,
+              "spread": 0.4, "seed": 0}  # fmt: skip
+    made("data", config, {}, folder)
+    return folder
+
+
+def training(**changes):
+    return {
+        "architecture": "resnet_small", "pretrained": False, "image_size": 32, "epochs": 2, "batch_size": 9,
+        "optimizer": "adam", "lr": 0.001, "weight_decay": 0.0, "lr_schedule": "multistep",
+        "augmentation": Augmentation().model_dump(mode="json"), "seed": 3, "protocol": "clean", **changes,
+    }  # fmt: skip
+
+
+PLAIN = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
+
+
+@pytest.mark.parametrize("key", TARGET)
+def test_of_a_target(key, private, travels):
+    given, change = TARGET[key]
+    base = {**training(defense=PLAIN, workers=1), **given}
+    travels("target", base, {**base, **change}, {"data": private})
+
+
+@pytest.mark.parametrize("key", AUGMENTATION)
+def test_of_an_augmentation(key, private, travels):
+    base = training(defense=PLAIN, workers=1, epochs=1)
+    changed = {**base, "augmentation": {**base["augmentation"], key: AUGMENTATION[key]}}
+    travels("target", base, changed, {"data": private})
+
+
+@pytest.mark.parametrize("key", TRAINING)
+def test_of_a_surrogate(key, clean, travels):
+    given, change = TRAINING[key]
+    base = {**training(), **given}
+    travels("knowledge", base, {**base, **change}, clean.inputs("knowledge"))
+
+
+def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
+    goal = 0.01
+    shutil.copytree(private, tmp_path / "other")
+    (tmp_path / "other/manifest.json").write_text(f'{{"config": {{}}, "metrics": {{"test_acc": {goal}}}}}')
+    base = training(defense=PLAIN, workers=1)
+    by_number = outcome("target", {**base, "stop_at_test_acc": goal}, {"data": private}, tmp_path / "number")
+    inputs = {"data": private, "reference": tmp_path / "other"}
+    assert outcome("target", base, inputs, tmp_path / "reference") == by_number
+
+
+@pytest.fixture(scope="session")
+def hunted(paper: Pipeline, tmp_path_factory):
+    """(configurations, inputs) of pool, candidates and attack in which every key has an effect.
+
+    A StyleGAN2 of several w vectors with its discriminator, and a target with a noisy bottleneck.
+    """
+    folder = tmp_path_factory.mktemp("hunted")
+    network = StyleGAN2Config(resolution=32, z_dim=8, w_dim=8, mapping_layers=1, channel_base=64, channel_max=8)
+    generator = StyleGAN2(network, seed=1)
+    generator.synthesis.b32.torgb.weight.data.mul_(30)  # beyond [-1, 1], where clipping shows
+    save_prior(generator, folder / "prior")
+    save_discriminator(StyleGAN2Discriminator(network, seed=2), folder / "prior")
+    target = training(defense=MID, workers=1, protocol="paper", epochs=1)
+    made("target", target, {"data": paper.folder("data")}, folder / "target")
+    configs = {
+        "pool": {"size": 16, "seed": 11, "truncation_psi": 0.5, "truncation_cutoff": 8, "image_size": 32, "crop": 28},
+        "candidates": {"candidates": 5, "classes": [1]},
+        "attack": {
+            "kind": "ppa", "loss": "poincare", "candidates": 5, "steps": 2, "lr": 0.05, "betas": [0.1, 0.1],
+            "crop_scale": [0.9, 1.0], "batch_size": 2, "selected": 3, "selection_repeats": 4, "crop": 28,
+            "selection_crop_scale": [0.5, 0.9], "selection_crop_ratio": [0.8, 1.2], "seed": [9, 1], "image_size": 32,
+            "protocol": "paper",
+        },
+    }  # fmt: skip
+    inputs = {
+        "pool": {"prior": folder / "prior"},
+        "candidates": {"target": folder / "target", "pool": folder / "pool"},
+        "attack": {name: folder / name for name in ("prior", "pool", "target", "candidates")},
+    }
+    for stage in ("pool", "candidates"):
+        made(stage, configs[stage], inputs[stage], folder / stage)
+    return configs, inputs
+
+
+@pytest.mark.parametrize(
+    ("stage", "key"),
+    [(stage, key) for stage, keys in (("pool", POOL), ("candidates", CANDIDATES), ("attack", ATTACK)) for key in keys],
+)
+def test_of_an_attack(stage, key, hunted, travels):
+    configs, inputs = hunted
+    change = {"pool": POOL, "candidates": CANDIDATES, "attack": ATTACK}[stage][key]
+    travels(stage, configs[stage], {**configs[stage], **change}, inputs[stage])
+
+
+def test_the_rows_at_once_change_an_attack_by_rounding_alone(hunted, tmp_path):
+    configs, inputs = hunted
+    for name, config in (("plain", configs["attack"]), ("hinted", {**configs["attack"], "rows_per_batch": 3})):
+        made("attack", config, inputs["attack"], tmp_path / name)
+    plain, hinted = (load_tensors(tmp_path / name / "reconstructions.safetensors") for name in ("plain", "hinted"))
+    torch.testing.assert_close(hinted["w"], plain["w"], rtol=1e-3, atol=1e-3)
+    assert torch.equal(hinted["pool_index"], plain["pool_index"])
+
+
+@pytest.mark.parametrize(
+    ("given", "change"),
+    [
+        ({"protocol": "clean"}, {"protocol": "paper", "sizes": [0]}),
+        ({"protocol": "clean"}, {"crop": 24}),
+        ({"protocol": "clean"}, {"side": 16}),
+        ({"protocol": "paper", "sizes": [0]}, {"sizes": [0, 20]}),
+    ],
+    ids=["protocol", "crop", "side", "sizes"],
+)
+def test_of_the_loot(given, change, clean, travels):
+    base = {"crop": 28, **given}
+    travels("loot", base, {**base, **change}, clean.inputs("loot"))
+
+
+@pytest.mark.parametrize("key", PRIVATE)
+def test_of_synthetic_people(key, travels):
+    base = {"kind": "synthetic", "identities": 3, "train_per_class": 2, "test_per_class": 1, "size": 16, "spread": 0.4,
+            "seed": 0}  # fmt: skip
+    travels("data", base, {**base, **PRIVATE[key]}, {})
+
+
+@pytest.mark.parametrize("key", PUBLIC)
+def test_of_synthetic_public_people(key, travels):
+    base = {"kind": "synthetic", "identities": 3, "per_identity": 1, "size": 16, "spread": 0.6, "seed": 0}
+    travels("public", base, {**base, **PUBLIC[key]}, {})
+
+
+@pytest.fixture(scope="session")
+def people(tmp_path_factory):
+    """Three people with pictures that are not square; one picture is none."""
+    folder = tmp_path_factory.mktemp("people")
+    for person, count in (("a", 6), ("b", 8), ("c", 7)):
+        (folder / person).mkdir()
+        for number in range(count):
+            pixels = np.random.default_rng([ord(person), number]).integers(0, 256, (40, 30, 3))
+            Image.fromarray(pixels.astype("uint8")).save(folder / person / f"{number}.png")
+    (folder / "a" / "broken.png").write_bytes(b"no picture")
+    return folder
+
+
+@pytest.mark.parametrize("key", LABELLED)
+def test_of_labelled_pictures(key, people, travels):
+    base = {"kind": "labelled", "path": str(people), "size": 16, "crop": "centre", "test_fraction": 0.25,
+            "split_seed": 1, "on_corrupt": "skip"}  # fmt: skip
+    travels("data", base, {**base, **LABELLED[key]}, {})
+
+
+@pytest.mark.parametrize("key", UNLABELLED)
+def test_of_unlabelled_pictures(key, people, travels):
+    base = {"kind": "unlabelled", "path": str(people / "b"), "size": 16, "seed": 1}
+    given = {"limit": 4} if key == "seed" else {}  # which are left out
+    travels("public", {**base, **given}, {**base, **given, **UNLABELLED[key]}, {})
+
+
+@pytest.fixture(scope="session")
+def few_faces(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("public")
+    random = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (24, 3, 16, 16), generator=random, dtype=torch.uint8)
+    save_tensors(folder / "images.safetensors", {"images": images})
+    return {"public": folder}
+
+
+@pytest.mark.parametrize("key", EIGENFACES)
+def test_of_eigenfaces(key, few_faces, monkeypatch, travels):
+    monkeypatch.setattr(eigenfaces, "EXACT_UP_TO", 8)  # above it components come from a seeded sketch
+    monkeypatch.setattr(eigenfaces, "OVERSAMPLING", 0)
+    base = {"kind": "eigenfaces", "components": 4, "seed": 0}
+    travels("prior", base, {**base, **EIGENFACES[key]}, few_faces)
+
+
+@pytest.mark.parametrize("key", STYLEGAN2)
+def test_of_a_trained_generator(key, few_faces, travels):
+    base = {
+        "kind": "stylegan2", "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
+        "kimg": 0.008, "batch_size": 8, "lr": 0.002, "r1_gamma": 1.0, "augmentation": "light", "workers": 1, "seed": 0,
+    }  # fmt: skip
+    travels("prior", base, {**base, key: STYLEGAN2[key]}, few_faces)
+
+
+@pytest.mark.parametrize(
+    ("model", "table", "elsewhere"),
+    [
+        # workers: a group under Ray Train (tests/tasks/test_stopping_together.py); checkpoint_every: a hint
+        (Recipe, TARGET, {"augmentation", "workers", "checkpoint_every"}),
+        (Knowledge, TRAINING, {"augmentation", "checkpoint_every"}),
+        (Augmentation, AUGMENTATION, set()),
+        (Pool, POOL, set()),
+        (Attack, ATTACK, {"kind", "pool", "loot_size"}),  # one kind there is; the others have tables of their own
+        (SyntheticData, PRIVATE, {"kind"}),
+        (LabelledData, LABELLED, {"kind", "path"}),
+        (SyntheticPublic, PUBLIC, {"kind"}),
+        (UnlabelledPublic, UNLABELLED, {"kind", "path"}),
+        (Eigenfaces, EIGENFACES, {"kind"}),
+        (StyleGAN2Settings, STYLEGAN2, {"kind", "workers"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_every_field_of_the_sweep_file_is_in_its_table(model, table, elsewhere):
+    assert set(model.model_fields) - elsewhere <= set(table)
+
+
+@pytest.mark.parametrize(
+    ("stage", "table"), [("target", TARGET), ("attack", ATTACK), ("attack.pool", POOL), ("knowledge", TRAINING)]
+)
+def test_every_key_of_a_stage_is_in_its_table(stage, table, pipeline):
+    constant = {"kind", "augmentation", "workers", "protocol"}  # the surrogate's protocol says how it is cut off
+    assert set(pipeline.stage(stage).config) - constant <= set(table)
