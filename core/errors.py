@@ -1,8 +1,14 @@
 """The errors that carry a sentence for the person who runs a sweep."""
 
 
+from core.words import printable
+
+
 class InputError(ValueError):
-    """Something the user gave is wrong. The message is one line: what, where, expected, got. Exit code 2."""
+    """Something the user gave is wrong. The message is one printable line: what, where, expected, got. Exit code 2."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class TrainingDiverged(RuntimeError):

@@ -26,7 +26,7 @@ from orchestrator.search_reporting import search_view
 from orchestrator.stage import with_ancestors
 from orchestrator.store import Store
 from orchestrator.trial import Trial
-from sweeps.expand import axis_keys, axis_names, axis_value
+from sweeps.axes import axis_keys, axis_names, axis_value
 from sweeps.imported import ImportedClassifier
 from sweeps.load import LoadedSweep
 from sweeps.paper_settings import standing

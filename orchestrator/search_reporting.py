@@ -10,7 +10,7 @@ from orchestrator.report.metrics import BY_KEY
 from orchestrator.report.recipe_words import value_text
 from orchestrator.report.search_model import Objective, Proposed, SearchView, same_recipe
 from orchestrator.store import Store
-from sweeps.expand import axis_names
+from sweeps.axes import axis_names
 from sweeps.load import LoadedSweep
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import sha256
 
+from core.errors import InputError
 from orchestrator.graph import (
     attack_stage,
     candidates_stage,
@@ -19,7 +20,7 @@ from orchestrator.graph import (
 from orchestrator.judging import judge_stages, loot_sizes
 from orchestrator.stage import Stage
 from orchestrator.store import Store
-from sweeps.expand import Cell, expand
+from sweeps.expand import Cell, expand, said
 from sweeps.load import LoadedSweep, Sweep
 from sweeps.schema import InversionSweep, ToySweep
 
@@ -88,7 +89,19 @@ def trials_of(loaded: LoadedSweep, store: Store | None = None) -> list[Trial]:
     else:
         cells = expand(loaded)
         trials = [Trial(cell=cell, seed=seed) for seed in loaded.sweep.seeds for cell in cells]
+        _refuse_repeats(loaded, trials[: len(cells)])
     return [*trials, *(reaudit_trials(loaded, store) if store else [])]
+
+
+def _refuse_repeats(loaded: LoadedSweep, trials: list[Trial]) -> None:
+    """Raise InputError for two cells that are the same work: settings that differ in what changes nothing."""
+    seen: dict[str, Trial] = {}
+    for trial in trials:
+        if (other := seen.setdefault(trial.id, trial)) is not trial:
+            raise InputError(
+                f"{loaded.source}: expected trials that differ, got the same work with {said(other.cell.values)} and "
+                f"with {said(trial.cell.values)}; list the combinations that differ under cells"
+            )
 
 
 def run_trial(trial: Trial, run: Run) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from sweeps.base import Beta, Count, Model, Positive, Range
+from sweeps.base import Beta, Count, FilePath, Model, NotNegative, Pair, Positive, Range, Seed
 
 
 class Eigenfaces(Model):
@@ -14,7 +14,7 @@ class Eigenfaces(Model):
 
     kind: Literal["eigenfaces"]
     components: Count = 150
-    seed: int = 0
+    seed: Seed = 0
 
 
 class ShippedPrior(Model):
@@ -28,7 +28,7 @@ class PriorFolder(Model):
     """A prior written by smoothsweep earlier: a directory with weights.safetensors and prior.json."""
 
     kind: Literal["folder"]
-    path: str
+    path: FilePath
 
 
 class StyleGAN2(Model):
@@ -41,19 +41,19 @@ class StyleGAN2(Model):
     channel_base: Count = 2048
     channel_max: Count = 128
     kimg: Positive = 200.0
-    batch_size: Annotated[int, Field(ge=4)] = 16
+    batch_size: Annotated[Count, Field(ge=4)] = 16
     lr: Positive = 0.002
-    r1_gamma: Annotated[float, Field(ge=0)] = 1.0
+    r1_gamma: NotNegative = 1.0
     augmentation: Literal["none", "light", "adaptive"] = "light"
     workers: Count = 1
-    seed: int = 0
+    seed: Seed = 0
 
 
 class Pool(Model):
     """The candidate pool: decoded once, shared by every target of the sweep."""
 
     size: Count = 2000
-    seed: int = 42
+    seed: Seed = 42
     truncation_psi: Positive = 0.5
     truncation_cutoff: Count | None = 8  # how many of the prior's inputs are truncated; null is all
     crop: Count | None = None  # centre crop of decoded images in pixels, before resizing
@@ -68,21 +68,21 @@ class Attack(Model):
     candidates: Count = 200  # per class, the start of the optimisation
     steps: Count = 50
     lr: Positive = 0.005
-    betas: tuple[Beta, Beta] = (0.1, 0.1)
+    betas: Pair[Beta] = (0.1, 0.1)
     crop_scale: Range = (0.9, 1.0)
     batch_size: Count = 25
     clip: bool | None = None  # clip images to [-1, 1] before the target sees them; null: no, as published
     # Of mean softplus(-D(image)) in the loss, for a prior folder with its discriminator; null: 0, as published.
-    discriminator_weight: Annotated[float, Field(ge=0)] | None = None
+    discriminator_weight: NotNegative | None = None
     selected: Count = 50  # per class, what the judges see
     selection_repeats: Count = 100
     selection_crop_scale: Range = (0.5, 0.9)
     selection_crop_ratio: Range = (0.8, 1.2)
-    seed: int = 42
+    seed: Seed = 42
     # How the attacker reads a target of defense mid; null: as the protocol does (paper: noisy, clean: mean).
     readout: Literal["noisy", "mean", "expectation"] | None = None
     precision: Literal["fp32", "tf32", "bf16"] | None = None  # of the networks' passes; null: fp32. tf32 is CUDA's
-    loot_size: Annotated[int, Field(ge=16)] | None = None  # protocol clean: side the loot is kept at; null: as decoded
+    loot_size: Annotated[Count, Field(ge=16)] | None = None  # protocol clean: side of the loot; null: as decoded
 
     @model_validator(mode="after")
     def _stages_fit(self) -> Attack:

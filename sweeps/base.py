@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
+
+from core.words import shown
+
+LARGEST = 2**63 - 1  # of whole numbers: what Parquet, torch and numpy hold
+MOST = 10**9  # of anything that is counted: products of two still fit
+T = TypeVar("T")
+
+
+def _is_a_path(given: str) -> str:
+    """Refuse what no file can be called, before anything looks for it."""
+    if "\0" in given or len(given.encode(errors="surrogatepass")) > 4096 or not given:
+        raise ValueError(f"expected the path of a file or folder, got {shown(given)}")
+    try:
+        Path(given).expanduser()
+    except RuntimeError:
+        raise ValueError(f"expected a path, got {shown(given)}, the home of nobody here") from None
+    return given
+
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=1, le=MOST)]
+Seed = Annotated[int, Field(ge=0, le=LARGEST)]  # what torch's and numpy's generators take
 Beta = Annotated[float, Field(ge=0, lt=1)]
-Range = tuple[float, float]
+FilePath = Annotated[str, AfterValidator(_is_a_path)]
+Pair = Annotated[tuple[T, T], Strict(False)]  # YAML has lists, no tuples; what is in them stays strict
+Several = Annotated[tuple[T, ...], Strict(False)]
+Range = Pair[float]
 
 
 class Model(BaseModel):
-    """Settings that refuse unknown keys, NaN and infinity, and do not change once read."""
+    """Settings that refuse unknown keys, values of another type, NaN and infinity, and do not change once read.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False, allow_inf_nan=False)
+    A number is no truth value and no text, and the other way round; a whole number may stand for a decimal one.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def only_with(model: Model, key: str, chooser: str, choice: str) -> None:

@@ -6,19 +6,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from sweeps.base import Count, Model, Positive, only_with
+from sweeps.base import Count, FilePath, Model, Positive, Seed, only_with
 
 
 class SyntheticData(Model):
     """Private identities drawn by the procedural face renderer: no real person is exposed."""
 
     kind: Literal["synthetic"]
-    identities: Annotated[int, Field(ge=2)] = 50
+    identities: Annotated[Count, Field(ge=2)] = 50
     train_per_class: Count = 20
     test_per_class: Count = 10
     size: Annotated[int, Field(ge=16, le=512)] = 64
     spread: Positive = 0.4  # how far identities differ: 1 is a population, 0.4 look-alikes
-    seed: int = 0
+    seed: Seed = 0
     samples_per_class: Count | None = None  # train on this many images of each class (the low-data study)
 
 
@@ -26,12 +26,12 @@ class LabelledData(Model):
     """The user's own images: a Parquet file (`image`, `label` or `identity`, maybe `split`) or a folder per class."""
 
     kind: Literal["labelled"]
-    path: str
+    path: FilePath
     size: Annotated[int, Field(ge=16, le=2048)] = 64
     crop: Literal["centre", "stretch"] = "centre"  # what to do with images that are not square
     test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1  # used only where the file has no split
-    split_seed: int = 42
-    largest_classes: Annotated[int, Field(ge=2)] | None = None  # keep the classes with most training images
+    split_seed: Seed = 42
+    largest_classes: Annotated[Count, Field(ge=2)] | None = None  # keep the classes with most training images
     samples_per_class: Count | None = None
     on_corrupt: Literal["refuse", "skip"] = "refuse"
 
@@ -44,9 +44,9 @@ class PublishedData(Model):
     """
 
     kind: Literal["facescrub", "celeba", "celeba64", "stanford_dogs", "imagenette"]
-    path: str
-    classes: Annotated[int, Field(ge=2)] | None = None  # null: the paper's number
-    split_seed: int = 42
+    path: FilePath
+    classes: Annotated[Count, Field(ge=2)] | None = None  # null: the paper's number
+    split_seed: Seed = 42
     samples_per_class: Count | None = None  # train on this many pictures of each class (the paper's Table 4)
     on_corrupt: Literal["refuse", "skip"] = "refuse"
     # celeba only: ready crops (default), the aligned release, or pictures in the wild cropped by us (5 or 68 landmarks)
@@ -66,14 +66,14 @@ class SyntheticPublic(Model):
     per_identity: Count = 3
     size: Annotated[int, Field(ge=16, le=512)] = 64
     spread: Positive = 0.6
-    seed: int = 0
+    seed: Seed = 0
 
 
 class UnlabelledPublic(Model):
     """Public images of other people: a Parquet file with an `image` column or a folder of images."""
 
     kind: Literal["unlabelled"]
-    path: str
+    path: FilePath
     size: Annotated[int, Field(ge=16, le=2048)] = 64
     limit: Count | None = None
-    seed: int = 0
+    seed: Seed = 0

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
-from functools import lru_cache
-from typing import Annotated, Any, Literal, get_type_hints
+from functools import lru_cache, reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from pydantic import PlainValidator, SerializeAsAny, create_model, field_validator, model_validator
+from pydantic import PlainValidator, SerializeAsAny, Strict, create_model, field_validator, model_validator
 
 from core.defenses.schedules import AlphaSchedule, schedule_parameters, validate_schedule
-from sweeps.base import Fraction, Model
+from sweeps.base import Fraction, Model, Several
 
 PLAIN_KIND = "label_smoothing"
 
@@ -29,7 +31,7 @@ class Schedule(Model):
     at: Fraction | None = None
     back: Fraction | None = None  # ramp, linear, cosine, step: from here the factor goes back to 0
     scaled: bool | None = None
-    points: tuple[tuple[Fraction, float], ...] | None = None
+    points: Several[Annotated[tuple[Fraction, float], Strict(False)]] | None = None
 
     @model_validator(mode="after")
     def _valid(self) -> Schedule:
@@ -189,12 +191,20 @@ def schema_of(kind: Any) -> type[OtherDefense]:
 def _schema_of(kind: str, defense: type) -> type[OtherDefense]:
     hints = get_type_hints(defense)
     parameters = {
-        field.name: (hints[field.name], ... if field.default is MISSING else field.default)
+        field.name: (_lists_for_tuples(hints[field.name]), ... if field.default is MISSING else field.default)
         for field in fields(defense)
     }
     return create_model(
         defense.__name__, __base__=OtherDefense, __doc__=defense.__doc__, kind=(Literal[kind], kind), **parameters
     )
+
+
+def _lists_for_tuples(hint: Any) -> Any:
+    """The type of a parameter as a file gives it: YAML has lists, no tuples."""
+    arguments = tuple(_lists_for_tuples(one) for one in get_args(hint))
+    if get_origin(hint) is tuple:
+        return Annotated[tuple[arguments], Strict(False)]
+    return reduce(or_, arguments) if isinstance(hint, UnionType) else hint
 
 
 Defense = Annotated[SerializeAsAny[LabelSmoothing | OtherDefense], PlainValidator(read_defense)]

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 from core.errors import InputError
+from core.words import brief, shown
+from sweeps.axes import axis_keys, axis_names, axis_value
 from sweeps.load import LoadedSweep, Sweep, check, with_values
+from sweeps.settings import first_repeat
 
 NOT_OF_A_TRIAL = (
     "grid", "cells", "name", "baseline", "seeds", "experiment", "resources", "protocol", "paper", "search", "budget",
     "reaudit", "min_test_acc", "tracking",
 )  # fmt: skip
 OF_THE_ATTACKER = ("attack", "prior", "public", "classes")
+MAX_TRIALS = 100_000
 SPANNING = ("grid", "cells", "search", "budget", "reaudit")
 
 
@@ -37,15 +42,18 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
     """Every listed cell under every combination of the grid.
 
     Of a search, which proposes its recipes as it goes, only the file's own recipe under every attack. InputError where
-    a combination is not valid, naming file, key and value.
+    a combination is not valid, or two are the same, naming file, keys and values.
     """
     _check_keys(loaded)
+    _check_count(loaded)
     _check_baseline(loaded)
     make = CellMaker(loaded)
-    return [
+    cells = [
         make({**chosen, **attack})
         for chosen, attack in itertools.product(loaded.sweep.cells or [{}], attacks_of(loaded))
     ]
+    _refuse_repeats(loaded, cells)
+    return cells
 
 
 def attacks_of(loaded: LoadedSweep) -> list[dict[str, Any]]:
@@ -72,8 +80,7 @@ class CellMaker:
         InputError where the settings are not valid, naming file, keys and values.
         """
         everything = {**values, **(beside or {})}
-        said = ", ".join(f"{key}={value}" for key, value in everything.items())
-        source = f"{self.loaded.source} with {said}" if everything else self.loaded.source
+        source = f"{self.loaded.source} with {said(everything)}" if everything else self.loaded.source
         return Cell(
             axes={name: axis_value(values.get(key)) for key, name in self.names.items()},
             settings=check(with_values(self.raw, copy.deepcopy(everything)), source),
@@ -84,34 +91,9 @@ class CellMaker:
         )
 
 
-def axis_keys(loaded: LoadedSweep) -> list[str]:
-    """The dotted keys that tell cells apart, listed ones first.
-
-    The keys of a search's space come before those of its grid. A listed key that follows from those before it (the
-    number of steps from the data set, say) is no axis of its own.
-    """
-    keys: list[str] = []
-    listed = loaded.sweep.cells
-    for key in listed[0] if listed else ():
-        seen: dict[str, Any] = {}
-        known = [repr([cell[k] for k in keys]) for cell in listed]
-        if any(seen.setdefault(k, cell[key]) != cell[key] for k, cell in zip(known, listed, strict=True)):
-            keys.append(key)
-    search = getattr(loaded.sweep, "search", None)
-    return [*keys, *(search.space if search else ()), *loaded.sweep.grid]
-
-
-def axis_names(keys: list[str]) -> dict[str, str]:
-    """Dotted key -> the shortest column name that is unambiguous: recipe.defense.alpha -> alpha."""
-    names = {}
-    for key in keys:
-        parts = key.split(".")
-        for length in range(1, len(parts) + 1):
-            name = "_".join(parts[-length:])
-            if all("_".join(other.split(".")[-length:]) != name for other in keys if other != key):
-                break
-        names[key] = f"attack_{name}" if parts[0] == "attack" and name == "loss" else name
-    return names
+def said(values: dict[str, Any]) -> str:
+    """The values of a cell within a message: recipe.lr=0.01, attack.loss=poincare."""
+    return ", ".join(f"{brief(key)}={brief(str(value))}" for key, value in values.items())
 
 
 def _check_keys(loaded: LoadedSweep) -> None:
@@ -119,6 +101,9 @@ def _check_keys(loaded: LoadedSweep) -> None:
     for key, values in sweep.grid.items():
         if not values:
             raise InputError(f"{loaded.source}: grid.{key}: expected at least one value, got none")
+        if twice := first_repeat(values):
+            got = " and ".join(map(shown, twice))
+            raise InputError(f"{loaded.source}: grid.{key}: expected every value once, got {got}")
     for number, cell in enumerate(sweep.cells):
         if set(cell) != set(sweep.cells[0]) or not cell:
             expected = ", ".join(sweep.cells[0]) or "at least one key"
@@ -129,6 +114,7 @@ def _check_keys(loaded: LoadedSweep) -> None:
         for key in keys:
             if key.split(".")[0] in NOT_OF_A_TRIAL:
                 raise InputError(f"{loaded.source}: {place}.{key}: expected a key that a trial depends on, got {key}")
+    _check_order(loaded)
     if getattr(sweep, "search", None):
         for key in sweep.grid:
             if key in sweep.search.space:
@@ -138,6 +124,42 @@ def _check_keys(loaded: LoadedSweep) -> None:
                     f"{loaded.source}: grid.{key}: expected keys of the attacker beside search, which proposes the "
                     f"recipes, got {key}"
                 )
+
+
+def _check_order(loaded: LoadedSweep) -> None:
+    """Refuse a key that a later one, which it lies in, would set again as a whole."""
+    cells = loaded.sweep.cells
+    keys = [*(cells[0] if cells else ()), *loaded.sweep.grid]
+    for place, key in enumerate(keys):
+        if holder := next((later for later in keys[place + 1 :] if key.startswith(f"{later}.")), None):
+            raise InputError(f"{loaded.source}: {key}: expected it after {holder}, which sets it again, got it before")
+
+
+def _check_count(loaded: LoadedSweep) -> None:
+    sweep = loaded.sweep
+    trials = len(sweep.seeds) * max(1, len(sweep.cells)) * math.prod(map(len, sweep.grid.values()))
+    if trials > MAX_TRIALS:
+        raise InputError(f"{loaded.source}: grid: expected at most {MAX_TRIALS} trials, got {trials}")
+
+
+def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
+    """Two cells of the same settings would count as two measurements, and those of the same axes as one cell."""
+    for what, content in (("settings", _settings_of), ("columns", _columns_of)):
+        seen: dict[str, Cell] = {}
+        for cell in cells:
+            if (other := seen.setdefault(content(cell), cell)) is not cell:
+                raise InputError(
+                    f"{loaded.source}: expected every combination once, got the same {what} with "
+                    f"{said(other.values)} and with {said(cell.values)}"
+                )
+
+
+def _settings_of(cell: Cell) -> str:
+    return cell.settings.model_dump_json()
+
+
+def _columns_of(cell: Cell) -> str:
+    return repr({name: str(value) for name, value in cell.axes.items()})
 
 
 def _check_baseline(loaded: LoadedSweep) -> None:
@@ -153,9 +175,3 @@ def _check_baseline(loaded: LoadedSweep) -> None:
             expected = f"one of {tried[key]}" if key in tried else f"a key of the grid ({keys})"
             raise InputError(f"{loaded.source}: baseline.{key}: expected {expected}, got {value!r}")
 
-
-def axis_value(value: Any) -> Any:
-    """Structured values (a schedule, say) appear in tables as their compact text."""
-    if isinstance(value, dict):
-        return " ".join(f"{k}={v}" for k, v in value.items())
-    return str(value) if isinstance(value, list) else value

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError
-from sweeps.base import Model
+from sweeps.base import FilePath, Model
 
 CARD, WEIGHTS = "target.json", "weights.safetensors"
 CARD_KEYS = {"architecture", "num_classes", "image_size", "transform_input", "data", "defense", "source"}
@@ -17,7 +17,7 @@ CARD_KEYS = {"architecture", "num_classes", "image_size", "transform_input", "da
 class ImportedClassifier(Model):
     """imported: the folder that `smoothsweep import target` wrote (weights.safetensors and target.json)."""
 
-    imported: str
+    imported: FilePath
 
     @cached_property
     def folder(self) -> Path:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from sweeps.base import Count, Model
+from sweeps.base import Count, FilePath, Model
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.training import Evaluator, Knowledge
 
@@ -23,7 +23,7 @@ class Embedder(Model):
     """
 
     name: Literal["synthetic", "facenet", "mobilefacenet_a", "mobilefacenet_b"]
-    weights: str | None = None  # file of the weights; the synthetic one is shipped, facenet's is staged
+    weights: FilePath | None = None  # file of the weights; the synthetic one is shipped, facenet's is staged
 
     @model_validator(mode="after")
     def _has_weights(self) -> Embedder:
@@ -39,7 +39,7 @@ class Fidelity(Model):
     used; where that is absent the columns stay empty, with the reason.
     """
 
-    weights: str | None = None
+    weights: FilePath | None = None
     sha256: Sha256 | None = None  # of `weights`, where it is not the published file
     neighbours: Count = 3  # k of precision, recall, density and coverage
 

@@ -6,12 +6,14 @@ import copy
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from core.errors import InputError
+from core.words import brief, shown
+from sweeps.overrides import apply_overrides
 from sweeps.schema import SWEEPS, InversionSweep, ToySweep
 from sweeps.settings import set_dotted
+from sweeps.yaml_reader import MAX_BYTES, read_yaml
 
 Sweep = InversionSweep | ToySweep
 
@@ -31,16 +33,11 @@ def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
 
     Raises InputError with one line: file, key, what was expected, what came.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{path}: expected a sweep file, got no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: expected a readable text file, got: {error}") from None
-    raw = _parse_yaml(text, path)
-    for override in overrides or []:
-        key, value = _parse_override(override)
-        set_dotted(raw, key, value, where="--set")
+    text = _text_of(path)
+    raw = read_yaml(text, str(path))
+    if not isinstance(raw, dict):
+        raise InputError(f"{path}: expected a mapping of keys, got {shown(raw)}")
+    apply_overrides(raw, overrides or [])
     loaded = LoadedSweep(sweep=check(raw, str(path)), raw=raw, intro=_opening_comment(text), source=str(path))
     if getattr(loaded.sweep, "search", None):
         from sweeps.recipes import check_search  # which reads the cells that are made of a loaded sweep
@@ -52,8 +49,8 @@ def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
 def check(raw: dict[str, Any], source: str) -> Sweep:
     """Validate settings against the schema; InputError naming source and key."""
     experiment = raw.get("experiment", "inversion")
-    if experiment not in SWEEPS:
-        raise InputError(f"{source}: experiment: expected one of {', '.join(SWEEPS)}, got {experiment!r}")
+    if not isinstance(experiment, str) or experiment not in SWEEPS:
+        raise InputError(f"{source}: experiment: expected one of {', '.join(SWEEPS)}, got {shown(experiment)}")
     try:
         return SWEEPS[experiment].model_validate(raw)
     except ValidationError as error:
@@ -68,48 +65,27 @@ def with_values(raw: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def _parse_yaml(text: str, path: Path) -> dict[str, Any]:
+def _text_of(path: Path) -> str:
+    """The content of a sweep file; no more is read of an endless one than is needed to refuse it."""
     try:
-        raw = yaml.load(text, Loader=_UniqueKeyLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" line {mark.line + 1}" if mark else ""
-        raise InputError(f"{path}:{line} expected YAML, got: {getattr(error, 'problem', None) or error}") from None
-    if not isinstance(raw, dict):
-        raise InputError(f"{path}: expected a mapping of keys, got {type(raw).__name__}")
-    return raw
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """A safe loader that refuses a key given twice, which YAML would silently resolve to the last one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":  # `<<: *anchor` gives way to the keys beside it
-                continue
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} twice", key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-def _parse_override(override: str) -> tuple[str, Any]:
-    key, equals, value = override.partition("=")
-    if not equals or not key:
-        raise InputError(f"--set: expected PATH=VALUE, got {override!r}")
-    try:
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
-        raise InputError(f"--set {key}: expected a YAML value, got {value!r}") from None
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise InputError(f"{path}: expected a sweep file of at most {MAX_BYTES // 2**20} MiB, got a larger one")
+        return content.decode("utf-8")
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{path}: expected a sweep file, got no such file") from None
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a name that no file can have
+        raise InputError(f"{path}: expected a readable text file, got: {error}") from None
 
 
 def _first_mistake(error: ValidationError) -> str:
     """One line for the first error: key, expected, got (and how many more)."""
     mistakes = error.errors(include_url=False)
     first = mistakes[0]
-    key = ".".join(str(part) for part in first["loc"] if not _is_union_tag(part, first["loc"]))
+    key = brief(".".join(str(part) for part in first["loc"] if not _is_union_tag(part, first["loc"])))
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
     return f"{key + ': ' if key else ''}{_sentence(first)}{more}"
 
@@ -124,16 +100,17 @@ def _is_union_tag(part: str | int, location: tuple[str | int, ...]) -> bool:
 def _sentence(mistake: dict[str, Any]) -> str:
     kind, context, got = mistake["type"], mistake.get("ctx", {}), mistake.get("input")
     if kind == "extra_forbidden":
-        return f"expected no such key, got {got!r}"
+        return f"expected no such key, got {shown(got)}"
     if kind == "missing":
         return "expected a value, got none"
     if kind == "value_error":
         return " ".join(str(context["error"]).split())
     if kind in ("union_tag_invalid", "literal_error"):
         expected = context.get("expected_tags") or context.get("expected")
-        return f"expected one of {expected}, got {context.get('tag', got)!r}"
+        return f"expected one of {expected}, got {shown(context.get('tag', got))}"
     message = mistake["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
-    return f"expected {message}, got {got!r}"
+    message = message.replace("valid tuple", "list").replace("valid dictionary", "mapping of keys")
+    return f"expected {message}, got {shown(got)}"
 
 
 def _opening_comment(text: str) -> str:

@@ -12,13 +12,13 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError
 
 from core.errors import InputError
 from sweeps.attacker import Attack, Eigenfaces, PriorFolder, ShippedPrior, StyleGAN2
-from sweeps.base import Count, Fraction, Model, Positive
+from sweeps.base import MOST, Count, Fraction, Model, NotNegative, Positive, Seed, Several
 from sweeps.data import LabelledData, PublishedData, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges
 from sweeps.paper_numbers import datasets_of
 from sweeps.search import Budget, Reaudit, Search
-from sweeps.settings import set_dotted
+from sweeps.settings import first_repeat, set_dotted
 from sweeps.training import OtherTrial, Recipe
 
 Protocol = Literal["clean", "paper"]
@@ -37,8 +37,8 @@ class Resources(Model):
     """
 
     cpus_per_task: Count = 1
-    gpus_per_training: Annotated[float, Field(ge=0)] = 1.0
-    gpus_per_task: Annotated[float, Field(ge=0)] = 0.5
+    gpus_per_training: NotNegative = 1.0
+    gpus_per_task: NotNegative = 0.5
     classes_per_task: Count | None = None  # null: sized so that every device gets several tasks
     trial_slots: Count | None = None  # local machine only; null: two per CPU
     attack_rows: Count | None = None  # images at once in an attack; null: as many as suit the kind of device
@@ -83,16 +83,16 @@ class InversionSweep(Model):
     experiment: Literal["inversion"] = "inversion"
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     protocol: Protocol = "clean"
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)]
+    seeds: Annotated[Several[Seed], Field(min_length=1)]
     data: Annotated[SyntheticData | LabelledData | PublishedData, Field(discriminator="kind")]
     public: Annotated[SyntheticPublic | UnlabelledPublic, Field(discriminator="kind")] | None = None
     recipe: Target = Recipe()
     prior: Annotated[Eigenfaces | ShippedPrior | PriorFolder | StyleGAN2, Field(discriminator="kind")]
     attack: Attack = Attack()
     judges: Judges = Judges()
-    classes: Literal["all"] | Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] = "all"
+    classes: Literal["all"] | Annotated[Several[Annotated[int, Field(ge=0, le=MOST)]], Field(min_length=1)] = "all"
     grid: dict[str, list[Any]] = Field(default_factory=dict)  # dotted key of this file -> the values to try
-    cells: tuple[dict[str, Any], ...] = ()  # combinations that are no full grid; each is tried with all of the grid
+    cells: Several[dict[str, Any]] = ()  # combinations that are no full grid; each is tried with all of the grid
     baseline: dict[str, Any] = Field(default_factory=dict)  # the values that the others are compared with
     search: Search | None = None  # proposes recipes instead of a grid; the grid then holds keys of the attacker alone
     budget: Budget | None = None  # what the sweep may cost over its life; work that runs when it is spent is ended
@@ -130,10 +130,9 @@ class InversionSweep(Model):
     @model_validator(mode="after")
     def _fits_together(self) -> InversionSweep:
         self.reference()
-        if len(set(self.seeds)) != len(self.seeds):
-            raise ValueError(f"seeds: expected each once, got {list(self.seeds)}")
-        if self.classes != "all" and len(set(self.classes)) != len(self.classes):
-            raise ValueError(f"classes: expected each once, got {list(self.classes)}")
+        for name, given in (("seeds", self.seeds), ("classes", () if self.classes == "all" else self.classes)):
+            if twice := first_repeat(given):
+                raise ValueError(f"{name}: expected each once, got {twice[0]} twice")
         if self.paper and self.paper.dataset is None and not isinstance(self.data, PublishedData):
             raise ValueError(f"paper.dataset: expected the paper's name of these {self.data.kind} data, got none")
         if self.paper and self.paper.dataset_of(self.data) not in datasets_of(self.paper.table):
@@ -201,7 +200,7 @@ class ToySweep(Model):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     alpha: float = 0.0
     grid: dict[str, list[Any]] = Field(default_factory=dict)
-    cells: tuple[dict[str, Any], ...] = ()
+    cells: Several[dict[str, Any]] = ()
     baseline: dict[str, Any] = Field(default_factory=dict)
     resources: Resources = Resources()
 

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sweeps.base import Count, Model, Positive
+from core.words import shown
+from sweeps.base import MOST, Count, Model, Positive, Seed, Several
 from sweeps.dimension import Dimension
+from sweeps.settings import first_repeat
 from sweeps.space import Space, inside, make_space
 
 Direction = Literal["max", "min"]
@@ -40,7 +42,7 @@ class Range(Model):
     space; values at or below that one's are left out.
     """
 
-    choices: tuple[Any, ...] | None = None
+    choices: Several[Any] | None = None
     low: float | None = None
     high: float | None = None
     step: Positive | None = None
@@ -57,9 +59,8 @@ class Range(Model):
                 raise ValueError(f"expected choices or a range, got choices and {', '.join(sorted(others))}")
             if not self.choices:
                 raise ValueError("choices: expected at least one, got none")
-            if any(one == other and type(one) is type(other) for i, one in enumerate(self.choices)
-                   for other in self.choices[:i]):  # fmt: skip
-                raise ValueError(f"choices: expected each once, got {list(self.choices)}")
+            if twice := first_repeat(self.choices):
+                raise ValueError(f"choices: expected each once, got {' and '.join(map(shown, twice))}")
             return self
         for name in ("low", "high"):
             if getattr(self, name) is None:
@@ -140,13 +141,13 @@ class Search(Model):
     strategy: Literal["grid", "random", "optuna", "halving"]
     sampler: Literal["gp", "tpe"] | None = None
     recipes: Count | None = None
-    seed: int | None = None
+    seed: Seed | None = None
     in_flight: Count | None = None
     space: dict[str, Range]
     objectives: Annotated[dict[str, Direction], Field(min_length=1, max_length=3)]
     constraints: dict[str, Constraint] = Field(default_factory=dict)
-    rungs: tuple[Rung, ...] = ()
-    audit: Annotated[int, Field(ge=0)] | None = None
+    rungs: Several[Rung] = ()
+    audit: Annotated[int, Field(ge=0, le=MOST)] | None = None
 
     @cached_property
     def dimensions(self) -> Space:
@@ -238,15 +239,15 @@ class Reaudit(Model):
     share: the part of a budget that a search leaves to it.
     """
 
-    seeds: Annotated[tuple[int, ...], Field(min_length=1)]
+    seeds: Annotated[Several[Seed], Field(min_length=1)]
     recipes: Count = 5
     share: Annotated[float, Field(ge=0, lt=1)] = 0.2
 
     @field_validator("seeds")
     @classmethod
     def _each_once(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if len(set(seeds)) != len(seeds):
-            raise ValueError(f"expected each once, got {list(seeds)}")
+        if twice := first_repeat(seeds):
+            raise ValueError(f"expected each once, got {twice[0]} twice")
         return seeds
 
 

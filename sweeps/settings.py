@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.errors import InputError
+from core.words import shown
+
+MAX_LEVELS = 32  # of a dotted key
 
 
 def set_dotted(raw: dict[str, Any], key: str, value: Any, *, where: str) -> None:
-    """Set raw['a']['b'] = value for key 'a.b', making empty levels on the way."""
+    """Set raw['a']['b'] = value for key 'a.b', making empty levels on the way. Raises InputError naming `where`."""
     node = raw
+    if key.count(".") >= MAX_LEVELS or not all(key.split(".")):
+        raise InputError(f"{where}: expected a dotted key of at most {MAX_LEVELS} names, got {shown(key)}")
     *parents, last = key.split(".")
     for depth, parent in enumerate(parents):
         if node.get(parent) is None:
             node[parent] = {}
         node = node[parent]
         if not isinstance(node, dict):
-            raise InputError(f"{where}: {key}: expected {'.'.join(parents[: depth + 1])} to hold keys, got {node!r}")
+            holder = ".".join(parents[: depth + 1])
+            raise InputError(f"{where}: {key}: expected {holder} to hold keys, got {shown(node)}")
     node[last] = value
+
+
+def first_repeat(values: Sequence[Any]) -> tuple[Any, Any] | None:
+    """The first two values that mean the same, as they were given (0.0 and 0, say), if two do."""
+    seen: dict[str, int] = {}
+    for index, value in enumerate(values):
+        if (first := seen.setdefault(_meaning(value), index)) != index:
+            return values[first], value
+    return None
+
+
+def _meaning(value: Any) -> str:
+    """The same text for values that are one: numbers by their size, mappings whatever their order, true not as 1."""
+    return json.dumps(_plain(value), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def dotted_value(given: Mapping[str, Any], key: str) -> tuple[Any, bool]:

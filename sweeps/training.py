@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from sweeps.base import Beta, Count, Fraction, Model, Positive, Range, only_with
+from sweeps.base import Beta, Count, Fraction, Model, NotNegative, Pair, Positive, Range, Seed, Several, only_with
 from sweeps.defenses import Defense, LabelSmoothing
 
 Architecture = Literal[
@@ -20,9 +20,9 @@ class Augmentation(Model):
 
     crop_scale: Range = (0.85, 1.0)
     crop_ratio: Range = (1.0, 1.0)
-    brightness: Annotated[float, Field(ge=0)] = 0.2
-    contrast: Annotated[float, Field(ge=0)] = 0.2
-    saturation: Annotated[float, Field(ge=0)] = 0.1
+    brightness: NotNegative = 0.2
+    contrast: NotNegative = 0.2
+    saturation: NotNegative = 0.1
     hue: Annotated[float, Field(ge=0, le=0.5)] = 0.1
     flip: Fraction = 0.5
 
@@ -43,16 +43,16 @@ class Training(Model):
     image_size: Annotated[int, Field(ge=16, le=1024)] = 224
     transform_input: bool | None = None  # inception_v3 only: map inputs to ImageNet statistics first; default false
     epochs: Count = 100
-    batch_size: Annotated[int, Field(ge=2)] = 128  # global: over all workers
+    batch_size: Annotated[Count, Field(ge=2)] = 128  # global: over all workers
     optimizer: Literal["adam", "sgd"] = "adam"
     lr: Positive = 0.001
-    betas: tuple[Beta, Beta] | None = None  # adam only
+    betas: Pair[Beta] | None = None  # adam only
     momentum: Beta | None = None  # sgd only
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    weight_decay: NotNegative = 0.0
     lr_schedule: Literal["multistep", "cosine"] = "multistep"
-    lr_milestones: tuple[Fraction, ...] | None = None  # fractions of training; multistep only, default (0.75, 0.9)
+    lr_milestones: Several[Fraction] | None = None  # fractions of training; multistep only, default (0.75, 0.9)
     lr_factor: Positive | None = None  # multistep only, default 0.1
-    lr_min: Annotated[float, Field(ge=0)] | None = None  # cosine only, default 0
+    lr_min: NotNegative | None = None  # cosine only, default 0
     precision: Literal["fp32", "bf16"] | None = None  # of the network's passes; null: fp32, as the paper
     augmentation: Augmentation = Augmentation()
 
@@ -105,7 +105,7 @@ class Evaluator(Training):
 
     architecture: Architecture = "inception_v3"
     image_size: Annotated[int, Field(ge=16, le=1024)] = 299
-    seed: int = 1000
+    seed: Seed = 1000
     checkpoint_every: Count = 10
 
 
@@ -117,15 +117,15 @@ class Knowledge(Training):
 
     architecture: Architecture = "resnet50"
     epochs: Count = 75
-    batch_size: Annotated[int, Field(ge=2)] = 32
+    batch_size: Annotated[Count, Field(ge=2)] = 32
     optimizer: Literal["adam", "sgd"] = "sgd"
     lr: Positive = 0.1
-    weight_decay: Annotated[float, Field(ge=0)] = 1e-4
+    weight_decay: NotNegative = 1e-4
     lr_schedule: Literal["multistep", "cosine"] = "cosine"
     augmentation: Augmentation = Augmentation(
         crop_scale=(0.8, 1.0), brightness=0, contrast=0, saturation=0, hue=0
     )
-    seed: int = 2000
+    seed: Seed = 2000
     checkpoint_every: Count = 25
 
     @model_validator(mode="before")

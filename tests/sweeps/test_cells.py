@@ -5,7 +5,8 @@ import yaml
 from tiny import tiny_sweep
 
 from core.errors import InputError
-from sweeps.expand import axis_keys, expand
+from sweeps.axes import axis_keys
+from sweeps.expand import expand
 from sweeps.load import load_sweep
 
 

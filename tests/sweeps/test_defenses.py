@@ -164,8 +164,10 @@ def test_stages_keep_their_fingerprints(repository, sweep, digest):
 
 
 def test_a_way_back_is_another_recipe_and_a_null_is_none(tmp_path):
-    schedules = [{"kind": "ramp"}, {"kind": "ramp", "back": None}, {"kind": "ramp", "back": 0.9}]
-    grid = {"recipe.defense.schedule": schedules}
-    first, null, back = trials_of(load_sweep(write(tmp_path, {"alpha": -0.2}, grid=grid, baseline={})))
+    def under(schedule):
+        return trials_of(load_sweep(write(tmp_path, {"alpha": -0.2, "schedule": schedule}, grid={}, baseline={})))[0]
+
+    first, null = under({"kind": "ramp"}), under({"kind": "ramp", "back": None})
+    back = under({"kind": "ramp", "back": 0.9})
     assert first.id == null.id != back.id
     assert back.stages[1].config["defense"]["schedule"] == {"kind": "ramp", "start": 0.5, "end": 0.75, "back": 0.9}

@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from core.errors import InputError
-from sweeps.expand import axis_names, expand
+from sweeps.axes import axis_names
+from sweeps.expand import expand
 from sweeps.load import load_sweep
 
 GOOD = {
@@ -47,7 +48,7 @@ def test_a_good_file_loads_with_its_opening_comment(tmp_path):
         (["recipe.workers=20"], "recipe", "at least 2 images per worker"),
         (["attack.candidates=30"], "attack", "expected at most pool.size (20), got 30"),
         (["attack.selected=9"], "attack", "expected at most candidates (4), got 9"),
-        (["attack.lr=nan"], "attack.lr", "finite number"),
+        (["attack.lr=.nan"], "attack.lr", "finite number"),
         (["public=null"], "", "public: expected the images to fit the eigenfaces prior on, got none"),
         (["judges.embedder.name=mobilefacenet_a"], "judges.embedder", "weights: expected the file"),
         (["judges.evaluator={architecture: resnet_small}"], "", "expected another than the target's"),

@@ -11,7 +11,8 @@ from tiny import searchable
 from core.errors import InputError
 from orchestrator.cli import main
 from orchestrator.results import METRIC_COLUMNS
-from sweeps.expand import CellMaker, axis_keys, expand
+from sweeps.axes import axis_keys
+from sweeps.expand import CellMaker, expand
 from sweeps.load import load_sweep
 from sweeps.search import OBJECTIVES, Constraint
 
@@ -100,7 +101,7 @@ MISTAKES = [
     ({}, {"budget": {"minutes": -1}}, "budget.minutes: expected greater than 0, got -1"),
     ({"strategy": "random", "sampler": "gp"}, {}, "sampler: expected only with strategy optuna, got strategy random"),
     ({}, {"reaudit": {"seeds": []}}, "reaudit.seeds"),
-    ({}, {"reaudit": {"seeds": [3, 3]}}, "reaudit.seeds: expected each once, got [3, 3]"),
+    ({}, {"reaudit": {"seeds": [3, 3]}}, "reaudit.seeds: expected each once, got 3 twice"),
     ({}, {"reaudit": {"seeds": [2, 3]}}, "reaudit.seeds: expected other seeds than those of the sweep, got 2 in both"),
     ({}, {"reaudit": {"seeds": [3], "share": 1}}, "reaudit.share"),
     ({}, {"reaudit": {"seeds": [3], "share": 0.5}}, "reaudit.share: expected only beside a search with a budget, got 0.5"),

@@ -1,0 +1,42 @@
+"""Text from outside (keys, names, files, values) as it may be shown: one line, no escapes, of a sensible length."""
+
+from __future__ import annotations
+
+import unicodedata
+
+MAX_VALUE = 160  # characters of a value within a line
+MAX_LINE = 2000
+
+_NEVER_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode categories that move the cursor, reverse the reading direction, break the line, or show nothing."""
+
+
+def printable(text: str, *, most: int = MAX_LINE) -> str:
+    """The text as one line that changes nothing but itself on a terminal or a page.
+
+    Control and format characters (terminal escapes, line breaks, bidirectional marks) are written as escapes, e.g.
+    \\x1b. Of a text of more than `most` characters the middle is left out.
+    """
+    if len(text) > most:
+        text = f"{text[: 2 * most // 3]} ... {text[-most // 4 :]}"
+    if text.isprintable():
+        return text
+    return "".join(character if _is_harmless(character) else _escaped(character) for character in text)
+
+
+def shown(value: object, *, most: int = MAX_VALUE) -> str:
+    """A value as Python writes it, printable and cut: what an error line says it got."""
+    return printable(repr(value), most=most)
+
+
+def brief(text: str) -> str:
+    """A key, a name or a path as an error line shows it: printable and cut."""
+    return printable(text, most=MAX_VALUE)
+
+
+def _is_harmless(character: str) -> bool:
+    return character.isprintable() or unicodedata.category(character) not in _NEVER_SHOWN
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,63 @@
+"""The columns that tell cells apart: which keys they are, how they are called, what stands in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweeps.load import LoadedSweep
+
+COLUMNS = frozenset({
+    "trial", "seed", "phase", "protocol", "status", "failure", "reasons", "prior", "attack", "class", "recipe",
+    "test_acc", "test_acc_mean_readout", "train_acc", "epochs_trained", "ece", "logit_gap", "attack_acc1",
+    "attack_acc1_std", "attack_acc1_std_slots", "attack_acc5", "attack_conf", "target_conf", "dist_eval",
+    "dist_eval_plain", "embedder_acc1", "embedder_acc1_std", "embedder_acc5", "embedder_real_acc",
+    "evaluator_real_acc", "dist_face", "dist_face_plain", "dist_knn", "fid", "kid", "precision", "recall", "density",
+    "coverage", "xi_train", "xi_test", "gradient_cosine", "num_frozen", "seconds_target",
+    "seconds_attack", "recipe_architecture", "recipe_defense",
+    "recipe_defense_parameters", "recipe_alpha", "recipe_schedule", "recipe_epochs", "recipe_workers",
+})  # fmt: skip
+"""Columns of the results that are no axes: an axis of that name would take another's place."""
+
+
+def axis_keys(loaded: LoadedSweep) -> list[str]:
+    """The dotted keys that tell cells apart, listed ones first.
+
+    The keys of a search's space come before those of its grid. A listed key that follows from those before it (the
+    number of steps from the data set, say) is no axis of its own.
+    """
+    keys: list[str] = []
+    listed = loaded.sweep.cells
+    for key in listed[0] if listed else ():
+        seen: dict[str, Any] = {}
+        known = [repr([cell[k] for k in keys]) for cell in listed]
+        if any(seen.setdefault(k, cell[key]) != cell[key] for k, cell in zip(known, listed, strict=True)):
+            keys.append(key)
+    search = getattr(loaded.sweep, "search", None)
+    return [*keys, *(search.space if search else ()), *loaded.sweep.grid]
+
+
+def axis_names(keys: list[str]) -> dict[str, str]:
+    """Dotted key -> the shortest column name that is unambiguous and no other column's: recipe.defense.alpha -> alpha.
+
+    `attack.seed` is not called `seed`, which is the trial's.
+    """
+    names = {}
+    for key in keys:
+        parts = key.split(".")
+        for length in range(1, len(parts) + 1):
+            name = "_".join(parts[-length:])
+            others = {"_".join(other.split(".")[-length:]) for other in keys if other != key}
+            if name not in others and name not in COLUMNS:
+                break
+        names[key] = f"attack_{name}" if parts[0] == "attack" and name == "loss" else name
+        if names[key] in COLUMNS:  # a whole part of the file, `prior` say
+            names[key] = f"{names[key]}_settings"
+    return names
+
+
+def axis_value(value: Any) -> Any:
+    """Structured values (a schedule, say) appear in tables as their compact text."""
+    if isinstance(value, dict):
+        return " ".join(f"{k}={v}" for k, v in value.items())
+    return str(value) if isinstance(value, list) else value

@@ -1,0 +1,66 @@
+"""`--set PATH=VALUE`: read like the sweep file, and refused where it could not take effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from core.errors import InputError
+from core.words import brief, shown
+from sweeps.settings import set_dotted
+from sweeps.yaml_reader import read_yaml
+
+
+def apply_overrides(raw: dict[str, Any], overrides: list[str]) -> None:
+    """Set the keys in a sweep file's settings.
+
+    Raises InputError (one line) where an override is no PATH=VALUE, names what another one names, or what the sweep's
+    grid, cells or search set in every trial.
+    """
+    given: list[tuple[str, Any]] = []
+    for override in overrides:
+        key, value = _parsed(override)
+        for other, earlier in given:
+            if _meet(_leaves(other, earlier), _leaves(key, value)):
+                expected = f"--set {brief(key)}: expected every key once"
+                raise InputError(f"{expected}, got {shown(earlier)} (--set {brief(other)}) and {shown(value)}")
+        given.append((key, value))
+        set_dotted(raw, key, value, where="--set")
+    for key, value in given:  # by now a grid that was itself set is there
+        for place, swept in _swept(raw):
+            if any(leaf == swept or leaf.startswith(f"{swept}.") for leaf in _leaves(key, value)):
+                raise InputError(
+                    f"--set {brief(key)}: expected a key that the sweep leaves alone, got one that {place} sets in "
+                    f"every trial ({brief(swept)}); set {place} itself"
+                )
+
+
+def _parsed(override: str) -> tuple[str, Any]:
+    key, equals, value = override.partition("=")
+    if not equals or not key:
+        raise InputError(f"--set: expected PATH=VALUE, got {shown(override)}")
+    return key, read_yaml(value, f"--set {brief(key)}")
+
+
+def _leaves(key: str, value: Any) -> set[str]:
+    """The dotted keys that a value under `key` decides: those inside a mapping, else the key itself."""
+    if not isinstance(value, Mapping) or not value:
+        return {key}
+    return {leaf for name, inner in value.items() for leaf in _leaves(f"{key}.{name}", inner)}
+
+
+def _meet(some: set[str], others: set[str]) -> bool:
+    """Whether a key of one lies in, or is, a key of the other."""
+    return any(one == two or one.startswith(f"{two}.") or two.startswith(f"{one}.") for one in some for two in others)
+
+
+def _swept(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(place, dotted key) of everything that a sweep sets trial by trial."""
+    cells, search = raw.get("cells"), raw.get("search")
+    for place, holder in (
+        ("grid", raw.get("grid")),
+        *((f"cells.{number}", cell) for number, cell in enumerate(cells if isinstance(cells, list) else [])),
+        ("search.space", search.get("space") if isinstance(search, Mapping) else None),
+    ):
+        for key in holder if isinstance(holder, Mapping) else ():
+            yield place, key
