@@ -167,3 +167,32 @@ def test_placement_groups_of_a_lost_creator_are_removed_and_others_stay(cluster)
     wait_until(lambda: [g["state"] for g in placement_group_table().values()].count("REMOVED") == 2)
     assert placement_group_table(mine)["state"] == "CREATED"
     ray.util.remove_placement_group(mine)
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        sleeping(1.5, classes=2),
+        Stage(name="public", config={"kind": "synthetic", "identities": 400, "per_identity": 1, "size": 64,
+                                     "spread": 0.6, "seed": 0}),
+    ],
+    ids=["a shard", "a whole stage"],
+)  # fmt: skip
+def test_what_a_killed_worker_had_is_done_again(keep, stage):
+    keeper = keep()
+    made = keeper.ensure.remote(stage)
+    victim = wait_until(working)[0]
+    victim.kill()
+    wait_until(lambda: not victim.is_running())
+    ray.get(made, timeout=60)
+    assert {event["what"] for event in snapshot(keeper)["events"]} == {"work", "done"}
+
+
+def test_a_shard_whose_workers_are_killed_again_and_again_fails_with_that_cause(keep):
+    failing = keep().ensure.remote(sleeping(60))
+    killed = set()
+    while len(killed) < 4:
+        victim = wait_until(lambda: [process for process in working() if process.pid not in killed])[0]
+        killed.add(victim.pid)
+        victim.kill()
+    assert failure_of(failing) == "its worker was killed 4 times"
