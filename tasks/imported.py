@@ -4,33 +4,64 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from core.data.images import ImageSet
 from core.errors import InputError
 from core.models.inference import evaluate_accuracy
+from core.models.reading import Claim, check_reading, order_by_name, usual_orders
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_images, load_tensors, save_tensors
 from tasks.target import measure_utility
-from tasks.training import load_classifier
+from tasks.training import load_classifier, normalisation_from
 
 WEIGHTS = "weights.safetensors"
+HEAD = ("head.weight", "head.bias")
 
 
 def adopt_classifier(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes weights.safetensors and what `train_target` writes of a test; returns the utility.
 
+    The weights' outputs are brought into the data's order by the names of the classes, so that whoever loads them
+    (the attack, a judge) reads them as it reads what was trained here. Raises InputError for other names, and unless
+    real test images show that the card is right (`core.models.reading`).
+
     Of inception_v3 the accuracy is taken under both input conventions: which one a file was trained with is no part of
     it (Plug-and-Play-Attacks trains with the mapping to ImageNet statistics and attacks without).
     """
-    test = load_images(inputs["data"], "test")
+    where, test = f"imported {config['path']}", load_images(inputs["data"], "test")
     if test.num_classes != config["num_classes"]:
         raise InputError(
-            f"imported {config['path']}: expected a classifier of the data's {test.num_classes} classes, "
-            f"got one of {config['num_classes']}"
+            f"{where}: expected a classifier of the data's {test.num_classes} classes, got one of "
+            f"{config['num_classes']}"
         )
-    save_tensors(out / WEIGHTS, load_tensors(Path(config["path"]).expanduser() / WEIGHTS))
+    claim = _claim(config, test, where)
+    weights = load_tensors(Path(config["path"]).expanduser() / WEIGHTS)
+    save_tensors(out / WEIGHTS, {**weights, **{name: weights[name][claim.order] for name in HEAD}})
     model = load_classifier(out, config, context.device)
     metrics = measure_utility(model, test, config, out, context)
+    check_reading(
+        model, test, load_tensors(out / "test_logits.safetensors")["logits"], claim,
+        orders=usual_orders(test.names, _training_sizes(inputs["data"], test)), image_size=config["image_size"],
+        device=context.device, where=where,
+    )  # fmt: skip
     if config["architecture"] == "inception_v3":
         other = load_classifier(out, {**config, "transform_input": not config["transform_input"]}, context.device)
         accuracy = evaluate_accuracy(other, test, image_size=config["image_size"], device=context.device)
         metrics["test_acc_other_input"] = accuracy
     return metrics
+
+
+def _claim(config: Config, test: ImageSet, where: str) -> Claim:
+    """What the card says; outputs whose names it does not state are taken to be in the data's order."""
+    stated = config.get("class_names")
+    order = order_by_name(stated, test.names, where) if stated else torch.arange(test.num_classes)
+    return Claim(normalisation=normalisation_from(config), order=order, accuracy=config.get("stated_acc"))
+
+
+def _training_sizes(data: Path, test: ImageSet) -> Tensor:
+    """Training images of each class, int64 [C], without reading an image."""
+    with safe_open(str(data / "train.safetensors"), framework="pt") as train:
+        return torch.bincount(train.get_tensor("labels"), minlength=test.num_classes)

@@ -20,6 +20,7 @@ from core.defenses.schedules import AlphaSchedule, alpha_at
 from core.errors import AccuracyNotReached
 from core.models.batches import preparation_generator
 from core.models.classifiers import Classifier, build_classifier
+from core.models.normalisation import Normalisation
 from core.models.training import EpochRecord, TrainingRecipe, train_classifier
 from tasks.context import Config, TaskContext
 from tasks.files import load_checkpoint, load_tensors, save_checkpoint, save_rows, save_tensors
@@ -97,8 +98,14 @@ def restored_classifier(
         transform_input=config.get("transform_input", False),
     )
     restore_weights(model, defense_from(config), weights, where=where)
+    model.wants(normalisation_from(config))
     _choose_readout(model, config, readout, seed)
     return model
+
+
+def normalisation_from(config: Config) -> Normalisation:
+    """What the configured classifier wants its images to be; all that is trained here wants [-1, 1]."""
+    return Normalisation(**{key: tuple(values) for key, values in config.get("normalisation", {}).items()})
 
 
 def _choose_readout(model: Classifier, config: Config, readout: str | None, seed: int) -> None:

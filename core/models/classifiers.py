@@ -11,6 +11,7 @@ import torchvision
 from torch import Tensor, nn
 
 from core.errors import InputError
+from core.models.normalisation import Normalisation, input_layer
 from core.models.pretrained import load_published_state, read_pretrained_state
 from core.models.small import resnet_small, vgg_small
 
@@ -72,12 +73,14 @@ class Classifier(nn.Module):
     """forward: images [N, 3, S, S] in [-1, 1] -> logits [N, C]; embed: -> the features [N, D] under the head.
 
     In training mode a backbone with an auxiliary head (inception_v3) makes forward return
-    `LogitsWithAuxiliary`.
+    `LogitsWithAuxiliary`. A network that somebody else trained on images in another range has its own normalisation
+    in front of the backbone (`wants`); it is no part of the weights.
     """
 
     def __init__(self, architecture: str, backbone: nn.Module, head: nn.Linear) -> None:
         super().__init__()
         self.architecture = architecture
+        self.normalise: nn.Module = nn.Identity()
         self.backbone = backbone
         self.head = head
 
@@ -91,14 +94,18 @@ class Classifier(nn.Module):
         """The number of features under the head."""
         return self.head.in_features
 
+    def wants(self, normalisation: Normalisation) -> None:
+        """From now on the backbone is shown images in [-1, 1] as this normalisation has them."""
+        self.normalise = input_layer(normalisation).to(self.head.weight.device)
+
     def embed(self, images: Tensor) -> Tensor:
         """Penultimate features [N, D]."""
-        features = self.backbone(images)
+        features = self.backbone(self.normalise(images))
         return features.logits if isinstance(features, tuple) else features
 
     def forward(self, images: Tensor) -> Tensor | LogitsWithAuxiliary:
         """Logits [N, C]."""
-        features = self.backbone(images)
+        features = self.backbone(self.normalise(images))
         if isinstance(features, tuple):
             return LogitsWithAuxiliary(self.head(features.logits), features.aux_logits)
         return self.head(features)

@@ -1,0 +1,82 @@
+"""How a classifier wants its images: the channels' means and standard deviations that somebody else trained it with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from core.errors import InputError
+
+CHANNELS = 3
+_LARGEST = 1e6
+
+Triple = tuple[float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Normalisation:
+    """What a network is shown of pictures x in [0, 1]: (x - mean) / std, each channel (red, green, blue) by itself.
+
+    The default maps to [-1, 1], as everything trained here and the publication's checkpoints have it. Raises
+    InputError unless there are three finite means and three standard deviations > 0.
+    """
+
+    mean: Triple = (0.5, 0.5, 0.5)
+    std: Triple = (0.5, 0.5, 0.5)
+
+    def __post_init__(self) -> None:
+        for name, least in (("mean", -_LARGEST), ("std", 1 / _LARGEST)):
+            given = getattr(self, name)
+            fine = len(given) == CHANNELS and all(math.isfinite(v) and least <= v <= _LARGEST for v in given)
+            if not fine:
+                words = "three numbers" + (" > 0" if name == "std" else "")
+                raise InputError(f"{name}: expected {words} (red, green, blue), got {', '.join(map(str, given))}")
+
+    @classmethod
+    def of_range(cls, low: float, high: float) -> Normalisation:
+        """Pictures as numbers from `low` (black) to `high` (white). Raises InputError unless low < high, finite."""
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise InputError(f"input range: expected two numbers, the lower one first, got {low} and {high}")
+        scale = 1 / (high - low)
+        return cls(mean=(-low * scale,) * CHANNELS, std=(scale,) * CHANNELS)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is [-1, 1], in which all images here are."""
+        return self == Normalisation()
+
+
+USUAL: dict[str, Normalisation] = {
+    "inputs in [-1, 1]": Normalisation(),
+    "inputs in [0, 1]": Normalisation.of_range(0, 1),
+    "ImageNet mean/std": Normalisation(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225)),
+    "inputs in [0, 255]": Normalisation.of_range(0, 255),
+}
+"""What classifiers are usually trained with, by the words that a sentence uses for it."""
+
+
+class FromUnitRange(nn.Module):
+    """Images [N, 3, H, W] in [-1, 1], as everything here has them -> what `normalisation` makes of the same pictures.
+
+    Differentiable and without parameters: it adds nothing to a state dictionary.
+    """
+
+    scale: Tensor
+    shift: Tensor
+
+    def __init__(self, normalisation: Normalisation) -> None:
+        super().__init__()
+        mean, std = (torch.tensor(v, dtype=torch.float64) for v in (normalisation.mean, normalisation.std))
+        for name, value in (("scale", 0.5 / std), ("shift", (0.5 - mean) / std)):
+            self.register_buffer(name, value.float()[:, None, None], persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images * self.scale + self.shift
+
+
+def input_layer(normalisation: Normalisation) -> nn.Module:
+    """The layer in front of a network that was trained with it; for [-1, 1] one that changes no bit."""
+    return nn.Identity() if normalisation.is_ours else FromUnitRange(normalisation)

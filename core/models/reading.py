@@ -1,0 +1,192 @@
+"""Does a classifier that somebody else trained read our images as its card says? Asked before anything is attacked.
+
+Under a wrong normalisation or class order a good classifier looks like a bad one, and one that leaks like one that does
+not. So real test images decide, and where they contradict the card, what is usual is tried on a few of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from scipy.optimize import linear_sum_assignment
+from scipy.special import bdtrc
+from torch import Tensor
+
+from core.data.images import ImageSet
+from core.data.listing import few
+from core.errors import InputError
+from core.models.classifiers import Classifier
+from core.models.inference import evaluate_logits
+from core.models.normalisation import USUAL, Normalisation
+
+TRIED = 200  # images on which other readings are tried
+CHANCE_LEVEL = 0.01  # how seldom chance alone may do as well
+SHORTFALL = 0.05  # of accuracy, below what the card states: another split, another way of cropping
+BETTER_BY, BETTER_SIGMAS = 0.1, 3.3  # in accuracy, and in standard errors of the paired difference
+MOST_MATCHED = 2000  # classes whose order is searched
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a card states. order: int64 [C], the model's output for each class of the data; accuracy: None if unsaid."""
+
+    normalisation: Normalisation
+    order: Tensor
+    accuracy: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Trial:
+    """Another reading: in words, and which images are right under it and under the claim (bool [M] each)."""
+
+    words: str
+    hits: Tensor
+    as_stated: Tensor
+
+    @property
+    def gain(self) -> float:
+        return (self.hits.double() - self.as_stated.double()).mean().item()
+
+    @property
+    def fits_better(self) -> bool:
+        differing = (self.hits != self.as_stated).sum().item()
+        return self.gain > BETTER_BY and self.gain * len(self.hits) > BETTER_SIGMAS * differing**0.5
+
+
+def order_by_name(class_names: Sequence[str], data_names: Sequence[str], where: str) -> Tensor:
+    """int64 [C]: the place in `class_names` of each of the data's classes. InputError if they are not the same names."""
+    place = {name: i for i, name in enumerate(class_names)}
+    if unknown := sorted(place.keys() - set(data_names)):
+        raise InputError(f"{where}: expected class names of the data (such as {data_names[0]}), got {few(unknown)}")
+    if missing := [name for name in data_names if name not in place]:
+        raise InputError(f"{where}: expected a class for everybody in the data, got none named {few(missing)}")
+    return torch.tensor([place[name] for name in data_names])
+
+
+def usual_orders(names: Sequence[str], sizes: Tensor) -> dict[str, Tensor]:
+    """How classes are usually numbered, as orders (see `Claim`). sizes: int64 [C], training images of each class."""
+    by_size = torch.sort(sizes, descending=True, stable=True).indices
+    return {
+        "classes in the data's order": torch.arange(len(names)),
+        "alphabetical classes": order_by_name(sorted(names), names, "classes"),
+        "classes by number of images": torch.argsort(by_size),
+    }
+
+
+def check_reading(
+    model: Classifier,
+    test: ImageSet,
+    logits: Tensor,
+    claim: Claim,
+    *,
+    orders: Mapping[str, Tensor],
+    image_size: int,
+    device: torch.device | str,
+    where: str,
+) -> None:
+    """Raise InputError, one line, unless the accuracy is clearly above chance, within reach of what the card states,
+    and no usual other reading fits clearly better; it says which one does.
+
+    model: read as claimed, its outputs in the data's order. logits: of all of `test`, float [N, C]. orders: other
+    numberings by their words (`usual_orders`); any other order of the classes is found from what the model confuses.
+    A stated accuracy that is reached is proof enough; without one, three other normalisations of 200 images are tried.
+    """
+    hits = logits.argmax(1) == test.labels
+    accuracy, chance = hits.double().mean().item(), _chance(test)
+    above = _above_chance(hits, chance)
+    reached = claim.accuracy is None or accuracy >= _within_reach(claim.accuracy, len(hits))
+    if above and reached and claim.accuracy is not None:
+        return
+    trials = _other_readings(model, test, logits, claim, orders, image_size=image_size, device=device)
+    best = max(trials, key=lambda trial: trial.gain)
+    if not best.fits_better:
+        best = _in_any_order(logits, test)
+    better = best is not None and best.fits_better
+    if above and reached and not better:
+        return
+    stated = f"; its card states {claim.accuracy:.1%}" if claim.accuracy is not None else ""
+    found = (
+        f"{best.hits.double().mean():.1%} {best.words}; {best.as_stated.double().mean():.1%} as stated: import it again"
+        if better
+        else "no usual normalisation or class order fits: is it a classifier of these classes, and is its size right?"
+    )
+    raise InputError(
+        f"{where}: expected a classifier that recognises real test images, got {accuracy:.1%} of {len(hits)} "
+        f"(chance {chance:.1%}{stated}); {found}"
+    )
+
+
+def _chance(test: ImageSet) -> float:
+    """What the best constant answer reaches."""
+    largest = torch.bincount(test.labels).max().item() / len(test)
+    return max(1 / test.num_classes, largest)
+
+
+def _above_chance(hits: Tensor, chance: float) -> bool:
+    return bool(bdtrc(int(hits.sum()) - 1, len(hits), chance) < CHANCE_LEVEL)
+
+
+def _within_reach(stated: float, images: int) -> float:
+    return stated - SHORTFALL - 3 * (stated * (1 - stated) / images) ** 0.5
+
+
+def _other_readings(
+    model: Classifier,
+    test: ImageSet,
+    logits: Tensor,
+    claim: Claim,
+    orders: Mapping[str, Tensor],
+    *,
+    image_size: int,
+    device: torch.device | str,
+) -> list[_Trial]:
+    """Every usual normalisation in every order, on a few images; the model is left as claimed."""
+    chosen = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:TRIED].sort().values
+    images, labels = test.images[chosen], test.labels[chosen]
+    own_outputs = torch.argsort(claim.order)
+    as_stated = logits[chosen].argmax(1) == labels
+    trials = []
+    for words, normalisation in USUAL.items():
+        same = normalisation == claim.normalisation
+        try:
+            model.wants(normalisation)
+            seen = logits[chosen] if same else evaluate_logits(model, images, image_size=image_size, device=device)
+        finally:
+            model.wants(claim.normalisation)
+        prefix = "" if same else f"with {words}"
+        if not same:
+            trials.append(_Trial(words=prefix, hits=seen.argmax(1) == labels, as_stated=as_stated))
+        joint = f"{prefix} and " if prefix else "with "
+        for order_words, order in orders.items():
+            if not torch.equal(order, claim.order):
+                hits = seen[:, own_outputs][:, order].argmax(1) == labels
+                trials.append(_Trial(words=joint + order_words, hits=hits, as_stated=as_stated))
+    return trials
+
+
+def _in_any_order(logits: Tensor, test: ImageSet) -> _Trial | None:
+    """The order of the classes under which most answers are right, found on one half and tried on the other."""
+    count = test.num_classes
+    if count > MOST_MATCHED:
+        return None
+    answers, hits = logits.argmax(1), torch.zeros(len(test), dtype=torch.bool)
+    half = _rank_within_class(test.labels) % 2 == 0
+    for fit, tried in ((half, ~half), (~half, half)):
+        together = torch.zeros(count, count)
+        together.index_put_((test.labels[fit], answers[fit]), torch.ones(()), accumulate=True)
+        together += 0.5 * torch.eye(count)  # what nothing contradicts stays
+        output_of = torch.from_numpy(linear_sum_assignment(together.numpy(), maximize=True)[1])
+        hits[tried] = answers[tried] == output_of[test.labels[tried]]
+    words = "with the classes in another order, which --class-names must say"
+    return _Trial(words=words, hits=hits, as_stated=answers == test.labels)
+
+
+def _rank_within_class(labels: Tensor) -> Tensor:
+    order = torch.argsort(labels, stable=True)
+    counts = torch.bincount(labels)
+    first = torch.repeat_interleave(counts.cumsum(0) - counts, counts)
+    ranks = torch.empty_like(labels)
+    ranks[order] = torch.arange(len(labels)) - first
+    return ranks
