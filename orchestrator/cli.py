@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from core.errors import InputError
 from orchestrator import interrupts
+from orchestrator.import_doors import PUBLISHED_SETS, add_import_doors
 
 if TYPE_CHECKING:
     from orchestrator.confirming import Confirmation
 
-PUBLISHED_SETS = ("facescrub", "celeba", "celeba64", "stanford_dogs", "stanford_dogs_cropped", "imagenette")
 STORE_HELP = "the artifact store, a folder or s3://bucket/prefix (default: ./store)"
 PRICE_HELP = "price of a device-hour, e.g. 4.1: shows what is to be spent"
 EXIT_DONE, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, interrupts.EXIT_INTERRUPTED
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor = doors.add_parser("doctor", help="what this machine can run, and what is missing")
     doctor.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     doctor.set_defaults(door=_doctor)
-    _import_doors(doors)
+    add_import_doors(doors)
     _data_doors(doors)
     _weights_doors(doors)
     return parser
@@ -97,28 +97,6 @@ def _confirmation_options(run: argparse.ArgumentParser) -> None:
         "--confirm-above-dollars", metavar="DOLLARS", help="with --price: ask above so many dollars (default: 100)"
     )
     asking.add_argument("--yes", action="store_true", help="the answer, for scripts")
-
-
-def _import_doors(doors: argparse._SubParsersAction) -> None:
-    things = doors.add_parser("import", help="bring official weights in, safely").add_subparsers(
-        required=True, metavar="prior|target"
-    )
-    prior = things.add_parser("prior", help="an official StyleGAN2 network pickle, e.g. ffhq.pkl; nothing of it is run")
-    prior.set_defaults(door=_import_prior)
-    target = things.add_parser("target", help="a checkpoint of the official trainer, or a bare state dictionary")
-    target.add_argument("--architecture", required=True, help="e.g. resnet152, or inception_v3 for an evaluation model")
-    target.add_argument("--classes", type=int, required=True, help="how many classes it tells apart")
-    target.add_argument("--image-size", type=int, metavar="PIXELS", help="default: 299 for inception_v3, else 224")
-    target.add_argument("--transform-input", choices=("true", "false"), help="inception_v3 only, and there needed: "
-                        "whether inputs are mapped to ImageNet statistics first")  # fmt: skip
-    target.add_argument("--alpha", type=float, help="the smoothing factor it was trained with, for the tables")
-    target.add_argument("--data", choices=PUBLISHED_SETS, help="the data set it was trained on")
-    target.add_argument("--data-path", type=Path, metavar="DIR", help="that data set here: measures the test accuracy")
-    target.set_defaults(door=_import_target)
-    for thing, folder in ((prior, "priors"), (target, "targets")):
-        thing.add_argument("file", type=Path, metavar="FILE")
-        thing.add_argument("--out", type=Path, metavar="DIR", help=f"default: STORE/imported/{folder}/NAME")
-        thing.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
 
 
 def _data_doors(doors: argparse._SubParsersAction) -> None:
@@ -234,36 +212,6 @@ def _doctor(options: argparse.Namespace) -> int:
     for finding in findings:
         print(f"{'ok  ' if finding.fine else 'MISS' if finding.needed else 'note'}  {finding.text}")
     return EXIT_DONE if all(f.fine or not f.needed for f in findings) else EXIT_FAILED
-
-
-def _import_prior(options: argparse.Namespace) -> int:
-    from orchestrator.importing import import_prior_file
-
-    return import_prior_file(options.file, options.out or _imported_folder(options, "priors"))
-
-
-def _import_target(options: argparse.Namespace) -> int:
-    from orchestrator.importing import import_target_file
-
-    return import_target_file(
-        options.file,
-        options.out or _imported_folder(options, "targets"),
-        architecture=options.architecture,
-        classes=options.classes,
-        data=options.data,
-        data_path=options.data_path,
-        image_size=options.image_size or (299 if options.architecture == "inception_v3" else 224),
-        transform_input=None if options.transform_input is None else options.transform_input == "true",
-        alpha=options.alpha,
-    )
-
-
-def _imported_folder(options: argparse.Namespace, kind: str) -> Path:
-    from orchestrator.store import open_store
-
-    if options.store.startswith("s3://"):
-        raise InputError(f"--store {options.store}: expected a folder, or --out beside it: sweeps read it by its path")
-    return open_store(options.store).root / "imported" / kind / options.file.stem
 
 
 def _check_data(options: argparse.Namespace) -> int:

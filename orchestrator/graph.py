@@ -13,7 +13,7 @@ from orchestrator.fingerprints import content_of, normalised, shipped_file
 from orchestrator.stage import Stage
 from sweeps.attacker import PriorFolder, ShippedPrior
 from sweeps.data import PublishedData
-from sweeps.imported import CARD, WEIGHTS, ImportedClassifier
+from sweeps.imported import WEIGHTS, ImportedClassifier
 from sweeps.schema import InversionSweep
 from sweeps.training import Recipe, Training
 
@@ -90,10 +90,8 @@ def judging_model_stage(model: Training | ImportedClassifier, data: Stage, proto
 
 def imported_stage(model: ImportedClassifier, data: Stage, protocol: str) -> Stage:
     """A brought-in classifier, tested on our data: its content and its card count, not where it lies."""
-    card = {key: model.card[key] for key in ("architecture", "num_classes", "image_size", "transform_input")}
-    for name in (WEIGHTS, CARD):
-        content_of(model.folder / name, "imported")  # says at once if a file is missing
-    config = {**card, **content_of(model.folder / WEIGHTS, "imported"), "seed": 0, "protocol": protocol}
+    config = {**model.checked.reading, **content_of(model.folder / WEIGHTS, "imported")}
+    config |= {"seed": 0, "protocol": protocol}
     return Stage(name="imported", config=config, hints={"path": model.imported}, inputs={"data": data})
 
 

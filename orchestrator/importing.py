@@ -1,18 +1,46 @@
-"""`smoothsweep import prior|target`: official weights brought in, converted once, nothing of them executed."""
+"""`smoothsweep import prior|target`: weights of others brought in, converted once, nothing of them executed."""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from core.errors import InputError
 from core.files import making_folder, write_file
-from sweeps.imported import CARD, WEIGHTS
+from orchestrator.import_doors import PUBLISHED_SETS
+from sweeps.data import LabelledData
+from sweeps.imported import CARD, CARD_VERSION, WEIGHTS, TargetCard, checked_card
 
-CLASSES = {"facescrub": 530, "celeba": 1000, "celeba64": 1000, "stanford_dogs": 120, "imagenette": 10}
+CUSTOMARY_SIZE = {"inception_v3": 299}  # pixels; networks with one possible size say so themselves
+MOST_NAME_BYTES = 8 * 2**20
+LABELLED = "labelled"  # data of the user's own
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetRequest:
+    """What whoever brings a classifier in says of it; None where nothing was said.
+
+    data: a published set's name, or the path of own data; data_path: where the published set lies. stated_acc: in
+    [0, 1].
+    """
+
+    file: Path
+    out: Path
+    architecture: str
+    classes: int
+    image_size: int | None
+    transform_input: bool | None
+    mean: list[float] | None
+    std: list[float] | None
+    input_range: list[float] | None
+    class_names: Path | None
+    data: str | None
+    data_path: Path | None
+    stated_acc: float | None
+    alpha: float | None
 
 
 def import_prior_file(file: Path, out: Path) -> int:
@@ -30,49 +58,30 @@ def import_prior_file(file: Path, out: Path) -> int:
     return 0
 
 
-def import_target_file(
-    file: Path,
-    out: Path,
-    *,
-    architecture: str,
-    classes: int,
-    data: str | None,
-    data_path: Path | None,
-    image_size: int,
-    transform_input: bool | None,
-    alpha: float | None,
-) -> int:
-    """Convert an official checkpoint into a folder that a sweep can name; test it where the data are given."""
-    from core.models.classifiers import check_image_size
+def import_target_file(request: TargetRequest) -> int:
+    """Convert a checkpoint into a folder that a sweep can name; tried on real images where the data are given.
+
+    Raises InputError, one line, for a description that cannot be true, and for one that real images contradict.
+    Returns the exit code.
+    """
     from core.models.official_targets import import_target
 
-    if data is not None and CLASSES[data] != classes:
-        raise InputError(f"--classes: expected {CLASSES[data]} for {data}, got {classes}")
-    if data_path is not None and data is None:
-        raise InputError("--data-path: expected only with --data, got no --data")
-    check_image_size(architecture, image_size)
-    refuse_existing(out)
+    card = _described(request)
+    refuse_existing(request.out)
     model, facts = import_target(
-        file, architecture=architecture, num_classes=classes, transform_input=transform_input, protocol="paper"
-    )
-    accuracies = _test(model, data, data_path, image_size) if data_path is not None else {}
-    card = {
-        "architecture": architecture,
-        "num_classes": classes,
-        "image_size": image_size,
-        "transform_input": bool(transform_input),
-        "data": data,
-        "defense": None if alpha is None else {"kind": "label_smoothing", "alpha": alpha},
-        "source": {"file": file.name, **asdict(facts)},
-        **accuracies,
-    }
-    write_folder(out, card, {name: value.contiguous() for name, value in model.state_dict().items()})
-    print(f"{file.name}: {architecture} of {classes} classes, {facts.tensors} tensors ({facts.wrapping})")
-    for name, value in accuracies.items():
-        print(f"{name.replace('_', ' ')}: {value:.2%}")
-    if not accuracies:
-        print("test accuracy: not measured (give --data and --data-path); the first sweep measures it")
-    print(f"in a sweep file:  recipe: {{imported: {out}}}   or   judges: {{evaluator: {{imported: {out}}}}}")
+        request.file, architecture=card.architecture, num_classes=card.num_classes,
+        transform_input=request.transform_input, protocol="paper",
+    )  # fmt: skip
+    weights = {name: value.contiguous() for name, value in model.state_dict().items()}
+    found = _tried(request, card, weights)
+    source = {"file": request.file.name, **asdict(facts)}
+    card = checked_card(card.model_dump() | {"source": source, **found}, "import target")
+    write_folder(request.out, card, weights)
+    print(f"{request.file.name}: {card.architecture} of {card.num_classes} classes, {facts.tensors} tensors "
+          f"({facts.wrapping})")  # fmt: skip
+    print("\n".join(_said(card)))
+    print(f"in a sweep file:  recipe: {{imported: {request.out}}}   or   judges: {{evaluator: {{imported: "
+          f"{request.out}}}}}")  # fmt: skip
     return 0
 
 
@@ -82,34 +91,127 @@ def refuse_existing(out: Path) -> None:
         raise InputError(f"--out {out}: expected a new folder, got one that exists; name another or remove it")
 
 
-def write_folder(out: Path, card: dict[str, Any], weights: dict[str, Any]) -> None:
+def write_folder(out: Path, card: TargetCard, weights: dict[str, Any]) -> None:
     """weights.safetensors and target.json, written beside `out` and renamed: nothing is ever half there."""
     from safetensors.torch import save
 
     with making_folder(out) as draft:
         write_file(draft / WEIGHTS, save(weights))
-        write_file(draft / CARD, json.dumps(card, indent=1, ensure_ascii=False) + "\n")
+        write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
 
 
-def _test(model: Any, data: str, path: Path, image_size: int) -> dict[str, float]:
-    """Test accuracy on the published test split; of inception_v3 under both conventions of its input."""
+def _described(request: TargetRequest) -> TargetCard:
+    """The card as far as the request tells it. Raises InputError for what contradicts itself."""
+    from core.models.classifiers import check_image_size, fixed_image_size
+
+    size = request.image_size
+    if size is None:
+        size = fixed_image_size(request.architecture) or CUSTOMARY_SIZE.get(request.architecture)
+    if size is None:
+        raise InputError(f"--image-size: expected the side in pixels that this {request.architecture} was trained at, "
+                         "got none")  # fmt: skip
+    check_image_size(request.architecture, size)
+    _check_data(request)
+    names = None if request.class_names is None else _names_in(request.class_names)
+    return checked_card(
+        {
+            "version": CARD_VERSION,
+            "architecture": request.architecture,
+            "num_classes": request.classes,
+            "image_size": size,
+            "transform_input": bool(request.transform_input),
+            **_normalisation(request),
+            "class_names": names,
+            "data": request.data if request.data in (None, *PUBLISHED_SETS) else LABELLED,
+            "defense": None if request.alpha is None else {"kind": "label_smoothing", "alpha": request.alpha},
+            "stated_acc": request.stated_acc,
+        },
+        "import target",
+    )
+
+
+def _normalisation(request: TargetRequest) -> dict[str, tuple[float, ...]]:
+    from core.models.normalisation import Normalisation
+
+    if (request.mean is None) != (request.std is None):
+        raise InputError("--mean, --std: expected both or neither, got one")
+    if request.input_range is not None and request.mean is not None:
+        raise InputError("--input-range: expected it or --mean and --std, got both")
+    if request.input_range is not None:
+        wanted = Normalisation.of_range(*request.input_range)
+    elif request.mean is not None and request.std is not None:
+        wanted = Normalisation(mean=tuple(request.mean), std=tuple(request.std))
+    else:
+        wanted = Normalisation()
+    return asdict(wanted)
+
+
+def _check_data(request: TargetRequest) -> None:
+    from core.data.published import PUBLISHED
+
+    published = PUBLISHED.get(request.data or "")
+    if published is not None and published.classes != request.classes:
+        raise InputError(f"--classes: expected {published.classes} for {request.data}, got {request.classes}")
+    if published is None and request.data_path is not None:
+        raise InputError("--data-path: expected only with --data and the name of a published set")
+    if request.data is not None and published is None and not Path(request.data).expanduser().exists():
+        raise InputError(f"--data {request.data}: expected a folder, a Parquet file or one of "
+                         f"{', '.join(PUBLISHED_SETS)}, got neither")  # fmt: skip
+
+
+def _names_in(path: Path) -> list[str]:
+    """The lines of a file, in their order; the card checks that there is one for each class."""
+    try:
+        with path.expanduser().open("rb") as file:
+            lines = file.read(MOST_NAME_BYTES).decode("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--class-names {path}: expected a text file with a name per line, got: {error}") from None
+    names = [line.strip() for line in lines]
+    if "" in names:
+        raise InputError(f"--class-names {path}: line {names.index('') + 1}: expected a name, got an empty line")
+    return names
+
+
+def _tried(request: TargetRequest, card: TargetCard, weights: dict[str, Any]) -> dict[str, Any]:
+    """What the data told: test accuracy and class names; nothing without data.
+
+    Raises InputError if the card does not fit them.
+    """
+    if request.data is None or (card.data != LABELLED and request.data_path is None):
+        return {}
     import torch
 
-    from core.models.inference import evaluate_accuracy
     from tasks.context import TaskContext
     from tasks.data import prepare_private
     from tasks.files import load_images
+    from tasks.imported import adopt
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    common = {"size": card.image_size, "split_seed": 42, "on_corrupt": "refuse"}
+    if card.data == LABELLED:
+        config = LabelledData(kind="labelled", path=request.data, **common).model_dump(exclude_none=True)
+    else:
+        config = {"kind": card.data, "path": str(request.data_path), **common}
     with tempfile.TemporaryDirectory() as folder:
-        config = {"kind": data, "path": str(path), "size": image_size, "split_seed": 42, "on_corrupt": "refuse"}
-        prepare_private(config, {}, Path(folder), TaskContext(work=Path(folder)))
-        test = load_images(Path(folder), "test")
-        model.to(device)
-        accuracies = {"test_acc": evaluate_accuracy(model, test, image_size=image_size, device=device)}
-        if model.architecture == "inception_v3":
-            model.backbone.transform_input = not model.backbone.transform_input
-            accuracies["test_acc_other_input"] = evaluate_accuracy(model, test, image_size=image_size, device=device)
-            model.backbone.transform_input = not model.backbone.transform_input
-    model.to("cpu")
-    return accuracies
+        place = Path(folder)
+        context = TaskContext(work=place, device=device)
+        prepare_private(config, {}, place, context)
+        out = place / "adopted"
+        out.mkdir()
+        reading = {**card.reading, "seed": 0, "protocol": "clean"}
+        metrics = adopt(weights, reading, place, out, context, where=f"import {request.file.name}")
+        names = load_images(place, "test").names
+    accuracies = {name: metrics[name] for name in ("test_acc", "test_acc_other_input") if name in metrics}
+    return {"class_names": card.class_names or names, **accuracies}
+
+
+def _said(card: TargetCard) -> list[str]:
+    """How the weights will be read, and what was measured."""
+    mean, std = (" ".join(f"{value:g}" for value in values) for values in (card.mean, card.std))
+    order = "the data's own order" if card.class_names is None else f"{card.class_names[0]}, {card.class_names[1]}, ..."
+    lines = [f"images of {card.image_size} pixels, mean {mean}, std {std}; classes: {order}"]
+    measured = {"test accuracy": card.test_acc, "test accuracy other input": card.test_acc_other_input}
+    lines += [f"{name}: {value:.2%}" for name, value in measured.items() if value is not None]
+    if card.test_acc is None:
+        lines.append("test accuracy: not measured (give --data); every sweep measures it before it attacks")
+    return lines

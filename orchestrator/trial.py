@@ -40,6 +40,12 @@ class InversionStages:
     judge_fidelity: Stage | None
     knowledge: Stage | None
 
+    @property
+    def imported_judges(self) -> list[Stage]:
+        """The judges' classifiers that somebody else trained."""
+        inputs = self.judge_evaluator.inputs if self.judge_evaluator else {}
+        return [stage for stage in inputs.values() if stage.name == "imported"]
+
     def __iter__(self) -> Iterable[Stage]:
         return (stage for field in fields(self) if (stage := getattr(self, field.name)) is not None)
 
@@ -114,6 +120,8 @@ def run_trial(trial: Trial, run: Run) -> None:
     stages = inversion_stages(trial.settings, trial.seed)
     run(stages.data)
     run(stages.target)  # train under this recipe
+    for judge in stages.imported_judges:
+        run(judge)  # one whose card is wrong ends the trial before there is anything to judge
     run(stages.attack)  # sample candidates, optimise and select, class by class
     run(stages.loot)  # synthesise the final images once, for every judge
     if stages.judge_evaluator:

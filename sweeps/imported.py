@@ -1,47 +1,144 @@
-"""A classifier that somebody else trained, brought in by `smoothsweep import target`."""
+"""A classifier that somebody else trained, brought in by `smoothsweep import target`: its card, and its name in a
+sweep file."""
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from core.cards import read_card
 from core.errors import InputError
-from sweeps.base import FilePath, Model
+from sweeps.base import Count, Fraction, Model
+from sweeps.mistakes import first_mistake
+from sweeps.training import Architecture
 
 CARD, WEIGHTS = "target.json", "weights.safetensors"
-CARD_KEYS = {"architecture", "num_classes", "image_size", "transform_input", "data", "defense", "source"}
+CARD_VERSION = 2
+MOST_CLASSES, MOST_PIXELS = 100_000, 2048
+
+Name = Annotated[str, Field(min_length=1, max_length=300)]
+Word = Annotated[str, Field(max_length=300)]
+Size = Annotated[float, Field(ge=-1e6, le=1e6)]
+Spread = Annotated[float, Field(ge=1e-6, le=1e6)]
+
+
+class StatedDefense(Model):
+    """What whoever brought the classifier in said of its training: a defense's kind, and the numbers of the tables."""
+
+    kind: Name
+    alpha: Annotated[float, Field(ge=-1000, le=1)] | None = None
+    beta: Size | None = None
+    lambda_input: Size | None = None
+    lambda_label: Size | None = None
+
+
+class Source(Model):
+    """The file it came from, as `core.models.official_targets.ImportFacts` notes it."""
+
+    file: Word
+    architecture: Architecture
+    num_classes: Count
+    protocol: Literal["paper", "clean"]
+    transform_input: bool | None = None
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    wrapping: Word
+    prefix: Word
+    tensors: Count
+    epoch: int | None = None
+
+
+class TargetCard(Model):
+    """target.json: all that the weights do not say of themselves.
+
+    mean, std: of the red, green and blue channels of pictures in [0, 1]; the default maps them to [-1, 1], as the
+    publication's checkpoints have it (cards of version 1 know nothing else). class_names: in the order of the model's
+    outputs; null: in the order of the data. stated_acc: what whoever trained it says; test_acc: what the import
+    measured, of inception_v3 under both conventions of its input.
+    """
+
+    version: Literal[1, 2] = 1
+    architecture: Architecture
+    num_classes: Annotated[int, Field(ge=2, le=MOST_CLASSES)]
+    image_size: Annotated[int, Field(ge=16, le=MOST_PIXELS)]
+    transform_input: bool
+    mean: tuple[Size, Size, Size] = (0.5, 0.5, 0.5)
+    std: tuple[Spread, Spread, Spread] = (0.5, 0.5, 0.5)
+    class_names: tuple[Name, ...] | None = None
+    data: Word | None
+    defense: StatedDefense | None
+    source: Source | None = None
+    stated_acc: Fraction | None = None
+    test_acc: Fraction | None = None
+    test_acc_other_input: Fraction | None = None
+
+    @field_validator("class_names")
+    @classmethod
+    def _each_once(cls, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        counts = Counter(names or ())
+        if twice := [name for name, count in counts.items() if count > 1]:
+            raise ValueError(f"expected every class once, got {twice[0]!r} twice")
+        return names
+
+    @model_validator(mode="after")
+    def _a_name_for_each(self) -> TargetCard:
+        if self.class_names is not None and len(self.class_names) != self.num_classes:
+            raise ValueError(f"class_names: expected {self.num_classes} names, got {len(self.class_names)}")
+        return self
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """What decides how the weights read an image and number the classes, without what is usual; JSON values."""
+        usual = type(self).model_fields
+        found: dict[str, Any] = {"architecture": self.architecture, "num_classes": self.num_classes}
+        found |= {"image_size": self.image_size, "transform_input": self.transform_input}
+        if any(getattr(self, name) != usual[name].default for name in ("mean", "std")):
+            found["normalisation"] = {"mean": list(self.mean), "std": list(self.std)}
+        if self.class_names is not None:
+            found["class_names"] = list(self.class_names)
+        accuracy = self.stated_acc if self.stated_acc is not None else self.test_acc
+        return found | ({"stated_acc": accuracy} if accuracy is not None else {})
+
+
+def checked_card(values: dict[str, Any], where: str) -> TargetCard:
+    """The card that these values make. Raises InputError, one line beginning with `where`."""
+    try:
+        return TargetCard.model_validate(values)
+    except ValidationError as error:
+        raise InputError(f"{where}: {first_mistake(error)}") from None
 
 
 class ImportedClassifier(Model):
     """imported: the folder that `smoothsweep import target` wrote (weights.safetensors and target.json)."""
 
-    imported: FilePath
+    imported: str
 
     @cached_property
     def folder(self) -> Path:
         return Path(self.imported).expanduser()
 
     @cached_property
-    def card(self) -> dict[str, Any]:
-        """What the import noted: architecture, num_classes, image_size, transform_input, defense. Raises InputError."""
+    def checked(self) -> TargetCard:
+        """What the import noted. Raises InputError."""
         path = self.folder / CARD
-        try:
-            card = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: expected what `smoothsweep import target` writes, got: {error}") from None
-        if not isinstance(card, dict) or CARD_KEYS - set(card):
-            raise InputError(f"{path}: expected the keys {', '.join(sorted(CARD_KEYS))}")
-        return card
+        return checked_card(read_card(path, "what `smoothsweep import target` writes"), str(path))
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """The same as JSON values; of the defense only what is stated."""
+        defense = self.checked.defense
+        return self.checked.model_dump(mode="json") | {"defense": defense and defense.model_dump(exclude_none=True)}
 
     @property
     def architecture(self) -> str:
-        return self.card["architecture"]
+        return self.checked.architecture
 
     @property
     def image_size(self) -> int:
-        return self.card["image_size"]
+        return self.checked.image_size
 
 
 def trained_or_imported(raw: Any) -> str:

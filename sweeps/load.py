@@ -9,7 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from core.errors import InputError
-from core.words import brief, shown
+from core.words import shown
+from sweeps.mistakes import first_mistake
 from sweeps.overrides import apply_overrides
 from sweeps.schema import SWEEPS, InversionSweep, ToySweep
 from sweeps.settings import set_dotted
@@ -54,7 +55,7 @@ def check(raw: dict[str, Any], source: str) -> Sweep:
     try:
         return SWEEPS[experiment].model_validate(raw)
     except ValidationError as error:
-        raise InputError(f"{source}: {_first_mistake(error)}") from None
+        raise InputError(f"{source}: {first_mistake(error)}") from None
 
 
 def with_values(raw: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
@@ -79,38 +80,6 @@ def _text_of(path: Path) -> str:
         raise InputError(f"{path}: expected a sweep file, got no such file") from None
     except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a name that no file can have
         raise InputError(f"{path}: expected a readable text file, got: {error}") from None
-
-
-def _first_mistake(error: ValidationError) -> str:
-    """One line for the first error: key, expected, got (and how many more)."""
-    mistakes = error.errors(include_url=False)
-    first = mistakes[0]
-    key = brief(".".join(str(part) for part in first["loc"] if not _is_union_tag(part, first["loc"])))
-    more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
-    return f"{key + ': ' if key else ''}{_sentence(first)}{more}"
-
-
-def _is_union_tag(part: str | int, location: tuple[str | int, ...]) -> bool:
-    """pydantic adds the chosen variant of a union to the location; it is not a key of the file."""
-    tags = {"synthetic", "labelled", "unlabelled", "eigenfaces", "shipped", "folder", "stylegan2"}
-    tags |= {"facescrub", "celeba", "celeba64", "stanford_dogs", "imagenette", "trained_here", "brought_in"}
-    return isinstance(part, str) and (part in tags or "[" in part) and location.index(part) > 0
-
-
-def _sentence(mistake: dict[str, Any]) -> str:
-    kind, context, got = mistake["type"], mistake.get("ctx", {}), mistake.get("input")
-    if kind == "extra_forbidden":
-        return f"expected no such key, got {shown(got)}"
-    if kind == "missing":
-        return "expected a value, got none"
-    if kind == "value_error":
-        return " ".join(str(context["error"]).split())
-    if kind in ("union_tag_invalid", "literal_error"):
-        expected = context.get("expected_tags") or context.get("expected")
-        return f"expected one of {expected}, got {shown(context.get('tag', got))}"
-    message = mistake["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
-    message = message.replace("valid tuple", "list").replace("valid dictionary", "mapping of keys")
-    return f"expected {message}, got {shown(got)}"
 
 
 def _opening_comment(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -31,20 +32,27 @@ def adopt_classifier(config: Config, inputs: Inputs, out: Path, context: TaskCon
     Of inception_v3 the accuracy is taken under both input conventions: which one a file was trained with is no part of
     it (Plug-and-Play-Attacks trains with the mapping to ImageNet statistics and attacks without).
     """
-    where, test = f"imported {config['path']}", load_images(inputs["data"], "test")
+    weights = load_tensors(Path(config["path"]).expanduser() / WEIGHTS)
+    return adopt(weights, config, inputs["data"], out, context, where=f"imported {config['path']}")
+
+
+def adopt(
+    weights: Mapping[str, Tensor], config: Config, data: Path, out: Path, context: TaskContext, *, where: str
+) -> Metrics:
+    """As `adopt_classifier`, of weights in memory and the folder of a data artifact. where: how an error begins."""
+    test = load_images(data, "test")
     if test.num_classes != config["num_classes"]:
         raise InputError(
             f"{where}: expected a classifier of the data's {test.num_classes} classes, got one of "
             f"{config['num_classes']}"
         )
     claim = _claim(config, test, where)
-    weights = load_tensors(Path(config["path"]).expanduser() / WEIGHTS)
     save_tensors(out / WEIGHTS, {**weights, **{name: weights[name][claim.order] for name in HEAD}})
     model = load_classifier(out, config, context.device)
     metrics = measure_utility(model, test, config, out, context)
     check_reading(
         model, test, load_tensors(out / "test_logits.safetensors")["logits"], claim,
-        orders=usual_orders(test.names, _training_sizes(inputs["data"], test)), image_size=config["image_size"],
+        orders=usual_orders(test.names, _training_sizes(data, test)), image_size=config["image_size"],
         device=context.device, where=where,
     )  # fmt: skip
     if config["architecture"] == "inception_v3":

@@ -48,7 +48,7 @@ TASKS: dict[str, Task] = {
     "prior": Task(version=1, run="tasks.prior:fit_prior", trains=True),
     "pool": Task(version=3, run="tasks.attack:decode_candidate_pool"),
     "target": Task(version=2, run="tasks.target:train_target", trains=True, labelled=("data", "reference")),
-    "imported": Task(version=2, run="tasks.imported:adopt_classifier", labelled=("data",)),
+    "imported": Task(version=3, run="tasks.imported:adopt_classifier", labelled=("data",)),
     "candidates": Task(version=3, run="tasks.attack:score_candidates", labelled=("target",)),
     "attack": Task(
         version=3,

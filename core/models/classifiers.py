@@ -168,6 +168,11 @@ def check_image_size(architecture: str, image_size: int) -> None:
         raise InputError(f"{architecture}: expected images of at least {entry.min_size} pixels, got {image_size}")
 
 
+def fixed_image_size(architecture: str) -> int | None:
+    """The only side in pixels that the architecture takes, None if there are several. InputError: unknown name."""
+    return _entry(architecture).exact_size
+
+
 def _entry(architecture: str) -> Architecture:
     if architecture not in ARCHITECTURES:
         raise InputError(f"architecture: expected one of {', '.join(ARCHITECTURES)}, got {architecture!r}")

@@ -56,7 +56,7 @@ class _Trial:
 
 
 def order_by_name(class_names: Sequence[str], data_names: Sequence[str], where: str) -> Tensor:
-    """int64 [C]: the place in `class_names` of each of the data's classes. InputError if they are not the same names."""
+    """int64 [C]: the place in `class_names` of each of the data's classes. InputError if they have other names."""
     place = {name: i for i, name in enumerate(class_names)}
     if unknown := sorted(place.keys() - set(data_names)):
         raise InputError(f"{where}: expected class names of the data (such as {data_names[0]}), got {few(unknown)}")
@@ -129,7 +129,9 @@ def _above_chance(hits: Tensor, chance: float) -> bool:
 
 
 def _within_reach(stated: float, images: int) -> float:
-    return stated - SHORTFALL - 3 * (stated * (1 - stated) / images) ** 0.5
+    """The least accuracy that still agrees with the stated one; of few images, none is known to a tenth."""
+    variance = max(stated * (1 - stated), 0.1)
+    return stated - SHORTFALL - 3 * (variance / images) ** 0.5
 
 
 def _other_readings(

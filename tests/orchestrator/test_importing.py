@@ -30,7 +30,7 @@ def checkpoint(tmp_path_factory):
 
 
 def target_arguments(checkpoint, out, **changes):
-    options = {"architecture": "resnet18", "classes": 3, "out": out, **changes}
+    options = {"architecture": "resnet18", "classes": 3, "image_size": 32, "out": out, **changes}
     flags = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
     return ["import", "target", str(checkpoint), *flags]
 
@@ -54,10 +54,12 @@ def test_a_pickle_that_is_none_is_one_line_and_leaves_nothing(tmp_path, capsys):
 def test_a_checkpoint_becomes_a_target_with_its_card(tmp_path, checkpoint, capsys):
     out = tmp_path / "target"
     tree = facescrub(tmp_path / "facescrub", PEOPLE, size=40)
-    assert main([*target_arguments(checkpoint, out, alpha=-0.05, image_size=32)]) == 0
+    assert main([*target_arguments(checkpoint, out, alpha=-0.05)]) == 0
     card = json.loads((out / "target.json").read_text())
-    assert card["defense"] == {"kind": "label_smoothing", "alpha": -0.05} and card["source"]["epoch"] == 100
-    assert card["image_size"] == 32 and load_file(out / "weights.safetensors")["head.weight"].shape == (3, 512)
+    assert (card["defense"]["kind"], card["defense"]["alpha"]) == ("label_smoothing", -0.05)
+    assert card["source"]["epoch"] == 100
+    assert (card["version"], card["image_size"], card["mean"], card["class_names"]) == (2, 32, [0.5] * 3, None)
+    assert load_file(out / "weights.safetensors")["head.weight"].shape == (3, 512)
     assert "recipe: {imported:" in capsys.readouterr().out
     assert main(target_arguments(checkpoint, out)) == 2  # never over an earlier import
     assert "expected a new folder" in capsys.readouterr().err

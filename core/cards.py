@@ -1,0 +1,56 @@
+"""Small JSON files that describe a folder (`prior.json`, `target.json`, `import.json`), read without trusting them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from core.errors import InputError
+
+MOST_BYTES = 8 * 2**20  # a hundred thousand names
+
+
+def read_card(path: Path, what: str) -> dict[str, Any]:
+    """The object that a JSON file holds. Raises InputError, one line naming `path` and `what` it should be.
+
+    Refused are files that are too large, nested too deeply, that hold NaN, infinity, half a character, or a key twice.
+    """
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MOST_BYTES + 1)
+        if len(raw) > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES} bytes")
+        text = raw.decode("utf-8")
+        card = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique)
+        json.dumps(card, ensure_ascii=False).encode("utf-8")  # a lone surrogate could be printed nowhere
+    except (OSError, ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else _one_line(error)
+        raise InputError(f"{path}: expected {what}, got: {reason}") from None
+    if not isinstance(card, dict):
+        raise InputError(f"{path}: expected {what}, got no object")
+    return card
+
+
+def _no_constant(word: str) -> float:
+    raise ValueError(f"the number {word}")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text[:40]}")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in made:
+            raise ValueError(f"the key {key[:40]!a} twice")
+        made[key] = value
+    return made
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(getattr(error, "strerror", None) or error).split())[:200]

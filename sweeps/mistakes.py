@@ -1,0 +1,41 @@
+"""What pydantic found wrong, as one line for whoever wrote the file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from core.words import brief, shown
+
+
+def first_mistake(error: ValidationError) -> str:
+    """One line for the first error: key, expected, got (and how many more)."""
+    mistakes = error.errors(include_url=False)
+    first = mistakes[0]
+    key = brief(".".join(str(part) for part in first["loc"] if not _is_union_tag(part, first["loc"])))
+    more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
+    return f"{key + ': ' if key else ''}{_sentence(first)}{more}"
+
+
+def _is_union_tag(part: str | int, location: tuple[str | int, ...]) -> bool:
+    """pydantic adds the chosen variant of a union to the location; it is not a key of the file."""
+    tags = {"synthetic", "labelled", "unlabelled", "eigenfaces", "shipped", "folder", "stylegan2"}
+    tags |= {"facescrub", "celeba", "celeba64", "stanford_dogs", "imagenette", "trained_here", "brought_in"}
+    return isinstance(part, str) and (part in tags or "[" in part) and location.index(part) > 0
+
+
+def _sentence(mistake: dict[str, Any]) -> str:
+    kind, context, got = mistake["type"], mistake.get("ctx", {}), mistake.get("input")
+    if kind == "extra_forbidden":
+        return f"expected no such key, got {shown(got)}"
+    if kind == "missing":
+        return "expected a value, got none"
+    if kind == "value_error":
+        return " ".join(str(context["error"]).split())
+    if kind in ("union_tag_invalid", "literal_error"):
+        expected = context.get("expected_tags") or context.get("expected")
+        return f"expected one of {expected}, got {shown(context.get('tag', got))}"
+    message = mistake["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
+    message = message.replace("valid tuple", "list").replace("valid dictionary", "mapping of keys")
+    return f"expected {message}, got {shown(got)}"
