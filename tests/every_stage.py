@@ -27,6 +27,6 @@ def imported_folder(folder: Path, weights: Mapping[str, Tensor], *, architecture
     folder.mkdir()
     save_file(dict(weights), folder / "weights.safetensors")
     card = {"architecture": architecture, "num_classes": num_classes, "image_size": 32, "transform_input": False,
-            "data": None, "defense": None, "source": {}}  # fmt: skip
+            "data": None, "defense": None}  # fmt: skip
     (folder / "target.json").write_text(json.dumps(card))
     return str(folder)
