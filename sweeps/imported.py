@@ -8,11 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, Strict, ValidationError, field_validator, model_validator
 
 from core.cards import read_card
 from core.errors import InputError
-from sweeps.base import Count, Fraction, Model
+from sweeps.base import Count, FilePath, Fraction, Model, Several
 from sweeps.mistakes import first_mistake
 from sweeps.training import Architecture
 
@@ -24,6 +24,8 @@ Name = Annotated[str, Field(min_length=1, max_length=300)]
 Word = Annotated[str, Field(max_length=300)]
 Size = Annotated[float, Field(ge=-1e6, le=1e6)]
 Spread = Annotated[float, Field(ge=1e-6, le=1e6)]
+Means = Annotated[tuple[Size, Size, Size], Strict(False)]  # red, green, blue; JSON has lists
+Spreads = Annotated[tuple[Spread, Spread, Spread], Strict(False)]
 
 
 class StatedDefense(Model):
@@ -65,9 +67,9 @@ class TargetCard(Model):
     num_classes: Annotated[int, Field(ge=2, le=MOST_CLASSES)]
     image_size: Annotated[int, Field(ge=16, le=MOST_PIXELS)]
     transform_input: bool
-    mean: tuple[Size, Size, Size] = (0.5, 0.5, 0.5)
-    std: tuple[Spread, Spread, Spread] = (0.5, 0.5, 0.5)
-    class_names: tuple[Name, ...] | None = None
+    mean: Means = (0.5, 0.5, 0.5)
+    std: Spreads = (0.5, 0.5, 0.5)
+    class_names: Several[Name] | None = None
     data: Word | None
     defense: StatedDefense | None
     source: Source | None = None
@@ -114,7 +116,7 @@ def checked_card(values: dict[str, Any], where: str) -> TargetCard:
 class ImportedClassifier(Model):
     """imported: the folder that `smoothsweep import target` wrote (weights.safetensors and target.json)."""
 
-    imported: str
+    imported: FilePath
 
     @cached_property
     def folder(self) -> Path:

@@ -88,7 +88,8 @@ def test_a_checkpoint_that_does_not_fit_is_one_line(tmp_path, checkpoint, capsys
 
 def test_inception_must_say_how_it_sees_its_inputs(tmp_path, capsys):
     torch.save(inception_v3(num_classes=3, aux_logits=True, init_weights=False).state_dict(), tmp_path / "eval.pt")
-    assert main(target_arguments(tmp_path / "eval.pt", tmp_path / "out", architecture="inception_v3", image_size=299)) == 2
+    arguments = target_arguments(tmp_path / "eval.pt", tmp_path / "out", architecture="inception_v3", image_size=299)
+    assert main(arguments) == 2
     assert "transform_input: expected true or false" in capsys.readouterr().err
 
 
