@@ -5,6 +5,7 @@ missing is checked against the models of the sweep file.
 """
 
 import shutil
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import torch
 from PIL import Image
 from pipeline import Pipeline
 
+from core.defenses.registry import DEFENSES as REGISTERED
 from core.priors import eigenfaces
 from core.priors.registry import save_discriminator, save_prior
 from core.priors.stylegan2 import StyleGAN2
@@ -22,85 +24,24 @@ from sweeps.attacker import StyleGAN2 as StyleGAN2Settings
 from sweeps.data import LabelledData, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.training import Augmentation, Knowledge, Recipe
 from tasks.files import load_tensors, save_tensors
+from tests.tasks.settings_tables import (
+    ATTACK,
+    AUGMENTATION,
+    CANDIDATES,
+    DEFENSES,
+    EIGENFACES,
+    LABELLED,
+    MID,
+    NEEDED,
+    POOL,
+    PRIVATE,
+    PUBLIC,
+    STYLEGAN2,
+    TARGET,
+    TRAINING,
+    UNLABELLED,
+)
 from tests.tasks.travelling import made, outcome
-
-ARCHITECTURE = {"architecture": "vgg_small"}
-
-TRAINING = {
-    "architecture": ({}, ARCHITECTURE),
-    "pretrained": ({}, {"pretrained": True}),  # refused: the small network has no published weights
-    "image_size": ({}, {"image_size": 40}),
-    "transform_input": ({}, {"transform_input": True}),  # refused: inception_v3's alone
-    "epochs": ({}, {"epochs": 1}),
-    "batch_size": ({}, {"batch_size": 6}),
-    "optimizer": ({}, {"optimizer": "sgd"}),
-    "lr": ({}, {"lr": 0.002}),
-    "betas": ({}, {"betas": [0.5, 0.9]}),
-    "momentum": ({"optimizer": "sgd"}, {"momentum": 0.9}),
-    "weight_decay": ({}, {"weight_decay": 0.1}),
-    "lr_schedule": ({}, {"lr_schedule": "cosine"}),
-    "lr_milestones": ({}, {"lr_milestones": [0.5]}),
-    "lr_factor": ({"lr_milestones": [0.5]}, {"lr_factor": 0.5}),
-    "lr_min": ({"lr_schedule": "cosine"}, {"lr_min": 0.0005}),
-    "precision": ({}, {"precision": "bf16"}),
-    "seed": ({}, {"seed": 4}),
-}
-
-AUGMENTATION = {
-    "crop_scale": [0.5, 0.6], "crop_ratio": [0.5, 0.6], "brightness": 0.5, "contrast": 0.5, "saturation": 0.5,
-    "hue": 0.4, "flip": 1.0, "shared": True,
-}  # fmt: skip
-
-SMOOTHED = {"kind": "label_smoothing", "alpha": 0.2, "schedule": {"kind": "constant"}}
-MID = {"kind": "mid", "parameters": {"beta": 0.5}, "alpha": 0.0, "schedule": {"kind": "constant"}}
-
-TARGET = {
-    **TRAINING,
-    "defense": ({}, {"defense": SMOOTHED}),
-    "protocol": ({"defense": MID}, {"protocol": "paper", "defense": MID}),
-    "stop_at_test_acc": ({}, {"stop_at_test_acc": 0.01}),
-}
-
-POOL = {
-    "size": {"size": 12}, "seed": {"seed": 12}, "truncation_psi": {"truncation_psi": 0.9},
-    "truncation_cutoff": {"truncation_cutoff": 2}, "crop": {"crop": 24}, "image_size": {"image_size": 40},
-    "precision": {"precision": "bf16"},
-}  # fmt: skip
-
-CANDIDATES = {
-    "candidates": {"candidates": 3}, "classes": {"classes": [0, 1]}, "readout": {"readout": "mean"},
-    "precision": {"precision": "bf16"},
-}  # fmt: skip
-
-ATTACK = {
-    "loss": {"loss": "cross_entropy"}, "candidates": {"candidates": 4}, "steps": {"steps": 3}, "lr": {"lr": 0.1},
-    "betas": {"betas": [0.1, 0.9]}, "crop_scale": {"crop_scale": [0.5, 0.6]}, "batch_size": {"batch_size": 5},
-    "clip": {"clip": True}, "discriminator_weight": {"discriminator_weight": 0.5}, "selected": {"selected": 2},
-    "selection_repeats": {"selection_repeats": 3}, "selection_crop_scale": {"selection_crop_scale": [0.3, 0.4]},
-    "selection_crop_ratio": {"selection_crop_ratio": [1.5, 1.6]}, "seed": {"seed": [9, 2]},
-    "readout": {"readout": "mean"}, "precision": {"precision": "bf16"}, "crop": {"crop": 24},
-    "image_size": {"image_size": 40}, "protocol": {"protocol": "clean"},
-}  # fmt: skip
-
-PRIVATE = {
-    "identities": {"identities": 4}, "train_per_class": {"train_per_class": 3}, "test_per_class": {"test_per_class": 2},
-    "size": {"size": 24}, "spread": {"spread": 0.9}, "seed": {"seed": 1}, "samples_per_class": {"samples_per_class": 1},
-}  # fmt: skip
-LABELLED = {
-    "size": {"size": 24}, "crop": {"crop": "stretch"}, "test_fraction": {"test_fraction": 0.5},
-    "split_seed": {"split_seed": 2}, "largest_classes": {"largest_classes": 2},
-    "samples_per_class": {"samples_per_class": 2}, "on_corrupt": {"on_corrupt": "refuse"},
-}  # fmt: skip
-PUBLIC = {
-    "identities": {"identities": 4}, "per_identity": {"per_identity": 2}, "size": {"size": 24},
-    "spread": {"spread": 0.9}, "seed": {"seed": 1},
-}  # fmt: skip
-UNLABELLED = {"size": {"size": 24}, "limit": {"limit": 5}, "seed": {"seed": 2}}
-EIGENFACES = {"components": {"components": 5}, "seed": {"seed": 1}}
-STYLEGAN2 = {
-    "z_dim": 10, "w_dim": 10, "mapping_layers": 3, "channel_base": 128, "channel_max": 4, "kimg": 0.016,
-    "batch_size": 4, "lr": 0.01, "r1_gamma": 10.0, "augmentation": "none", "seed": 1,
-}  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -151,6 +92,22 @@ def test_of_an_augmentation(key, private, travels):
     base = training(defense=PLAIN, workers=1, epochs=1)
     changed = {**base, "augmentation": {**base["augmentation"], key: AUGMENTATION[key]}}
     travels("target", base, changed, {"data": private})
+
+
+@pytest.mark.parametrize(("kind", "field"), [(kind, field) for kind, fields in DEFENSES.items() for field in fields])
+def test_of_a_defense(kind, field, private, travels):
+    given, value = DEFENSES[kind][field]
+    parameters = {**NEEDED.get(kind, {}), **given}
+    base, changed = (
+        training(defense={**PLAIN, "kind": kind, "parameters": chosen}, workers=1, batch_size=8)
+        for chosen in (parameters, {**parameters, field: value})
+    )
+    travels("target", base, changed, {"data": private})
+
+
+def test_every_field_of_every_defense_is_in_its_table():
+    found = {kind: {field.name for field in fields(defense)} for kind, defense in REGISTERED.items()}
+    assert found == {kind: set(table) for kind, table in DEFENSES.items()}
 
 
 @pytest.mark.parametrize("key", TRAINING)

@@ -1,0 +1,103 @@
+"""A tiny alternative for every key of every stage's configuration, with what it needs beside it to have an effect."""
+
+ARCHITECTURE = {"architecture": "vgg_small"}
+
+TRAINING = {
+    "architecture": ({}, ARCHITECTURE),
+    "pretrained": ({}, {"pretrained": True}),  # refused: the small network has no published weights
+    "image_size": ({}, {"image_size": 40}),
+    "transform_input": ({}, {"transform_input": True}),  # refused: inception_v3's alone
+    "epochs": ({}, {"epochs": 1}),
+    "batch_size": ({}, {"batch_size": 6}),
+    "optimizer": ({}, {"optimizer": "sgd"}),
+    "lr": ({}, {"lr": 0.002}),
+    "betas": ({}, {"betas": [0.5, 0.9]}),
+    "momentum": ({"optimizer": "sgd"}, {"momentum": 0.9}),
+    "weight_decay": ({}, {"weight_decay": 0.1}),
+    "lr_schedule": ({}, {"lr_schedule": "cosine"}),
+    "lr_milestones": ({}, {"lr_milestones": [0.5]}),
+    "lr_factor": ({"lr_milestones": [0.5]}, {"lr_factor": 0.5}),
+    "lr_min": ({"lr_schedule": "cosine"}, {"lr_min": 0.0005}),
+    "precision": ({}, {"precision": "bf16"}),
+    "seed": ({}, {"seed": 4}),
+}
+
+AUGMENTATION = {
+    "crop_scale": [0.5, 0.6], "crop_ratio": [0.5, 0.6], "brightness": 0.5, "contrast": 0.5, "saturation": 0.5,
+    "hue": 0.4, "flip": 1.0, "shared": True,
+}  # fmt: skip
+
+SMOOTHED = {"kind": "label_smoothing", "alpha": 0.2, "schedule": {"kind": "constant"}}
+MID = {"kind": "mid", "parameters": {"beta": 0.5}, "alpha": 0.0, "schedule": {"kind": "constant"}}
+
+TARGET = {
+    **TRAINING,
+    "defense": ({}, {"defense": SMOOTHED}),
+    "protocol": ({"defense": MID}, {"protocol": "paper", "defense": MID}),
+    "stop_at_test_acc": ({}, {"stop_at_test_acc": 0.01}),
+}
+
+POOL = {
+    "size": {"size": 12}, "seed": {"seed": 12}, "truncation_psi": {"truncation_psi": 0.9},
+    "truncation_cutoff": {"truncation_cutoff": 2}, "crop": {"crop": 24}, "image_size": {"image_size": 40},
+    "precision": {"precision": "bf16"},
+}  # fmt: skip
+
+CANDIDATES = {
+    "candidates": {"candidates": 3}, "classes": {"classes": [0, 1]}, "readout": {"readout": "mean"},
+    "precision": {"precision": "bf16"},
+}  # fmt: skip
+
+ATTACK = {
+    "loss": {"loss": "cross_entropy"}, "candidates": {"candidates": 4}, "steps": {"steps": 3}, "lr": {"lr": 0.1},
+    "betas": {"betas": [0.1, 0.9]}, "crop_scale": {"crop_scale": [0.5, 0.6]}, "batch_size": {"batch_size": 5},
+    "clip": {"clip": True}, "discriminator_weight": {"discriminator_weight": 0.5}, "selected": {"selected": 2},
+    "selection_repeats": {"selection_repeats": 3}, "selection_crop_scale": {"selection_crop_scale": [0.3, 0.4]},
+    "selection_crop_ratio": {"selection_crop_ratio": [1.5, 1.6]}, "seed": {"seed": [9, 2]},
+    "readout": {"readout": "mean"}, "precision": {"precision": "bf16"}, "crop": {"crop": 24},
+    "image_size": {"image_size": 40}, "protocol": {"protocol": "clean"},
+}  # fmt: skip
+
+PRIVATE = {
+    "identities": {"identities": 4}, "train_per_class": {"train_per_class": 3}, "test_per_class": {"test_per_class": 2},
+    "size": {"size": 24}, "spread": {"spread": 0.9}, "seed": {"seed": 1}, "samples_per_class": {"samples_per_class": 1},
+}  # fmt: skip
+LABELLED = {
+    "size": {"size": 24}, "crop": {"crop": "stretch"}, "test_fraction": {"test_fraction": 0.5},
+    "split_seed": {"split_seed": 2}, "largest_classes": {"largest_classes": 2},
+    "samples_per_class": {"samples_per_class": 2}, "on_corrupt": {"on_corrupt": "refuse"},
+}  # fmt: skip
+PUBLIC = {
+    "identities": {"identities": 4}, "per_identity": {"per_identity": 2}, "size": {"size": 24},
+    "spread": {"spread": 0.9}, "seed": {"seed": 1},
+}  # fmt: skip
+UNLABELLED = {"size": {"size": 24}, "limit": {"limit": 5}, "seed": {"seed": 2}}
+EIGENFACES = {"components": {"components": 5}, "seed": {"seed": 1}}
+STYLEGAN2 = {
+    "z_dim": 10, "w_dim": 10, "mapping_layers": 3, "channel_base": 128, "channel_max": 4, "kimg": 0.016,
+    "batch_size": 4, "lr": 0.01, "r1_gamma": 10.0, "augmentation": "none", "seed": 1,
+}  # fmt: skip
+
+DEFENSES = {
+    "label_smoothing": {},
+    "mid": {"beta": ({"beta": 0.1}, 1.0), "k": ({"beta": 0.1}, 16), "beta_warmup": ({"beta": 1.0}, 1.0)},
+    "bido": {
+        "lambda_input": ({}, 5.0), "lambda_label": ({}, 5.0), "measure": ({}, "coco"),
+        "coco_norm": ({"measure": "coco"}, "spectral"), "layers": ({}, ["stem"]), "label_kernel": ({}, "gaussian"),
+        "batches": ({}, "random"), "images_per_class": ({}, 2),
+    },
+    "freeze": {"stages": ({"stages": 1}, 2), "fraction": ({"fraction": 0.01}, 0.3),
+               "layers": ({"layers": ["stem"]}, ["stem", "blocks.0"])},
+    "random_erasing": {
+        "p": ({}, 0.5), "area": ({}, [0.5, 0.6]), "aspect": ({}, [2.0, 2.0]), "fill": ({}, "mean"),
+        "colour": ({}, [1.0, -1.0, 0.0]),
+    },
+    "skip_removal": {"scale": ({}, 0.5)},
+    "dropout": {"p": ({"p": 0.1}, 0.9)},
+    "weight_decay": {"value": ({"value": 0.001}, 0.5)},
+    "focal": {"gamma": ({"gamma": 1.0}, 3.0)},
+    "confidence_penalty": {"beta": ({"beta": 0.1}, 1.0)},
+    "mixup": {"alpha": ({"alpha": 0.2}, 2.0)},
+    "logit_clipping": {"norm": ({"norm": 1.0}, 0.1)},
+}  # fmt: skip
+NEEDED = {"bido": {"lambda_input": 0.5, "lambda_label": 0.5}}
