@@ -1,19 +1,16 @@
 """Every recipe against every other, by class and seed, corrected for how many comparisons that is.
 
-As in `intervals`, a difference varies with the seeds and with the classes, what two recipes share under a seed or a
-class drops out, and its interval has the width of Student's t with Satterthwaite's degrees of freedom. The few seeds
-one can afford are enough for one comparison at 95 %, not for the far tails that many comparisons need: with each
-pair's own variance, five recipes under three seeds got a false claim in up to 23 % of simulations at nominal 5 %, now
-2 to 5 %. For that, the variance over seeds is pooled over all recipes, and a pair keeps its own where that is
-larger. The price: recipes that vary less over seeds than the others do are told apart less readily, and where one
-recipe of six varies four times as much as the others, false claims still reach 8 to 10 %.
+What two recipes share under a seed or a class drops out of their difference; how far it varies, and what that allows to
+be told, is decided in `verdicts`. The few seeds one can afford are enough for one comparison at 95 %, not for the far
+tails that many comparisons need: so the variance over seeds is pooled over all recipes, and a pair keeps its own where
+that is larger. The price: recipes that vary less over seeds than the others do are told apart less readily; and
+where one recipe of six varies four times as much as the others, false claims among all pairs reach 8 %.
 
-Two corrections come out side by side:
-
-* p-values after Holm (1979): the chance of one or more false claims among all pairs (the family-wise error) stays
-  below the level, whatever the dependence between the pairs. Verdicts follow these.
-* intervals that hold for all pairs at once, by the max-t bootstrap (Westfall and Young, 1993; Romano and Wolf, 2005)
-  over classes, with normal draws for the seeds, of which there are too few to resample; never wider than Bonferroni's.
+The correction is Bonferroni's, made in a single step, so that an interval, its p-value and its verdict always say the
+same: the interval leaves 0 out if and only if the p-value is at most 1 - level, and then the verdict is told. The
+chance of one or more false verdicts among all pairs (the family-wise error) stays below 1 - level. Holm's steps and the
+max-t bootstrap would tell a few more pairs; but the one has no intervals that agree with its verdicts, and the other
+gains 2 to 3 % of an interval's width for answers that change with the order of recipes.
 """
 
 from __future__ import annotations
@@ -23,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from core.errors import InputError
+from core.metrics.verdicts import LEAST_SEEDS, Errors, Verdict, verdict
 
 _ROUNDING = 1e-12  # a spread this small beside the values themselves is rounding, not randomness
 
@@ -34,9 +31,9 @@ _ROUNDING = 1e-12  # a spread this small beside the values themselves is roundin
 class Pair:
     """Recipe `first` minus recipe `second`.
 
-    low, high: simultaneous interval of the difference; None where the data cannot tell (one seed and one class).
-    p: of this comparison alone; p_corrected: after Holm over all pairs; both None with the interval. verdict:
-    "higher" or "lower" (first against second) if p_corrected is at most 1 - level, else "cannot tell".
+    low, high: simultaneous interval of the difference; None where the data cannot tell (one seed). p: of this
+    comparison alone; p_corrected: in view of all pairs; both None for one seed. verdict: which way the interval points,
+    "higher" or "lower" (first against second), or "cannot tell".
     """
 
     first: str
@@ -46,14 +43,13 @@ class Pair:
     high: float | None
     p: float | None
     p_corrected: float | None
-    verdict: str
+    verdict: Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparisons:
     """means: by recipe, over seeds and classes. pairs: every unordered pair once, in the order of the recipes.
-    pair_level: the level that each single interval has so that all hold together at `level`. resampled: as in
-    `intervals.Interval`.
+    pair_level: the level that each single interval has so that all hold together at `level`.
     """
 
     means: dict[str, float]
@@ -62,7 +58,6 @@ class Comparisons:
     pair_level: float
     n_seeds: int
     n_classes: int
-    resampled: str
 
     def between(self, first: str, second: str) -> Pair:
         """The pair of these two recipes in whichever order it is held. Raises InputError for an unknown recipe."""
@@ -72,60 +67,37 @@ class Comparisons:
         raise InputError(f"comparisons: no pair of {first!r} and {second!r}; recipes: {', '.join(self.means)}")
 
 
-def compare_recipes(
-    values: Mapping[str, ArrayLike], *, level: float = 0.95, resamples: int = 2000, seed: int
-) -> Comparisons:
-    """All pairwise differences of recipes with simultaneous intervals and p-values after Holm.
+def compare_recipes(values: Mapping[str, ArrayLike], *, level: float = 0.95, among: int = 1) -> Comparisons:
+    """All pairwise differences of recipes with simultaneous intervals, p-values and verdicts that agree with them.
 
     values: recipe -> [seeds, classes], e.g. hit rates; the same seeds and classes in the same order for every recipe
-    (see `on_common_seeds`); [seeds, 1] for a metric without classes. One seed: the randomness of training and attack
-    is left out, and `resampled` says so. Differences without any spread have intervals of width 0 and p 0 (or 1, if
-    they are 0). level: in (0, 1). seed: of the bootstrap. Raises InputError for fewer than two recipes, shapes that
-    differ, values that are not finite, or impossible options.
+    (see `on_common_seeds`); [seeds, 1] for a metric without classes. One seed: differences, and no more. level: in
+    (0, 1). among: how many comparisons these are part of, where that is more than their own number. Raises InputError
+    for fewer than two recipes, shapes that differ, values that are not finite, or impossible options.
     """
     names, cells = stacked(values)
     if len(names) < 2:
         raise InputError(f"comparisons: expected at least 2 recipes, got {len(names)}")
-    check_options(level, resamples)
+    check_options(level, 1)
     first, second = np.triu_indices(len(names), 1)
     means = cells.mean(axis=(1, 2))
     gaps = means[first] - means[second]
-    halves = p_values = corrected = np.full(len(gaps), np.nan)
-    alpha = (1 - level) / len(gaps)
-    if cells.shape[1] * cells.shape[2] > 1:
-        errors, freedoms = difference_errors(cells, first, second)
-        gaps = np.where(np.abs(gaps) <= _ROUNDING * _scale(cells), 0.0, gaps)
-        p_values = _p_values(gaps, errors, freedoms)
-        corrected = holm(p_values)
-        alpha = _pair_alpha(cells, first, second, 1 - level, resamples, seed)
-        halves = stats.t.isf(alpha / 2, freedoms) * errors
-    columns = zip(first, second, gaps, halves, p_values, corrected, strict=True)
-    pairs = tuple(_pair(names[j], names[k], *numbers, level=level) for j, k, *numbers in columns)
+    gaps = np.where(np.abs(gaps) <= _ROUNDING * _scale(cells), 0.0, gaps)
+    halves = p_values = np.full(len(gaps), np.nan)
+    seeds, counted = cells.shape[1], max(len(gaps), among)
+    if seeds >= LEAST_SEEDS:
+        errors = difference_errors(cells, first, second)
+        p_values = errors.p_values(gaps)
+        halves = errors.half_widths(gaps, (1 - level) / counted)
+    columns = zip(first, second, gaps, halves, p_values, strict=True)
     return Comparisons(
         means=dict(zip(names, means.tolist(), strict=True)),
-        pairs=pairs,
+        pairs=tuple(_pair(names[j], names[k], *numbers, counted=counted, seeds=seeds) for j, k, *numbers in columns),
         level=level,
-        pair_level=1 - alpha,
-        n_seeds=cells.shape[1],
+        pair_level=1 - (1 - level) / counted,
+        n_seeds=seeds,
         n_classes=cells.shape[2],
-        resampled=_what_varies(cells.shape[1], cells.shape[2]),
     )
-
-
-def holm(p_values: ArrayLike) -> np.ndarray:
-    """p-values [m] corrected by Holm's step-down procedure, [m] in [0, 1], in the order given.
-
-    Rejecting where the result is at most a keeps the family-wise error at most a under any dependence. Raises
-    InputError for values outside [0, 1].
-    """
-    p = np.asarray(p_values, dtype=np.float64)
-    if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
-        raise InputError("p-values: expected a list of numbers between 0 and 1")
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate((len(p) - np.arange(len(p))) * p[order])
-    corrected = np.empty_like(p)
-    corrected[order] = np.minimum(1.0, stepped)
-    return corrected
 
 
 def on_common_seeds(values: Mapping[str, Mapping[int, ArrayLike]]) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
@@ -164,106 +136,85 @@ def check_options(level: float, resamples: int) -> None:
         raise InputError(f"resamples: expected at least 1, got {resamples}")
 
 
-def joint_deviations(cells: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+def joint_deviations(cells: np.ndarray, resamples: int, seed: int, *, students: bool = False) -> np.ndarray:
     """How far the means of recipes may lie from the truth, [resamples, recipes], for cells [recipes, seeds, classes].
 
     Every resample draws classes once, for all recipes (paired bootstrap), and adds for every recipe its own normal
     deviation with the pooled variance over seeds. What all recipes share under a seed is left out: only differences
-    between columns mean something. A single class or a single seed adds nothing.
+    between columns mean something. A single class or a single seed adds nothing. students: gives either part the tails
+    of Student's t, by a common factor per resample, since with few numbers the variance itself is uncertain.
     """
-    recipes, _, classes = cells.shape
+    recipes, seeds, classes = cells.shape
     generator = np.random.default_rng(seed)
     weights = generator.multinomial(classes, np.full(classes, 1 / classes), size=resamples) / classes
     by_class = cells.mean(axis=1)
     centred = by_class - by_class.mean(axis=1, keepdims=True)
-    deviations = weights @ centred.T * np.sqrt(classes / max(1, classes - 1))
-    noise = generator.normal(size=(resamples, recipes))
-    return deviations + noise * np.sqrt(_pooled_seed_part(cells) / 2)
+    over_classes = weights @ centred.T * np.sqrt(classes / max(1, classes - 1))
+    over_seeds = generator.normal(size=(resamples, recipes)) * np.sqrt(_pooled_seed_part(cells) / 2)
+    if students:
+        factors = np.random.default_rng((seed, 1))
+        over_classes *= _student_factor(factors, classes - 1, resamples)
+        over_seeds *= _student_factor(factors, (recipes - 1) * (seeds - 1), resamples)
+    return over_classes + over_seeds
+
+
+def _student_factor(generator: np.random.Generator, freedom: int, resamples: int) -> np.ndarray | float:
+    return np.sqrt(freedom / generator.chisquare(freedom, size=(resamples, 1))) if freedom else 1.0
 
 
 def difference_errors(
     cells: np.ndarray, first: Sequence[int] | np.ndarray, second: Sequence[int] | np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Standard error and degrees of freedom, [pairs] each, of the differences of recipes first[i] and second[i].
+) -> Errors:
+    """What the differences of recipes first[i] and second[i] vary by.
 
-    cells: [recipes, seeds, classes], more than one seed or class. The variance is that of the seed means over S plus
-    that of the class means over C, which counts the interaction twice, on the safe side; the degrees of freedom are
-    Satterthwaite's, as in `intervals`. The part of the seeds is the pair's own or the pooled one, whichever is larger,
-    with the degrees of freedom of the pooled one. A spread at the size of rounding is 0, with 1 degree of freedom.
+    cells: [..., recipes, seeds, classes], more than one seed. The parts are the variance of the seed means over S and
+    that of the class means over C, which counts the interaction twice, on the safe side. The part of the seeds is the
+    pair's own or the pooled one, whichever is larger, with the degrees of freedom of the pooled one. A spread at the
+    size of rounding is none.
     """
     first, second = np.asarray(first), np.asarray(second)
-    recipes, seeds, classes = cells.shape
-    variance, weighted = np.zeros(len(first)), np.zeros(len(first))
+    recipes, seeds, classes = cells.shape[-3:]
+    parts = []
     for axis, count, freedom, least in (
-        (2, seeds, (recipes - 1) * (seeds - 1), _pooled_seed_part(cells)),
-        (1, classes, classes - 1, 0.0),
+        (-1, seeds, (recipes - 1) * (seeds - 1), _pooled_seed_part(cells)[..., None]),
+        (-2, classes, classes - 1, np.zeros(1)),
     ):
         if count > 1:
             means = cells.mean(axis=axis)
-            part = np.maximum(least, (means[first] - means[second]).var(axis=1, ddof=1) / count)
-            variance += part
-            weighted += part**2 / freedom
-    flat = np.sqrt(variance) <= _ROUNDING * _scale(cells)
-    freedoms = np.divide(variance**2, weighted, out=np.ones_like(variance), where=~flat & (weighted > 0))
-    return np.where(flat, 0.0, np.sqrt(variance)), freedoms
+            own = (means[..., first, :] - means[..., second, :]).var(axis=-1, ddof=1) / count
+            parts.append((np.maximum(least, own), freedom))
+    variances = np.stack([variance for variance, _ in parts])
+    flat = np.sqrt(variances.sum(axis=0)) <= _ROUNDING * _scale(cells)
+    freedoms = np.array([freedom for _, freedom in parts], dtype=np.float64)
+    return Errors(variances=variances, freedoms=freedoms, flat=flat, numbers=seeds * classes)
 
 
-def _pooled_seed_part(cells: np.ndarray) -> float:
-    """Variance that the seeds give to the difference of two recipes, on average over all pairs."""
-    recipes, seeds, _ = cells.shape
+def _pooled_seed_part(cells: np.ndarray) -> np.ndarray:
+    """Variance that the seeds give to the difference of two recipes, on average over all pairs, [...] for cells
+    [..., recipes, seeds, classes]."""
+    recipes, seeds = cells.shape[-3:-1]
     if seeds == 1 or recipes == 1:
-        return 0.0
-    by_seed = cells.mean(axis=2)
-    residual = by_seed - by_seed.mean(axis=0) - by_seed.mean(axis=1, keepdims=True) + by_seed.mean()
-    return float(2 * (residual**2).sum() / ((recipes - 1) * (seeds - 1)) / seeds)
+        return np.zeros(cells.shape[:-3])
+    by_seed = cells.mean(axis=-1)
+    residual = by_seed - by_seed.mean(axis=-2, keepdims=True) - by_seed.mean(axis=-1, keepdims=True)
+    residual += by_seed.mean(axis=(-2, -1), keepdims=True)
+    return 2 * (residual**2).sum(axis=(-2, -1)) / ((recipes - 1) * (seeds - 1)) / seeds
 
 
-def _p_values(gaps: np.ndarray, errors: np.ndarray, freedoms: np.ndarray) -> np.ndarray:
-    """Two-sided p-values; without any spread 1 for a difference of 0, else 0."""
-    t = np.divide(np.abs(gaps), errors, out=np.where(gaps == 0, 0.0, np.inf), where=errors > 0)
-    return np.minimum(1.0, 2 * stats.t.sf(t, freedoms))
-
-
-def _pair_alpha(
-    cells: np.ndarray, first: np.ndarray, second: np.ndarray, alpha: float, resamples: int, seed: int
-) -> float:
-    """The error that each interval may have so that all hold together with 1 - alpha.
-
-    The largest standardised deviation over the pairs, at its 1 - alpha quantile over resamples, read as a normal
-    quantile. Bounded by Bonferroni's correction below and no correction above.
-    """
-    deviations = joint_deviations(cells, resamples, seed)
-    worst = np.zeros(resamples)
-    for j in np.unique(first):  # one recipe at a time: all pairs at once need resamples x recipes squared
-        gaps = deviations[:, [j]] - deviations[:, second[first == j]]
-        spread = gaps.std(axis=0)
-        varying = spread > _ROUNDING * _scale(cells)
-        if varying.any():
-            worst = np.maximum(worst, np.abs(gaps[:, varying] / spread[varying]).max(axis=1))
-    found = 2 * stats.norm.sf(np.quantile(worst, 1 - alpha))
-    return float(np.clip(found, alpha / len(first), alpha))
-
-
-def _pair(first: str, second: str, gap: float, half: float, p: float, p_corrected: float, *, level: float) -> Pair:
-    """NaN in `half` and the p-values: the data cannot tell."""
-    known = not np.isnan(half)
-    told = known and p_corrected <= 1 - level
+def _pair(first: str, second: str, gap: float, half: float, p: float, *, counted: int, seeds: int) -> Pair:
+    """NaN in `half` or `p`: the data cannot tell."""
+    low, high = (None, None) if np.isnan(half) else (float(gap - half), float(gap + half))
     return Pair(
         first=first,
         second=second,
         difference=float(gap),
-        low=float(gap - half) if known else None,
-        high=float(gap + half) if known else None,
-        p=float(p) if known else None,
-        p_corrected=float(p_corrected) if known else None,
-        verdict=("higher" if gap > 0 else "lower") if told else "cannot tell",
+        low=low,
+        high=high,
+        p=None if np.isnan(p) else float(p),
+        p_corrected=None if np.isnan(p) else min(1.0, counted * float(p)),
+        verdict=verdict(low, high, seeds=seeds),
     )
 
 
 def _scale(cells: np.ndarray) -> float:
     return float(np.abs(cells).max())
-
-
-def _what_varies(seeds: int, classes: int) -> str:
-    names = [name for name, count in (("seeds", seeds), ("classes", classes)) if count > 1]
-    return "+".join(names) or "nothing"

@@ -1,4 +1,4 @@
-"""Means with intervals for the tables: over seeds, over classes, and for the difference of two trials.
+"""Means with intervals for the tables: over seeds and over classes. Differences are judged in `comparisons`.
 
 A trial's accuracy varies because training and attack are random (seeds) and because another choice of people
 would have given another mean (classes). The same classes come back under every seed, so seeds and classes are
@@ -34,22 +34,6 @@ class Interval:
     n_seeds: int
     n_classes: int | None
     resampled: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """a minus b with an interval. verdict: "higher" or "lower" if the interval leaves 0 out, else "cannot
-    tell".
-    """
-
-    difference: float
-    low: float | None
-    high: float | None
-    level: float
-    n_seeds: int
-    n_classes: int
-    resampled: str
-    verdict: str
 
 
 def bootstrap_mean_interval(
@@ -109,41 +93,6 @@ def seed_mean_interval(
         n_seeds=n,
         n_classes=None,
         resampled="seeds" if n > 1 else "nothing",
-    )
-
-
-def paired_difference(
-    values_a: Sequence[ArrayLike],
-    values_b: Sequence[ArrayLike],
-    *,
-    level: float = 0.95,
-    resamples: int = 2000,
-    seed: int,
-) -> Difference:
-    """Mean of a minus b, class by class and seed by seed, with the interval of `bootstrap_mean_interval`.
-
-    values_a, values_b: [seeds][classes] of two trials on the same classes in the same order. What the trials
-    have in common (easy and hard classes) drops out, so this sees differences that two overlapping intervals
-    hide. Raises ValueError for different shapes, and as `bootstrap_mean_interval`.
-    """
-    a, b = _as_matrix(values_a), _as_matrix(values_b)
-    if a.shape != b.shape:
-        raise ValueError(f"expected the same seeds and classes, got {list(a.shape)} and {list(b.shape)}")
-    interval = bootstrap_mean_interval(list(a - b), level=level, resamples=resamples, seed=seed)
-    verdict = "cannot tell"
-    if interval.low is not None and interval.low > 0:
-        verdict = "higher"
-    elif interval.high is not None and interval.high < 0:
-        verdict = "lower"
-    return Difference(
-        difference=interval.mean,
-        low=interval.low,
-        high=interval.high,
-        level=level,
-        n_seeds=interval.n_seeds,
-        n_classes=a.shape[1],
-        resampled=interval.resampled,
-        verdict=verdict,
     )
 
 

@@ -11,17 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from core.errors import InputError
-from core.metrics.comparisons import (
-    Comparisons,
-    check_options,
-    compare_recipes,
-    difference_errors,
-    joint_deviations,
-    stacked,
-)
+from core.metrics.comparisons import Comparisons, check_options, compare_recipes, joint_deviations, stacked
+from core.metrics.verdicts import CANNOT_TELL, LEAST_SEEDS, Errors, Verdict, verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +23,10 @@ class Recommendation:
     allowed: recipes that meet the constraint, in the order given. runners_up: allowed recipes that are not
     significantly worse than the best after correction, by rising leak; with the best they hold the truly best recipe
     in at least `level` of all audits. probability_best: by allowed recipe, sums to 1: a share of resamples around the
-    observed means, so among truly equal recipes the one ahead gets more than its due; None where the data cannot tell
-    (one seed and one class). comparisons: among the allowed and those beside them, None for fewer than two.
+    observed means, so among truly equal recipes the one ahead gets more than its due; beside runners-up at most
+    `level`, since resamples are not corrected for how many recipes there are; None where the data cannot tell (one
+    seed).
+    comparisons: among the allowed and those beside them, None for fewer than two.
     """
 
     best: str | None
@@ -56,8 +51,8 @@ class Optimism:
 @dataclass(frozen=True, kw_only=True)
 class Reaudit:
     """selected, fresh: mean leak in the audit that chose and in the one with fresh seeds. bias: fresh minus selected;
-    low, high: its interval, None where the data cannot tell. verdict: "higher" or "lower" if the interval leaves 0
-    out ("higher": the first audit made the recipe look better than it is), else "cannot tell".
+    low, high: its interval, None where the data cannot tell (one seed on either side). verdict: "higher" or "lower" if
+    the interval leaves 0 out ("higher": the first audit made the recipe look better than it is), else "cannot tell".
     """
 
     selected: float
@@ -66,7 +61,7 @@ class Reaudit:
     low: float | None
     high: float | None
     level: float
-    verdict: str
+    verdict: Verdict
 
 
 def recommend(
@@ -95,20 +90,21 @@ def recommend(
         return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None, comparisons=None)
     found = None
     if len(met) > 1:
-        found = compare_recipes({names[i]: cells[i] for i in met}, level=level, resamples=resamples, seed=seed)
+        found = compare_recipes({names[i]: cells[i] for i in met}, level=level)
     allowed, cells = tuple(names[index] for index in kept), cells[kept]
     means = cells.mean(axis=(1, 2))
     best = int(means.argmin())
     tied: set[str] = set()
     if found is not None:
-        unclear = [{pair.first, pair.second} for pair in found.pairs if pair.verdict == "cannot tell"]
+        unclear = [{pair.first, pair.second} for pair in found.pairs if pair.verdict == CANNOT_TELL]
         tied = set().union(*(pair for pair in unclear if allowed[best] in pair)) - {allowed[best]}
         tied &= set(allowed)
+    shares = _probability_best(allowed, cells, resamples, seed)
     return Recommendation(
         best=allowed[best],
         allowed=allowed,
         runners_up=tuple(allowed[i] for i in np.argsort(means, kind="stable") if allowed[i] in tied),
-        probability_best=_probability_best(allowed, cells, resamples, seed),
+        probability_best=_at_most(level, shares, allowed[best], tied) if shares and tied else shares,
         comparisons=found,
     )
 
@@ -122,14 +118,14 @@ def selection_optimism(leak: Mapping[str, ArrayLike], *, resamples: int = 2000, 
     explain (as in empirical Bayes): observed means lie further apart than true ones, and a bootstrap around them
     finds too little: 0.26 of a true 0.37 in a simulation of six equal recipes, this way 0.33. Recipes that are truly
     far apart give about 0. It counts only what differs between recipes, not a class or a seed that was easy for all.
-    One seed and one class give NaN: the data cannot tell. Raises InputError as `compare_recipes`.
+    One seed gives NaN: the data cannot tell. Raises InputError as `compare_recipes`.
     """
     names, cells = stacked(leak)
     check_options(0.5, resamples)
     means = cells.mean(axis=(1, 2))
     best = int(means.argmin())
     optimism = float("nan")
-    if cells.shape[1] * cells.shape[2] > 1:
+    if cells.shape[1] >= LEAST_SEEDS:
         deviations = joint_deviations(cells, resamples, seed)
         deviations -= deviations.mean(axis=1, keepdims=True)
         chosen = (_drawn_together(means, deviations) + deviations).argmin(axis=1)
@@ -146,38 +142,43 @@ def reaudit(selected: ArrayLike, fresh: ArrayLike, *, level: float = 0.95) -> Re
     """The same recipe in the audit that chose it and in one with fresh seeds, paired by class.
 
     selected, fresh: [seeds, classes] on the same classes in the same order; the seeds are others, and may be more or
-    fewer. For the bias of a whole frontier give the average over its recipes. The interval is Student's t: variances
-    over the seeds of either audit (Welch) and over the classes of their difference, Satterthwaite's degrees of
-    freedom. An audit of a single seed adds nothing to the former. If the fresh audit also uses another attack, the
+    fewer. For the bias of a whole frontier give the average over its recipes. The interval is as in `verdicts.Errors`:
+    from the variance over seeds, pooled over both audits since the recipe is the same, and that over the classes of
+    their difference. No interval where either audit has one seed. If the fresh audit also uses another attack, the
     difference holds both. Raises InputError for other classes, values that are not finite, or an impossible level.
     """
     (before,), (after,) = stacked({"selected": selected})[1], stacked({"fresh": fresh})[1]
     if before.shape[1] != after.shape[1]:
         raise InputError(f"re-audit: expected the same classes, got {before.shape[1]} and {after.shape[1]} of them")
     check_options(level, 1)
-    classes = before.shape[1]
-    samples = [(cells.mean(axis=1), len(cells)) for cells in (before, after)]
-    samples.append((after.mean(axis=0) - before.mean(axis=0), classes))
-    parts = [(sample.var(ddof=1) / count, count - 1) for sample, count in samples if count > 1]
-    variance = float(sum(part for part, _ in parts))
-    bias = float(after.mean() - before.mean())
+    bias, seeds = after.mean() - before.mean(), min(len(before), len(after))
     low = high = None
-    if parts:
-        weighted = sum(part**2 / freedom for part, freedom in parts)
-        freedom = variance**2 / weighted if weighted > 0 else 1.0
-        half = float(stats.t.isf((1 - level) / 2, freedom) * np.sqrt(variance))
-        low, high = bias - half, bias + half
-    verdict = "cannot tell"
-    if low is not None and high is not None and not low <= 0 <= high:
-        verdict = "higher" if low > 0 else "lower"
+    if seeds >= LEAST_SEEDS:
+        half = float(_reaudit_errors(before, after).half_widths(np.array([bias]), 1 - level)[0])
+        low, high = (None, None) if np.isnan(half) else (float(bias - half), float(bias + half))
     return Reaudit(
         selected=float(before.mean()),
         fresh=float(after.mean()),
-        bias=bias,
+        bias=float(bias),
         low=low,
         high=high,
         level=level,
-        verdict=verdict,
+        verdict=verdict(low, high, seeds=seeds),
+    )
+
+
+def _reaudit_errors(before: np.ndarray, after: np.ndarray) -> Errors:
+    sides, classes = [before.mean(axis=1), after.mean(axis=1)], before.shape[1]
+    freedom = sum(len(side) - 1 for side in sides)
+    pooled = sum(float(((side - side.mean()) ** 2).sum()) for side in sides) / freedom
+    parts = [(pooled * sum(1 / len(side) for side in sides), freedom)]
+    if classes > 1:
+        parts.append((float((after.mean(axis=0) - before.mean(axis=0)).var(ddof=1)) / classes, classes - 1))
+    return Errors(
+        variances=np.array([[variance] for variance, _ in parts]),
+        freedoms=np.array([free for _, free in parts], float),
+        flat=np.array([not any(variance for variance, _ in parts)]),
+        numbers=min(len(before), len(after)) * classes,
     )
 
 
@@ -201,19 +202,21 @@ def _drawn_together(means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
 
 
 def _probability_best(names: tuple[str, ...], cells: np.ndarray, resamples: int, seed: int) -> dict[str, float] | None:
-    """Share of resamples in which each recipe leaks least; equal ones share theirs.
-
-    A common factor per resample gives the deviations the tails of Student's t, with the median degrees of freedom of
-    the differences: with few seeds the variance itself is uncertain.
-    """
+    """Share of resamples in which each recipe leaks least; equal ones share theirs."""
     if len(names) == 1:
         return {names[0]: 1.0}
-    if cells.shape[1] * cells.shape[2] == 1:
+    if cells.shape[1] < LEAST_SEEDS:
         return None
-    _, freedoms = difference_errors(cells, *np.triu_indices(len(names), 1))
-    freedom = float(np.median(freedoms))
-    factor = np.sqrt(freedom / np.random.default_rng((seed, 1)).chisquare(freedom, size=(resamples, 1)))
-    means = cells.mean(axis=(1, 2)) + factor * joint_deviations(cells, resamples, seed)
+    means = cells.mean(axis=(1, 2)) + joint_deviations(cells, resamples, seed, students=True)
     least = means == means.min(axis=1, keepdims=True)
     shares = (least / least.sum(axis=1, keepdims=True)).mean(axis=0)
     return dict(zip(names, shares.tolist(), strict=True))
+
+
+def _at_most(level: float, shares: Mapping[str, float], best: str, tied: Collection[str]) -> dict[str, float]:
+    """The shares with the best one's cut to `level`; the recipes tied with it get what it loses, in equal parts."""
+    spare = max(0.0, shares[best] - level)
+    return {
+        name: share - spare if name == best else share + spare / len(tied) if name in tied else share
+        for name, share in shares.items()
+    }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from core.metrics.frontier import accuracy_leak_frontier
+from core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
 from orchestrator.report.summary import Summary
 
 
@@ -16,6 +17,7 @@ class Decision:
     leaks least among the recipes accurate enough, None where there is none. reference: the baseline's row, if known.
     clear: whether the best differs clearly from the reference. tied: another allowed recipe leaks as little.
     front: recipes accurate enough that no other such recipe beats in both test accuracy and leak, most accurate first.
+    seeds: how many the recipes share.
     """
 
     rows: dict[str, int]
@@ -24,11 +26,13 @@ class Decision:
     clear: bool = False
     tied: bool = False
     front: tuple[str, ...] = ()
+    seeds: int = 0
 
     @property
     def marked(self) -> int | None:
-        """The row a table marks as leaking least: none among one, none where another leaks exactly as little."""
-        return self.best if len(self.rows) > 1 and not self.tied else None
+        """The row a table marks as leaking least: none among one, none where another leaks exactly as little, none with
+        a single seed."""
+        return self.best if len(self.rows) > 1 and not self.tied and self.seeds >= LEAST_SEEDS else None
 
 
 def decide(summary: Summary) -> Decision:
@@ -43,14 +47,15 @@ def decide(summary: Summary) -> Decision:
     front = _front(summary, rows, evidence.sign)
     reference = rows.get(baseline) if baseline is not None else None
     if choice.best is None:
-        return Decision(rows=rows, best=None, reference=reference, front=front)
+        return Decision(rows=rows, best=None, reference=reference, front=front, seeds=len(evidence.seeds))
     clear = False
     if baseline is not None and choice.best != baseline:
-        clear = evidence.against(choice.best, baseline).verdict == ("lower" if evidence.sign > 0 else "higher")
+        clear = evidence.against(choice.best, baseline).verdict == (LOWER if evidence.sign > 0 else HIGHER)
     least = evidence.mean(choice.best)
     tied = sum(evidence.mean(recipe) == least for recipe in choice.allowed) > 1
     return Decision(
-        rows=rows, best=rows[choice.best], reference=reference, clear=clear, tied=bool(tied), front=front
+        rows=rows, best=rows[choice.best], reference=reference, clear=clear, tied=bool(tied), front=front,
+        seeds=len(evidence.seeds),
     )
 
 

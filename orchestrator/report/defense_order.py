@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from core.metrics.verdicts import CANNOT_TELL
 from orchestrator.report.defense_families import DefenseGroup, Point
-from orchestrator.report.estimates import CANNOT_TELL
 from orchestrator.report.evidence import leak_sign, worst_rows
 from orchestrator.report.format import ABSENT, count, minus
 from orchestrator.report.markup import Markup, join, tag

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from core.metrics.verdicts import CANNOT_TELL, LOWER
 from orchestrator.report.colours import Colours
 from orchestrator.report.defense_families import (
     CHEAP,
@@ -23,7 +24,7 @@ from orchestrator.report.defense_families import (
 from orchestrator.report.defense_order import order_table
 from orchestrator.report.defense_plots import best_of_each, family_panels
 from orchestrator.report.defense_readings import reading, reference_words
-from orchestrator.report.estimates import CANNOT_TELL, Comparison
+from orchestrator.report.estimates import Comparison
 from orchestrator.report.format import ABSENT, axis_value, interval, is_null, number, points, signed, signed_interval
 from orchestrator.report.markers import marker
 from orchestrator.report.markup import Markup, join, tag
@@ -218,13 +219,12 @@ def _gap(spec: MetricSpec, gap: Comparison) -> Markup:
         return _absent()
     ends = signed_interval(spec, gap.low, gap.high)
     if not gap.verdict or gap.verdict == CANNOT_TELL:
-        words = "no difference" if gap.low == gap.high == 0 else "cannot tell" if ends else "no interval"
+        words = "no difference" if gap.low == gap.high == 0 else CANNOT_TELL
         size = tag("span", f"{signed(spec, gap.difference)} {ends}".strip(), class_="ci")
         return join(tag("span", words, class_="verdict unclear"), tag("br"), size)
-    good = (gap.verdict == "lower") == (spec.better == "low")
+    good = (gap.verdict == LOWER) == (spec.better == "low")
     words = tag("span", f"{points(spec, gap.difference)} {gap.verdict}", class_=f"verdict {'good' if good else 'bad'}")
-    alone = " (1 seed)" if gap.n == 1 else ""
-    return join(words, tag("br"), tag("span", f"{ends}{alone}", class_="ci"))
+    return join(words, tag("br"), tag("span", ends, class_="ci"))
 
 
 def _cost(ratio: tuple[float, float, float] | None) -> Markup:

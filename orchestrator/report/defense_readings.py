@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from core.metrics.verdicts import CANNOT_TELL, HIGHER, LOWER
 from orchestrator.report.defense_families import DefenseFamily, DefenseGroup, Point, Versus
-from orchestrator.report.estimates import CANNOT_TELL
 from orchestrator.report.evidence import leak_sign
 from orchestrator.report.format import count, difference, listing, points
 from orchestrator.report.metrics import spec_of
@@ -45,7 +45,7 @@ def _clear(
     """The largest clear difference in one direction, and the cheapest where that is another recipe."""
     spec = spec_of(summary.primary)
     sign = leak_sign(spec)
-    wanted = "lower" if (sign > 0) == gain else "higher"
+    wanted = LOWER if (sign > 0) == gain else HIGHER
     clear = [point for point in measured if compared[point.recipe].leak.verdict == wanted]
     if not clear:
         return []
@@ -69,8 +69,7 @@ def _sentence(
     size = difference(spec_of(summary.primary), gap.leak.difference, gap.leak.low, gap.leak.high)
     than = "" if again else f" than {reference_words(group)}"
     first = "At less cost" if again else f"Leaks clearly {'less' if gain else 'more'}{than}"
-    seeds = "one seed" if gap.leak.n == 1 else f"n = {gap.leak.n}"
-    return f"{first} at {point.words.strength}: {size}{_cost(gap)} ({seeds})."
+    return f"{first} at {point.words.strength}: {size}{_cost(gap)} (n = {gap.leak.n})."
 
 
 def _cost(gap: Versus) -> str:

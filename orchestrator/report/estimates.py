@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from core.metrics.intervals import bootstrap_mean_interval, paired_difference, seed_mean_interval
+from core.metrics.comparisons import compare_recipes
+from core.metrics.intervals import bootstrap_mean_interval, seed_mean_interval
+from core.metrics.verdicts import Verdict
 from orchestrator.report.format import is_null
 from orchestrator.report.metrics import BY_KEY, CLASS_METRICS, MetricSpec
-
-CANNOT_TELL = "cannot tell"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +50,15 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A cell minus its reference, over the `n` seeds both have. verdict: "higher" | "lower" | "cannot tell" | ""
-    (nothing to compare). p: corrected for all comparisons made, where they were made together, else None."""
+    """A cell minus its reference, over the `n` seeds both have, as `core.metrics.comparisons` decides it. low and high:
+    NaN without an interval (one seed). verdict: "" where there is nothing to compare. p: corrected for all comparisons
+    made together, None for one seed."""
 
     difference: float
     low: float
     high: float
     n: int
-    verdict: str
+    verdict: Verdict | Literal[""]
     p: float | None = None
 
 
@@ -104,30 +106,24 @@ def estimate(spec: MetricSpec, seeds: Seeds, settings: Settings) -> Estimate:
     return Estimate(mean=float(np.mean(values)), low=_end(found.low), high=_end(found.high), n=len(seeds))
 
 
-def compare(mine: Seeds, reference: Seeds, settings: Settings) -> Comparison:
-    """`mine` minus `reference`, paired by seed and, where hit rates are known, by class."""
+def compare(mine: Seeds, reference: Seeds, settings: Settings, *, among: int) -> Comparison:
+    """`mine` minus `reference` by themselves, paired by seed and, where hit rates are known, by class; corrected for
+    the `among` comparisons that this is one of."""
     shared = [seed for seed in mine if seed in reference]
     if not shared:
         return NOTHING
-    gaps = [mine[seed].value - reference[seed].value for seed in shared]
     hits = aligned([cell[seed].by_class for cell in (mine, reference) for seed in shared])
     if hits is None:
-        found = seed_mean_interval(gaps, level=settings.level)
-    else:
-        found = paired_difference(
-            hits[: len(shared)],
-            hits[len(shared) :],
-            level=settings.level,
-            resamples=settings.resamples,
-            seed=settings.seed,
-        )
-    low, high = _end(found.low), _end(found.high)
-    return Comparison(difference=float(np.mean(gaps)), low=low, high=high, n=len(shared), verdict=verdict(low, high))
-
-
-def verdict(low: float, high: float) -> str:
-    """Which way a difference with this interval points. An unknown interval (NaN) cannot tell."""
-    return "higher" if low > 0 else "lower" if high < 0 else CANNOT_TELL
+        hits = [np.array([cell[seed].value]) for cell in (mine, reference) for seed in shared]
+    (pair,) = compare_recipes(
+        {"mine": np.stack(hits[: len(shared)]), "reference": np.stack(hits[len(shared) :])},
+        level=settings.level,
+        among=among,
+    ).pairs
+    return Comparison(
+        difference=pair.difference, low=_end(pair.low), high=_end(pair.high), n=len(shared), verdict=pair.verdict,
+        p=pair.p_corrected,
+    )  # fmt: skip
 
 
 def _end(value: float | None) -> float:

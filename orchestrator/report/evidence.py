@@ -10,8 +10,9 @@ import pandas as pd
 
 from core.metrics.comparisons import Pair, on_common_seeds
 from core.metrics.recommendation import Recommendation, recommend
-from orchestrator.report.estimates import NOTHING, Comparison, Sample, Seeds, Settings, aligned
-from orchestrator.report.metrics import MetricSpec, spec_of
+from core.metrics.verdicts import LEAST_SEEDS, turned
+from orchestrator.report.estimates import NOTHING, Comparison, Sample, Seeds, Settings, aligned, compare
+from orchestrator.report.metrics import METRICS, MetricSpec, spec_of
 
 MOST = 0.75
 """A seed counts where at least this share of the recipes has it: one failed trial must not cost all of them a seed."""
@@ -44,9 +45,14 @@ class Evidence:
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The recipes that are compared pairwise: those accurate enough, and the baseline."""
+        """The recipes that are compared pairwise: all that share the seeds."""
         found = self.recommendation.comparisons
         return () if found is None else tuple(found.means)
+
+    @property
+    def recommended(self) -> str | None:
+        """The recipe with the least leak among those accurate enough; None with one seed, which cannot tell."""
+        return self.recommendation.best if len(self.seeds) >= LEAST_SEEDS else None
 
     @property
     def pairs(self) -> int:
@@ -59,19 +65,16 @@ class Evidence:
         return self.sign * float(self.values[recipe].mean())
 
     def against(self, recipe: str, reference: str) -> Comparison:
-        """recipe minus reference in the metric's unit: simultaneous interval, Holm's p-value and verdict. `NOTHING`
+        """recipe minus reference in the metric's unit: simultaneous interval, corrected p-value and verdict. `NOTHING`
         where the two were not compared."""
         pair = self._by_pair.get(frozenset((recipe, reference)))
         if pair is None:
             return NOTHING
         turn = self.sign * (1 if pair.first == recipe else -1)
         ends = [float("nan")] * 2 if pair.low is None or pair.high is None else [turn * pair.low, turn * pair.high]
-        verdict = pair.verdict
-        if turn < 0:
-            verdict = {"higher": "lower", "lower": "higher"}.get(verdict, verdict)
         return Comparison(
-            difference=turn * pair.difference, low=min(ends), high=max(ends), n=len(self.seeds), verdict=verdict,
-            p=pair.p_corrected,
+            difference=turn * pair.difference, low=min(ends), high=max(ends), n=len(self.seeds),
+            verdict=pair.verdict if turn > 0 else turned(pair.verdict), p=pair.p_corrected,
         )  # fmt: skip
 
 
@@ -101,8 +104,9 @@ def gather(
     min_test_acc: float | None = None,
     baseline: str | None = None,
 ) -> Evidence | None:
-    """The evidence on the recipes of `rows`, by default each at its worst. baseline: compared though it may lack the
-    accuracy. On a tie it is preferred, among the others the more accurate. None where the metric was measured for none.
+    """The evidence on the recipes of `rows`, by default each at its worst. All of them are compared, also those without
+    the accuracy asked for, since tables print their differences too: one pair has one verdict wherever it is shown.
+    baseline: preferred on a tie, then the more accurate. None where the metric was measured for none.
     """
     found = dict(worst_rows(frame, metric) if rows is None else rows)
     if not found:
@@ -121,7 +125,7 @@ def gather(
     values, by_class = _matrices({recipe: seeds[recipe] for recipe in kept}, shared)
     values = {recipe: sign * matrix for recipe, matrix in values.items()}
     choice = recommend(
-        values, accuracy=enough, min_accuracy=min_test_acc, beside=() if baseline is None else (baseline,),
+        values, accuracy=enough, min_accuracy=min_test_acc, beside=tuple(values),
         level=settings.level, resamples=settings.resamples, seed=settings.seed,
     )  # fmt: skip
     pairs = () if choice.comparisons is None else choice.comparisons.pairs
@@ -162,27 +166,49 @@ def _matrices(seeds: Mapping[str, Seeds], shared: Sequence[int]) -> tuple[dict[s
     return on_common_seeds(found)[1], True
 
 
-def corrected(
-    frame: pd.DataFrame, samples: Samples, metric: str, references: Sequence[int | None], settings: Settings
+def with_differences(
+    frame: pd.DataFrame,
+    samples: Samples,
+    references: Sequence[int | None],
+    *,
+    settings: Settings,
+    min_test_acc: float | None = None,
+    baseline: str | None = None,
 ) -> pd.DataFrame:
-    """The frame with its differences in `metric` corrected for how many recipes meet the same attack.
+    """The frame with m_diff, m_diff_low, m_diff_high, m_diff_n and m_verdict of every metric m, corrected for how many
+    recipes meet the same attack.
 
-    references: the row that each row is compared with. A row that shares no seed with most others keeps the
-    comparison it has.
+    references: the row that each row is compared with. A row that shares no seed with most others is compared by
+    itself, under the same correction.
     """
-    frame = frame.copy()
-    for attack in dict.fromkeys(frame["attack"]):
-        mine = frame.index[(frame["attack"] == attack) & frame[metric].notna()]
-        rows = {str(frame.loc[row, "recipe"]): int(row) for row in mine}
-        evidence = gather(frame, samples, metric, settings=settings, rows=rows)
-        for row in mine:
-            reference = references[row]
-            if evidence is None or reference is None or reference not in mine:
-                continue
-            gap = evidence.against(frame.loc[row, "recipe"], frame.loc[reference, "recipe"])
-            if gap.n:
-                columns = [f"{metric}_diff{end}" for end in ("", "_low", "_high", "_n")]
-                frame.loc[row, columns] = [gap.difference, gap.low, gap.high, gap.n]
-                frame.loc[row, f"{metric}_verdict"] = gap.verdict
-    return frame
+    columns: dict[str, list] = {}
+    for spec in METRICS:
+        gaps = [NOTHING] * len(frame)
+        for attack in dict.fromkeys(frame["attack"]):
+            mine = frame.index[(frame["attack"] == attack) & frame[spec.key].notna()]
+            rows = {str(frame.loc[row, "recipe"]): int(row) for row in mine}
+            known = [row for row in mine if references[row] in rows.values()]
+            evidence = gather(
+                frame, samples, spec.key, settings=settings, rows=rows, min_test_acc=min_test_acc, baseline=baseline
+            ) if known else None  # fmt: skip
+            for row in known:
+                gaps[row] = between_rows(frame, samples, evidence, row, references[row], settings)
+        ends = {"": "difference", "_low": "low", "_high": "high", "_n": "n"}
+        columns |= {f"{spec.key}_diff{end}": [getattr(gap, name) for gap in gaps] for end, name in ends.items()}
+        columns[f"{spec.key}_verdict"] = [gap.verdict for gap in gaps]
+    return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
 
+
+def between_rows(
+    frame: pd.DataFrame, samples: Samples, evidence: Evidence, row: int, reference: int, settings: Settings
+) -> Comparison:
+    """Two rows of the frame by the metric of the evidence: as found among all its pairs where both are among its rows,
+    else by themselves, under the correction for as many pairs."""
+    mine, theirs = str(frame.loc[row, "recipe"]), str(frame.loc[reference, "recipe"])
+    if evidence.rows.get(mine) == row and evidence.rows.get(theirs) == reference:
+        found = evidence.against(mine, theirs)
+        if found.n:
+            return found
+    metric = evidence.metric
+    among = max(1, len(evidence.rows) * (len(evidence.rows) - 1) // 2)
+    return compare(samples[row][metric], samples[reference][metric], settings, among=among)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from core.metrics.verdicts import CANNOT_TELL, HIGHER, LEAST_SEEDS, LOWER
 from orchestrator.report.decision import Decision, decide
 from orchestrator.report.defense_families import CHEAP
-from orchestrator.report.estimates import CANNOT_TELL
 from orchestrator.report.evidence import leak_sign
 from orchestrator.report.format import NBSP, count, difference, estimate, listing, number, points
 from orchestrator.report.fresh import fresh_answer
@@ -35,7 +35,9 @@ def find(data: ReportData, summary: Summary) -> Findings:
         return Findings(answer=(f"No leak has been measured yet: {_progress(data)}.",))
     if choice.best is None:
         return Findings(answer=(_none_accurate(summary, choice),), cautions=cautions)
-    if choice.reference is None or len(choice.rows) == 1:
+    if len(choice.rows) > 1 and choice.seeds < LEAST_SEEDS:
+        answer = _untold(summary, choice)
+    elif choice.reference is None or len(choice.rows) == 1:
         answer = _alone(summary, choice)
     elif choice.best == choice.reference:
         answer = _baseline_best(summary, choice)
@@ -107,6 +109,21 @@ def _alone(summary: Summary, choice: Decision) -> tuple[str, ...]:
     )
 
 
+def _untold(summary: Summary, choice: Decision) -> tuple[str, ...]:
+    """The numbers of recipes with one seed each, of which none can be told from another."""
+    metric, best, reference = summary.primary, choice.best, choice.reference
+    beside = ""
+    if reference not in (None, best):
+        beside = f", against {_estimate(summary, metric, reference)} at {_recipe(summary, reference)}"
+        beside += _price(summary, best, reference)
+    first = f"{_among(summary)}one seed cannot tell which recipe leaks least {by_judge(metric)}{_strongest(summary)}."
+    return (
+        start(first),
+        f"The smallest number is that of {_recipe(summary, best)}: {_estimate(summary, metric, best)}"
+        f"{_recognised(metric)}{beside}. Another training run may turn any of these differences round: add seeds.",
+    )
+
+
 def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
     metric, sign = summary.primary, leak_sign(spec_of(summary.primary))
     among, name = _among(summary), _recipe(summary, choice.reference)
@@ -161,8 +178,6 @@ def _accuracy_sureness(summary: Summary, best: int, reference: int) -> tuple[str
     gap = summary.compare("test_acc", best, reference)
     if gap.n == 0 or gap.low == gap.high == 0:
         return ()
-    if gap.n == 1:
-        return (f"The difference in accuracy rests on one seed and has no interval: {TOO_SMALL}.",)
     shown = difference(spec_of("test_acc"), gap.difference, gap.low, gap.high)
     if gap.verdict == CANNOT_TELL:
         return (f"The difference in accuracy, {shown}, cannot be told from zero: {TOO_SMALL}.",)
@@ -172,7 +187,7 @@ def _accuracy_sureness(summary: Summary, best: int, reference: int) -> tuple[str
 def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
     """Where the answer costs much accuracy and no floor was asked for: the best that costs little."""
     metric, frame, reference = summary.primary, summary.frame, choice.reference
-    if reference is None or summary.min_test_acc is not None:
+    if reference is None or summary.min_test_acc is not None or choice.seeds < LEAST_SEEDS:
         return ()
     floor = frame.loc[reference, "test_acc"] - CHEAP
     near = [row for row in choice.rows.values() if frame.loc[row, "test_acc"] >= floor]
@@ -192,7 +207,7 @@ def _catalyst(summary: Summary, choice: Decision) -> tuple[str, ...]:
         return ()
     worst = max(choice.rows.values(), key=lambda row: sign * summary.frame.loc[row, metric])
     gap = summary.versus(metric, summary.frame.loc[worst, "recipe"], summary.frame.loc[choice.reference, "recipe"])
-    if worst in (choice.best, choice.reference) or gap.verdict != ("higher" if sign > 0 else "lower"):
+    if worst in (choice.best, choice.reference) or gap.verdict != (HIGHER if sign > 0 else LOWER):
         return ()
     shown = difference(spec_of(metric), gap.difference, gap.low, gap.high)
     against = _recipe(summary, choice.reference)

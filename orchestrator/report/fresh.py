@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from core.metrics.recommendation import Reaudit, reaudit
+from core.metrics.verdicts import CANNOT_TELL, HIGHER
 from orchestrator.report.colours import Colours
 from orchestrator.report.evidence import worst_rows
 from orchestrator.report.format import count, difference, listing, number, signed, signed_interval
@@ -72,8 +73,8 @@ def fresh_section(data: ReportData, summary: Summary, colours: Colours) -> Marku
     seeds = f"{'seed' if len(found.seeds) == 1 else 'seeds'} {listing(map(str, found.seeds))}"
     lead = (
         f"The recipes of the frontier once more with {seeds}, which had no part in choosing them: new trainings, new "
-        f"attacks, leak by the {spec.label} under the attack that works best each time. Where the fresh number is "
-        f"{'higher' if spec.better == 'low' else 'lower'}, the first audit flattered the recipe."
+        f"attacks, leak by the {spec.label} under the attack that works best each time. Where the fresh number "
+        f"{'is higher' if spec.better == 'low' else 'is lower'}, the first audit flattered the recipe."
     )
     return section("Checked again with fresh seeds", lead, *(tag("p", line) for line in fresh_words(summary, found)),
                    tag("div", table, class_="scroll"), ident="fresh")  # fmt: skip
@@ -108,15 +109,15 @@ def fresh_answer(data: ReportData, summary: Summary) -> tuple[str, ...]:
 
 def _meaning(summary: Summary, one: Reaudit) -> str:
     if one.low is None:
-        return "with one number on either side nothing tells whether that is chance"
-    if one.verdict == "cannot tell":
+        return "from one seed nothing tells whether that is chance"
+    if one.verdict == CANNOT_TELL:
         return "no more than chance explains"
-    flattered = (one.verdict == "higher") == (summary.evidence.sign > 0)
+    flattered = (one.verdict == HIGHER) == (summary.evidence.sign > 0)
     return "the first audit flattered it" if flattered else "the first audit was too harsh"
 
 
 def _row(summary: Summary, colours: Colours, recipe: str, one: Reaudit) -> Markup:
-    spec, best = spec_of(summary.primary), summary.evidence.recommendation.best
+    spec, best = spec_of(summary.primary), summary.evidence.recommended
     mark = [tag("span", "recommended", class_="tag")] if recipe == best else []
     gap = tag("td", signed(spec, one.bias), " ", tag("span", signed_interval(spec, one.low, one.high), class_="ci"))
     return tag(

@@ -210,7 +210,7 @@ def _point(plot: _Plot, recipe: str, *, full: bool) -> Markup:
                 parts.append(bar if upright else tag("g", bar, class_="thin"))
     shape = family_index(summary, defended.words.family) if defended and not defended.words.plain else 0
     parts.append(marker(shape, cx, cy, hollow=bool(values["is_baseline"]), size=1.0 if full else 0.7))
-    if full and recipe == _best(summary):
+    if full and recipe == summary.evidence.recommended:
         parts.append(tag("circle", cx=cx, cy=cy, r=11, class_="chosen"))
     look = f"pt {plot.colours.css_class(recipe)}" + ("" if full else " pale")
     return tag("a", *parts, href=f"#row-{plot.rows[recipe]}", class_=look, data_recipe=recipe)
@@ -224,10 +224,6 @@ def _words(summary: Summary, recipe: str, values: pd.Series) -> str:
     text = hover(values, summary.primary)
     shares = summary.evidence.recommendation.probability_best
     return text if not shares or recipe not in shares else f"{text}\nbest with probability {share(shares[recipe])}"
-
-
-def _best(summary: Summary) -> str | None:
-    return summary.evidence.recommendation.best
 
 
 def _name(plot: _Plot, recipe: str, labels: Labels) -> Markup:

@@ -196,12 +196,13 @@ def _method(data: ReportData, summary: Summary) -> Markup:
         f"Hit rates carry a {level} two-level bootstrap interval: seeds and classes are both drawn anew. With one seed "
         "only classes are, and the interval says nothing about another training run. Other metrics carry Student's t "
         "interval over seeds, and none with one seed.",
-        "Differences are paired by seed and, for hit rates, by class. Those in the leak that decides are corrected for "
-        "how many recipes are compared: verdicts by Holm's p-values, intervals by the max-t bootstrap, so that they "
-        "hold together. Verdicts on other metrics each stand alone. Where the data cannot tell, the page says that n "
-        "is too small: that is no proof of no effect.",
+        "Differences are paired by seed and, for hit rates, by class, and in every metric corrected for how many "
+        "recipes are compared (Bonferroni's correction of Banerjee's intervals, which few seeds do not make too "
+        "narrow): a difference is told where its interval leaves 0 out. Where the data cannot tell, the page says that "
+        "n is too small: that is no proof of no effect. One seed never tells.",
         "The probability of being best is a share of resamples of seeds and classes around the measured means; among "
-        "recipes that are truly equal the one ahead gets more than its due.",
+        "recipes that are truly equal the one ahead gets more than its due. Beside recipes that it cannot be told from "
+        f"it is put at {level} at most.",
     ]
     chosen = decide(summary)
     if chosen.best is not None and summary.primary in CLASS_METRICS:

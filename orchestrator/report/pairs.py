@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from core.metrics.verdicts import CANNOT_TELL, LOWER
 from orchestrator.report.colours import Colours
 from orchestrator.report.decision import decide
-from orchestrator.report.estimates import CANNOT_TELL, Comparison
+from orchestrator.report.estimates import Comparison
 from orchestrator.report.evidence import Evidence
 from orchestrator.report.format import ABSENT, NBSP, count, listing, number, signed
 from orchestrator.report.markup import Markup, join, tag
@@ -66,7 +67,7 @@ def _lead(summary: Summary, evidence: Evidence) -> str:
     unit = ", in percentage points" if spec.unit == "percent" else ""
     return (
         f"Row minus column in leak by the {spec.label}{unit}{attack}, paired by seed and class "
-        f"({sample_words(summary, len(evidence.seeds))}). Bold: clear after Holm's correction for all "
+        f"({sample_words(summary, len(evidence.seeds))}). Bold: clear after correction for all "
         f"{count(evidence.pairs, 'pair')}, so that the chance of even one false claim stays below "
         f"{100 * (1 - summary.settings.level):g}{NBSP}%. Hover for the interval, which holds for all pairs at once at "
         f"{level}."
@@ -79,7 +80,7 @@ def _note(summary: Summary, chosen: Sequence[str], everyone: int) -> Markup:
     if len(chosen) < everyone:
         lines.append("Shown: the choice, the recipes that it cannot be told from, the frontier and the baseline.")
     if len(evidence.seeds) == 1:
-        lines.append("With one seed the comparisons hold for these trained models; another training run is left out.")
+        lines.append("With one seed none can be told from another: another training run may turn any difference round.")
     if evidence.left_out:
         seeds = listing(str(seed) for seed in evidence.seeds)
         lines.append(f"Without seed {seeds} and so not compared: {listing(map(named, evidence.left_out))}.")
@@ -118,7 +119,7 @@ def _cell(summary: Summary, recipe: str, other: str) -> Markup:
 def _look(summary: Summary, gap: Comparison) -> str:
     if gap.verdict == CANNOT_TELL:
         return "unclear"
-    return "good" if (gap.verdict == "lower") == (summary.evidence.sign > 0) else "bad"
+    return "good" if (gap.verdict == LOWER) == (summary.evidence.sign > 0) else "bad"
 
 
 def _words(summary: Summary, recipe: str, other: str) -> str:

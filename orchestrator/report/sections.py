@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from core.metrics.verdicts import CANNOT_TELL, LOWER
 from orchestrator.report.colours import Colours
 from orchestrator.report.decision import decide
-from orchestrator.report.estimates import CANNOT_TELL
 from orchestrator.report.format import (
     ABSENT,
     axis_value,
@@ -136,11 +136,9 @@ def verdict_words(spec: MetricSpec, cell: pd.Series) -> Markup:
         return tag("span", "no difference", class_="verdict unclear")
     if verdict == CANNOT_TELL:
         return tag("span", "n too small to tell", class_="verdict unclear")
-    defended = spec.better is not None and (verdict == "lower") == (spec.better == "low")
+    defended = spec.better is not None and (verdict == LOWER) == (spec.better == "low")
     look = "" if spec.better is None else " good" if defended else " bad"
-    seeds_in = int(cell[f"{spec.key}_diff_n"])
-    alone = tag("span", " (1 seed)", class_="ci") if seeds_in == 1 else ""
-    return tag("span", f"{points(spec, cell[f'{spec.key}_diff'])} {verdict}", alone, class_=f"verdict{look}")
+    return tag("span", f"{points(spec, cell[f'{spec.key}_diff'])} {verdict}", class_=f"verdict{look}")
 
 
 MOST_COLUMNS = 6

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from orchestrator.report.estimates import NOTHING, Comparison, Sample, Settings, collect, compare, estimate
-from orchestrator.report.evidence import Evidence, corrected, gather
+from orchestrator.report.estimates import NOTHING, Comparison, Sample, Settings, collect, estimate
+from orchestrator.report.evidence import Evidence, between_rows, gather, with_differences, worst_rows
 from orchestrator.report.format import NBSP, axis_value, is_null
 from orchestrator.report.metrics import CLASS_METRICS, METRICS, spec_of
 from orchestrator.report.model import Axis, ReportData
@@ -35,7 +35,7 @@ class Summary:
     frame: one row per cell, see `cells`. samples: per row of the frame, metric -> seed -> sample. primary: the metric
     that decides, None where no leak was measured. measured: the metrics with at least one value. min_test_acc: the
     accuracy a recipe needs to be chosen, if one was asked for. defenses: recipe label -> its defense, where known.
-    The frame's differences in the primary metric are corrected for the number of recipes, those in others are not.
+    Differences in every metric are corrected for the number of recipes.
     """
 
     frame: pd.DataFrame
@@ -47,7 +47,7 @@ class Summary:
     min_test_acc: float | None = None
     settings: Settings = field(default_factory=Settings)
     defenses: Mapping[str, Defended] = field(default_factory=dict)
-    _evidence: dict[tuple[str, float | None], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
+    _evidence: dict[tuple[str, str], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def recipes(self) -> list[str]:
@@ -62,8 +62,7 @@ class Summary:
     @property
     def baseline_recipe(self) -> str | None:
         """The label of the reference recipe, None where the sweep has none or several."""
-        labels = set(self.frame.loc[self.frame["is_baseline"], "recipe"])
-        return labels.pop() if len(labels) == 1 else None
+        return _only_baseline(self.frame)
 
     @property
     def evidence(self) -> Evidence | None:
@@ -71,13 +70,18 @@ class Summary:
         return None if self.primary is None else self.evidence_by(self.primary)
 
     def evidence_by(self, metric: str) -> Evidence | None:
-        """The same by any leak metric."""
-        key = metric, self.min_test_acc
+        """The same by any leak metric, each recipe under the attack that works best by that metric."""
+        return self._gathered(metric, worst_by=metric)
+
+    def _gathered(self, metric: str, *, worst_by: str) -> Evidence | None:
+        key = metric, worst_by
         if key not in self._evidence:
+            rows = worst_rows(self.frame, worst_by) if metric in self.measured else {}
+            rows = {recipe: row for recipe, row in rows.items() if not is_null(self.frame.loc[row, metric])}
             self._evidence[key] = gather(
-                self.frame, self.samples, metric, settings=self.settings, min_test_acc=self.min_test_acc,
+                self.frame, self.samples, metric, settings=self.settings, rows=rows, min_test_acc=self.min_test_acc,
                 baseline=self.baseline_recipe,
-            ) if metric in self.measured else None  # fmt: skip
+            )  # fmt: skip
         return self._evidence[key]
 
     def recipe_label(self, values: Mapping[str, Any]) -> str:
@@ -85,18 +89,20 @@ class Summary:
         return recipe_label(self.axes, values)
 
     def compare(self, metric: str, row: int, reference: int) -> Comparison:
-        """Any two rows of the frame, paired by seed and class."""
-        mine, theirs = self.samples[row][metric], self.samples[reference][metric]
-        return compare(mine, theirs, self.settings)
+        """Two rows of the frame, paired by seed and class, corrected for as many recipes as the deciding metric has."""
+        evidence = self._gathered(metric, worst_by=self.primary or metric)
+        if evidence is None:
+            return NOTHING
+        return between_rows(self.frame, self.samples, evidence, row, reference, self.settings)
 
     def versus(self, metric: str, recipe: str, reference: str) -> Comparison:
-        """Two recipes by a leak metric, each at its worst, corrected for how many are compared; recipes that are not
-        among those compared (less accurate than asked for, or short of seeds) are compared by themselves."""
+        """Two recipes by a leak metric, each at its worst, corrected for how many are compared; recipes that are short
+        of seeds are compared by themselves."""
         evidence = self.evidence_by(metric)
         if evidence is None or recipe not in evidence.rows or reference not in evidence.rows:
             return NOTHING
-        found = evidence.against(recipe, reference)
-        return found if found.n else self.compare(metric, evidence.rows[recipe], evidence.rows[reference])
+        rows = evidence.rows[recipe], evidence.rows[reference]
+        return between_rows(self.frame, self.samples, evidence, *rows, self.settings)
 
 
 def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Summary:
@@ -104,13 +110,10 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     settings = Settings(level=level, resamples=resamples, seed=seed)
     groups = _groups(data.results, data.axes)
     samples = {key: collect(trials, data.per_class) for key, trials in groups.items()}
-    frame = _frame(groups, samples, data.axes, data.baseline, settings)
+    frame = _frame(groups, samples, data.axes, data.baseline, settings, data.min_test_acc)
     measured = tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())
     leaks = [key for key in measured if spec_of(key).group == "leak" and spec_of(key).better]
     primary = data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
-    if primary in measured:
-        references = _references(groups, data.axes, data.baseline)
-        frame = corrected(frame, tuple(samples.values()), primary, references, settings)
     return Summary(
         frame=frame,
         samples=tuple(samples.values()),
@@ -161,10 +164,11 @@ def cells(
 
     m, m_low, m_high (mean over the seeds and its interval), m_n (seeds measured), and
     m_diff, m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "cannot tell" | "")
-    against the baseline cell, paired by seed and, where hit rates per class are known, by class.
-    Hit rates use the two-level bootstrap over seeds and classes, the rest Student's t over seeds; with one seed the
-    first resamples classes only and the second has no interval (NaN). Intervals of fractions stay within [0, 1].
-    Attacks outermost, numbers ascending.
+    against the baseline cell, paired by seed and, where hit rates per class are known, by class, as
+    `core.metrics.comparisons` decides it among all recipes that meet the same attack.
+    Means of hit rates use the two-level bootstrap over seeds and classes, the rest Student's t over seeds; with one
+    seed the first resamples classes only and the second has no interval (NaN). Intervals of fractions stay within
+    [0, 1]. Attacks outermost, numbers ascending.
     """
     groups = _groups(results, axes)
     samples = {key: collect(trials, per_class) for key, trials in groups.items()}
@@ -218,30 +222,31 @@ def _frame(
     axes: Sequence[Axis],
     baseline: Mapping[str, Any],
     settings: Settings,
+    min_test_acc: float | None = None,
 ) -> pd.DataFrame:
     rows = []
     for key, trials in groups.items():
-        reference = _reference_key(key, axes, baseline)
-        row = _counts(trials, axes) | {"is_baseline": bool(baseline) and key == reference}
+        row = _counts(trials, axes) | {"is_baseline": bool(baseline) and key == _reference_key(key, axes, baseline)}
         for spec in METRICS:
             found = estimate(spec, samples[key][spec.key], settings)
-            known = bool(baseline) and key != reference and reference in samples
-            gap = NOTHING
-            if known:
-                gap = compare(samples[key][spec.key], samples[reference][spec.key], settings)
             row |= {
                 spec.key: found.mean,
                 f"{spec.key}_low": found.low,
                 f"{spec.key}_high": found.high,
                 f"{spec.key}_n": found.n,
-                f"{spec.key}_diff": gap.difference,
-                f"{spec.key}_diff_low": gap.low,
-                f"{spec.key}_diff_high": gap.high,
-                f"{spec.key}_diff_n": gap.n,
-                f"{spec.key}_verdict": gap.verdict,
             }
         rows.append(row)
-    return pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
+    return with_differences(
+        frame, tuple(samples.values()), _references(groups, axes, baseline), settings=settings,
+        min_test_acc=min_test_acc, baseline=_only_baseline(frame),
+    ) if rows else frame  # fmt: skip
+
+
+def _only_baseline(frame: pd.DataFrame) -> str | None:
+    """The label of the baseline recipe, None where there is none or several."""
+    labels = set(frame.loc[frame["is_baseline"], "recipe"]) if len(frame) else set()
+    return labels.pop() if len(labels) == 1 else None
 
 
 def _counts(trials: pd.DataFrame, axes: Sequence[Axis]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from core.metrics.recommendation import Optimism, selection_optimism
-from orchestrator.report.estimates import CANNOT_TELL, Comparison
+from core.metrics.verdicts import CANNOT_TELL, LEAST_SEEDS
+from orchestrator.report.estimates import Comparison
 from orchestrator.report.evidence import Evidence
 from orchestrator.report.format import NBSP, count, difference, listing, points, significant
 from orchestrator.report.metrics import spec_of
@@ -36,17 +37,14 @@ def sureness(summary: Summary, gap: Comparison) -> str:
     if gap.n == 0:
         return "the two have no seed in common, so their difference has no interval."
     sample = sample_words(summary, gap.n)
+    if gap.n < LEAST_SEEDS:
+        return f"at {sample} nothing can be told: another training run may turn the difference round."
     if gap.low == gap.high == 0:
         return f"at {sample} there is no difference between the two."
     counted = _counted(summary, gap)
     if gap.verdict == CANNOT_TELL:
         return f"at {sample} the difference cannot be told from chance{counted}: {TOO_SMALL}."
-    if gap.n == 1:
-        return (
-            f"at {sample} the difference is clear for these trained models{counted}; "
-            "one seed cannot tell whether it survives the next training run."
-        )
-    return f"at {sample} the difference is clear{counted}."
+    return f"at {sample} that difference is clear{counted}."
 
 
 def sample_words(summary: Summary, seeds: int) -> str:
@@ -73,10 +71,10 @@ def standing(summary: Summary) -> tuple[str, ...]:
     many, best = len(choice.allowed), named(evidence.recommendation.best)
     told = [recipe for recipe in choice.allowed if recipe not in (choice.best, *choice.runners_up)]
     if shares is None:
-        return (f"With one number per recipe, nothing tells how probable it is that {best} is the best of {many}.",)
-    sentence = f"The probability that {best} is the best of the {many} is {share(shares[choice.best])}"
-    if len(evidence.seeds) == 1:
-        sentence += " for these trained models, another training run left aside"
+        return (f"With one seed per recipe, nothing tells how probable it is that {best} is the best of {many}.",)
+    capped = bool(choice.runners_up) and shares[choice.best] >= summary.settings.level
+    bound = "at most " if capped else ""
+    sentence = f"The probability that {best} is the best of the {many} is {bound}{share(shares[choice.best])}"
     if not choice.runners_up:
         every = "the other" if many == 2 else "each of the others"
         return (f"{sentence}; it leaks clearly less than {every}.",)

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 import pandas as pd
 
 from orchestrator.report.decision import decide
-from orchestrator.report.estimates import CANNOT_TELL
 from orchestrator.report.format import ascii_text, axis_value, interval, number, signed
 from orchestrator.report.metrics import CLASS_METRICS, KEY_METRICS, spec_of
 from orchestrator.report.summary import Summary
 
 
 def text_table(summary: Summary, *, metrics: Sequence[str] | None = None) -> str:
-    """Aligned plain text, one line per cell. `*` marks the least leak, `=` the baseline."""
+    """Aligned plain text, one line per cell. `*` marks the least leak (never with one seed), `=` the baseline."""
     headers, rows, marks = _table(summary, metrics if metrics is not None else _terminal_metrics(summary))
     lines = [["", *headers], *([mark, *row] for mark, row in zip(marks, rows, strict=True))]
     lines = [[ascii_text(cell) for cell in line] for line in lines]
@@ -29,12 +28,12 @@ def text_table(summary: Summary, *, metrics: Sequence[str] | None = None) -> str
     ]
     rule = "-" * max(len(line) for line in shown)
     level = f"{100 * summary.settings.level:g} %"
-    legend = f"* least leak   = baseline   [low, high] {level} interval; where n = 1 over classes only, or none"
+    legend = f"* least leak   = baseline   [low, high] {level} interval; n = 1: over classes or none; it tells nothing"
     return "\n".join([shown[0], rule, *shown[1:], rule, legend])
 
 
 def markdown_table(summary: Summary, *, metrics: Sequence[str] | None = None) -> str:
-    """The same table in Markdown; the least leak in bold, the baseline named."""
+    """The same table in Markdown; the least leak in bold (never with one seed), the baseline named."""
     headers, rows, marks = _table(summary, metrics)
     words = max(1, len(summary.axes))
     align = ["---" if column < words or column == len(headers) - 1 else "---:" for column in range(len(headers))]
@@ -97,8 +96,7 @@ def _versus(key: str, cell: pd.Series) -> tuple[str, str]:
         return "", "baseline"
     if not cell[f"{key}_verdict"]:
         return "", ""
-    alone = " (1 seed)" if cell[f"{key}_diff_n"] == 1 and cell[f"{key}_verdict"] != CANNOT_TELL else ""
-    return signed(spec_of(key), cell[f"{key}_diff"]), cell[f"{key}_verdict"] + alone
+    return signed(spec_of(key), cell[f"{key}_diff"]), cell[f"{key}_verdict"]
 
 
 def escaped(cell: str) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.metrics.frontier import accuracy_leak_frontier
+from core.metrics.verdicts import LEAST_SEEDS
 from orchestrator.report.metrics import BY_KEY, CLASS_METRICS, METRICS, MetricSpec
 from orchestrator.tracking.recipes import RecipeMeans
 
+ONE_SEED = "One seed per recipe cannot tell which leaks least: add seeds."
 ROWS = 40  # of the table; the runs themselves hold the rest
 
 
@@ -26,8 +28,14 @@ class Answer:
     recipes: tuple[RecipeMeans, ...]
 
     @property
-    def recommended(self) -> RecipeMeans | None:
+    def least(self) -> RecipeMeans | None:
+        """The smallest number, whatever its seeds."""
         return self.allowed[0] if self.allowed else None
+
+    @property
+    def recommended(self) -> RecipeMeans | None:
+        """The same where it has the seeds that it takes to say anything; None else."""
+        return self.least if self.least is not None and len(self.least.seeds) >= LEAST_SEEDS else None
 
 
 def answer(
@@ -57,14 +65,15 @@ def answer(
 
 def answer_text(found: Answer) -> str:
     """The answer in Markdown: a sentence, then every recipe under its worst attack. Empty without a leak."""
-    best = found.recommended
+    best = found.least
     if found.leak is None or not found.worst:
         return ""
     spec = BY_KEY[found.leak]
     if best is None:
         first = "No recipe is accurate enough."
     else:
-        first = f"**Least leak: {best.label}**: {_shown(best, spec)} by {_judge(spec)}"
+        told = f"**Least leak: {best.label}**" if found.recommended else f"{ONE_SEED} The smallest number: {best.label}"
+        first = f"{told}: {_shown(best, spec)} by {_judge(spec)}"
         if "test_acc" in best.metrics:
             first += f", at a test accuracy of {_shown(best, BY_KEY['test_acc'])}"
         first += f" (n = {len(best.seeds)} seed{'s' if len(best.seeds) != 1 else ''})."

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.metrics.intervals import bootstrap_mean_interval, paired_difference, seed_mean_interval
+from core.metrics.intervals import bootstrap_mean_interval, seed_mean_interval
 
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 15))
 
@@ -121,34 +121,6 @@ def test_bounds_clip_and_a_spread_of_zero_has_no_width():
     assert (flat.low, flat.high) == (pytest.approx(0.3), pytest.approx(0.3))
 
 
-def test_difference_sees_through_what_both_trials_share():
-    """Classes differ by far more than the trials do, yet every class says the same about the trials."""
-    b = draw((3, 20), 0, between_seeds=0.01, between_classes=10.0, noise=0.05)
-    a = b + 0.2 + 0.05 * np.random.default_rng(1).normal(size=b.shape)
-    difference = paired_difference(list(a), list(b), seed=0)
-    assert difference.verdict == "higher"
-    assert difference.low < 0.2 < difference.high
-    assert difference.difference == pytest.approx((a - b).mean())
-    assert paired_difference(list(b), list(a), seed=0).verdict == "lower"
-    alone = [bootstrap_mean_interval(list(values), seed=0) for values in (a, b)]
-    assert alone[0].low < alone[1].high
-
-
-def test_difference_says_when_it_cannot_tell():
-    a, b = draw((3, 10), 0), draw((3, 10), 1)
-    assert paired_difference(list(a), list(b), seed=0).verdict == "cannot tell"
-    single = paired_difference([[0.9]], [[0.1]], seed=0)
-    assert (single.low, single.high, single.verdict) == (None, None, "cannot tell")
-
-
-def test_difference_rarely_claims_what_is_not_there():
-    verdicts = [
-        paired_difference(list(draw((3, 10), s)), list(draw((3, 10), s + 1000)), resamples=300, seed=s).verdict
-        for s in range(300)
-    ]
-    assert 0.90 <= verdicts.count("cannot tell") / 300 <= 0.99
-
-
 @pytest.mark.parametrize(
     ("values", "options", "message"),
     [
@@ -163,8 +135,3 @@ def test_difference_rarely_claims_what_is_not_there():
 def test_bad_values_are_refused(values, options, message):
     with pytest.raises(ValueError, match=message):
         bootstrap_mean_interval(values, seed=0, **options)
-
-
-def test_pairs_of_different_shape_are_refused():
-    with pytest.raises(ValueError, match=r"the same seeds and classes, got \[1, 2\] and \[1, 3\]"):
-        paired_difference([[1, 2]], [[1, 2, 3]], seed=0)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from core.metrics.comparisons import compare_recipes
 from orchestrator.report.estimates import Sample, Settings
-from orchestrator.report.evidence import corrected, gather, worst_rows
+from orchestrator.report.evidence import gather, with_differences, worst_rows
+from orchestrator.report.metrics import METRICS
 
 QUICK = Settings(resamples=200)
 CLASSES = [f"c{i}" for i in range(12)]
@@ -27,10 +28,11 @@ def audit(leaks, *, metric="embedder_acc1", accs=None, by_class=True):
             hits = rates([number, seed], mean) if by_class else None
             found[seed] = Sample(value=float(hits.mean()) if by_class else mean, by_class=hits)
         mean = np.mean([sample.value for sample in found.values()]) if found else np.nan
-        columns = {f"{metric}{end}": np.nan for end in ("_diff", "_diff_low", "_diff_high", "_diff_n")}
-        rows.append({"recipe": recipe, "attack": attack, metric: mean, "test_acc": (accs or {}).get(recipe, 0.9),
-                     f"{metric}_verdict": "", **columns})  # fmt: skip
-        samples.append({metric: found})
+        acc = (accs or {}).get(recipe, 0.9)
+        rows.append({spec.key: np.nan for spec in METRICS}
+                    | {"recipe": recipe, "attack": attack, metric: mean, "test_acc": acc})  # fmt: skip
+        accuracy = {seed: Sample(value=acc) for seed in seeds}
+        samples.append({metric: found, "test_acc": accuracy})
     return pd.DataFrame(rows), tuple(samples)
 
 
@@ -51,7 +53,7 @@ def test_the_numbers_are_those_of_all_pairs_at_once():
     frame, samples = audit({(r, ""): both(m) for r, m in (("a", 0.2), ("b", 0.5), ("c", 0.55))})
     found = gather(frame, samples, "embedder_acc1", settings=QUICK)
     values = {r: np.stack([samples[k]["embedder_acc1"][s].by_class for s in (0, 1)]) for k, r in enumerate("abc")}
-    expected = compare_recipes(values, resamples=200, seed=0).between("a", "b")
+    expected = compare_recipes(values).between("a", "b")
     gap, back = found.against("a", "b"), found.against("b", "a")
     assert (gap.difference, gap.low, gap.high, gap.p) == pytest.approx(
         (expected.difference, expected.low, expected.high, expected.p_corrected)
@@ -93,8 +95,10 @@ def test_the_accuracy_asked_for_and_the_baseline():
     accs = {"low": 0.5, "base": 0.6, "good": 0.95}
     frame, samples = audit({(r, ""): both(m) for r, m in (("low", 0.1), ("base", 0.7), ("good", 0.3))}, accs=accs)
     found = gather(frame, samples, "embedder_acc1", settings=QUICK, min_test_acc=0.9, baseline="base")
-    assert found.recommendation.best == "good" and set(found.compared) == {"base", "good"}
-    assert found.against("good", "base").verdict == "lower" and found.against("good", "low").n == 0
+    assert found.recommendation.best == "good" and found.recommendation.allowed == ("good",)
+    # The less accurate are compared too: tables print their differences.
+    assert set(found.compared) == set(accs) and found.pairs == 3
+    assert found.against("good", "base").verdict == "lower"
     nobody = gather(frame, samples, "embedder_acc1", settings=QUICK, min_test_acc=0.99)
     assert nobody.recommendation.best is None and set(nobody.rows) == set(accs)
     frame["test_acc"] = np.nan
@@ -123,10 +127,20 @@ def test_the_order_of_recipes_changes_no_verdict(order):
 
 def test_tables_hold_the_corrected_difference_under_one_attack():
     leaks = {(r, attack): both(m + shift) for attack, shift in (("x", 0.0), ("y", 0.1))
-             for r, m in (("base", 0.5), ("b", 0.3), ("c", 0.49))}  # fmt: skip
+             for r, m in (("base", 0.5), ("b", 0.2), ("c", 0.49))}  # fmt: skip
     frame, samples = audit(leaks)
-    told = corrected(frame, samples, "embedder_acc1", [None, 0, 0, None, 3, 3], QUICK)
+    told = with_differences(frame, samples, [None, 0, 0, None, 3, 3], settings=QUICK)
     assert told["embedder_acc1_verdict"].tolist() == ["", "lower", "cannot tell", "", "lower", "cannot tell"]
     x = gather(frame, samples, "embedder_acc1", settings=QUICK, rows={"base": 0, "b": 1, "c": 2}).against("b", "base")
     assert told.loc[1, "embedder_acc1_diff_low"] == pytest.approx(x.low) and told.loc[1, "embedder_acc1_diff_n"] == 2
-    assert frame.loc[1, "embedder_acc1_verdict"] == ""  # the frame given is left alone
+    assert "embedder_acc1_verdict" not in frame  # the frame given is left alone
+
+
+def test_who_is_compared_alone_is_corrected_for_as_many():
+    """A recipe short of seeds is left out of the comparisons, not of their correction."""
+    full = {(r, ""): {0: m, 1: m, 2: m} for r, m in zip("abcd", (0.5, 0.4, 0.5, 0.6), strict=True)}
+    frame, samples = audit(full | {("late", ""): {0: 0.45, 1: 0.45}})
+    row = with_differences(frame, samples, [None, 0, 0, 0, 0], settings=QUICK).loc[4]
+    hits = [np.stack([samples[k]["embedder_acc1"][s].by_class for s in (0, 1)]) for k in (4, 0)]
+    alone = compare_recipes(dict(zip("la", hits, strict=True)), among=10).pairs[0]
+    assert (row["embedder_acc1_diff_low"], row["embedder_acc1_diff_n"]) == (pytest.approx(alone.low), 2)

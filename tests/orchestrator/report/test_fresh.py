@@ -95,4 +95,4 @@ def test_values_without_classes_and_a_single_seed_cannot_tell():
     found = checked(one, summarise(one, resamples=50))
     (result,) = found.recipes.values()
     assert result.low is None and result.verdict == "cannot tell" and not found.by_class
-    assert "one number on either side" in fresh_words(summarise(one, resamples=50), found)[0]
+    assert "from one seed nothing tells" in fresh_words(summarise(one, resamples=50), found)[0]

@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from core.metrics.verdicts import CANNOT_TELL
 from orchestrator.report import Axis, ReportData, StageLink, summarise
-from orchestrator.report.estimates import CANNOT_TELL
 from orchestrator.report.format import interval, number, points, signed, signed_interval
 from orchestrator.report.html import render
 from orchestrator.report.markup import VOID
 from orchestrator.report.metrics import BY_KEY
 from orchestrator.report.page import resource
+from tests.orchestrator.report.conftest import make_frames
 
 SECTIONS = ["results", "trade-off", "pairs", "sheets", "judges", "exposure", "training", "paper", "cost", "everything",
             "troubles", "about", "method", "provenance"]  # fmt: skip
@@ -124,7 +125,8 @@ def test_one_seed_is_shown_without_interval(make_data):
     data = make_data()
     one = data.results[data.results["seed"] == 1]
     text = Page(render(make_data(results=one))).text
-    assert "no interval" in text and "(1 seed)" in text
+    assert "no interval" in text and "One seed never tells." in text
+    assert not re.search("points (lower|higher)|difference is clear|leaks? clearly|least leak", text)
     assert "With one seed, hit rates resample classes only" in text
 
 
@@ -196,7 +198,8 @@ def test_recipes_have_one_colour_in_table_figure_and_sheet(page):
 
 
 def test_the_mark_is_green_only_where_the_gain_is_clear(make_data):
-    assert 'best clear"' in render(make_data())
+    results, per_class = make_frames(noise=0.002)
+    assert 'best clear"' in render(make_data(results=results, per_class=per_class))
     data = make_data()
     results = data.results.assign(embedder_acc1=np.random.default_rng(1).uniform(0.2, 0.6, len(data.results)))
     page = render(make_data(results=results, per_class=None))

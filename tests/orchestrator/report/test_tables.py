@@ -21,9 +21,9 @@ def test_the_terminal_table_is_plain_and_aligned(make_data):
 
 
 def test_the_markdown_table_marks_the_least_leak_and_escapes_names():
-    rows = [{"trial": f"{i}{s}", "seed": s, "status": "done", "failure": None, "defense": d, "test_acc": 0.9,
-             "embedder_acc1": leak + s / 100} for i, (d, leak) in enumerate((("a|b *x* <i>", 0.1), ("none", 0.5)))
-            for s in (0, 1)]  # fmt: skip
+    leaks = {"a|b *x* <i>": (0.1, 0.11, 0.12), "none": (0.5, 0.512, 0.524)}
+    rows = [{"trial": f"{d}{s}", "seed": s, "status": "done", "failure": None, "defense": d, "test_acc": 0.9,
+             "embedder_acc1": leak} for d, found in leaks.items() for s, leak in enumerate(found)]  # fmt: skip
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="defense"),), baseline={"defense": "none"})
     lines = markdown_table(summarise(data)).splitlines()
     assert lines[0].startswith("| defense | n | test accuracy | independent judge |")
@@ -41,10 +41,12 @@ def test_chosen_metrics_and_unmeasured_sweeps(make_data):
     assert "0 of 3" in text_table(nothing) and "verdict" not in text_table(nothing)
 
 
-def test_one_seed_is_marked(make_data):
+def test_one_seed_has_no_verdict_and_no_mark(make_data):
     data = make_data()
     one = data.results[data.results["seed"] == 1]
-    assert "lower (1 seed)" in text_table(summarise(make_data(results=one)))
+    for table in (text_table(summarise(make_data(results=one))), markdown_table(summarise(make_data(results=one)))):
+        assert "cannot tell" in table and "lower" not in table and "higher" not in table
+        assert "**" not in table and not any(line.startswith("*") for line in table.splitlines()[:-1])
 
 
 def test_a_baseline_that_leaks_least_has_both_marks():
