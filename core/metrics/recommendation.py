@@ -86,11 +86,9 @@ def recommend(
     check_options(level, resamples)
     kept = [index for index, name in enumerate(names) if _accurate_enough(name, accuracy, min_accuracy)]
     met = [index for index, name in enumerate(names) if index in kept or name in beside]
+    found = compare_recipes({names[i]: cells[i] for i in met}, level=level) if len(met) > 1 else None
     if not kept:
-        return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None, comparisons=None)
-    found = None
-    if len(met) > 1:
-        found = compare_recipes({names[i]: cells[i] for i in met}, level=level)
+        return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None, comparisons=found)
     allowed, cells = tuple(names[index] for index in kept), cells[kept]
     means = cells.mean(axis=(1, 2))
     best = int(means.argmin())

@@ -109,6 +109,18 @@ def test_models_are_registered_once(load, store, uri, finished, exported):
     assert sorted(found) == sorted(trial.id for trial in trials), "the rest, and none twice"
 
 
+def test_one_seed_recommends_nothing(load, store, uri, finished, exported):
+    """Neither an alias nor a tag nor a word for what a single training run cannot tell."""
+    loaded = load(seeds=[1])
+    record(loaded, store, finished(loaded))
+    client, kinds = look(uri)
+    assert client.search_model_versions("name = 'tiny'") and not client.get_registered_model("tiny").aliases
+    (parent,) = kinds["sweep"]
+    assert parent.data.tags["smoothsweep.recommended"] == ""
+    note = parent.data.tags["mlflow.note.content"]
+    assert note.startswith("One seed per recipe cannot tell which leaks least") and "Least leak" not in note
+
+
 def test_none_registers_none(load, store, uri, finished, exported):
     loaded = load()
     record(loaded, store, finished(loaded), "none")
@@ -117,7 +129,7 @@ def test_none_registers_none(load, store, uri, finished, exported):
 
 @pytest.mark.slow
 def test_the_whole_way_from_a_sweep_to_load_model(load, store, uri, finished):
-    loaded = load()
+    loaded = load(seeds=[1, 2])
     trials = finished(loaded)
     with_weights(trials, store)
     recorder = record(loaded, store, trials)

@@ -1,0 +1,107 @@
+"""One pair of recipes has one verdict, whoever says it; one seed has none."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.metrics.verdicts import CANNOT_TELL
+from orchestrator.report import Axis, ReportData, markdown_table, summarise, text_table
+from orchestrator.report.findings import find
+from orchestrator.report.format import ascii_text
+from orchestrator.report.html import render
+from orchestrator.report.sureness import standing
+
+ALPHAS = (-0.2, -0.05, 0.0, 0.1)
+CLASSES = 16
+VERDICT_WORDS = re.compile(r"(?<!\w)(lower|higher|is clear|leaks clearly|told apart from|p [=<] 0)")
+
+
+def sweep(*, seeds, gap, seed_noise=0.05, draw=0, **changes):
+    """Four recipes `gap` apart by the independent judge; in accuracy, calibration and by the evaluator too."""
+    rng = np.random.default_rng(draw)
+    rows, hits = [], []
+    for place, alpha in enumerate(ALPHAS):
+        for seed in range(seeds):
+            trial, shift = f"{alpha}/{seed}", seed_noise * rng.normal()
+            judge = np.clip(0.2 + gap * place + shift + 0.05 * rng.normal(size=CLASSES), 0, 1)
+            evaluator = np.clip(0.5 + gap * place / 2 + shift + 0.05 * rng.normal(size=CLASSES), 0, 1)
+            hits.append(pd.DataFrame({"trial": trial, "class": [f"c{i}" for i in range(CLASSES)],
+                                      "embedder_acc1": judge, "attack_acc1": evaluator}))  # fmt: skip
+            rows.append({"trial": trial, "seed": seed, "status": "done", "failure": None, "alpha": alpha,
+                         "test_acc": 0.9 + gap * place / 10 + shift / 10, "ece": 0.05 + gap * place + abs(shift) / 5,
+                         "embedder_acc1": judge.mean(), "attack_acc1": evaluator.mean()})  # fmt: skip
+    fields = {"title": "t", "results": pd.DataFrame(rows), "per_class": pd.concat(hits),
+              "axes": (Axis(key="alpha"),), "baseline": {"alpha": 0.0}}  # fmt: skip
+    return ReportData(**(fields | changes))
+
+
+def visible(page):
+    """The page's words without its code, styles and the section on how to read it, which explains the words."""
+    text = re.sub(r"<(script|style).*?</\1>", " ", page, flags=re.S)
+    text = re.sub(r'<section id="method".*?</section>', " ", text, flags=re.S)
+    return ascii_text(re.sub(r"<[^>]+>", " ", text))
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.2])
+def test_one_seed_gets_no_verdict_by_any_door(gap):
+    """However far apart the numbers lie: terminal, README table, findings, the page."""
+    data = sweep(seeds=1, gap=gap)
+    summary = summarise(data, resamples=100)
+    verdicts = {value for column in summary.frame if column.endswith("_verdict") for value in summary.frame[column]}
+    assert verdicts <= {"", CANNOT_TELL}
+    found = find(data, summary)
+    doors = {
+        "terminal": text_table(summary),
+        "readme": markdown_table(summary),
+        "findings": " ".join((*found.answer, *found.more, *found.cautions)),
+        "page": visible(render(data, summary)),
+    }
+    for door, text in doors.items():
+        assert not VERDICT_WORDS.search(text), (door, VERDICT_WORDS.search(text))
+    assert "**" not in doors["readme"] and "One seed cannot tell" in doors["page"]
+
+
+def test_the_words_looked_for_are_those_the_doors_use():
+    data = sweep(seeds=4, gap=0.2, seed_noise=0.005)
+    summary = summarise(data, resamples=100)
+    for text in (text_table(summary), " ".join(find(data, summary).answer), visible(render(data, summary))):
+        assert VERDICT_WORDS.search(text)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    seeds=st.integers(2, 4),
+    gap=st.floats(0, 0.1),
+    draw=st.integers(0, 99),
+    floor=st.sampled_from([None, 0.905]),
+)
+def test_neighbouring_lines_agree_about_every_pair_and_metric(seeds, gap, draw, floor):
+    """The table's columns, the matrix of pairs, the sentences and the probability follow one decision."""
+    data = sweep(seeds=seeds, gap=gap, draw=draw, min_test_acc=floor)
+    summary = summarise(data, resamples=100)
+    base = summary.baseline_recipe
+    for metric in ("embedder_acc1", "attack_acc1", "test_acc", "ece"):
+        evidence = summary.evidence_by(metric)
+        for row, cell in summary.frame.iterrows():
+            if cell["is_baseline"]:
+                continue
+            shown = cell[f"{metric}_verdict"], cell[f"{metric}_diff_low"], cell[f"{metric}_diff_high"]
+            reference = summary.frame.index[summary.frame["is_baseline"]][0]
+            told = [evidence.against(cell["recipe"], base), summary.compare(metric, row, reference)]
+            told.append(summary.versus(metric, cell["recipe"], base))
+            for gap_found in told:
+                assert (gap_found.verdict, gap_found.low, gap_found.high) == shown
+                assert (gap_found.p <= 0.05) == (gap_found.verdict != CANNOT_TELL) == (not shown[1] <= 0 <= shown[2])
+    choice = summary.evidence.recommendation
+    if choice.best is None or len(choice.allowed) < 2:
+        return
+    for recipe in set(choice.allowed) - {choice.best}:
+        tied = summary.evidence.against(choice.best, recipe).verdict == CANNOT_TELL
+        assert (recipe in choice.runners_up) == tied
+    sentence = ascii_text(standing(summary)[0])
+    assert ("cannot be told from" in sentence) == bool(choice.runners_up)
+    assert not (choice.runners_up and re.search(r"above 99 %|9[6-9] %", sentence.split(";")[0]))
