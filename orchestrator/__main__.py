@@ -2,6 +2,10 @@
 
 import sys
 
-from orchestrator.cli import main
+from orchestrator import interrupts
+
+interrupts.listen()  # before anything that takes time
+
+from orchestrator.cli import main  # noqa: E402
 
 sys.exit(main())

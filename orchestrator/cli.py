@@ -27,7 +27,20 @@ EXIT_DONE, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, interrupts.EXIT_
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one door. Mistakes of the user are one line on stderr and exit code 2."""
+    """Run one door. Mistakes of the user are one line on stderr and exit code 2.
+
+    arguments: None for those of this process, which is then ours: told to end, it ends here, whatever unwinds.
+    """
+    if arguments is not None:
+        return _open(arguments)
+    interrupts.listen()
+    try:
+        return _open(sys.argv[1:])
+    finally:
+        interrupts.leave_if_told()
+
+
+def _open(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         return options.door(options)
@@ -35,7 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"smoothsweep: {error}", file=sys.stderr)
         return EXIT_INPUT
     except KeyboardInterrupt:
-        print("smoothsweep: interrupted; the same command goes on from here", file=sys.stderr)
+        if not interrupts.told():  # else the last line comes with the end itself
+            print(f"smoothsweep: interrupted; {interrupts.GO_ON}", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - so that the interpreter's last flush finds a home

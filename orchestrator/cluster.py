@@ -49,12 +49,13 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
     cpus = os.cpu_count() or 1
     slots = trial_slots or SLOTS_PER_CPU * cpus
     try:
-        local_ray.start(
-            num_cpus=cpus,
-            resources={SLOT: slots},
-            object_store_memory=OBJECT_STORE_BYTES,
-            _temp_dir=_short_temporary_folder(),
-        )
+        with interrupts.sheltered():
+            local_ray.start(
+                num_cpus=cpus,
+                resources={SLOT: slots},
+                object_store_memory=OBJECT_STORE_BYTES,
+                _temp_dir=_short_temporary_folder(),
+            )
     except Exception as error:  # Ray raises a bare one when its processes are not up in time
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"expected Ray to start on this machine, got: {reason}") from None

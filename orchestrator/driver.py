@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from core.errors import InputError
+from orchestrator import interrupts
 from orchestrator.execute import execute
+from orchestrator.lifeline import explaining_rays_errors
 from orchestrator.plan import make_plan
 from orchestrator.search.agenda import Agenda
 from orchestrator.stage import Stage
@@ -117,8 +119,9 @@ def _watch(
     tuning = _in_thread(lambda: work(halt))
     saved_at, through = 0.0, False
     try:
-        with run.display:
+        with explaining_rays_errors(), run.display:
             while not through:
+                interrupts.check()
                 through = not tuning.is_alive()  # before the last look, so that nothing told meanwhile is missed
                 snapshot = ray.get(keeper.snapshot.remote(), timeout=120)
                 _take_news(run, agenda, open_trials)  # after it: what has ended was opened before
@@ -149,6 +152,8 @@ def _take_events(run: SweepRun, snapshot: dict[str, Any], open_trials: dict[str,
     for event in snapshot["events"]:
         if event["what"] == "done":
             run.stage_done(event["fingerprint"], event["seconds"])
+        elif event["what"] == "say":
+            run.display.say(event["line"])
         elif event["what"] == "trial" and event["trial"] in open_trials:
             run.trial_done(open_trials.pop(event["trial"]), event["failure"])
     run.state.running = snapshot["running"]

@@ -1,36 +1,138 @@
-"""Ctrl-C and SIGTERM: once is an orderly stop, twice is at once. Neither is a traceback."""
+"""Ctrl-C, SIGTERM, a closed terminal, a lost cluster: once is an orderly end, twice is at once. None is a traceback.
+
+Signals are counted below Python (a byte in a pipe, which a thread reads), so that neither native code that runs on, nor
+a library that takes a signal over or swallows our exception, changes how the process ends.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
+import time
+from collections.abc import Iterator
 from types import FrameType
 
-EXIT_INTERRUPTED = 130
-SIGNALS = (signal.SIGINT, signal.SIGTERM)  # a terminal's Ctrl-C; what `ray job stop` and batch systems send
+EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C; `ray job stop`, batch systems; a closed terminal
+PATIENCE_S = 60.0  # of an orderly end, after which it is at once
+GO_ON = "the same command goes on from here"
+
+
+class ClusterLost(KeyboardInterrupt):
+    """Ray's own processes have gone. No mere Exception: nothing between may take it for a failure of its own."""
 
 
 class _Interrupts:
-    """How often this process was told to end."""
+    """Whether this process was told to end, and why. lost: what is gone, if it is the cluster that ends it."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.lost: str | None = None
+        self.leaving = threading.Lock()
+        self._raised = False
+        self._pipe: tuple[int, int] | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.count += 1
-        if self.count > 1:
-            os.write(sys.stderr.fileno(), b"\nsmoothsweep: ended at once; the same command goes on from here\n")
-            os._exit(EXIT_INTERRUPTED)
-        raise KeyboardInterrupt
+        """Python's part, in the main thread: unwind, once."""
+        if not self._raised:
+            self._raised = True
+            raise ClusterLost(self.lost) if self.lost else KeyboardInterrupt
+
+    def watch(self) -> None:
+        if self._pipe is None:
+            self._pipe = os.pipe()
+            os.set_blocking(self._pipe[1], False)
+            threading.Thread(target=self._count, name="interrupts", daemon=True).start()
+        signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
+
+    def _count(self) -> None:
+        while True:
+            for number in os.read(self._pipe[0], 64):
+                self.count += number in SIGNALS
+                if self.count > 1:
+                    leave("ended at once")
+                elif self.count == 1:
+                    threading.Timer(PATIENCE_S, leave, ("ended at once",)).start()
+
+    def lose(self, what: str) -> None:
+        if self.lost is None and not self.count:
+            self.lost = what
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
 
 _interrupts = _Interrupts()
 
 
 def listen() -> None:
-    """Take the signals over; again after whoever else did (Ray, when it starts). Only the main thread can."""
-    if threading.current_thread() is threading.main_thread():
-        for number in SIGNALS:
+    """Take the signals over; again after whoever else did (Ray, when it starts). Only the main thread can.
+
+    A SIGHUP that we were started to ignore (`nohup`) stays ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    _interrupts.watch()
+    for number in SIGNALS:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupts)
+
+
+@contextlib.contextmanager
+def sheltered() -> Iterator[None]:
+    """Processes started within it do not hear SIGHUP: a closed terminal tells us, and we end them in order."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def lose_cluster(what: str) -> None:
+    """End this process in order, from any thread, because its cluster has gone. what: in one line."""
+    _interrupts.lose(what)
+
+
+def told() -> bool:
+    """Whether this process was told to end, or has lost its cluster."""
+    return bool(_interrupts.count or _interrupts.lost)
+
+
+def check() -> None:
+    """Raise again what somebody has swallowed."""
+    if told():
+        raise ClusterLost(_interrupts.lost) if _interrupts.lost else KeyboardInterrupt
+
+
+def leave_if_told() -> None:
+    """End the process here if it was told to end, however far the news has come."""
+    if isinstance(sys.exc_info()[1], SystemExit):
+        time.sleep(0.2)  # perhaps Ray's own answer to a SIGTERM: let it be counted
+    if told():
+        leave("interrupted")
+
+
+def leave(how: str) -> None:
+    """End this process and all that it has started, at this instant: no thread or exit handler of a library can differ.
+
+    What is in the store is whole at every instant, so nothing is lost but work since the last checkpoint.
+    """
+    _interrupts.leaving.acquire()  # for good: whoever comes second waits for the end
+    how = _interrupts.lost or how
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # a closed terminal
+            stream.flush()
+    with contextlib.suppress(OSError):
+        os.write(2, f"smoothsweep: {how}; {GO_ON}\n".encode())
+    _kill_descendants()
+    os._exit(EXIT_FAILED if _interrupts.lost else EXIT_INTERRUPTED)
+
+
+def _kill_descendants() -> None:
+    import psutil
+
+    with contextlib.suppress(psutil.Error):
+        for process in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                process.kill()

@@ -18,7 +18,11 @@ import ray
 from core.errors import SweepStopped
 from orchestrator.cluster import remove_lost_groups
 from orchestrator.execute import execute, execute_shard
-from orchestrator.running import Running, TasksInFlight, Teller
+from orchestrator.handed_over import Beginnings
+from orchestrator.limits import SETUP_S, Limits
+from orchestrator.progress import duration
+from orchestrator.running import Process, Running, TasksInFlight, Teller
+from orchestrator.signs import Signs
 from orchestrator.stage import Stage
 from orchestrator.store import Store
 from tasks.classes import CLASSES_FILE, CLASSES_FOLDER, classes_to_do, groups, remaining_beside
@@ -60,10 +64,13 @@ def _load_code(stage: Stage) -> None:
 class StageKeeper:
     """Makes stages on request. Every method is a coroutine: thousands may wait at once.
 
-    resources: the sweep's `resources` as a mapping; cpus, gpus: what the cluster has.
+    resources: the sweep's `resources` as a mapping; cpus, gpus: what the cluster has. setup_s: what a worker gets to
+    begin a task that it was given.
     """
 
-    def __init__(self, store: Store, resources: dict[str, Any], cpus: int, gpus: float) -> None:
+    def __init__(
+        self, store: Store, resources: dict[str, Any], cpus: int, gpus: float, setup_s: float = SETUP_S
+    ) -> None:
         self.store = store
         self.resources = resources
         self.cpus, self.gpus = cpus, gpus
@@ -71,6 +78,8 @@ class StageKeeper:
         self.running: dict[str, dict[str, Any]] = {}
         self.events: deque[dict[str, Any]] = deque()
         self.tasks = TasksInFlight()
+        self.limits, self.asking = Limits(store, resources), asyncio.Lock()
+        self.beginnings = Beginnings(self.tasks, setup_s, self._say)
         self.watching: asyncio.Task[None] | None = None
         self.had_groups = False
 
@@ -95,7 +104,7 @@ class StageKeeper:
         if self.had_groups:
             await asyncio.to_thread(remove_lost_groups)
 
-    async def began(self, token: int, process: tuple[str, int], clock: bool) -> None:
+    async def began(self, token: int, process: Process, clock: bool) -> None:
         """A task says that it runs, and in which process (see `running.Teller`)."""
         self.tasks.began(token, process, clock)
 
@@ -113,6 +122,7 @@ class StageKeeper:
         marks = await asyncio.to_thread(self.store.marks, [entry["stage"] for entry in entries])
         events, self.events = list(self.events), deque()
         for entry, mark in zip(entries, (mark or {} for mark in marks), strict=True):
+            self._listen(entry, mark)
             running.append(
                 {
                     "stage": entry["stage"].name,
@@ -130,8 +140,12 @@ class StageKeeper:
             if await asyncio.to_thread(self.store.has, stage):
                 return
             await asyncio.gather(*(self.ensure(source) for source in stage.inputs.values()))
-            self.running[stage.fingerprint] = {"stage": stage, "since": time.time()}
             started = time.monotonic()
+            expected_s = await self._expected_s(stage)
+            self.running[stage.fingerprint] = {
+                "stage": stage, "since": time.time(), "limit": self.limits.of(stage, expected_s),
+                "signs": Signs(last=started, usual_s=expected_s or 0.0),
+            }  # fmt: skip
             if task(stage.name).shard:
                 await self._fan_out(stage)
             await self._run(stage, execute_remotely, self.store, stage)
@@ -179,15 +193,10 @@ class StageKeeper:
 
     async def _run(self, stage: Stage, remote: Any, *arguments: Any) -> Any:
         """One Ray task of the stage, to its end: its result, or why there is none."""
-        share, kind = self._share(stage), "training" if task(stage.name).trains else "attack"
+        share, entry = self._share(stage), self.running[stage.fingerprint]
         self.had_groups |= _is_group(stage)
-        limited = task(stage.name).trains or task(stage.name).shard is not None
-        minutes = self.resources.get(f"{kind}_timeout_minutes") if limited else None
         running = Running(
-            stage=stage,
-            devices=self._devices(stage, share),
-            limit_s=None if minutes is None else 60 * minutes,
-            limit_name=f"resources.{kind}_timeout_minutes",
+            stage=stage, devices=self._devices(stage, share), limit=entry["limit"], signs=entry["signs"]
         )
         try:
             return await self.tasks.run(running, lambda tell: remote.options(**share).remote(*arguments, tell))
@@ -205,21 +214,43 @@ class StageKeeper:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             await self.tasks.end_overdue()
+            with contextlib.suppress(ray.exceptions.RayError):
+                await self.beginnings.check(time.monotonic())
             if self.had_groups:
                 with contextlib.suppress(ray.exceptions.RayError):
                     await asyncio.to_thread(remove_lost_groups)
+
+    async def _expected_s(self, stage: Stage) -> float | None:
+        device = "cuda" if self.gpus and _needs_device(stage) else "cpu"
+        async with self.asking:
+            return await asyncio.to_thread(self.limits.expected_s, stage, device)
+
+    def _listen(self, entry: dict[str, Any], mark: dict[str, Any]) -> None:
+        """Take what a stage shows for a sign of life; say so if it shows nothing for long though a task of it runs."""
+        now, stage = time.monotonic(), entry["stage"]
+        entry["signs"].see({**mark, "done": entry.get("fraction")}, now)
+        tasks = [task for task in self.tasks.of(stage) if task.since is not None]
+        since = max((task.since for task in tasks), default=now)
+        if entry["signs"].is_worth_a_line(since, now):
+            silent = duration(entry["signs"].silent_s(since, now))
+            where = ", ".join(f"process {p.pid} on {p.host}" for task in tasks for p in sorted(task.processes))
+            last = f" (last: {mark['text']})" if mark.get("text") else ""
+            self._say(f"{stage.label}: no sign of life for {silent}{last}; {where}")
 
     def _share(self, stage: Stage) -> dict[str, Any]:
         """CPUs and GPUs of one task. Where there is no GPU none is asked for: such a task would wait for ever."""
         if _is_group(stage):
             return {"num_cpus": 0, "num_gpus": 0, "scheduling_strategy": "DEFAULT"}  # Ray Train's workers hold them
         wish = self.resources["gpus_per_training" if task(stage.name).trains else "gpus_per_task"]
-        needs_device = stage.name not in ("data", "public", "toy", "sleep")
+        needs_device = _needs_device(stage)
         return {
             "num_cpus": self.resources["cpus_per_task"],
             "num_gpus": min(wish, self.gpus) if self.gpus and needs_device else 0,
             "scheduling_strategy": "DEFAULT",
         }
+
+    def _say(self, line: str) -> None:
+        self.events.append({"what": "say", "line": line})
 
     def _tell(self, stage: Stage, what: str, **details: Any) -> None:
         self.events.append({"what": what, "stage": stage.name, "fingerprint": stage.fingerprint, **details})
@@ -228,6 +259,10 @@ class StageKeeper:
 def _is_group(stage: Stage) -> bool:
     """Whether the stage is done by a group of Ray Train workers."""
     return stage.config.get("workers", 1) > 1
+
+
+def _needs_device(stage: Stage) -> bool:
+    return stage.name not in ("data", "public", "toy", "sleep")
 
 
 def one_line(error: BaseException) -> str:

@@ -1,7 +1,8 @@
 """Ray tasks in flight: since when each one runs, what it holds, and how it is ended by force.
 
 The clock of a task starts when it holds its devices, not while it waits for them, and anew with every attempt: a task
-tells the keeper itself, from the process that does the work. It is measured by the keeper's own monotonic clock.
+tells the keeper itself, from the process that does the work. Before that, from when Ray hands it to a worker, another
+clock bounds how long the worker may take to begin. Both are the keeper's own monotonic clock.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import contextlib
 import itertools
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import ray
@@ -22,13 +24,21 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from core.errors import SweepStopped
-from orchestrator.progress import duration
+from orchestrator.limits import Limit
+from orchestrator.signs import Signs
 from orchestrator.stage import Stage
 
 GRACE_S = 2.0  # what Ray's own forced cancellation gets before the processes are killed by their numbers
 KILL_PATIENCE_S = 30.0  # for a process that kills others to start on a busy node
 
-Process = tuple[str, int]  # node id, process id
+
+class Process(NamedTuple):
+    """A worker's process. node: Ray's id of its machine. host: what a person calls that machine."""
+
+    node: str
+    pid: int
+    host: str
+
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,18 +50,22 @@ class Teller:
 
     def __call__(self, *, clock: bool = True) -> None:
         node = ray.get_runtime_context().get_node_id()
-        self.keeper.began.remote(self.token, (node, os.getpid()), clock)
+        self.keeper.began.remote(self.token, Process(node, os.getpid(), socket.gethostname()), clock)
 
 
 @dataclass(kw_only=True, eq=False)
 class Running:
-    """One Ray task. devices: how many it holds once it runs. limit_s, limit_name: how long it may, by which setting."""
+    """One Ray task. devices: how many it holds once it runs. limit: how long it may. signs: those of its stage.
+
+    since: when it began; given: the attempt that Ray has handed to a worker which has not begun, and since when.
+    """
 
     stage: Stage
     devices: float
-    limit_s: float | None = None
-    limit_name: str = ""
+    limit: Limit | None = None
+    signs: Signs | None = None
     since: float | None = None  # monotonic
+    given: tuple[int, float] | None = None
     processes: set[Process] = field(default_factory=set)
     ref: Any = None
     ended_by: Exception | None = None
@@ -64,7 +78,12 @@ class Running:
         return self.seconds() * self.devices
 
     def is_overdue(self) -> bool:
-        return self.limit_s is not None and self.ended_by is None and self.seconds() > self.limit_s
+        if self.limit is None or self.since is None or self.ended_by is not None:
+            return False
+        if self.limit.total_s is not None:
+            return self.seconds() > self.limit.total_s
+        silent = self.signs.silent_s(self.since, time.monotonic()) if self.signs else self.seconds()
+        return self.limit.silent_s is not None and silent > self.limit.silent_s
 
 
 class TasksInFlight:
@@ -100,11 +119,16 @@ class TasksInFlight:
         """A process works on this task. clock: its devices are held from now on; a retry starts the clock anew."""
         task = self._running.get(token)
         if task is not None:
-            task.processes.add(process)
+            task.processes.add(Process(*process))
             task.since = time.monotonic() if clock else task.since
+            task.given = None
 
     def of(self, stage: Stage) -> list[Running]:
         return [task for task in self._running.values() if task.stage == stage]
+
+    def not_begun(self) -> list[Running]:
+        """Those of which no process has reported in: Ray has yet to find them devices, or a worker is silent."""
+        return [task for task in self._running.values() if not task.processes and task.ended_by is None]
 
     async def close(self, reason: Exception) -> None:
         """End everything that runs or waits, and refuse what comes later. Returns when all of it is gone."""
@@ -114,8 +138,7 @@ class TasksInFlight:
     async def end_overdue(self) -> None:
         """End by force what has run longer than it may."""
         for task in [task for task in self._running.values() if task.is_overdue()]:
-            limit = duration(task.limit_s)
-            self._end_later(task, TimeoutError(f"ran longer than {task.limit_name} allows ({limit}), and was ended"))
+            self._end_later(task, TimeoutError(task.limit.reason()))
 
     def _end_later(self, task: Running, reason: Exception) -> None:
         """End it without waiting, so that one deaf process does not keep others from being ended."""
@@ -137,10 +160,15 @@ async def end(task: Running, reason: Exception) -> None:
         ray.cancel(task.ref, force=True, recursive=True)
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(task.done.wait(), GRACE_S)
-    for node in {node for node, _ in task.processes}:
+    await kill(task.processes)
+
+
+async def kill(processes: set[Process]) -> None:
+    """Kill -9 these workers, each on its own node."""
+    for node in {process.node for process in processes}:
         killer = kill_workers.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
         with contextlib.suppress(RayError, TimeoutError):  # the node has gone, and its processes with it
-            pids = [pid for where, pid in task.processes if where == node]
+            pids = [process.pid for process in processes if process.node == node]
             await asyncio.wait_for(killer.remote(pids), KILL_PATIENCE_S)
 
 

@@ -6,7 +6,10 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from orchestrator import interrupts
 from orchestrator.fits import refuse_unfit
+from orchestrator.interrupts import ClusterLost
+from orchestrator.lifeline import Lifeline, lifeline_of_this_driver
 from orchestrator.stage import Stage
 from orchestrator.store import Store
 from sweeps.schema import Resources
@@ -25,6 +28,7 @@ class Workplace:
         self._address, self._resources, self._store, self._to_run = address, resources, store, to_run
         self._keeper: Any = None
         self._facts: ClusterFacts | None = None
+        self._lifeline: Lifeline | None = None
 
     def __enter__(self) -> Workplace:
         return self
@@ -34,8 +38,14 @@ class Workplace:
             return
         from orchestrator.cluster import disconnect, end_work
 
+        if self._lifeline is not None:
+            self._lifeline.close()
+        if kind is ClusterLost:
+            return
         if kind is KeyboardInterrupt and self._keeper is not None:
             end_work(self._keeper)
+        if interrupts.told():
+            return  # Ray ends with the process (`interrupts.leave`): its own shutdown would meet Tune's thread at work
         disconnect()
         self._store.sweep_away_drafts()  # of workers that were killed on the way
 
@@ -61,6 +71,7 @@ class Workplace:
             from orchestrator.keeper import StageKeeper
 
             self._facts = connect(self._address, self._resources.trial_slots)
+            self._lifeline = lifeline_of_this_driver()
             refuse_unfit(self._facts, self._resources, self._to_run)
             on_head = StageKeeper.options(resources={HEAD: 0.001})
             resources = self._resources.model_dump()

@@ -89,6 +89,10 @@ class EmulatedCluster:
                 return
         raise LookupError(f"{process}: not on a worker node")
 
+    def process_of_head(self, name: str) -> psutil.Process:
+        """The head's `gcs_server` or `raylet`."""
+        return psutil.Process(self._cluster.head_node.all_processes[name][0].process.pid)
+
     def find(self, kind: str) -> list[psutil.Process]:
         """The processes of Ray that do this kind of work at this moment."""
         return [worker for worker in self.workers() if _title(worker).startswith(VICTIMS[kind])]

@@ -15,9 +15,17 @@ def add(drill: str, seconds: float, lost: list[float], note: str = "") -> None:
     rows.append(f"| {drill} | as undisturbed | {seconds:.0f} s | {cost} | {note} |")
 
 
-def text() -> str:
+def text(earlier: str = "") -> str:
+    """The table. earlier: one whose drills stay where they were not run again."""
     head = "| drill | outcome | took | work lost | |\n| --- | --- | --- | --- | --- |\n"
-    return head + "\n".join(rows) + "\n"
+    new = {_drill(row): row for row in rows}
+    old = [row for row in earlier.splitlines()[2:] if row.startswith("|")]
+    kept = [new.pop(_drill(row), row) for row in old]
+    return head + "\n".join([*kept, *new.values()]) + "\n"
+
+
+def _drill(row: str) -> str:
+    return row.split("|")[1].strip()
 
 
 def write() -> None:
@@ -25,7 +33,7 @@ def write() -> None:
     if not rows or not page:
         return
     before, _, rest = Path(page).read_text().partition(BEGIN)
-    _, found, after = rest.partition(END)
+    earlier, found, after = rest.partition(END)
     if not found:
         raise ValueError(f"{page}: expected the marks {BEGIN} and {END}")
-    Path(page).write_text(f"{before}{BEGIN}\n{text()}{END}{after}")
+    Path(page).write_text(f"{before}{BEGIN}\n{text(earlier.strip())}{END}{after}")

@@ -36,7 +36,11 @@ def cluster():
 def keep(cluster, tmp_path):
     """Makes keepers on one store: keep(attack_timeout_minutes=...)."""
     store = open_store(str(tmp_path))
-    return lambda **changes: StageKeeper.remote(store, {**RESOURCES, **changes}, 2, 0)
+
+    def make(setup_s: float = 600.0, **changes):
+        return StageKeeper.remote(store, {**RESOURCES, **changes}, 2, 0, setup_s)
+
+    return make
 
 
 def sleeping(seconds: float, classes: int = 1) -> Stage:
@@ -119,6 +123,33 @@ def test_a_process_deaf_to_everything_is_killed(keep):
     os.kill(deaf.pid, signal.SIGSTOP)
     assert "ran longer than" in failure_of(failing)
     wait_until(lambda: not deaf.is_running())
+
+
+def idle() -> list[psutil.Process]:
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if _command_line(child)[:1] == ["ray::IDLE"]]
+
+
+def test_a_worker_that_is_stopped_before_it_reports_is_replaced(keep):
+    """Ray hands a task to a worker that answers nothing; others that wait for a device meanwhile are left alone."""
+    ray.get(keep().ensure.remote(sleeping(0.2, classes=2)), timeout=60)  # two workers with their code loaded
+    stopped = wait_until(idle)
+    for worker in stopped:
+        os.kill(worker.pid, signal.SIGSTOP)
+    keeper = keep(setup_s=2.0)
+    ray.get(keeper.ensure.remote(sleeping(0.1, classes=6)), timeout=90)
+    lines = [event["line"] for event in snapshot(keeper)["events"] if event["what"] == "say"]
+    assert lines and all("has not begun; killed, so that another does it" in line for line in lines), lines
+    assert any(f"process {worker.pid} on " in line for worker in stopped for line in lines)
+    for worker in stopped:
+        if worker.is_running():
+            os.kill(worker.pid, signal.SIGCONT)
+
+
+def test_waiting_for_a_device_is_no_failure_to_begin(keep):
+    keeper = keep(setup_s=1.0)
+    ray.get(keeper.ensure.remote(sleeping(2.0, classes=6)), timeout=60)  # six tasks on two CPUs: the last wait 4 s
+    assert not [event for event in snapshot(keeper)["events"] if event["what"] == "say"]
 
 
 def test_what_nobody_waits_for_is_ended(monkeypatch):

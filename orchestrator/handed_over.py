@@ -1,0 +1,94 @@
+"""To which worker Ray has handed a task that has not reported in, and what becomes of a worker that never begins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.progress import duration
+from orchestrator.running import Process, Running, TasksInFlight, kill
+
+LOOK_EVERY_S = 15.0  # the table that Ray gives is that of all tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandedOver:
+    """attempt: Ray's count from 0. process: the worker's; None where Ray does not know it any more."""
+
+    attempt: int
+    process: Process | None
+
+
+def handed_over(task_ids: list[bytes]) -> dict[bytes, HandedOver]:
+    """The last attempt of those of these tasks that a worker has been given; one that waits for resources is not here.
+
+    Ray's public table of tasks needs the dashboard, which need not run; this is where it reads from.
+    """
+    from ray._private.state import state
+    from ray.core.generated.common_pb2 import SUBMITTED_TO_WORKER
+    from ray.core.generated.gcs_pb2 import TaskEvents, WorkerTableData
+
+    accessor, found = state._connect_and_get_accessor(), {}
+    for raw in accessor.get_task_events():
+        if not any(task_id in raw for task_id in task_ids):  # most are not ours: not worth the reading
+            continue
+        event = TaskEvents.FromString(raw)
+        if event.task_id in task_ids and SUBMITTED_TO_WORKER in event.state_updates.state_ts_ns:
+            known = found.get(event.task_id)
+            if known is None or known.attempt_number < event.attempt_number:
+                found[event.task_id] = event
+    if not found:
+        return {}
+    workers = [WorkerTableData.FromString(raw) for raw in accessor.get_worker_table()]
+    by_id = {worker.worker_address.worker_id: worker for worker in workers if worker.is_alive}
+    return {
+        task_id: HandedOver(attempt=event.attempt_number, process=_process(by_id.get(event.state_updates.worker_id)))
+        for task_id, event in found.items()
+    }
+
+
+def _process(worker: Any) -> Process | None:
+    """worker: a `WorkerTableData`, or None."""
+    if worker is None or not worker.pid:
+        return None
+    address = worker.worker_address
+    return Process(node=address.node_id.hex(), pid=worker.pid, host=address.ip_address)
+
+
+class Beginnings:
+    """Sees to it that workers begin what they were given. One that does not is killed: Ray gives its task to another.
+
+    say: gets a line for people.
+    """
+
+    def __init__(self, tasks: TasksInFlight, setup_s: float, say: Callable[[str], None]) -> None:
+        self._tasks, self._setup_s, self._say = tasks, setup_s, say
+        self._next, self._kills = 0.0, set()
+
+    async def check(self, now: float) -> None:
+        """now: monotonic seconds. Asks Ray only if a task has not begun, and not often: most of them just wait."""
+        waiting = {task.ref.task_id().binary(): task for task in self._tasks.not_begun()}
+        if not waiting or now < self._next:
+            return
+        self._next = now + min(LOOK_EVERY_S, self._setup_s / 4)
+        found = await asyncio.to_thread(handed_over, list(waiting))
+        for task_id, task in waiting.items():
+            given = found.get(task_id)
+            if given is None or given.process is None:
+                task.given = None
+            elif task.given is None or task.given[0] != given.attempt:
+                task.given = (given.attempt, now)
+            elif now - task.given[1] > self._setup_s and not task.processes:
+                task.given = (given.attempt, now)
+                self._replace(task, given.process)
+
+    def _replace(self, task: Running, process: Process) -> None:
+        self._say(
+            f"{task.stage.label}: process {process.pid} on {process.host} was given it "
+            f"{duration(self._setup_s)} ago and has not begun; killed, so that another does it"
+        )
+        killing = asyncio.ensure_future(kill({process}))
+        self._kills.add(killing)
+        killing.add_done_callback(self._kills.discard)
