@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.limits import SETUP_S
 from orchestrator.progress import duration
 from orchestrator.running import Process, Running, TasksInFlight, kill
 
@@ -15,9 +16,13 @@ LOOK_EVERY_S = 15.0  # the table that Ray gives is that of all tasks
 
 @dataclass(frozen=True, kw_only=True)
 class HandedOver:
-    """attempt: Ray's count from 0. process: the worker's; None where Ray does not know it any more."""
+    """attempt: Ray's count from 0. runs: the worker has begun it, as far as Ray knows (it may be loading code).
+
+    process: the worker's; None where Ray does not know it any more.
+    """
 
     attempt: int
+    runs: bool
     process: Process | None
 
 
@@ -27,7 +32,7 @@ def handed_over(task_ids: list[bytes]) -> dict[bytes, HandedOver]:
     Ray's public table of tasks needs the dashboard, which need not run; this is where it reads from.
     """
     from ray._private.state import state
-    from ray.core.generated.common_pb2 import SUBMITTED_TO_WORKER
+    from ray.core.generated.common_pb2 import RUNNING, SUBMITTED_TO_WORKER
     from ray.core.generated.gcs_pb2 import TaskEvents, WorkerTableData
 
     accessor, found = state._connect_and_get_accessor(), {}
@@ -44,7 +49,11 @@ def handed_over(task_ids: list[bytes]) -> dict[bytes, HandedOver]:
     workers = [WorkerTableData.FromString(raw) for raw in accessor.get_worker_table()]
     by_id = {worker.worker_address.worker_id: worker for worker in workers if worker.is_alive}
     return {
-        task_id: HandedOver(attempt=event.attempt_number, process=_process(by_id.get(event.state_updates.worker_id)))
+        task_id: HandedOver(
+            attempt=event.attempt_number,
+            runs=RUNNING in event.state_updates.state_ts_ns,
+            process=_process(by_id.get(event.state_updates.worker_id)),
+        )
         for task_id, event in found.items()
     }
 
@@ -60,11 +69,11 @@ def _process(worker: Any) -> Process | None:
 class Beginnings:
     """Sees to it that workers begin what they were given. One that does not is killed: Ray gives its task to another.
 
-    say: gets a line for people.
+    begin_s: what a worker gets to begin; SETUP_S on top to load its code. say: gets a line for people.
     """
 
-    def __init__(self, tasks: TasksInFlight, setup_s: float, say: Callable[[str], None]) -> None:
-        self._tasks, self._setup_s, self._say = tasks, setup_s, say
+    def __init__(self, tasks: TasksInFlight, begin_s: float, say: Callable[[str], None]) -> None:
+        self._tasks, self._begin_s, self._say = tasks, begin_s, say
         self._next, self._kills = 0.0, set()
 
     async def check(self, now: float) -> None:
@@ -72,7 +81,7 @@ class Beginnings:
         waiting = {task.ref.task_id().binary(): task for task in self._tasks.not_begun()}
         if not waiting or now < self._next:
             return
-        self._next = now + min(LOOK_EVERY_S, self._setup_s / 4)
+        self._next = now + min(LOOK_EVERY_S, self._begin_s / 4)
         found = await asyncio.to_thread(handed_over, list(waiting))
         for task_id, task in waiting.items():
             given = found.get(task_id)
@@ -80,14 +89,14 @@ class Beginnings:
                 task.given = None
             elif task.given is None or task.given[0] != given.attempt:
                 task.given = (given.attempt, now)
-            elif now - task.given[1] > self._setup_s and not task.processes:
+            elif not task.processes and (late := now - task.given[1]) > self._begin_s + given.runs * SETUP_S:
                 task.given = (given.attempt, now)
-                self._replace(task, given.process)
+                self._replace(task, given.process, late)
 
-    def _replace(self, task: Running, process: Process) -> None:
+    def _replace(self, task: Running, process: Process, late: float) -> None:
         self._say(
-            f"{task.stage.label}: process {process.pid} on {process.host} was given it "
-            f"{duration(self._setup_s)} ago and has not begun; killed, so that another does it"
+            f"{task.stage.label}: process {process.pid} on {process.host} was given it {duration(late)} ago "
+            "and has not begun; killed, so that another does it"
         )
         killing = asyncio.ensure_future(kill({process}))
         self._kills.add(killing)

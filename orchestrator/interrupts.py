@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from types import FrameType
 
@@ -32,13 +31,13 @@ class _Interrupts:
         self.count = 0
         self.lost: str | None = None
         self.leaving = threading.Lock()
-        self._raised = False
+        self.raised = False
         self._pipe: tuple[int, int] | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Python's part, in the main thread: unwind, once."""
-        if not self._raised:
-            self._raised = True
+        if not self.raised:
+            self.raised = True
             raise ClusterLost(self.lost) if self.lost else KeyboardInterrupt
 
     def watch(self) -> None:
@@ -96,7 +95,7 @@ def lose_cluster(what: str) -> None:
 
 def told() -> bool:
     """Whether this process was told to end, or has lost its cluster."""
-    return bool(_interrupts.count or _interrupts.lost)
+    return bool(_interrupts.raised or _interrupts.count or _interrupts.lost)
 
 
 def check() -> None:
@@ -107,9 +106,8 @@ def check() -> None:
 
 def leave_if_told() -> None:
     """End the process here if it was told to end, however far the news has come."""
-    if isinstance(sys.exc_info()[1], SystemExit):
-        time.sleep(0.2)  # perhaps Ray's own answer to a SIGTERM: let it be counted
-    if told():
+    error = sys.exc_info()[1]
+    if told() or (isinstance(error, SystemExit) and error.code == signal.SIGTERM):  # Ray's own answer to it
         leave("interrupted")
 
 

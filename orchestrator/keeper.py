@@ -19,7 +19,7 @@ from core.errors import SweepStopped
 from orchestrator.cluster import remove_lost_groups
 from orchestrator.execute import execute, execute_shard
 from orchestrator.handed_over import Beginnings
-from orchestrator.limits import SETUP_S, Limits
+from orchestrator.limits import BEGIN_S, Limits
 from orchestrator.progress import duration
 from orchestrator.running import Process, Running, TasksInFlight, Teller
 from orchestrator.signs import Signs
@@ -64,12 +64,12 @@ def _load_code(stage: Stage) -> None:
 class StageKeeper:
     """Makes stages on request. Every method is a coroutine: thousands may wait at once.
 
-    resources: the sweep's `resources` as a mapping; cpus, gpus: what the cluster has. setup_s: what a worker gets to
+    resources: the sweep's `resources` as a mapping; cpus, gpus: what the cluster has. begin_s: what a worker gets to
     begin a task that it was given.
     """
 
     def __init__(
-        self, store: Store, resources: dict[str, Any], cpus: int, gpus: float, setup_s: float = SETUP_S
+        self, store: Store, resources: dict[str, Any], cpus: int, gpus: float, begin_s: float = BEGIN_S
     ) -> None:
         self.store = store
         self.resources = resources
@@ -79,7 +79,7 @@ class StageKeeper:
         self.events: deque[dict[str, Any]] = deque()
         self.tasks = TasksInFlight()
         self.limits, self.asking = Limits(store, resources), asyncio.Lock()
-        self.beginnings = Beginnings(self.tasks, setup_s, self._say)
+        self.beginnings = Beginnings(self.tasks, begin_s, self._say)
         self.watching: asyncio.Task[None] | None = None
         self.had_groups = False
 

@@ -14,7 +14,8 @@ from tasks.registry import task
 FLOOR_S = 30 * 60.0
 TIMES = 20  # what such a stage has taken: machines differ by less
 UNKNOWN_S = 72 * 3600.0  # where nothing alike was measured on such a device
-SETUP_S = 10 * 60.0  # from being given a task to having its code loaded: minutes on a cold network disk
+BEGIN_S = 10 * 60.0  # for a worker to begin a task that it was given: a moment, unless the process was stopped
+SETUP_S = 10 * 60.0  # for it to load torch and the stage's code: minutes on a cold network disk
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -164,16 +164,24 @@ async def end(task: Running, reason: Exception) -> None:
 
 
 async def kill(processes: set[Process]) -> None:
-    """Kill -9 these workers, each on its own node."""
+    """Kill -9 these workers, each on its own node; here without Ray, which might give that task to a stopped worker."""
+    here = ray.get_runtime_context().get_node_id()
     for node in {process.node for process in processes}:
+        pids = [process.pid for process in processes if process.node == node]
+        if node == here:
+            kill_here(pids)
+            continue
         killer = kill_workers.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
         with contextlib.suppress(RayError, TimeoutError):  # the node has gone, and its processes with it
-            pids = [process.pid for process in processes if process.node == node]
             await asyncio.wait_for(killer.remote(pids), KILL_PATIENCE_S)
 
 
 @ray.remote(num_cpus=0, max_retries=0)
 def kill_workers(pids: list[int]) -> None:
+    kill_here(pids)
+
+
+def kill_here(pids: list[int]) -> None:
     """Kill -9 those of these processes on this node that are Ray's workers still."""
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):

@@ -22,17 +22,17 @@ LOSS_WITHIN_S = 15.0
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A finished store, and how long a run takes that has its attack and all after it still to do."""
+    """A finished store, and how long a run takes that has its loot and all after it still to do."""
     folder = tmp_path_factory.mktemp("whole")
     finish(write_sweep(folder), folder / "store", None)
-    partly_done(folder / "store", folder / "again" / "store", "attack")
+    partly_done(folder / "store", folder / "again" / "store", "loot")
     started = time.monotonic()
     finish(write_sweep(folder / "again"), folder / "again" / "store", None)
     return folder / "store", time.monotonic() - started
 
 
-def begun(whole, folder, *, environment=None) -> SweepRun:
-    partly_done(whole[0], folder / "store", "attack")
+def begun(whole, folder, first_missing, *, environment=None) -> SweepRun:
+    partly_done(whole[0], folder / "store", first_missing)
     return SweepRun(write_sweep(folder), folder / "store", None, environment=environment)
 
 
@@ -72,7 +72,7 @@ def test_fifty_interrupts_at_any_moment(whole, tmp_path):
     dice, started, seen = random.Random(SEED), time.monotonic(), []
     for number in range(TRIES):
         folder = tmp_path / str(number)
-        run = begun(whole, folder, environment=marked(folder / "store"))
+        run = begun(whole, folder, "loot", environment=marked(folder / "store"))
         wait_until(lambda run=run: listening(run), seconds=60, every=0.002)
         moment = dice.uniform(0.0, 1.05 * whole[1])
         time.sleep(moment)
@@ -98,7 +98,7 @@ def test_fifty_interrupts_at_any_moment(whole, tmp_path):
 
 @pytest.mark.parametrize("server", ["gcs_server", "raylet"])
 def test_a_lost_ray_of_this_machine(whole, tmp_path, server):
-    started, run = time.monotonic(), begun(whole, tmp_path, environment=marked(tmp_path / "store"))
+    started, run = time.monotonic(), begun(whole, tmp_path, "attack", environment=marked(tmp_path / "store"))
     run.until(lambda: any(run.store.glob("attack/*.work/classes/*")))
     victim = next(child for child in family_of(run) if child.name() == server)
     victim.kill()

@@ -37,8 +37,8 @@ def keep(cluster, tmp_path):
     """Makes keepers on one store: keep(attack_timeout_minutes=...)."""
     store = open_store(str(tmp_path))
 
-    def make(setup_s: float = 600.0, **changes):
-        return StageKeeper.remote(store, {**RESOURCES, **changes}, 2, 0, setup_s)
+    def make(begin_s: float = 600.0, **changes):
+        return StageKeeper.remote(store, {**RESOURCES, **changes}, 2, 0, begin_s)
 
     return make
 
@@ -133,10 +133,11 @@ def idle() -> list[psutil.Process]:
 def test_a_worker_that_is_stopped_before_it_reports_is_replaced(keep):
     """Ray hands a task to a worker that answers nothing; others that wait for a device meanwhile are left alone."""
     ray.get(keep().ensure.remote(sleeping(0.2, classes=2)), timeout=60)  # two workers with their code loaded
+    keeper = keep(begin_s=4.0)
+    snapshot(keeper)  # it has a process of its own
     stopped = wait_until(idle)
     for worker in stopped:
         os.kill(worker.pid, signal.SIGSTOP)
-    keeper = keep(setup_s=2.0)
     ray.get(keeper.ensure.remote(sleeping(0.1, classes=6)), timeout=90)
     lines = [event["line"] for event in snapshot(keeper)["events"] if event["what"] == "say"]
     assert lines and all("has not begun; killed, so that another does it" in line for line in lines), lines
@@ -147,7 +148,7 @@ def test_a_worker_that_is_stopped_before_it_reports_is_replaced(keep):
 
 
 def test_waiting_for_a_device_is_no_failure_to_begin(keep):
-    keeper = keep(setup_s=1.0)
+    keeper = keep(begin_s=1.0)
     ray.get(keeper.ensure.remote(sleeping(2.0, classes=6)), timeout=60)  # six tasks on two CPUs: the last wait 4 s
     assert not [event for event in snapshot(keeper)["events"] if event["what"] == "say"]
 
