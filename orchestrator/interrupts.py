@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
@@ -31,6 +33,7 @@ class _Interrupts:
         self.count = 0
         self.lost: str | None = None
         self.leaving = threading.Lock()
+        self.folders: list[Path] = []
         self.raised = False
         self._pipe: tuple[int, int] | None = None
 
@@ -88,6 +91,11 @@ def sheltered() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def remove_at_the_end(folder: Path) -> None:
+    """Have `leave` remove a folder that does not outlive this process: it unwinds nothing."""
+    _interrupts.folders.append(folder)
+
+
 def lose_cluster(what: str) -> None:
     """End this process in order, from any thread, because its cluster has gone. what: in one line."""
     _interrupts.lose(what)
@@ -124,6 +132,8 @@ def leave(how: str) -> None:
     with contextlib.suppress(OSError):
         os.write(2, f"smoothsweep: {how}; {GO_ON}\n".encode())
     _kill_descendants()
+    for folder in _interrupts.folders:
+        shutil.rmtree(folder, ignore_errors=True)
     os._exit(EXIT_FAILED if _interrupts.lost else EXIT_INTERRUPTED)
 
 

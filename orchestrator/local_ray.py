@@ -22,6 +22,8 @@ import ray
 from ray._private import ray_constants
 from ray._raylet import AuthenticationTokenLoader, Config
 
+from orchestrator import interrupts
+
 PREFIX = "smoothsweep-ray-"  # then the driver's process number
 TOKEN = "token"
 LOOPBACK_MODE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0, as on macOS: Ray's address is 127.0.0.1, and it binds no other
@@ -71,6 +73,7 @@ def _guarded() -> Iterator[None]:
 def _token_file() -> Iterator[Path]:
     """A new token in a folder of its own, for its owner alone; locked for as long as this process uses it."""
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    interrupts.remove_at_the_end(folder)
     try:
         descriptor = os.open(folder / TOKEN, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(descriptor, "w") as file:

@@ -122,3 +122,10 @@ def test_a_lost_cluster_is_one_line_and_a_failure(tmp_path):
     )
     code, said = told(process(body, tmp_path))
     assert (code, said) == (FAILED, f"smoothsweep: the Ray cluster is lost: its head is gone; {GO_ON}\n")
+
+
+def test_a_folder_that_is_not_to_outlive_the_process_is_gone(tmp_path):
+    (tmp_path / "token").write_text("secret")
+    body = f"from pathlib import Path\ninterrupts.remove_at_the_end(Path({str(tmp_path)!r}))\n{READY}\ntime.sleep(60)"
+    assert told(process(body, tmp_path), signal.SIGINT)[0] == INTERRUPTED
+    assert not tmp_path.exists()
