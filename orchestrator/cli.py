@@ -172,7 +172,7 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 
 def _plan(options: argparse.Namespace) -> int:
     from orchestrator.confirming import amount
-    from orchestrator.plan import make_plan, plan_summary
+    from orchestrator.plan import make_plan, plan_summary, refuse_impossible
     from orchestrator.plan_words import plan_text
     from orchestrator.search.ahead import ahead_of
     from orchestrator.store import open_store
@@ -182,7 +182,9 @@ def _plan(options: argparse.Namespace) -> int:
     price = None if options.price is None else amount("--price", options.price)
     store = open_store(options.store)
     loaded = load_sweep(options.sweep, options.overrides)
-    summary = plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(loaded, store)), store, price)
+    planned = make_plan(trials_of(loaded, store), store, ahead_of(loaded, store))
+    refuse_impossible(planned)
+    summary = plan_summary(planned, store, price)
     print(json.dumps(summary, indent=1) if options.json else plan_text(summary))
     return EXIT_DONE
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from core.errors import InputError
 from orchestrator.fingerprints import content_of, normalised, shipped_file
+from orchestrator.other_people import refuse_same_people
 from orchestrator.stage import Stage
 from sweeps.attacker import PriorFolder, ShippedPrior
 from sweeps.data import PublishedData
@@ -50,6 +51,7 @@ def prior_stage(settings: InversionSweep) -> Stage:
     if isinstance(prior, ShippedPrior):
         return Stage(name="prior", config={**config, **content_of(shipped_file(prior.name), "prior.name")})
     public = Stage(name="public", **_file_stage(settings.public, "public.path"))
+    refuse_same_people(settings)
     return Stage(name="prior", config=config, inputs={"public": public})
 
 

@@ -102,7 +102,7 @@ def write_folder(out: Path, card: TargetCard, weights: dict[str, Any]) -> None:
 
 def _described(request: TargetRequest) -> TargetCard:
     """The card as far as the request tells it. Raises InputError for what contradicts itself."""
-    from core.models.classifiers import check_image_size, fixed_image_size
+    from core.models.image_sizes import check_image_size, fixed_image_size
 
     size = request.image_size
     if size is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from core.errors import InputError
 from orchestrator.history import History, read_history
 from orchestrator.stage import Stage, with_ancestors
 from orchestrator.store import Store
@@ -74,6 +75,16 @@ def make_plan(trials: list[Trial], store: Store, ahead: Ahead | None = None) -> 
     present = {name: store.finished(name) for name in {stage.name for stage in stages}}
     cached = frozenset(s.fingerprint for s in stages if s.fingerprint in present[s.name])
     return Plan(trials=trials, stages=stages, cached=cached, ahead=ahead)
+
+
+def refuse_impossible(plan: Plan) -> None:
+    """Raise InputError for work that a stage would refuse, before any other stage has run."""
+    for stage in plan.missing:
+        inputs = {name: {**source.config, **source.hints} for name, source in stage.inputs.items()}
+        try:
+            task(stage.name).refuse({**stage.config, **stage.hints}, inputs)
+        except InputError as error:
+            raise InputError(f"{stage.name}: {error}") from None
 
 
 def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[str, Any]:

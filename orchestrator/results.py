@@ -48,7 +48,27 @@ def results_table(trials: list[Trial], store: Store, failures: dict[str, str]) -
     """One row per trial in sweep order. status: done, failed (with its cause) or missing."""
     store.prepare(stage for trial in trials for stage in trial.stages)
     rows = [trial_row(trial, store, failures.get(trial.id)) for trial in trials]
-    return pd.DataFrame(rows)
+    return one_type_a_column(pd.DataFrame(rows))
+
+
+def one_type_a_column(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with columns that Parquet can hold: numbers, truth values or text, each with nulls.
+
+    An axis of several kinds of values (an accuracy to stop at, or another trial's) becomes text.
+    """
+    for name in table.columns:
+        kinds = {_kind(value) for value in table[name] if not _is_null(value)}
+        if pd.api.types.is_object_dtype(table[name]) and len(kinds) > 1:
+            table[name] = [None if _is_null(value) else str(value) for value in table[name]]
+    return table
+
+
+def _kind(value: Any) -> str:
+    return "truth" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "text"
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value)
 
 
 def trial_row(trial: Trial, store: Store, failure: str | None = None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from core.errors import InputError
 from orchestrator.confirming import Confirmation, confirm
 from orchestrator.driver import run_search, run_trials
 from orchestrator.judging import unavailable_judges
-from orchestrator.plan import make_plan
+from orchestrator.plan import make_plan, refuse_impossible
 from orchestrator.progress import Display
 from orchestrator.recorder import REPORT, Recorder, open_recorder
 from orchestrator.search.agenda import Agenda
@@ -55,6 +55,7 @@ def run_and_report(
         refuse_missing_judges(loaded, first[0].settings)
     plan = make_plan(trials, store, ahead_of(loaded, store))
     work = make_plan([*trials, *first], store, plan.ahead)
+    refuse_impossible(work)
     refuse_small_budget(loaded, work, store)
     confirm(plan, store, asked or Confirmation())
     with Workplace(address, loaded.sweep.resources, store, work.missing) as place:

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from core.attacks.crop_rule import CropRule
+from core.errors import InputError
 from sweeps.base import Beta, Count, FilePath, Model, NotNegative, Pair, Positive, Range, Seed
 
 
@@ -86,6 +88,11 @@ class Attack(Model):
 
     @model_validator(mode="after")
     def _stages_fit(self) -> Attack:
+        CropRule(scale=self.crop_scale)
+        try:
+            CropRule(scale=self.selection_crop_scale, ratio=self.selection_crop_ratio)
+        except InputError as error:
+            raise ValueError(f"selection_{error}") from None
         if self.candidates > self.pool.size:
             raise ValueError(f"candidates: expected at most pool.size ({self.pool.size}), got {self.candidates}")
         if self.selected > self.candidates:

@@ -16,7 +16,7 @@ class SyntheticData(Model):
     identities: Annotated[Count, Field(ge=2)] = 50
     train_per_class: Count = 20
     test_per_class: Count = 10
-    size: Annotated[int, Field(ge=16, le=512)] = 64
+    size: Annotated[int, Field(ge=16, le=256)] = 64
     spread: Positive = 0.4  # how far identities differ: 1 is a population, 0.4 look-alikes
     seed: Seed = 0
     samples_per_class: Count | None = None  # train on this many images of each class (the low-data study)
@@ -64,7 +64,7 @@ class SyntheticPublic(Model):
     kind: Literal["synthetic"]
     identities: Count = 2000
     per_identity: Count = 3
-    size: Annotated[int, Field(ge=16, le=512)] = 64
+    size: Annotated[int, Field(ge=16, le=256)] = 64
     spread: Positive = 0.6
     seed: Seed = 0
 

@@ -22,6 +22,7 @@ from sweeps.settings import first_repeat, set_dotted
 from sweeps.training import OtherTrial, Recipe
 
 Protocol = Literal["clean", "paper"]
+MOST_OF_INCEPTION = 1000  # outputs of its auxiliary head
 Target = Annotated[
     Annotated[Recipe, Tag("trained_here")] | Annotated[ImportedClassifier, Tag("brought_in")],
     Discriminator(trained_or_imported),
@@ -46,6 +47,12 @@ class Resources(Model):
     attack_cuda_graphs: bool = False  # record both networks once and replay them
     training_timeout_minutes: Positive | None = None  # one training (Ray Train's workers too); null: no limit
     attack_timeout_minutes: Positive | None = None  # one task of an attack, a few classes; null: no limit
+
+    @model_validator(mode="after")
+    def _one_way_to_run(self) -> Resources:
+        if self.attack_compile and self.attack_cuda_graphs:
+            raise ValueError("attack_compile, attack_cuda_graphs: expected at most one of them, got both")
+        return self
 
 
 class PaperTable(Model):
@@ -167,8 +174,27 @@ class InversionSweep(Model):
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
         if self.prior.kind in ("shipped", "folder") and self.public is not None:
             raise ValueError(f"public: expected none, since a {self.prior.kind} prior is already fitted")
+        self._fits_classes()
         self._fits_search()
         return self
+
+    @property
+    def classes_known(self) -> int | None:
+        """How many classes the data have, where the file alone says it."""
+        counts = (getattr(self.data, name, None) for name in ("identities", "classes", "largest_classes"))
+        return next(filter(None, counts), None)
+
+    def _fits_classes(self) -> None:
+        known = self.classes_known
+        if known is not None and self.classes != "all" and max(self.classes) >= known:
+            raise ValueError(f"classes: expected labels below {known}, got {max(self.classes)}")
+        for key, model in (("recipe", self.recipe), ("judges.evaluator", self.judges.evaluator)):
+            if model and known and known > MOST_OF_INCEPTION and model.architecture == "inception_v3":
+                expected = f"expected at most {MOST_OF_INCEPTION} classes with inception_v3"
+                raise ValueError(f"{key}.architecture: {expected} (its auxiliary head), got {known}")
+        attacked = known if self.classes == "all" else len(self.classes)
+        if self.judges.knowledge and attacked is not None and attacked * self.attack.selected < 2:
+            raise ValueError("judges.knowledge: expected at least 2 reconstructions to train on, got 1")
 
     def _fits_search(self) -> None:
         if self.search:
@@ -189,8 +215,6 @@ class InversionSweep(Model):
         if data.samples_per_class is not None and data.samples_per_class > data.train_per_class:
             got = data.samples_per_class
             raise ValueError(f"data.samples_per_class: expected at most {data.train_per_class} images, got {got}")
-        if self.classes != "all" and max(self.classes) >= data.identities:
-            raise ValueError(f"classes: expected labels below {data.identities}, got {max(self.classes)}")
 
 
 class ToySweep(Model):

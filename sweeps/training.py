@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from core.data.augmentation_settings import Augmentation as AugmentationSettings
+from core.models.image_sizes import check_image_size
 from sweeps.base import Beta, Count, Fraction, Model, NotNegative, Pair, Positive, Range, Seed, Several, only_with
 from sweeps.defenses import Defense, LabelSmoothing
 
@@ -27,11 +29,8 @@ class Augmentation(Model):
     flip: Fraction = 0.5
 
     @model_validator(mode="after")
-    def _ordered(self) -> Augmentation:
-        for name in ("crop_scale", "crop_ratio"):
-            low, high = getattr(self, name)
-            if not 0 < low <= high:
-                raise ValueError(f"{name}: expected 0 < low <= high, got [{low}, {high}]")
+    def _can_be_drawn(self) -> Augmentation:
+        AugmentationSettings(**self.model_dump())
         return self
 
 
@@ -58,6 +57,7 @@ class Training(Model):
 
     @model_validator(mode="after")
     def _nothing_ignored(self) -> Training:
+        check_image_size(self.architecture, self.image_size)
         only_with(self, "transform_input", "architecture", "inception_v3")
         only_with(self, "betas", "optimizer", "adam")
         only_with(self, "momentum", "optimizer", "sgd")

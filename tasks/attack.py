@@ -12,17 +12,7 @@ import pandas as pd
 import torch
 
 from core.attacks.execution import Execution
-from core.attacks.ppa import (
-    CandidateConfig,
-    ClassReconstruction,
-    OptimiseConfig,
-    PoolConfig,
-    PPAConfig,
-    SelectConfig,
-    decode_pool,
-    invert_class,
-    score_pool,
-)
+from core.attacks.ppa import ClassReconstruction, decode_pool, invert_class, score_pool
 from core.attacks.seeds import derive_seed
 from core.defenses.mid import draws_noise, seed_noise
 from core.devices import ExecutionConfig
@@ -33,6 +23,7 @@ from tasks.classes import CLASSES_FILE, class_file, classes_to_do, remaining
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors, save_rows, save_tensors
 from tasks.manifests import config_of
+from tasks.settings import pool_config, ppa_config
 from tasks.training import load_classifier
 
 DECODE_BATCH, SCORE_BATCH = 64, 256  # images at once at most; part of what the stage's version stands for: rounding
@@ -42,8 +33,7 @@ EXECUTION_KEYS = ("precision", "compile", "cuda_graphs", "rows_per_batch")
 def decode_candidate_pool(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes latents.safetensors (w [S, num_ws, w_dim]) and images.safetensors (what a target will be shown)."""
     prior = load_prior(inputs["prior"]).to(context.device)
-    settings = {key: config.get(key) for key in ("size", "seed", "truncation_psi", "truncation_cutoff", "crop")}
-    pool = PoolConfig(**settings, image_size=config["image_size"])
+    pool = pool_config(config)
     execution = Execution(execution_of(config), context.device)
     w, images = decode_pool(prior, pool, device=context.device, batch_size=DECODE_BATCH, execution=execution)
     save_tensors(out / "latents.safetensors", {"w": w})
@@ -78,7 +68,7 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     target = _load_target(config, inputs["target"], context.device)
     confidences = load_tensors(inputs["candidates"] / "confidences.safetensors")["confidences"]
     w_pool = load_tensors(inputs["pool"] / "latents.safetensors")["w"]
-    ppa, seed = _ppa_config(config, len(w_pool)), _seed(config["seed"])
+    ppa, seed = ppa_config(config, len(w_pool)), _seed(config["seed"])
     weighted = bool(ppa.optimise.discriminator_weight)
     discriminator = load_discriminator(inputs["prior"]).to(context.device) if weighted else None
     execution = Execution(execution_of(config), context.device)  # networks are prepared once for all classes
@@ -129,30 +119,6 @@ def _tensors_of(found: ClassReconstruction, rows_halved: int) -> dict[str, torch
         "loss_curve": curve,
         "summary": summary,
     }
-
-
-def _ppa_config(config: Config, pool_size: int) -> PPAConfig:
-    return PPAConfig(
-        # only the preprocessing of the pool's settings is used here: the pool itself has been decoded
-        pool=PoolConfig(size=pool_size, crop=config.get("crop"), image_size=config["image_size"]),
-        candidates=CandidateConfig(num_candidates=config["candidates"]),
-        optimise=OptimiseConfig(
-            steps=config["steps"],
-            lr=config["lr"],
-            betas=tuple(config["betas"]),
-            loss=config["loss"],
-            crop_scale=tuple(config["crop_scale"]),
-            batch_size=config["batch_size"],
-            clip=config.get("clip", False),
-            discriminator_weight=config.get("discriminator_weight", 0.0),
-        ),
-        select=SelectConfig(
-            num_selected=config["selected"],
-            repeats=config["selection_repeats"],
-            crop_scale=tuple(config["selection_crop_scale"]),
-            crop_ratio=tuple(config["selection_crop_ratio"]),
-        ),
-    )
 
 
 def execution_of(config: Config) -> ExecutionConfig:

@@ -9,7 +9,7 @@ Raise a version when the same configuration would give different numbers: old ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -24,7 +24,8 @@ class Task:
 
     run: 'module:function' of the whole stage. shard: 'module:function' of a part `(config, inputs, classes, context)`
     for stages fanned out per class; `run` then only collects what the parts left in `context.work`. labelled: its
-    inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same.
+    inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same. check:
+    'module:function' of what the task refuses in its configuration, which needs none of its work.
     """
 
     version: int
@@ -32,6 +33,12 @@ class Task:
     shard: str | None = None
     trains: bool = False  # may run on several workers under Ray Train
     labelled: tuple[str, ...] = ()
+    check: str | None = None
+
+    def refuse(self, config: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]]) -> None:
+        """Raise the InputError that the task would raise before it begins; inputs: name -> configuration."""
+        if self.check is not None:
+            _load(self.check)(config, inputs)
 
     def function(self) -> Callable[..., Any]:
         return with_same_classes(_load(self.run), self.labelled) if self.labelled else _load(self.run)
@@ -45,9 +52,15 @@ class Task:
 TASKS: dict[str, Task] = {
     "data": Task(version=2, run="tasks.data:prepare_private"),
     "public": Task(version=2, run="tasks.data:prepare_public"),
-    "prior": Task(version=1, run="tasks.prior:fit_prior", trains=True),
-    "pool": Task(version=3, run="tasks.attack:decode_candidate_pool"),
-    "target": Task(version=2, run="tasks.target:train_target", trains=True, labelled=("data", "reference")),
+    "prior": Task(version=1, run="tasks.prior:fit_prior", trains=True, check="tasks.weight_checks:check_prior"),
+    "pool": Task(version=3, run="tasks.attack:decode_candidate_pool", check="tasks.settings:check_pool"),
+    "target": Task(
+        version=2,
+        run="tasks.target:train_target",
+        trains=True,
+        labelled=("data", "reference"),
+        check="tasks.settings:check_training",
+    ),
     "imported": Task(version=3, run="tasks.imported:adopt_classifier", labelled=("data",)),
     "candidates": Task(version=3, run="tasks.attack:score_candidates", labelled=("target",)),
     "attack": Task(
@@ -55,13 +68,25 @@ TASKS: dict[str, Task] = {
         run="tasks.attack:collect_classes",
         shard="tasks.attack:invert_classes",
         labelled=("target", "candidates"),
+        check="tasks.settings:check_attack",
     ),
     "loot": Task(version=3, run="tasks.loot:synthesise_loot", labelled=("attack",)),
-    "embeddings": Task(version=3, run="tasks.judges:embed_real_images", labelled=("data", "network")),
+    "embeddings": Task(
+        version=3,
+        run="tasks.judges:embed_real_images",
+        labelled=("data", "network"),
+        check="tasks.weight_checks:check_judge",
+    ),
     "judge_evaluator": Task(version=3, run="tasks.judges:judge_by_evaluator", labelled=("evaluator", "real", "loot")),
     "judge_embedder": Task(version=3, run="tasks.judges:judge_by_embedder", labelled=("real", "loot")),
     "judge_fidelity": Task(version=2, run="tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),
-    "knowledge": Task(version=2, run="tasks.knowledge:extract_knowledge", trains=True, labelled=("data", "loot")),
+    "knowledge": Task(
+        version=2,
+        run="tasks.knowledge:extract_knowledge",
+        trains=True,
+        labelled=("data", "loot"),
+        check="tasks.settings:check_training",
+    ),
     "toy": Task(version=1, run="tasks.toy:run_toy"),
     "sleep": Task(version=1, run="tasks.sleep:collect", shard="tasks.sleep:sleep_classes"),
 }

@@ -14,16 +14,16 @@ from core.priors.stylegan2_layers import StyleGAN2Config
 from tasks import ray_train
 from tasks.context import Config, TaskContext, joined_context
 from tasks.files import load_checkpoint, load_tensors, save_checkpoint
+from tasks.settings import GENERATOR_KEYS, gan_recipe
 
 CHECKPOINT, FINAL_FILE = "checkpoint.pt", "final.pt"
 CHECKPOINTS = 20  # per training
-NETWORK_KEYS = ("z_dim", "w_dim", "mapping_layers", "channel_base", "channel_max")
 
 
 def train_generator(config: Config, public: Path, context: TaskContext) -> StyleGAN2:
     """The averaged generator of a training on the images of a `public` artifact; goes on from its last checkpoint."""
     images = _images(public)
-    network = StyleGAN2Config(resolution=images.shape[-1], **{key: config[key] for key in NETWORK_KEYS})
+    network = StyleGAN2Config(resolution=images.shape[-1], **{key: config[key] for key in GENERATOR_KEYS})
     if config["workers"] > 1:
         settings = {
             "config": dict(config), "network": network, "work": str(context.work), "data": str(public),
@@ -41,7 +41,7 @@ def train_generator(config: Config, public: Path, context: TaskContext) -> Style
 
 
 def _train_alone(config: Config, network: StyleGAN2Config, images: Tensor, context: TaskContext) -> dict[str, Any]:
-    recipe, path = _recipe(config), context.work / CHECKPOINT
+    recipe, path = gan_recipe(config), context.work / CHECKPOINT
 
     def keep(step: int, state: dict[str, Any]) -> None:
         save_checkpoint(path, state)
@@ -67,7 +67,7 @@ def _worker_loop(settings: dict[str, Any]) -> None:
 def _train_on_rank(
     settings: dict[str, Any], images: Tensor, context: TaskContext, rank: int, world_size: int
 ) -> dict[str, Any]:
-    config, recipe = settings["config"], _recipe(settings["config"])
+    config, recipe = settings["config"], gan_recipe(settings["config"])
 
     def keep(step: int, state: dict[str, Any]) -> None:
         ray_train.report_state(rank, state, step=step)
@@ -84,16 +84,6 @@ def _train_on_rank(
 
 def _images(public: Path) -> Tensor:
     return load_tensors(public / "images.safetensors")["images"]
-
-
-def _recipe(config: Config) -> GanRecipe:
-    return GanRecipe(
-        kimg=config["kimg"],
-        batch_size=config["batch_size"],
-        learning_rate=config["lr"],
-        r1_gamma=config["r1_gamma"],
-        augmentation=config["augmentation"],
-    )
 
 
 def _interval(recipe: GanRecipe) -> int:

@@ -11,19 +11,18 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from core.data.augmentation import Augmentation
 from core.data.images import ImageSet
 from core.defenses.base import Defense
 from core.defenses.mid import BottleneckHead, set_readout
 from core.defenses.registry import make_defense, restore_weights
-from core.defenses.schedules import AlphaSchedule, alpha_at
 from core.errors import AccuracyNotReached
 from core.models.batches import preparation_generator
 from core.models.classifiers import Classifier, build_classifier
 from core.models.normalisation import Normalisation
-from core.models.training import EpochRecord, TrainingRecipe, train_classifier
+from core.models.training import EpochRecord, train_classifier
 from tasks.context import Config, TaskContext
 from tasks.files import load_checkpoint, load_tensors, save_checkpoint, save_rows, save_tensors
+from tasks.settings import recipe_from, smoothing_of_epoch
 
 CHECKPOINT = "checkpoint.pt"
 STOP_KEY = "stop_at_test_acc"
@@ -31,10 +30,6 @@ READOUT_OF_PROTOCOL = {
     "paper": "noisy",  # the official codes draw noise in every pass, tests and attacks included
     "clean": "mean",  # whoever holds the weights can leave the noise out
 }
-RECIPE_KEYS = (
-    "architecture", "image_size", "epochs", "batch_size", "optimizer", "lr", "betas", "momentum", "weight_decay",
-    "lr_schedule", "lr_milestones", "lr_factor", "lr_min", "precision",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,25 +39,6 @@ class Worker:
     rank: int = 0
     world_size: int = 1
     wrap: Callable[[nn.Module], nn.Module] | None = None
-
-
-def recipe_from(config: Config) -> TrainingRecipe:
-    """The training settings within a stage's configuration."""
-    settings = {key: config[key] for key in RECIPE_KEYS if key in config}
-    for key in ("betas", "lr_milestones"):
-        if key in settings:
-            settings[key] = tuple(settings[key])
-    augmentation = {k: tuple(v) if isinstance(v, list) else v for k, v in config["augmentation"].items()}
-    return TrainingRecipe(**settings, augmentation=Augmentation(**augmentation))
-
-
-def smoothing_of_epoch(defense: Config, epochs: int) -> Callable[[int], float]:
-    """Zero-based epoch -> effective alpha, from a resolved `defense` configuration."""
-    parameters = dict(defense["schedule"])
-    if "points" in parameters:
-        parameters["points"] = tuple(tuple(point) for point in parameters["points"])
-    schedule = AlphaSchedule(**parameters)
-    return lambda epoch: alpha_at(schedule, alpha=defense["alpha"], epoch=epoch, epochs=epochs)
 
 
 def defense_from(config: Config) -> Defense:

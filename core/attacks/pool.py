@@ -8,6 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from core.attacks.crops import Preprocess
 from core.attacks.execution import Execution, as_execution
 from core.attacks.frozen import frozen
 from core.attacks.objective import Target, target_logits
@@ -17,6 +18,11 @@ from core.errors import InputError
 from core.priors.base import Prior
 
 EXECUTION = ExecutionConfig()
+
+
+def preprocess_of(config: PoolConfig) -> Preprocess:
+    """From the prior's image to the target's input; the same in all three stages."""
+    return Preprocess(size=config.image_size, crop=config.crop)
 
 
 def decode_pool(
@@ -33,7 +39,7 @@ def decode_pool(
     says so, then centre-cropped, then resized), both float32 on the CPU. The prior must already be on
     `device`. batch_size: images at once at most; it does not change the result.
     """
-    run = as_execution(execution, device)
+    run, shape = as_execution(execution, device), preprocess_of(config)
     z = torch.from_numpy(prior.sample_z(config.size, config.seed)).to(torch.float32).to(device)
     with torch.no_grad(), frozen(prior), run.arithmetic():
         w = prior.map(z, psi=config.truncation_psi, cutoff=config.truncation_cutoff)
@@ -41,7 +47,7 @@ def decode_pool(
 
         def decode(rows: slice) -> Tensor:
             decoded = synthesize(w[rows])
-            return config.preprocess(decoded.clamp(-1, 1) if config.clip else decoded).cpu()
+            return shape(decoded.clamp(-1, 1) if config.clip else decoded).cpu()
 
         images = run.forward_batch("synthesis", synthesize, most=batch_size).run(decode, len(w))
     return w.cpu(), torch.cat(images)

@@ -28,7 +28,7 @@ from core.attacks.frozen import frozen
 from core.attacks.grouping import batch_spans, group_views, groups_of, report_batches, row_scale, views_of
 from core.attacks.losses import Protocol, attack_loss, check_protocol
 from core.attacks.objective import LatentObjective, Target, Transform, target_logits
-from core.attacks.pool import EXECUTION, best_first, decode_pool, sample_candidates, score_pool
+from core.attacks.pool import EXECUTION, best_first, decode_pool, preprocess_of, sample_candidates, score_pool
 from core.attacks.ppa_config import (
     CandidateConfig,
     OptimiseConfig,
@@ -247,14 +247,14 @@ def invert_class(
 
     confidences [S, C] is what `score_pool` gives, w_pool [S, num_ws, w_dim] what `decode_pool` gives. The
     result depends on the seed and the class alone: not on which other classes are attacked, where or when.
-    Arguments as in `optimise` and `select`; images reach the target by config.pool.preprocess. For several classes
+    Arguments as in `optimise` and `select`; images reach the target by `preprocess_of`. For several classes
     give one `Execution`, so that networks are prepared once. Raises InputError.
     """
     run = as_execution(execution, device)
     common = {
         "seed": seed,
         "protocol": protocol,
-        "transform": config.pool.preprocess,
+        "transform": preprocess_of(config.pool),
         "device": device,
         "execution": run,
     }

@@ -1,7 +1,7 @@
 """The settings of Plug & Play Attacks, and the values of the paper.
 
 Defaults are the values that every shipped configuration shares (`LukasStruppek/Plug-and-Play-Attacks`,
-configs/attacking/); what differs between data sets has no default here.
+configs/attacking/); what differs between data sets has no default here. Loads no torch.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from core.attacks.crops import CropRule, Preprocess
-from core.attacks.losses import attack_loss
+from core.attacks.crop_rule import CropRule
 from core.errors import InputError
+
+LOSSES = ("cross_entropy", "poincare")
+"""The names of `core.attacks.losses.ATTACK_LOSSES`, which loads torch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +43,6 @@ class PoolConfig:
             _at_least("pool.crop", self.crop, 1)
         if self.truncation_cutoff is not None:
             _at_least("pool.truncation_cutoff", self.truncation_cutoff, 0)
-
-    @property
-    def preprocess(self) -> Preprocess:
-        """From the prior's image to the target's input; the same in all three stages."""
-        return Preprocess(size=self.image_size, crop=self.crop)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +96,8 @@ class OptimiseConfig:
             raise InputError(
                 f"optimise.lr_milestones: expected steps in 1..{self.steps - 1}, got {self.lr_milestones}"
             )
-        attack_loss(self.loss)
+        if self.loss not in LOSSES:
+            raise InputError(f"optimise.loss: expected one of {', '.join(LOSSES)}, got {self.loss!r}")
         self.crop_rule  # noqa: B018 - a wrong range is an error now, not at the first step
 
     @property

@@ -13,65 +13,12 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from core.errors import InputError
+from core.data.augmentation_settings import Augmentation
 
 # Weights of the grey value, as torchvision's rgb_to_grayscale uses them.
 _GREY = (0.2989, 0.587, 0.114)
 _CROP_TRIES = 10  # torchvision draws at most ten boxes before it falls back
 _COLUMNS = 2 * _CROP_TRIES + 2 + 4 + 1  # random numbers per image: boxes, position, four colour factors, flip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Augmentation:
-    """What may happen to a training image; the defaults are the paper's (Appendix B.3).
-
-    crop_scale: smallest and largest share of the area that is kept, in (0, 1]; crop_ratio: width over height;
-    brightness, contrast, saturation: s draws a factor from [max(0, 1-s), 1+s]; hue: h in [0, 0.5] draws a
-    shift from [-h, h] of the colour circle; flip: probability of a horizontal flip. 0 (or scale 1) switches a
-    part off. shared: one draw for all images of a batch, as torchvision's transforms do to a batch tensor, instead
-    of one for each.
-    """
-
-    crop_scale: tuple[float, float] = (0.85, 1.0)
-    crop_ratio: tuple[float, float] = (1.0, 1.0)
-    brightness: float = 0.2
-    contrast: float = 0.2
-    saturation: float = 0.1
-    hue: float = 0.1
-    flip: float = 0.5
-    shared: bool = False
-
-    def __post_init__(self) -> None:
-        low, high = self.crop_scale
-        if not 0 < low <= high <= 1:
-            raise InputError(f"augmentation crop_scale: expected 0 < low <= high <= 1, got {low} and {high}")
-        low, high = self.crop_ratio
-        if not 0 < low <= high < math.inf:
-            raise InputError(f"augmentation crop_ratio: expected 0 < low <= high, got {low} and {high}")
-        for name, most in (("brightness", math.inf), ("contrast", math.inf), ("saturation", math.inf)):
-            self._check(name, most)
-        self._check("hue", 0.5)
-        self._check("flip", 1.0)
-
-    def _check(self, name: str, most: float) -> None:
-        value = getattr(self, name)
-        if not (0 <= value <= most and math.isfinite(value)):
-            limit = f" and at most {most}" if math.isfinite(most) else ""
-            raise InputError(f"augmentation {name}: expected a finite number of at least 0{limit}, got {value}")
-
-    @classmethod
-    def none(cls) -> Augmentation:
-        """No change at all."""
-        return cls(crop_scale=(1.0, 1.0), brightness=0.0, contrast=0.0, saturation=0.0, hue=0.0, flip=0.0)
-
-    def replace(self, **changes: float | bool | tuple[float, float]) -> Augmentation:
-        """A copy with some fields changed."""
-        return dataclasses.replace(self, **changes)
-
-    @property
-    def crops(self) -> bool:
-        """Whether a box can be anything but the whole (square) image."""
-        return self.crop_scale != (1.0, 1.0) or self.crop_ratio != (1.0, 1.0)
 
 
 @dataclass(frozen=True, kw_only=True)

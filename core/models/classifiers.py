@@ -21,29 +21,24 @@ _IMAGENET_CLASSES = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """How to build a backbone, and which images it takes.
+    """How to build a backbone; which images it takes stands in `core.models.image_sizes`.
 
     build: makes the network; head: path of its own classification layer, "" if it ends in features already;
-    min_size: smallest side in pixels; exact_size: the only side it takes, if there is just one;
     weights_url: where torchvision publishes its ImageNet weights (never fetched from here).
     """
 
     build: Callable[[], nn.Module]
     head: str = ""
-    min_size: int = 32
-    exact_size: int | None = None
     weights_url: str | None = None
 
 
-def _torchvision(
-    name: str, head: str, *, min_size: int = 32, exact_size: int | None = None, **options: bool
-) -> Architecture:
+def _torchvision(name: str, head: str, **options: bool) -> Architecture:
     weights = torchvision.models.get_model_weights(name).DEFAULT
 
     def build() -> nn.Module:
         return torchvision.models.get_model(name, weights=None, num_classes=_IMAGENET_CLASSES, **options)
 
-    return Architecture(build=build, head=head, min_size=min_size, exact_size=exact_size, weights_url=weights.url)
+    return Architecture(build=build, head=head, weights_url=weights.url)
 
 
 ARCHITECTURES: dict[str, Architecture] = {
@@ -57,8 +52,8 @@ ARCHITECTURES: dict[str, Architecture] = {
     "resnext50": _torchvision("resnext50_32x4d", "fc"),
     "densenet121": _torchvision("densenet121", "classifier"),
     "densenet169": _torchvision("densenet169", "classifier"),
-    "vit_b_16": _torchvision("vit_b_16", "heads.head", min_size=224, exact_size=224),
-    "inception_v3": _torchvision("inception_v3", "fc", min_size=299, aux_logits=True, init_weights=True),
+    "vit_b_16": _torchvision("vit_b_16", "heads.head"),
+    "inception_v3": _torchvision("inception_v3", "fc", aux_logits=True, init_weights=True),
 }
 
 
@@ -157,20 +152,6 @@ def build_classifier(
         if not (protocol == "paper" and num_classes == _IMAGENET_CLASSES):
             classifier.head = head
     return classifier
-
-
-def check_image_size(architecture: str, image_size: int) -> None:
-    """Raise InputError if the architecture cannot take square images of `image_size` pixels."""
-    entry = _entry(architecture)
-    if entry.exact_size is not None and image_size != entry.exact_size:
-        raise InputError(f"{architecture}: expected images of {entry.exact_size} pixels, got {image_size}")
-    if image_size < entry.min_size:
-        raise InputError(f"{architecture}: expected images of at least {entry.min_size} pixels, got {image_size}")
-
-
-def fixed_image_size(architecture: str) -> int | None:
-    """The only side in pixels that the architecture takes, None if there are several. InputError: unknown name."""
-    return _entry(architecture).exact_size
 
 
 def _entry(architecture: str) -> Architecture:

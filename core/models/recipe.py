@@ -1,15 +1,12 @@
-"""The settings of a training, apart from data, loss and seed."""
+"""The settings of a training, apart from data, loss and seed. Loads no torch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-import torch
-
-from core.data.augmentation import Augmentation
+from core.data.augmentation_settings import Augmentation
 from core.errors import InputError
 
 OPTIMIZERS = ("adam", "sgd")
@@ -110,17 +107,6 @@ def learning_rate(recipe: TrainingRecipe, epoch: int) -> float:
         return recipe.lr_min + (recipe.lr - recipe.lr_min) * swing
     passed = sum(epoch >= math.ceil(mark * recipe.epochs - 1e-9) for mark in recipe.lr_milestones)
     return recipe.lr * recipe.lr_factor**passed
-
-
-def make_optimizer(parameters: Iterable[torch.nn.Parameter], recipe: TrainingRecipe) -> torch.optim.Optimizer:
-    """The recipe's optimizer; the fused kernels give the same numbers in far fewer calls."""
-    if recipe.optimizer == "adam":
-        return torch.optim.Adam(
-            parameters, lr=recipe.lr, betas=recipe.betas, weight_decay=recipe.weight_decay, fused=True
-        )
-    return torch.optim.SGD(
-        parameters, lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay, fused=True
-    )
 
 
 def _require(name: str, value: object, holds: bool, expected: str) -> None:

@@ -70,3 +70,12 @@ class GanRecipe:
         """The weight of the old average when step (0-based) has just updated the generator."""
         half_life = min(self.ema_kimg * 1000, self.ema_rampup * (step + 1) * self.batch_size)
         return 0.5 ** (self.batch_size / half_life)
+
+
+def check_batch(recipe: GanRecipe, group: int | None, world_size: int) -> None:
+    """Raise InputError unless every worker's share of a batch falls into whole minibatch-std groups (None: one)."""
+    share, rest = divmod(recipe.batch_size, world_size)
+    group = share if group is None else min(group, share)
+    if rest or not group or share % group:
+        expected = f"a multiple of {world_size} workers x minibatch-std group {group}"
+        raise InputError(f"gan training: batch_size: expected {expected}, got {recipe.batch_size}")

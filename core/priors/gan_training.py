@@ -20,7 +20,7 @@ from torch.nn.functional import softplus
 
 from core.errors import InputError
 from core.priors.gan_augment import Distortion, distort, draw_distortion
-from core.priors.gan_recipe import GanRecipe
+from core.priors.gan_recipe import GanRecipe, check_batch
 from core.priors.gan_state import NO_PENALTY, GanState, new_state
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
@@ -91,11 +91,7 @@ def _check(images: Tensor, config: StyleGAN2Config, recipe: GanRecipe, world_siz
     if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1:] != (3, side, side) or not len(images):
         found = f"{images.dtype} {list(images.shape)}"
         raise InputError(f"gan training: images: expected uint8 [N, 3, {side}, {side}], got {found}")
-    share, rest = divmod(recipe.batch_size, world_size)
-    group = share if config.mbstd_group is None else min(config.mbstd_group, share)
-    if rest or share % group:
-        expected = f"a multiple of {world_size} workers x minibatch-std group {group}"
-        raise InputError(f"gan training: batch_size: expected {expected}, got {recipe.batch_size}")
+    check_batch(recipe, config.mbstd_group, world_size)
 
 
 class _Generate(nn.Module):

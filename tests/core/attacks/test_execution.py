@@ -9,6 +9,7 @@ from torch import nn
 from core.attacks.crops import CropRule, Preprocess, draw_crop_per_image, draw_shared_crop
 from core.attacks.execution import Execution, fold_batchnorm, frozen_copy
 from core.attacks.grouping import batch_spans, group_views, groups_of, row_scale
+from core.attacks.pool import preprocess_of
 from core.attacks.ppa import OptimiseConfig, SelectConfig, invert_class, optimise, select
 from core.attacks.ppa_config import CandidateConfig, PoolConfig, PPAConfig
 from core.devices import ExecutionConfig
@@ -34,7 +35,7 @@ CONFIG = PPAConfig(
     optimise=OptimiseConfig(steps=6, lr=0.05, batch_size=3),
     select=SelectConfig(num_selected=4, repeats=4, crop_scale=(0.6, 0.9)),
 )
-COMMON = {"seed": 5, "transform": CONFIG.pool.preprocess, "device": "cpu"}
+COMMON = {"seed": 5, "transform": preprocess_of(CONFIG.pool), "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +159,9 @@ def test_an_inversion_returns_what_was_kept_in_the_order_of_the_candidates(w0):
     config = dataclasses.replace(CONFIG, pool=dataclasses.replace(CONFIG.pool, size=7))
     found = invert_class(
         PRIOR, target, confidences, w0, 1, config, seed=0, protocol="paper", device="cpu",
-        keep={"shown": config.pool.preprocess},
+        keep={"shown": preprocess_of(config.pool)},
     )  # fmt: skip
-    expected = config.pool.preprocess(PRIOR.synthesize(found.w)).detach()
+    expected = preprocess_of(config.pool)(PRIOR.synthesize(found.w)).detach()
     torch.testing.assert_close(found.images["shown"][found.order], expected, atol=1e-9, rtol=0)
 
 

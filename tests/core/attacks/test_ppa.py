@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from core.attacks.crops import CropRule, Preprocess, draw_shared_crop
+from core.attacks.pool import preprocess_of
 from core.attacks.ppa import (
     CandidateConfig,
     OptimiseConfig,
@@ -62,7 +63,7 @@ CONFIG = PPAConfig(
     optimise=OptimiseConfig(steps=10, lr=0.1, batch_size=3),
     select=SelectConfig(num_selected=4, repeats=5, batch_size=2, decode_batch_size=3),
 )
-COMMON = {"seed": 5, "transform": CONFIG.pool.preprocess, "device": "cpu"}
+COMMON = {"seed": 5, "transform": preprocess_of(CONFIG.pool), "device": "cpu"}
 
 
 @pytest.fixture(scope="module")

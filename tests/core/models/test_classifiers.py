@@ -7,7 +7,8 @@ import torchvision
 
 from core.errors import InputError
 from core.models import classifiers
-from core.models.classifiers import ARCHITECTURES, LogitsWithAuxiliary, build_classifier, check_image_size
+from core.models.classifiers import ARCHITECTURES, LogitsWithAuxiliary, build_classifier
+from core.models.image_sizes import check_image_size
 from core.models.pretrained import load_published_state, pretrained_weights_path
 
 

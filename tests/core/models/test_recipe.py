@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from core.data.augmentation import Augmentation
 from core.errors import InputError
-from core.models.recipe import TrainingRecipe, learning_rate, make_optimizer
+from core.models.optimizers import make_optimizer
+from core.models.recipe import TrainingRecipe, learning_rate
 
 
 def scheduled(scheduler_of, recipe):

@@ -10,7 +10,8 @@ from core.errors import InputError, TrainingDiverged
 from core.models.batches import network_input, rank_batches
 from core.models.classifiers import build_classifier
 from core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
-from core.models.recipe import learning_rate, make_optimizer
+from core.models.optimizers import make_optimizer
+from core.models.recipe import learning_rate
 from core.models.training import train_classifier
 from tests.small_training import Plain, Scripted, colours, plain, recipe, same, weights
 

@@ -1,0 +1,106 @@
+"""From a stage's configuration to the settings of core, and what they refuse, without the work. Loads no torch.
+
+A task builds its settings here, and so does whoever plans: `check_*(config, inputs)` raises the InputError that the
+task would raise, for the configurations of the stage and of its inputs (name -> configuration), hints included.
+What needs the networks themselves stands in `tasks.weight_checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from core.attacks.ppa_config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
+from core.data.augmentation_settings import Augmentation
+from core.defenses.schedules import AlphaSchedule, alpha_at
+from core.models.image_sizes import check_image_size
+from core.models.recipe import TrainingRecipe
+from core.priors.gan_recipe import GanRecipe
+from tasks.context import Config
+
+InputConfigs = Mapping[str, Config]
+
+RECIPE_KEYS = (
+    "architecture", "image_size", "epochs", "batch_size", "optimizer", "lr", "betas", "momentum", "weight_decay",
+    "lr_schedule", "lr_milestones", "lr_factor", "lr_min", "precision",
+)  # fmt: skip
+
+GENERATOR_KEYS = ("z_dim", "w_dim", "mapping_layers", "channel_base", "channel_max")
+
+
+def recipe_from(config: Config) -> TrainingRecipe:
+    """The training settings within a stage's configuration."""
+    settings = {key: config[key] for key in RECIPE_KEYS if key in config}
+    for key in ("betas", "lr_milestones"):
+        if key in settings:
+            settings[key] = tuple(settings[key])
+    augmentation = {k: tuple(v) if isinstance(v, list) else v for k, v in config["augmentation"].items()}
+    return TrainingRecipe(**settings, augmentation=Augmentation(**augmentation))
+
+
+def smoothing_of_epoch(defense: Config, epochs: int) -> Callable[[int], float]:
+    """Zero-based epoch -> effective alpha, from a resolved `defense` configuration."""
+    parameters = dict(defense["schedule"])
+    if "points" in parameters:
+        parameters["points"] = tuple(tuple(point) for point in parameters["points"])
+    schedule = AlphaSchedule(**parameters)
+    return lambda epoch: alpha_at(schedule, alpha=defense["alpha"], epoch=epoch, epochs=epochs)
+
+
+def pool_config(config: Config) -> PoolConfig:
+    """The candidate pool of a `pool` stage."""
+    settings = {key: config.get(key) for key in ("size", "seed", "truncation_psi", "truncation_cutoff", "crop")}
+    return PoolConfig(**settings, image_size=config["image_size"])
+
+
+def ppa_config(config: Config, pool_size: int) -> PPAConfig:
+    """The attack of an `attack` stage on a pool of so many candidates."""
+    return PPAConfig(
+        # only the preprocessing of the pool's settings is used here: the pool itself has been decoded
+        pool=PoolConfig(size=pool_size, crop=config.get("crop"), image_size=config["image_size"]),
+        candidates=CandidateConfig(num_candidates=config["candidates"]),
+        optimise=OptimiseConfig(
+            steps=config["steps"],
+            lr=config["lr"],
+            betas=tuple(config["betas"]),
+            loss=config["loss"],
+            crop_scale=tuple(config["crop_scale"]),
+            batch_size=config["batch_size"],
+            clip=config.get("clip", False),
+            discriminator_weight=config.get("discriminator_weight", 0.0),
+        ),
+        select=SelectConfig(
+            num_selected=config["selected"],
+            repeats=config["selection_repeats"],
+            crop_scale=tuple(config["selection_crop_scale"]),
+            crop_ratio=tuple(config["selection_crop_ratio"]),
+        ),
+    )
+
+
+def gan_recipe(config: Config) -> GanRecipe:
+    """The settings of the training within a stage's configuration."""
+    return GanRecipe(
+        kimg=config["kimg"],
+        batch_size=config["batch_size"],
+        learning_rate=config["lr"],
+        r1_gamma=config["r1_gamma"],
+        augmentation=config["augmentation"],
+    )
+
+
+def check_training(config: Config, inputs: InputConfigs) -> None:
+    """A target, an evaluator or a surrogate. Raises InputError."""
+    recipe = recipe_from(config)
+    check_image_size(recipe.architecture, recipe.image_size)
+    if "defense" in config:
+        smoothing_of_epoch(config["defense"], recipe.epochs)(recipe.epochs - 1)
+
+
+def check_pool(config: Config, inputs: InputConfigs) -> None:
+    """The candidate pool. Raises InputError."""
+    pool_config(config)
+
+
+def check_attack(config: Config, inputs: InputConfigs) -> None:
+    """All three stages of the attack. Raises InputError."""
+    ppa_config(config, inputs["pool"]["size"])

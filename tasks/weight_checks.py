@@ -1,0 +1,62 @@
+"""What stages refuse of files and networks, without the work. Loads torch, where a sweep names such a file alone."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from core.errors import InputError
+from core.priors.gan_recipe import check_batch
+from tasks.context import Config
+from tasks.settings import GENERATOR_KEYS, InputConfigs, gan_recipe
+
+
+def check_prior(config: Config, inputs: InputConfigs) -> None:
+    """A prior that is trained, or read from a folder. Raises InputError."""
+    if config["kind"] == "folder":
+        folder = Path(config["path"]).expanduser()
+        for name in ("weights", *(["discriminator"] if "discriminator" in config else [])):
+            _check_safetensors(folder / f"{name}.safetensors")
+    if config["kind"] == "stylegan2":
+        _check_generator(config, inputs["public"]["size"])
+
+
+def check_judge(config: Config, inputs: InputConfigs) -> None:
+    """The weights file of a judge: read as the judge will read it. Raises InputError."""
+    if config["network"] == "fid_inception":
+        _load_fid(config["path"], config.get("sha256"))
+    elif "path" in config:
+        _load_embedder(config["network"], config["path"])
+
+
+def _check_safetensors(path: Path) -> None:
+    try:
+        with safe_open(path, framework="np") as file:
+            names = list(file.keys())
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path}: expected a safetensors file, got: {error}") from None
+    if not names:
+        raise InputError(f"{path}: expected tensors, got none")
+
+
+def _check_generator(config: Config, side: int) -> None:
+    from core.priors.stylegan2_layers import StyleGAN2Config
+
+    network = StyleGAN2Config(resolution=side, **{key: config[key] for key in GENERATOR_KEYS})
+    check_batch(gan_recipe(config), network.mbstd_group, config["workers"])
+
+
+@lru_cache(maxsize=8)
+def _load_fid(path: str, sha256: str | None) -> None:
+    from core.models.fid_inception import load_fid_inception
+
+    load_fid_inception(Path(path).expanduser(), sha256=sha256)
+
+
+@lru_cache(maxsize=8)
+def _load_embedder(name: str, path: str) -> None:
+    from core.models.embedders import load_embedder
+
+    load_embedder(name, Path(path).expanduser())
