@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from core.errors import InputError
 
-LEAST = 32  # pixels a side, of every architecture that is not named below
-LEAST_OF = {"inception_v3": 299}
-EXACT = {"vit_b_16": 224}
+LEAST = {
+    "resnet_small": 32, "vgg_small": 32, "resnet18": 32, "resnet34": 32, "resnet50": 32, "resnet101": 32,
+    "resnet152": 32, "resnext50": 32, "densenet121": 32, "densenet169": 32, "vit_b_16": 224, "inception_v3": 299,
+}  # fmt: skip
+"""Architecture -> the smallest side in pixels; the names are those of `core.models.classifiers.ARCHITECTURES`."""
+
+FIXED = ("vit_b_16",)  # architectures that take that side alone
 
 
 def check_image_size(architecture: str, image_size: int) -> None:
-    """Raise InputError if the architecture cannot take square images of `image_size` pixels."""
-    exact, least = EXACT.get(architecture), LEAST_OF.get(architecture, LEAST)
-    if exact is not None and image_size != exact:
-        raise InputError(f"{architecture}: expected images of {exact} pixels, got {image_size}")
-    if image_size < least:
-        raise InputError(f"{architecture}: expected images of at least {least} pixels, got {image_size}")
+    """Raise InputError if the architecture cannot take square images of `image_size` pixels, or is not known."""
+    fixed = fixed_image_size(architecture)
+    if fixed is not None and image_size != fixed:
+        raise InputError(f"{architecture}: expected images of {fixed} pixels, got {image_size}")
+    if image_size < LEAST[architecture]:
+        raise InputError(
+            f"{architecture}: expected images of at least {LEAST[architecture]} pixels, got {image_size}"
+        )
 
 
 def fixed_image_size(architecture: str) -> int | None:
-    """The only side in pixels that the architecture takes, None if there are several."""
-    return EXACT.get(architecture)
+    """The only side in pixels that the architecture takes, None if there are several. InputError: unknown name."""
+    if architecture not in LEAST:
+        raise InputError(f"architecture: expected one of {', '.join(LEAST)}, got {architecture!r}")
+    return LEAST[architecture] if architecture in FIXED else None

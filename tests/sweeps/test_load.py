@@ -139,6 +139,7 @@ def test_names_in_the_schema_are_those_of_the_core():
     from typing import get_args
 
     from core.attacks.losses import ATTACK_LOSSES
+    from core.attacks.ppa_config import LOSSES
     from core.defenses.schedules import SCHEDULES
     from core.models.classifiers import ARCHITECTURES
     from core.models.embedders import EMBEDDERS
@@ -146,6 +147,7 @@ def test_names_in_the_schema_are_those_of_the_core():
     from sweeps import attacker, defenses, judging, training
 
     assert set(get_args(training.Architecture)) == set(ARCHITECTURES)
+    assert set(LOSSES) == set(ATTACK_LOSSES)
     for model, field, registry in (
         (defenses.Schedule, "kind", SCHEDULES),
         (attacker.Attack, "loss", ATTACK_LOSSES),

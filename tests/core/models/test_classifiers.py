@@ -8,7 +8,7 @@ import torchvision
 from core.errors import InputError
 from core.models import classifiers
 from core.models.classifiers import ARCHITECTURES, LogitsWithAuxiliary, build_classifier
-from core.models.image_sizes import check_image_size
+from core.models.image_sizes import LEAST, check_image_size
 from core.models.pretrained import load_published_state, pretrained_weights_path
 
 
@@ -248,6 +248,7 @@ def test_wrong_requests_are_refused(arguments, message):
 
 
 def test_image_sizes_are_checked():
+    assert list(LEAST) == list(ARCHITECTURES)
     check_image_size("vit_b_16", 224)
     check_image_size("resnet_small", 32)
     for name, size, message in (
