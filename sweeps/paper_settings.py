@@ -1,27 +1,31 @@
-"""Whether a sweep is set as the paper says: the axes of its recipe, and where it departs from the stated settings."""
+"""Whether a sweep is set as the paper was: the axes of its recipe, and every setting that departs from the official.
+
+The official settings of every table and data set stand in `paper/settings.json`, one value for each leaf of a sweep
+file, from the paper and, where it is silent, from its code. A leaf that they do not name is either listed there as
+free, with the reason, or it is a departure: a new key of the schema cannot be overlooked.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sweeps.defenses import Smoothing
 from sweeps.paper_numbers import AXES, datasets_of, paper_rows
-from sweeps.settings import dotted_value
+from sweeps.resolved import OF_TRAINING, resolved
 
 if TYPE_CHECKING:
     from sweeps.schema import InversionSweep
 
 SETTINGS_FILE = Path(__file__).resolve().parent / "paper" / "settings.json"
 
-PAPER_WHERE_NULL = frozenset({"recipe.betas", "recipe.lr_milestones", "recipe.lr_factor"})
-"""Keys whose null stands for a default that is the paper's."""
-
-OWN_PRIORS = ("eigenfaces", "shipped", "stylegan2")
-"""Kinds of prior that cannot be the FFHQ StyleGAN2 that the paper attacked with."""
+PRIOR = "StyleGAN2 of FFHQ, 1024 pixels"
+KINDS = ("data", "prior", "attack")
+"""Parts whose keys depend on their kind: of another kind than the paper's, only what both have is compared."""
 
 CLEAN_DIFFERS = {
     "fid": "protocol clean feeds the network images in its own range; the paper's FID fed it [-3, 1]",
@@ -91,30 +95,76 @@ def recipe_axes(settings: InversionSweep, dataset: str, table: str) -> dict[str,
 
 
 def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str, ...]:
-    """Where a cell's settings leave those the paper states for this table, one phrase each: key, ours, the paper's.
+    """Where a cell's settings leave the official ones for this table, one phrase each: key, ours, the paper's.
 
-    Only what the paper states is compared. Raises InputError for a table or data set that the paper does not have.
+    Every leaf of the resolved settings is compared (`resolved`), those apart that `free_keys` lists. A judge that the
+    cell does not have measures nothing and departs from nothing. Raises InputError for a table or data set that the
+    paper does not have.
     """
-    given = settings.model_dump(mode="json")
-    found = []
-    for key, paper in published_settings(dataset, table).items():
-        ours, there = dotted_value(given, key)
-        if not there or (ours is None and key in PAPER_WHERE_NULL) or _equal(ours, paper):
+    ours, paper = resolved(settings), official(settings, dataset, table)
+    free, skipped = free_keys(table), _not_comparable(ours, paper)
+    found = [_brought_in(part) for part in ("recipe", "judges.evaluator") if f"{part}.imported" in ours]
+    for key in dict.fromkeys([*paper, *ours]):
+        if key in skipped or (key not in paper and free(key)):
             continue
-        found.append(f"{key} {_shown(ours)} (paper: {_shown(paper)})")
-    if settings.prior.kind in OWN_PRIORS and any(number.prior for number in paper_rows(table)):
-        found.append(f"prior {settings.prior.kind} (paper: StyleGAN2 of FFHQ, 1024 pixels)")
+        mine, theirs = ours.get(key), paper.get(key)
+        if not _equal(mine, theirs):
+            shown = PRIOR if key == "prior.kind" else _shown(theirs) if key in paper else "not stated"
+            found.append(f"{key} {_shown(mine)} (paper: {shown})")
     return tuple(found)
 
 
+def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any]:
+    """Leaf -> the official value for a cell of this defense: the table's settings, and what follows from the defense
+    (its smoothing schedule as the official code has it, MID's noise left on)."""
+    stated = published_settings(dataset, table)
+    defense = getattr(settings.recipe, "defense", None)
+    if defense is None or not any(key.startswith("recipe.") for key in stated):
+        return stated
+    schedule = Smoothing(alpha=defense.final_alpha).curve("paper")["schedule"]
+    readout = "noisy" if defense.kind == "mid" else None
+    attacked = {"attack.readout": readout} if "attack.kind" in stated else {}
+    own = _settings()["groups"].get(f"defense_{defense.kind}", {})
+    return stated | own | {"recipe.defense.schedule": schedule} | attacked
+
+
 def published_settings(dataset: str, table: str) -> dict[str, Any]:
-    """Key of a sweep file -> the value the paper states for this table and data set."""
+    """Leaf -> its official value in this table and data set, whatever the defense. Raises InputError for an unknown
+    table."""
     known = datasets_of(table)
-    groups, free = _settings()["groups"], _settings()["free"].get(table, ())
+    groups, free = _settings()["groups"], _settings()["free_in_table"].get(table, {})
     merged: dict[str, Any] = {}
     for name in _settings()["tables"][table] if dataset in known else ():
         merged |= groups[name.replace("{dataset}", dataset)]
     return {key: value for key, value in merged.items() if key not in free}
+
+
+def free_keys(table: str) -> Callable[[str], bool]:
+    """Whether a leaf may be anything beside this table: it changes no number, or the paper leaves it open."""
+    listed = [*_settings()["free"], *_settings()["free_in_table"].get(table, {})]
+    exact = frozenset(listed)
+    below = tuple(key.removesuffix("*") for key in listed if key.endswith(".*"))
+    return lambda key: key in exact or key.startswith(below)
+
+
+def _not_comparable(ours: Mapping[str, Any], paper: Mapping[str, Any]) -> set[str]:
+    """Leaves that only one side can have: of parts that are absent, brought in, or of another kind than the paper's."""
+    absent = {part for part in ("evaluator", "embedder", "fidelity", "knowledge") if f"judges.{part}" in ours}
+    parts = [f"judges.{part}." for part in absent]
+    parts += [f"{part}." for part in ("recipe", "judges.evaluator") if f"{part}.imported" in ours]
+    skipped = {key for key in (*ours, *paper) if key.startswith(tuple(parts))} if parts else set()
+    skipped |= {f"judges.{part}" for part in absent}
+    for part in KINDS:
+        if ours.get(f"{part}.kind") != paper.get(f"{part}.kind", ours.get(f"{part}.kind")):
+            skipped |= {key for key in ours.keys() ^ paper.keys() if key.startswith(f"{part}.")}
+            if part == "prior":  # the public images are what it was fitted on
+                skipped |= {key for key in (*ours, *paper) if key == "public" or key.startswith("public.")}
+    # What an optimizer, a learning rate schedule or a network does not have: which one it is departs already.
+    return skipped | {key for key in ours if ours[key] is None and key.rpartition(".")[2] in OF_TRAINING}
+
+
+def _brought_in(part: str) -> str:
+    return f"{part} imported (its training is not compared with the paper's)"
 
 
 @lru_cache(maxsize=1)
@@ -123,12 +173,16 @@ def _settings() -> dict[str, Any]:
 
 
 def _equal(ours: Any, paper: Any) -> bool:
-    if isinstance(paper, list):
-        return isinstance(ours, (list, tuple)) and list(ours) == paper
-    return ours == paper
+    if isinstance(paper, list) or isinstance(ours, list):
+        return isinstance(ours, list) and isinstance(paper, list) and ours == paper
+    return type(ours) is bool and ours is paper if isinstance(paper, bool) else ours == paper
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, Mapping):
+        return " ".join([str(value["kind"]), *(f"{k} {_shown(v)}" for k, v in value.items() if k != "kind")])
+    if isinstance(value, list | tuple):
         return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from orchestrator.report.format import ABSENT, ascii_text, interval, is_null, listing, number, signed
 from orchestrator.report.published import Block, Line, Published, dataset_names, printed, row_words, share_words
 from orchestrator.report.tables import escaped
@@ -66,7 +68,11 @@ def _title(published: Published) -> list[str]:
 
 
 def _departures(published: Published) -> list[str]:
-    return [f"Departs from the paper's settings: {', '.join(published.departures)}"] if published.departures else []
+    """What all recipes share, a line for each part of the sweep file."""
+    parts: dict[str, list[str]] = {}
+    for departure in published.departures:
+        parts.setdefault(re.split("[. ]", departure, maxsplit=1)[0], []).append(departure)
+    return [f"Departs from the paper's settings ({part}): {', '.join(found)}" for part, found in parts.items()]
 
 
 def _ours(block: Block) -> str:

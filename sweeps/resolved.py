@@ -1,0 +1,65 @@
+"""A trial's settings as one flat list: dotted key -> what holds there, with what null stands for filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sweeps.schema import InversionSweep
+
+TRAININGS = ("recipe", "judges.evaluator", "judges.knowledge")
+
+OF_TRAINING = {  # null -> what it stands for, with the choice that it belongs to (core.models.recipe.TrainingRecipe)
+    "betas": ([0.9, 0.999], "optimizer", "adam"),
+    "momentum": (0.0, "optimizer", "sgd"),
+    "lr_milestones": ([0.75, 0.9], "lr_schedule", "multistep"),
+    "lr_factor": (0.1, "lr_schedule", "multistep"),
+    "lr_min": (0.0, "lr_schedule", "cosine"),
+    "transform_input": (False, "architecture", "inception_v3"),
+    "precision": ("fp32", None, None),
+}
+
+OF_ATTACK = {"clip": False, "discriminator_weight": 0.0, "precision": "fp32"}
+
+CLASSES = {"facescrub": 530, "celeba": 1000, "celeba64": 1000, "stanford_dogs": 120, "imagenette": 10}
+"""The paper's number of people, breeds or things in each of its data sets."""
+
+
+def resolved(settings: InversionSweep) -> dict[str, Any]:
+    """Every leaf of the settings. Lists are leaves; so is the schedule of a defense, `recipe.defense.schedule`.
+
+    A part that is absent is a leaf with None; of a classifier brought in only `imported` is a leaf.
+    """
+    leaves = _leaves(settings.model_dump(mode="json"), "")
+    for part in TRAININGS:
+        for name, (value, chooser, choice) in OF_TRAINING.items():
+            chosen = chooser is None or leaves.get(f"{part}.{chooser}") == choice
+            if leaves.get(f"{part}.{name}", ...) is None and chosen:
+                leaves[f"{part}.{name}"] = value
+    for name, value in OF_ATTACK.items():
+        if leaves.get(f"attack.{name}") is None:
+            leaves[f"attack.{name}"] = value
+    if leaves.get("data.classes", ...) is None:
+        leaves["data.classes"] = CLASSES[leaves["data.kind"]]
+    if leaves["data.kind"] == "celeba" and leaves["data.pictures"] is None:
+        leaves["data.pictures"] = "crops"
+    defense = getattr(settings.recipe, "defense", None)
+    if defense is not None:
+        leaves = {key: value for key, value in leaves.items() if not key.startswith("recipe.defense.")}
+        found = defense.resolved(settings.protocol)
+        own = found.pop("parameters", {})
+        leaves |= {f"recipe.defense.{name}": value for name, value in (found | own).items()}
+        if found["kind"] == "mid" and leaves["attack.readout"] is None:
+            leaves["attack.readout"] = "noisy" if settings.protocol == "paper" else "mean"
+    return leaves
+
+
+def _leaves(node: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in node.items():
+        if isinstance(value, Mapping):
+            found |= _leaves(value, f"{prefix}{name}.")
+        else:
+            found[prefix + name] = value
+    return found

@@ -1,0 +1,323 @@
+"""No setting differs from the official one unseen: generated over every field of every part of a sweep file."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import BaseModel
+
+from sweeps.expand import expand
+from sweeps.load import load_sweep
+from sweeps.paper_numbers import TABLES, datasets_of
+from sweeps.paper_settings import departures, free_keys, official, published_settings
+from sweeps.resolved import resolved
+from sweeps.schema import InversionSweep
+from sweeps.settings import set_dotted
+
+ROOT = Path(__file__).resolve().parents[2]
+SWEEPS = sorted((ROOT / "sweeps").glob("table*.yaml"))
+NEGATIVE = {"kind": "label_smoothing", "alpha": -0.05}
+
+
+def raw(**changes):
+    """The official FaceScrub cell of Table 2 under negative smoothing, as a sweep file would give it; changes by dotted
+    key, with __ for the dots."""
+    given = {
+        "name": "t", "protocol": "paper", "seeds": [42], "data": {"kind": "facescrub", "path": "facescrub"},
+        "recipe": {"architecture": "resnet152", "defense": dict(NEGATIVE)},
+        "prior": {"kind": "folder", "path": "ffhq"}, "attack": {"pool": {"crop": 800}},
+        "judges": {"evaluator": {"architecture": "inception_v3", "lr_milestones": [0.8]},
+                   "embedder": {"name": "facenet"}, "fidelity": {}, "knowledge": {}},
+    }  # fmt: skip
+    for key, value in changes.items():
+        set_dotted(given, key.replace("__", "."), value, where="test")
+    return given
+
+
+def cell(given):
+    return InversionSweep.model_validate(given)
+
+
+def departed(given, table="2"):
+    return departures(cell(given), "facescrub", table)
+
+
+@pytest.mark.parametrize("path", SWEEPS, ids=lambda path: path.stem)
+def test_the_shipped_sweeps_are_the_official_settings(path):
+    """Two independent writings of the same: the sweep files, and the settings collected from paper and code."""
+    loaded = load_sweep(path)
+    for one in expand(loaded):
+        dataset, table = loaded.sweep.paper.dataset_of(one.settings.data), loaded.sweep.paper.table
+        assert departures(one.settings, dataset, table) == ()
+
+
+def test_the_official_settings_are_those_of_the_published_code():
+    """By hand, from configs/ and train_model.py of LukasStruppek/Plug-and-Play-Attacks at 3087a4f."""
+    facescrub, celeba = published_settings("facescrub", "2"), published_settings("celeba", "2")
+    code = {
+        "attack.pool.truncation_psi": 0.5, "attack.pool.truncation_cutoff": 8, "attack.pool.seed": 42,
+        "attack.pool.crop": 800, "attack.batch_size": 25, "attack.lr": 0.005, "attack.betas": [0.1, 0.1],
+        "attack.candidates": 200, "attack.selected": 50, "attack.selection_repeats": 100, "attack.clip": False,
+        "attack.discriminator_weight": 0.0, "attack.crop_scale": [0.9, 1.0], "attack.selection_crop_scale": [0.5, 0.9],
+        "recipe.weight_decay": 0.0, "recipe.batch_size": 128, "recipe.lr": 0.001, "recipe.precision": "fp32",
+        "judges.evaluator.image_size": 299, "judges.evaluator.epochs": 100, "judges.evaluator.weight_decay": 0.0,
+        "judges.knowledge.epochs": 75, "judges.knowledge.batch_size": 32, "judges.knowledge.lr": 0.1,
+        "judges.knowledge.momentum": 0.9, "judges.knowledge.weight_decay": 1e-4, "judges.knowledge.lr_min": 1e-4,
+        "data.split_seed": 42, "protocol": "paper",
+    }  # fmt: skip
+    for settings in (facescrub, celeba):
+        assert {key: settings[key] for key in code} == code
+    apart = ("data.classes", "attack.pool.size", "attack.steps", "judges.evaluator.lr_milestones")
+    assert [facescrub[key] for key in apart] == [530, 2000, 50, [0.8]]
+    assert [celeba[key] for key in apart] == [1000, 5000, 70, [0.75, 0.9]]
+    schedule = official(cell(raw()), "facescrub", "2")["recipe.defense.schedule"]
+    assert schedule == {"kind": "reference", "scaled": False}
+    mid = official(cell(raw(recipe__defense={"kind": "mid", "beta": 0.005})), "facescrub", "1")
+    assert mid["attack.readout"] == "noisy" and mid["recipe.defense.schedule"] == {"kind": "constant"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"recipe__defense": NEGATIVE | {"schedule": {"kind": "constant"}}},
+         ["recipe.defense.schedule constant (paper: reference scaled false)"]),
+        ({"protocol": "clean"}, ["protocol clean (paper: paper)",
+         "recipe.defense.schedule ramp start 0.5 end 0.75 (paper: reference scaled false)"]),
+        ({"recipe__weight_decay": 1e-4}, ["recipe.weight_decay 0.0001 (paper: 0)"]),
+        ({"attack__pool__truncation_psi": 0.7}, ["attack.pool.truncation_psi 0.7 (paper: 0.5)"]),
+        ({"attack__batch_size": 50}, ["attack.batch_size 50 (paper: 25)"]),
+        ({"judges__evaluator__epochs": 5}, ["judges.evaluator.epochs 5 (paper: 100)"]),
+        ({"judges__knowledge__epochs": 5}, ["judges.knowledge.epochs 5 (paper: 75)"]),
+        ({"recipe__precision": "bf16"}, ["recipe.precision bf16 (paper: fp32)"]),
+        ({"attack__precision": "bf16"}, ["attack.precision bf16 (paper: fp32)"]),
+        ({"prior": {"kind": "shipped"}}, ["prior.kind shipped (paper: StyleGAN2 of FFHQ, 1024 pixels)"]),
+        ({"judges__evaluator": None, "judges__knowledge": None}, []),
+        ({"recipe__betas": [0.9, 0.999], "attack__clip": False, "data__classes": 530}, []),
+    ],
+)  # fmt: skip
+def test_what_was_silent_is_named(changes, expected):
+    assert sorted(departed(raw(**changes))) == sorted(expected)
+
+
+def models_in(annotation):
+    """The settings classes that a field may hold, through unions, annotations and optional parts."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for one in get_args(annotation) for model in models_in(one)]
+
+
+def leaves_of(model, prefix=""):
+    """(dotted key, settings class that holds the field, name) of every field, each class at each place."""
+    for name, field in model.model_fields.items():
+        annotation = [field.annotation, *field.metadata]
+        inner = [found for one in annotation for found in models_in(one)]
+        if name == "defense":
+            inner = []  # an annotation that hides its classes; its fields have a test of their own
+        for found in inner:
+            yield from leaves_of(found, f"{prefix}{name}.")
+        if not inner:
+            yield f"{prefix}{name}", model.__name__, name
+
+
+VARIANTS = {  # settings class -> what a file holds to have it
+    "SyntheticData": {"data": {"kind": "synthetic"}, "attack__candidates": 200},
+    "LabelledData": {"data": {"kind": "labelled", "path": "mine"}},
+    "Eigenfaces": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "synthetic"}},
+    "ShippedPrior": {"prior": {"kind": "shipped"}},
+    "StyleGAN2": {"prior": {"kind": "stylegan2"}, "public": {"kind": "synthetic"}},
+    "SyntheticPublic": {"prior": {"kind": "stylegan2"}, "public": {"kind": "synthetic"}},
+    "UnlabelledPublic": {"prior": {"kind": "stylegan2"}, "public": {"kind": "unlabelled", "path": "p"}},
+}
+OTHER_KIND = {"SyntheticData": "data.kind", "LabelledData": "data.kind", "Eigenfaces": "prior.kind",
+              "ShippedPrior": "prior.kind", "StyleGAN2": "prior.kind", "SyntheticPublic": "prior.kind",
+              "UnlabelledPublic": "prior.kind"}  # fmt: skip
+"""Classes of another kind than the paper's: that line is there whatever the rest of the part says."""
+
+TOGETHER = {  # a change that needs another, or a value that no rule gives
+    "protocol": {"protocol": "clean"},
+    "classes": {"classes": [0, 1]},
+    "attack.loss": {"attack__loss": "cross_entropy"},
+    "data.on_corrupt": {"data__on_corrupt": "skip"},
+    "data.kind": {"data__kind": "stanford_dogs"},
+    "data.classes": {"data__classes": 100},
+    "data.samples_per_class": {"data__samples_per_class": 10},
+    "data.pictures": {"data": {"kind": "celeba", "path": "celeba", "pictures": "aligned"}},
+    "prior.kind": {"prior": {"kind": "shipped"}},
+    "recipe.stop_at_test_acc": {"recipe__stop_at_test_acc": 0.5},
+    "attack.clip": {"attack__clip": True},
+    "attack.discriminator_weight": {"attack__discriminator_weight": 0.1},
+    "attack.readout": {"recipe__defense": {"kind": "mid", "beta": 0.005}, "attack__readout": "mean"},
+    "attack.precision": {"attack__precision": "tf32"},
+    "attack.loot_size": {"protocol": "clean", "attack__loot_size": 64},
+    "judges.embedder.name": {"judges__embedder": {"name": "synthetic"}},
+    "judges.embedder.weights": {"judges__embedder__weights": "f.safetensors"},
+    "judges.fidelity.sha256": {"judges__fidelity": {"weights": "f", "sha256": "0" * 64}},
+    "judges.evaluator.architecture": {"judges__evaluator__architecture": "resnet50"},
+    "judges.evaluator.transform_input": {"judges__evaluator__transform_input": True},
+}
+for part in ("recipe", "judges__evaluator", "judges__knowledge"):
+    key = part.replace("__", ".")
+    base_sgd = {f"{part}__optimizer": "sgd"} if part != "judges__knowledge" else {}
+    adam = {f"{part}__optimizer": "adam", f"{part}__momentum": None} if part == "judges__knowledge" else {}
+    steps = {f"{part}__lr_schedule": "multistep", f"{part}__lr_min": None} if part == "judges__knowledge" else {}
+    cosine = {f"{part}__lr_schedule": "cosine", f"{part}__lr_milestones": None}
+    TOGETHER |= {
+        f"{key}.betas": {**adam, f"{part}__betas": [0.5, 0.9]},
+        f"{key}.momentum": {**base_sgd, f"{part}__momentum": 0.5},
+        f"{key}.optimizer": base_sgd or adam,
+        f"{key}.lr_schedule": steps or cosine,
+        f"{key}.lr_milestones": {**steps, f"{part}__lr_milestones": [0.3]},
+        f"{key}.lr_factor": {**steps, f"{part}__lr_factor": 0.5},
+        f"{key}.lr_min": {**({} if steps else cosine), f"{part}__lr_min": 1e-5},
+        f"{key}.precision": {f"{part}__precision": "bf16"},
+        f"{key}.architecture": TOGETHER.get(f"{key}.architecture", {f"{part}__architecture": "resnet34"}),
+    }
+TOGETHER["recipe.transform_input"] = {
+    "judges__evaluator__architecture": "resnet50",
+    "recipe__architecture": "inception_v3",
+    "recipe__transform_input": True,
+}
+TOGETHER["judges.knowledge.transform_input"] = {
+    "judges__knowledge__architecture": "inception_v3",
+    "judges__knowledge__transform_input": True,
+}
+
+LEAVES = sorted(set(leaves_of(InversionSweep)))
+
+
+def another(value):
+    """A value of the same type that is not the one there."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value / 2 if value else 0.25
+    if isinstance(value, list):
+        return [another(value[0]), *value[1:]]
+    raise AssertionError(f"no rule to change {value!r}: name a change in TOGETHER")
+
+
+@pytest.mark.parametrize(("key", "owner"), [(key, owner) for key, owner, _ in LEAVES])
+def test_a_changed_setting_is_a_departure_or_listed_as_free(key, owner):
+    """Every field of every settings class. A new one fails here until the official settings state it, or list it as
+    free with the reason."""
+    if free_keys("2")(key):
+        return
+    if owner in OTHER_KIND:
+        found = departed(raw(**VARIANTS[owner]))
+        assert any(line.startswith(f"{OTHER_KIND[owner]} ") for line in found)
+        return
+    if owner in ("ImportedClassifier", "OtherTrial"):
+        return  # below: a part brought in is a departure as a whole; the stop rule is one whatever it names
+    if key in ("recipe.defense", "attack.kind"):
+        return  # the one has tests of its own, the other knows a single value
+    given = raw()
+    if key in TOGETHER:
+        changed = raw(**TOGETHER[key])
+    else:
+        dumped = cell(given).model_dump(mode="json")
+        for part in key.split("."):
+            dumped = dumped[part]
+        changed = raw(**{key.replace(".", "__"): another(dumped)})
+    assert any(line.startswith(f"{key} ") for line in departed(changed)), departed(changed)
+
+
+@pytest.mark.parametrize(
+    ("defense", "changed"),
+    [(NEGATIVE, name) for name in ("schedule",)]
+    + [({"kind": "mid", "beta": 0.005}, name) for name in ("k", "beta_warmup", "smoothing")]
+    + [({"kind": "bido", "lambda_input": 0.05, "lambda_label": 2.5, "batches": "random"}, name)
+       for name in ("measure", "coco_norm", "layers", "label_kernel", "images_per_class", "smoothing")],
+)  # fmt: skip
+def test_a_changed_defense_is_a_departure_or_listed_as_free(defense, changed):
+    values = {
+        "schedule": {"kind": "step", "at": 0.5}, "k": 7, "beta_warmup": 0.5, "smoothing": {"alpha": -0.05},
+        "measure": "coco", "coco_norm": "spectral", "layers": ["layer1"], "label_kernel": "gaussian",
+        "images_per_class": 4,
+    }  # fmt: skip
+    given = {**defense, changed: values[changed]}
+    if changed == "coco_norm":
+        given["measure"] = "coco"
+    if changed == "images_per_class":
+        given["batches"] = "identities"
+    assert departed(raw(recipe__defense=defense), "3") == ()
+    lines = departed(raw(recipe__defense=given), "3")
+    shown = {"smoothing": "alpha"}.get(changed, changed)
+    assert any(line.startswith(f"recipe.defense.{shown} ") for line in lines) or free_keys("3")(
+        f"recipe.defense.{shown}"
+    )
+
+
+def test_every_parameter_of_the_papers_defenses_is_tried_above():
+    """A new parameter of MID or BiDO must be stated or listed as free."""
+    from core.defenses.registry import DEFENSES
+
+    for kind in ("mid", "bido"):
+        stated = published_groups(kind)
+        for name in (field.name for field in fields(DEFENSES[kind])):
+            assert name in stated or free_keys("3")(f"recipe.defense.{name}"), (kind, name)
+
+
+def published_groups(kind):
+    needed = {"mid": {"beta": 0.005}, "bido": {"lambda_input": 0.05, "lambda_label": 2.5}}[kind]
+    found = official(cell(raw(recipe__defense={"kind": kind, **needed})), "facescrub", "3")
+    return {key.rpartition(".")[2] for key in found if key.startswith("recipe.defense.")}
+
+
+@pytest.mark.parametrize("part", ["recipe", "judges.evaluator"])
+def test_parts_brought_in_are_said_to_be_uncompared(part):
+    lines = departures(with_part(cell(raw()), part), "facescrub", "2")
+    assert lines == (f"{part} imported (its training is not compared with the paper's)",)
+
+
+def test_a_stop_rule_is_a_departure_but_in_the_table_that_has_one():
+    rule = {"recipe__stop_at_test_acc": {"trial": {"recipe.defense.alpha": 0.0}}}
+    assert any("stop_at_test_acc" in line for line in departed(raw(**rule)))
+    assert departed(raw(**rule), "9") == departed(raw(), "9") == ()
+
+
+def with_part(settings, part):
+    """The settings with a classifier brought in at that place, unread."""
+    from sweeps.imported import ImportedClassifier
+
+    brought = ImportedClassifier.model_construct(imported="folder")
+    if part == "recipe":
+        return settings.model_copy(update={"recipe": brought})
+    return settings.model_copy(update={"judges": settings.judges.model_copy(update={"evaluator": brought})})
+
+
+def test_the_list_of_free_settings_names_what_there_is_and_why():
+    """A reason for each; no name that no sweep file can hold; nothing both stated and free."""
+    known = {key for key, *_ in LEAVES} | {"recipe.stop_at_test_acc", "public"} | {f"recipe.defense.{name}" for name in
+             ("kind", "alpha", "beta", "lambda_input", "lambda_label", "batches", "images_per_class")}  # fmt: skip
+    parts = {key.rpartition(".")[0] for key in known} | {key for key in known}
+    for table in TABLES:
+        free = free_keys(table)
+        for dataset in datasets_of(table):
+            stated = published_settings(dataset, table)
+            exact = [key for key in stated if free(key) and table not in ("8", "11", "12")]
+            assert not exact, (table, exact)
+            assert set(stated) <= known, set(stated) - known
+    held = json.loads((ROOT / "sweeps" / "paper" / "settings.json").read_text(encoding="utf-8"))
+    for listed in (held["free"], *held["free_in_table"].values()):
+        assert all(reason for reason in listed.values())
+        for key in listed:
+            stem = key.removesuffix(".*")
+            assert stem in known or any(part == stem or part.startswith(f"{stem}.") for part in parts), key
+
+
+def test_defaults_filled_in_are_those_of_the_training():
+    from core.models.recipe import TrainingRecipe
+    from sweeps.resolved import CLASSES, OF_TRAINING
+
+    usual = TrainingRecipe()
+    for name, (value, _, _) in OF_TRAINING.items():
+        if name != "transform_input":
+            held = getattr(usual, name)
+            assert (list(held) if isinstance(held, tuple) else held) == value
+    leaves = resolved(cell(raw()))
+    assert leaves["recipe.betas"] == [0.9, 0.999] and leaves["data.classes"] == CLASSES["facescrub"]
+    assert None not in (leaves["attack.clip"], leaves["attack.precision"], leaves["judges.evaluator.lr_factor"])
