@@ -27,7 +27,7 @@ from safetensors.numpy import save_file
 
 from orchestrator.recorder import Recorder, open_recorder
 from orchestrator.stage import Stage, with_ancestors
-from orchestrator.store import MANIFEST, Store
+from orchestrator.store import Store
 from orchestrator.trial import Trial, trials_of
 from sweeps.load import LoadedSweep, load_sweep
 
@@ -109,19 +109,18 @@ def _mebibytes() -> float:
 def write_artifacts(trials: Sequence[Trial], store: Store) -> None:
     """Artifacts of all stages of the trials: made-up numbers, the same for the same fingerprint, in the real files."""
     for stage in with_ancestors([stage for trial in trials for stage in trial.stages]):
-        folder = store.path(stage)
-        if folder.exists():
+        if store.has(stage):
             continue
-        folder.mkdir(parents=True)
+        folder = store.draft(stage)
         metrics = _metrics(stage)
         FILES.get(stage.name, _nothing)(folder, stage, metrics)
         manifest = {
             **stage.identity(), "fingerprint": stage.fingerprint, "metrics": metrics, "code_version": "bench",
             "inputs": {n: {"stage": s.name, "fingerprint": s.fingerprint} for n, s in stage.inputs.items()},
-            "libraries": {}, "device": "cpu", "host": "bench", "seconds": 20.0, "finished_at": 1.7e9, "files": {},
+            "libraries": {}, "device": "cpu", "host": "bench", "seconds": 20.0, "finished_at": 1.7e9,
             "hints": dict(stage.hints),
         }  # fmt: skip
-        (folder / MANIFEST).write_text(json.dumps(manifest))
+        store.commit(stage, folder, manifest)
 
 
 def _rng(stage: Stage) -> np.random.Generator:

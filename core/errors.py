@@ -21,3 +21,7 @@ class AccuracyNotReached(RuntimeError):
 
 class SweepStopped(RuntimeError):
     """The sweep was stopped on purpose (its budget is spent): the message says why. What was open stays open."""
+
+
+class ArtifactDamaged(InputError):
+    """Something in the store is not what it was, and no longer in the way: what it was made from makes it again."""

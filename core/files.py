@@ -80,6 +80,14 @@ def making_folder(final: Path) -> Iterator[Path]:
         shutil.rmtree(draft, ignore_errors=True)
 
 
+def move(path: Path, place: Path) -> None:
+    """Give a file or folder that is finished another name. Raises OSError; FileNotFoundError if it has gone."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(path, place)
+    _flush(place.parent)
+    _flush(path.parent)
+
+
 def _flush(path: Path) -> None:
     """Wait until a file's content, or a folder's list of names, is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import platform
 import shutil
@@ -10,14 +11,18 @@ import subprocess
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from core.errors import ArtifactDamaged
 from core.files import write_file
 from orchestrator.stage import Stage
 from orchestrator.store import Store
+from orchestrator.storing.artifacts import tell
+from orchestrator.storing.sealing import RESULT
 from tasks.classes import class_name
 from tasks.context import TaskContext
 from tasks.registry import task
@@ -33,17 +38,20 @@ def execute(store: Store, stage: Stage) -> None:
     """
     if store.has(stage):
         return
-    inputs = {name: store.path(source) for name, source in stage.inputs.items()}
+    inputs = _inputs(store, stage)
     draft = store.draft(stage)
     try:
         with store.working(stage) as work:
             context, started = _context(store, work), time.monotonic()
             metrics = task(stage.name).function()({**stage.config, **stage.hints}, inputs, draft, context)
             seconds = time.monotonic() - started + _noted_seconds(work)
-        store.commit(stage, draft, _manifest(stage, metrics, seconds, context.device))
+        store.commit(stage, draft, _manifest(store, stage, metrics, seconds, context.device))
     except BaseException as error:
         shutil.rmtree(draft, ignore_errors=True)
-        if not isinstance(error, Exception) or not _made_by_another(store, stage):
+        if not isinstance(error, Exception):
+            raise
+        if not _made_by_another(store, stage):
+            _refuse_lost_inputs(store, stage)
             raise
 
 
@@ -54,17 +62,34 @@ def execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> int:
             _execute_shard(store, stage, classes)
         except Exception:  # whatever it was: another driver's artifact stands, else it is raised
             if not _made_by_another(store, stage):
+                _refuse_lost_inputs(store, stage)
                 raise
         _made_by_another(store, stage)  # finished meanwhile: what this shard left is nobody's any more
     return len(classes)
 
 
 def _execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> None:
-    inputs = {name: store.path(source) for name, source in stage.inputs.items()}
+    inputs = _inputs(store, stage)
     with store.working(stage, only=[class_name(target_class) for target_class in classes]) as work:
         context, started = _context(store, work), time.monotonic()
         task(stage.name).shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
         _note_seconds(work, time.monotonic() - started)
+
+
+def _inputs(store: Store, stage: Stage) -> dict[str, Path]:
+    """The folders that the stage reads, verified. Raises ArtifactDamaged for one that has to be made again."""
+    try:
+        return {name: store.path(source) for name, source in stage.inputs.items()}
+    except FileNotFoundError:
+        _refuse_lost_inputs(store, stage)
+        raise
+
+
+def _refuse_lost_inputs(store: Store, stage: Stage) -> None:
+    """Raise ArtifactDamaged if an input was removed, or set aside by another worker, while the stage read it."""
+    for source in stage.inputs.values():
+        if not store.has(source):
+            raise ArtifactDamaged(f"{source.label}: it is not in the store any more; it is made again")
 
 
 def _made_by_another(store: Store, stage: Stage) -> bool:
@@ -76,10 +101,17 @@ def _made_by_another(store: Store, stage: Stage) -> bool:
 
 
 def execute_with_inputs(store: Store, stage: Stage) -> None:
-    """Make the stage and all it needs, in this process: the whole pipeline without a cluster."""
-    for source in stage.inputs.values():
-        execute_with_inputs(store, source)
-    execute(store, stage)
+    """Make the stage and all it needs, in this process: the whole pipeline without a cluster.
+
+    A finished stage is left as it is, whatever has become of its inputs; a damaged input is made again.
+    """
+    while not store.has(stage):
+        for source in stage.inputs.values():
+            execute_with_inputs(store, source)
+        try:
+            execute(store, stage)
+        except ArtifactDamaged as damaged:
+            tell(str(damaged))
 
 
 def code_version() -> str:
@@ -121,14 +153,23 @@ def _note_seconds(work: Path, seconds: float) -> None:
 
 
 def _noted_seconds(work: Path) -> float:
-    return sum(float(path.read_text() or 0) for path in (work / "seconds").glob("*"))
+    """What shards have left; a note that a power failure has emptied counts nothing."""
+    total = 0.0
+    for path in (work / "seconds").glob("*"):
+        with suppress(ValueError):
+            seconds = float(path.read_text())
+            total += seconds if math.isfinite(seconds) and seconds > 0 else 0.0
+    return total
 
 
-def _manifest(stage: Stage, metrics: dict[str, Any], seconds: float, device: str) -> dict[str, Any]:
+def _manifest(store: Store, stage: Stage, metrics: dict[str, Any], seconds: float, device: str) -> dict[str, Any]:
     return {
         **stage.identity(),
         "fingerprint": stage.fingerprint,
-        "inputs": {name: {"stage": s.name, "fingerprint": s.fingerprint} for name, s in stage.inputs.items()},
+        "inputs": {
+            name: {"stage": s.name, "fingerprint": s.fingerprint, RESULT: store.manifest(s).get(RESULT)}
+            for name, s in stage.inputs.items()
+        },
         "hints": dict(stage.hints),
         "metrics": metrics,
         "code_version": code_version(),

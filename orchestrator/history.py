@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from orchestrator.stage import Stage, canonical_json
 from orchestrator.store import Store
+from orchestrator.storing.sealing import Damage, read_manifest
 
 COST_DRIVERS = (
     "architecture", "image_size", "epochs", "batch_size", "workers", "steps", "loss", "selected", "candidates",
@@ -92,7 +92,7 @@ class History:
             return name, self._input(self._known[fingerprint])
         if fingerprint not in self._inputs:
             description: object = fingerprint
-            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            with contextlib.suppress(OSError, Damage, ValueError, KeyError):
                 manifest = _read(store.manifest_file(source["stage"], fingerprint))
                 inputs = tuple(self._input_of_manifest(store, *item) for item in sorted(manifest["inputs"].items()))
                 description = (_drivers(manifest["stage"], manifest["config"], INPUT_DRIVERS), inputs)
@@ -130,14 +130,13 @@ def read_history(store: Store, names: Iterable[str], known: Iterable[Stage] = ()
         for path in store.newest_manifests(name, READ_AT_MOST):
             try:
                 history.add_manifest(store, _read(path))
-            except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            except (FileNotFoundError, Damage, ValueError, KeyError):
                 continue  # deleted meanwhile, or damaged: a measurement less, and who reads the artifact will say so
     return history
 
 
 def _read(path: Path) -> dict[str, Any]:
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    return read_manifest(path.read_bytes(), path.parent.parent.name, path.parent.name)
 
 
 def _drivers(name: str, config: Mapping[str, Any], keys: Iterable[str]) -> tuple[str, str]:

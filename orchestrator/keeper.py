@@ -15,7 +15,7 @@ from typing import Any
 
 import ray
 
-from core.errors import SweepStopped
+from core.errors import ArtifactDamaged, SweepStopped
 from orchestrator.cluster import remove_lost_groups
 from orchestrator.execute import execute, execute_shard
 from orchestrator.handed_over import Beginnings
@@ -29,8 +29,11 @@ from tasks.classes import CLASSES_FILE, CLASSES_FOLDER, classes_to_do, groups, r
 from tasks.registry import task
 
 WORKER_RETRIES = 3  # for killed workers and lost nodes; an exception of the task itself is not retried
+DAMAGED_INPUTS = 8  # found while one stage is made, and made again; then something goes on damaging them
 WATCH_EVERY_S = 1.0  # how late a time-out may be
-OWN_WORDS = ("InputError", "TrainingDiverged", "AccuracyNotReached", "TimeoutError")  # whose message says it all
+OWN_WORDS = (  # errors whose message says it all
+    "InputError", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached", "TimeoutError",
+)  # fmt: skip
 
 
 @ray.remote(max_retries=WORKER_RETRIES)
@@ -139,24 +142,37 @@ class StageKeeper:
         try:
             if await asyncio.to_thread(self.store.has, stage):
                 return
-            await asyncio.gather(*(self.ensure(source) for source in stage.inputs.values()))
-            started = time.monotonic()
-            expected_s = await self._expected_s(stage)
-            self.running[stage.fingerprint] = {
-                "stage": stage, "since": time.time(), "limit": self.limits.of(stage, expected_s),
-                "signs": Signs(last=started, usual_s=expected_s or 0.0),
-            }  # fmt: skip
-            if task(stage.name).shard:
-                await self._fan_out(stage)
-            await self._run(stage, execute_remotely, self.store, stage)
+            for attempts_left in reversed(range(DAMAGED_INPUTS + 1)):
+                await asyncio.gather(*(self.ensure(source) for source in stage.inputs.values()))
+                started = time.monotonic()
+                try:
+                    await self._make_from_inputs(stage)
+                    break
+                except ArtifactDamaged as damaged:  # set aside by whoever read it; the next attempt makes it again
+                    if not attempts_left:
+                        raise
+                    self._tell(stage, "said", line=one_line(damaged))
+                    self.store.look_again(stage.inputs.values())
         except Exception as error:
             self._tell(stage, "failed", cause=one_line(error))
             raise
         else:
             self._tell(stage, "done", seconds=time.monotonic() - started)
         finally:
-            self.running.pop(stage.fingerprint, None)
             self.in_flight.pop(stage.fingerprint, None)
+
+    async def _make_from_inputs(self, stage: Stage) -> None:
+        expected_s = await self._expected_s(stage)
+        self.running[stage.fingerprint] = {
+            "stage": stage, "since": time.time(), "limit": self.limits.of(stage, expected_s),
+            "signs": Signs(last=time.monotonic(), usual_s=expected_s or 0.0),
+        }  # fmt: skip
+        try:
+            if task(stage.name).shard:
+                await self._fan_out(stage)
+            await self._run(stage, execute_remotely, self.store, stage)
+        finally:
+            self.running.pop(stage.fingerprint, None)
 
     async def _fan_out(self, stage: Stage) -> None:
         """Submit groups of classes, never more than twice what the devices can hold."""

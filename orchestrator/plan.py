@@ -70,10 +70,10 @@ class Plan:
 
 
 def make_plan(trials: list[Trial], store: Store, ahead: Ahead | None = None) -> Plan:
-    """Look every stage up in the store."""
+    """Look every stage up in the store; a damaged artifact does not count, and is told of."""
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     present = {name: store.finished(name) for name in {stage.name for stage in stages}}
-    cached = frozenset(s.fingerprint for s in stages if s.fingerprint in present[s.name])
+    cached = frozenset(s.fingerprint for s in stages if s.fingerprint in present[s.name] and store.has(s))
     return Plan(trials=trials, stages=stages, cached=cached, ahead=ahead)
 
 

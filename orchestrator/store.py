@@ -3,38 +3,39 @@
     <store>/<stage>/<fingerprint>/            what the stage made, and manifest.json (written last)
     <store>/<stage>/<fingerprint>.work/       what an unfinished stage keeps between attempts
     <store>/<stage>/.<fingerprint>.<host>.<pid>.<random>/   being written; renamed when complete
+    <store>/damaged/<stage>/<fingerprint>.<random>/         was not what its manifest says
     <store>/store.json                        the format's version; none means version 1
 
 A directory without a manifest does not exist. Everything is flushed to disk before the rename, so a machine that
-loses power shows either the whole artifact or none. `Store` is the one on a file system that all nodes see;
+loses power shows either the whole artifact or none. A manifest is checked whenever it is read, and a file when it is
+handed out (storing/verifying.py). `Store` is the one on a file system that all nodes see;
 orchestrator/storing/remote.py does the same on S3.
 """
 
 from __future__ import annotations
 
 import errno
-import hashlib
 import heapq
 import json
 import os
 import shutil
-import socket
 import uuid
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from core.errors import InputError
 from core.files import rename_folder, write_file
 from orchestrator.stage import Stage
-from orchestrator.storing.version import VERSION_FILE, refuse_other_versions, version_note
+from orchestrator.storing import verifying
+from orchestrator.storing.artifacts import MANIFEST, give_up, is_whole, read_artifact, set_aside, with_checksums
+from orchestrator.storing.drafts import new_draft, sweep_away_drafts
+from orchestrator.storing.sealing import Damage, sealed
+from orchestrator.storing.version import SEALED_FROM, VERSION_FILE, heal_version, refuse_other_versions, version_of
 from tasks.context import SharedFolders, read_progress, write_progress
-
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +54,19 @@ class Store:
         """How several machines share folders; None where they see the same file system."""
         return None
 
+    @cached_property
+    def unsealed(self) -> bool:
+        """Whether manifests without a seal will do: the store is older than seals."""
+        return version_of(self._version_note()) < SEALED_FROM
+
     def path(self, stage: Stage) -> Path:
-        """The artifact's folder on this machine, with all its files if the stage is finished."""
+        """The folder of a finished artifact on this machine, with all its files, each of them verified.
+
+        Raises ArtifactDamaged, the artifact set aside, where it is not what it was, and FileNotFoundError where there
+        is none.
+        """
+        with self._giving_up_damaged(stage):
+            verifying.verify(self.place(stage), self._read(stage)["files"])
         return self.place(stage)
 
     def place(self, stage: Stage) -> Path:
@@ -62,9 +74,16 @@ class Store:
         return self.root / stage.name / stage.fingerprint
 
     def file(self, stage: Stage, name: str) -> Path | None:
-        """One file of a finished stage on this machine; None if the artifact has no such file, or is not there."""
-        path = self.place(stage) / name
-        return path if path.is_file() else None
+        """One file of a finished stage on this machine, verified; None where artifact or file are not there.
+
+        Raises ArtifactDamaged as `path`.
+        """
+        with self._giving_up_damaged(stage), suppress(FileNotFoundError):
+            files = self._read(stage)["files"]
+            if name in files:
+                verifying.verify(self.place(stage), {name: files[name]})
+                return self.place(stage) / name
+        return None
 
     def work(self, stage: Stage) -> Path:
         return self.root / stage.name / f"{stage.fingerprint}.work"
@@ -114,15 +133,21 @@ class Store:
         """Hand a sweep's report, written into `folder`, to whoever reads the store."""
 
     def has(self, stage: Stage) -> bool:
-        return (self.place(stage) / MANIFEST).is_file()
+        """Whether the stage is finished: a manifest that is as it was written, and all its files. A damaged artifact
+        is told of and does not count; their contents are verified when they are read."""
+        return is_whole(self.place(stage), unsealed=self.unsealed)
 
     def manifest(self, stage: Stage) -> dict[str, Any]:
-        """The manifest of a finished stage. Raises FileNotFoundError when it is not finished."""
-        return json.loads(self.manifest_file(stage.name, stage.fingerprint).read_text())
+        """The manifest of a finished stage. Raises FileNotFoundError when it is not finished; else as `path`."""
+        with self._giving_up_damaged(stage):
+            return self._read(stage)
 
     def manifest_file(self, kind: str, fingerprint: str) -> Path:
         """Where the manifest of a stage of this kind lies on this machine."""
         return self.root / kind / fingerprint / MANIFEST
+
+    def look_again(self, stages: Iterable[Stage]) -> None:
+        """Forget which of these stages this process has seen finished: another one set an artifact aside."""
 
     def metrics(self, stage: Stage) -> dict[str, float | None]:
         return self.manifest(stage)["metrics"]
@@ -152,40 +177,48 @@ class Store:
 
     def draft(self, stage: Stage) -> Path:
         """A fresh directory to write the artifact into; `commit` renames it."""
-        owner = f"{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}"
-        draft = self.root / stage.name / f".{stage.fingerprint}.{owner}"
-        draft.mkdir(parents=True)
-        return draft
+        return new_draft(self.place(stage))
 
     def commit(self, stage: Stage, draft: Path, manifest: dict[str, Any]) -> Path:
         """Seal the draft: checksums, manifest, flush, rename. If somebody else was first, theirs stays."""
-        manifest = {**manifest, "files": {p.name: checksum(p) for p in sorted(draft.iterdir())}}
+        manifest = sealed(with_checksums(draft, {**manifest, "stage": stage.name, "fingerprint": stage.fingerprint}))
         write_file(draft / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
         final = self.place(stage)
         try:
             rename_folder(draft, final)
         except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise
-            if not self.has(stage):  # a foreign directory without a manifest is in the way: it does not exist
-                shutil.rmtree(final)
+            if not self.has(stage):  # what is in the way is damaged, or has no manifest and does not exist
+                set_aside(final)
                 rename_folder(draft, final)
-            else:
-                shutil.rmtree(draft)
+        if draft.exists():
+            shutil.rmtree(draft)
+        else:
+            verifying.note_as_right(final, manifest["files"])
         shutil.rmtree(self.work(stage), ignore_errors=True)
         return final
 
-    def damaged_files(self, stage: Stage) -> list[str]:
-        """Names of the artifact's files that are missing or differ from their checksum."""
-        folder, files = self.path(stage), self.manifest(stage)["files"]
-        intact = {name for name in files if (folder / name).is_file() and checksum(folder / name) == files[name]}
-        return sorted(set(files) - intact)
+    def _version_note(self) -> bytes | None:
+        path = self.root / VERSION_FILE
+        return path.read_bytes() if path.is_file() else None
+
+    def _read(self, stage: Stage) -> dict[str, Any]:
+        """The manifest of an artifact that looks whole. Raises FileNotFoundError or Damage."""
+        return read_artifact(self.place(stage), unsealed=self.unsealed)
+
+    @contextmanager
+    def _giving_up_damaged(self, stage: Stage) -> Iterator[None]:
+        """Damage met in the block sets the artifact aside and becomes ArtifactDamaged."""
+        try:
+            yield
+        except Damage as damage:
+            raise give_up(self.place(stage), damage) from None
 
     def open_for_writing(self) -> None:
         """Create the store, prove that it can be written, note its version. InputError where that cannot be."""
         self.prove_writable()
-        if not (self.root / VERSION_FILE).exists():
-            write_file(self.root / VERSION_FILE, version_note())
+        heal_version(self.root / VERSION_FILE, empty=next(self.root.glob(f"*/*/{MANIFEST}"), None) is None)
 
     def prove_writable(self) -> None:
         """Raise InputError if the store cannot be made or written."""
@@ -200,13 +233,7 @@ class Store:
 
     def sweep_away_drafts(self) -> int:
         """Remove drafts whose writer on this host is dead. Returns how many."""
-        removed = 0
-        for draft in self._drafts():
-            host, pid, _ = draft.name[1:].split(".", 1)[1].rsplit(".", 2)
-            if host == socket.gethostname() and not psutil.pid_exists(int(pid)):
-                shutil.rmtree(draft, ignore_errors=True)
-                removed += 1
-        return removed
+        return sweep_away_drafts(self.root)
 
     def _folders(self, name: str) -> Iterator[os.DirEntry[str]]:
         """Folders that may hold an artifact of this kind: no drafts, no work."""
@@ -215,11 +242,6 @@ class Store:
                 yield from (entry for entry in entries if len(entry.name) == 64)
         except (FileNotFoundError, NotADirectoryError):
             return
-
-    def _drafts(self) -> Iterator[Path]:
-        for folder in self.root.glob("*/.*.*.*.*"):
-            if folder.is_dir() and len(folder.name.split(".")[1]) == 64 and folder.name.rsplit(".", 2)[1].isdigit():
-                yield folder
 
 
 def open_store(location: str) -> Store:
@@ -237,15 +259,8 @@ def open_store(location: str) -> Store:
             f"got {location}"
         )
     store = Store(root=Path(location.removeprefix("file://")).expanduser().resolve())
-    version = store.root / VERSION_FILE
-    refuse_other_versions(version.read_bytes() if version.is_file() else None, store.location)
+    refuse_other_versions(store._version_note(), store.location)
     return store
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file, as hex digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _unlink_quietly(path: Path) -> None:

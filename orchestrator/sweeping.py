@@ -19,8 +19,10 @@ from orchestrator.search.budget import Meter
 from orchestrator.search.proposals import reaudit_trials, write_reaudit
 from orchestrator.search.reaudit import frontier_recipes
 from orchestrator.search.record import write_end
+from orchestrator.stage import with_ancestors
 from orchestrator.staging import refuse_missing_weights
 from orchestrator.store import Store, open_store
+from orchestrator.storing.shown import healed, set_damaged_aside
 from orchestrator.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
 from orchestrator.tracking import shown_uri
 from orchestrator.trial import Trial, trials_of
@@ -53,6 +55,7 @@ def run_and_report(
         refuse_missing_weights(trial.settings for trial in [*first, *trials])
     if agenda:
         refuse_missing_judges(loaded, first[0].settings)
+    set_damaged_aside(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
     plan = make_plan(trials, store, ahead_of(loaded, store))
     work = make_plan([*trials, *first], store, plan.ahead)
     refuse_impossible(work)
@@ -77,12 +80,14 @@ def run_and_report(
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)
     known = trials_of(loaded, store)  # none where the budget was spent before anything was proposed
-    page = _report(loaded, known, store, run.failures, folder, recorder) if known else None
+    page, damaged = None, False
+    if known:
+        page, damaged = healed(lambda: _report(loaded, known, store, run.failures, folder, recorder))
     for line in closing_lines(run, time.monotonic() - started, page, may_end=agenda is not None):
         run.display.say(line)
     for line in _where_to_compare(recorder, tracking_uri, location):
         run.display.say(line)
-    return 1 if run.failures or recorder.unwritten or (run.left_open and agenda is None) else 0
+    return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
 
 
 def _run_phases(
@@ -132,7 +137,8 @@ def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path
     trials = trials_of(loaded, store)
     if not trials:
         raise InputError(f"{loaded.source}: expected a search that has proposed something in {location}, got none")
-    page = _report(loaded, trials, store, earlier_failures(store, loaded.sweep.name), folder, None)
+    failures = earlier_failures(store, loaded.sweep.name)
+    page, _ = healed(lambda: _report(loaded, trials, store, failures, folder, None))
     print(f"report: {page}", file=sys.stderr)
     return 0
 

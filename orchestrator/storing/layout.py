@@ -2,6 +2,7 @@
 
     <stage>/<fingerprint>/manifest.json         names the attempt whose files make the artifact
     files/<stage>/<fingerprint>/<attempt>/...   what that attempt made; <attempt> is <host>.<pid>.<random>
+    damaged/<stage>/<fingerprint>.<random>/...  what was not what its manifest says, with that manifest
     drafts/<stage>.<fingerprint>.<attempt>      there while an attempt uploads: what is to be swept if it dies
     work/<stage>/<fingerprint>/...              what an unfinished stage keeps between attempts
     sweeps/<name>/...                           state, notes and report of a sweep
@@ -20,6 +21,7 @@ from contextlib import suppress
 import psutil
 
 from orchestrator.storing.objects import Objects
+from orchestrator.storing.sealing import is_plain_name
 
 DRAFTS = "drafts"
 FOREIGN_DRAFT_S = 24 * 3600.0  # nobody uploads that long: an attempt of a machine that is gone
@@ -53,6 +55,21 @@ def is_dead(attempt: str) -> bool:
     return host == socket.gethostname() and pid.isdigit() and not psutil.pid_exists(int(pid))
 
 
+def set_artifact_aside(objects: Objects, kind: str, fingerprint: str) -> str:
+    """Move a damaged artifact out of the way, its manifest first: what follows is nobody's. Returns where it lies."""
+    place, key = f"damaged/{kind}/{fingerprint}.{uuid.uuid4().hex[:8]}", manifest_key(kind, fingerprint)
+    attempts = files_key(kind, fingerprint)
+    with suppress(FileNotFoundError):  # somebody else is at it
+        content = objects.read(key)
+        objects.write(f"{place}/{_MANIFEST}", content)
+        objects.delete([key])
+        with suppress(ValueError, TypeError, KeyError):  # unreadable: all attempts are moved
+            named = json.loads(content)["attempt"]
+            attempts += f"/{named}" if is_plain_name(named) else ""
+        objects.move_below(attempts, f"{place}/files")
+    return place
+
+
 def sweep_attempts(objects: Objects, kind: str, fingerprint: str) -> None:
     """Remove the files of attempts at a stage that neither its manifest names nor anybody is still uploading."""
     attempts = {listed.key.split("/")[0] for listed in objects.listed(files_key(kind, fingerprint))}
@@ -61,7 +78,10 @@ def sweep_attempts(objects: Objects, kind: str, fingerprint: str) -> None:
     prefix = f"{kind}.{fingerprint}."  # drafts first: a writer puts the manifest before it removes its draft's mark
     keep = {item.key.removeprefix(prefix) for item in objects.listed(DRAFTS) if item.key.startswith(prefix)}
     with suppress(FileNotFoundError):
-        keep.add(json.loads(objects.read(manifest_key(kind, fingerprint)))["attempt"])
+        try:
+            keep.add(json.loads(objects.read(manifest_key(kind, fingerprint)))["attempt"])
+        except (ValueError, TypeError, KeyError):  # damaged: whoever reads it sets its files aside
+            return
     for attempt in attempts - keep:
         objects.delete_below(f"{files_key(kind, fingerprint)}/{attempt}")
 

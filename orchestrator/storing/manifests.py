@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.files import write_file
-from orchestrator.store import MANIFEST
+from orchestrator.storing.artifacts import MANIFEST
 from orchestrator.storing.layout import manifest_key
-from orchestrator.storing.mirror import locked
+from orchestrator.storing.machine import locked
 from orchestrator.storing.objects import Listed, Objects, all_at_once
+from orchestrator.storing.sealing import FINGERPRINT
 
 SETTLED_S = 5.0  # S3 tells seconds: a manifest this fresh may yet be replaced without looking changed
 
@@ -42,7 +43,8 @@ class Manifests:
 
     def listed(self, kind: str) -> list[Listed]:
         """Every manifest of this kind of stage as it is now; keys start with the fingerprint."""
-        found = [item for item in self.objects.listed(kind) if item.key.endswith(f"/{MANIFEST}")]
+        listed = self.objects.listed(kind)
+        found = [item for item in listed if FINGERPRINT.fullmatch(item.key.removesuffix(f"/{MANIFEST}"))]
         for item in found:
             self._known[(kind, item.key.split("/")[0])] = item.changed
         self._listed[kind] = found

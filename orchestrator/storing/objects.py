@@ -20,6 +20,9 @@ from typing import TypeVar
 
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileInfo, FileSelector, FileType, S3FileSystem
 
+from core.errors import InputError
+from orchestrator.storing.sealing import is_plain_path
+
 SCHEME = "s3://"
 ATTEMPTS, PROBE_ATTEMPTS = 5, 2  # of one request: work is patient, the first question of a command is not
 CONNECT_S, REQUEST_S = 5.0, 60.0
@@ -79,16 +82,23 @@ class Objects:
         return digest.hexdigest()
 
     def listed(self, prefix: str) -> list[Listed]:
-        """Every object below `prefix/`, however deep; none if there is no such prefix."""
+        """Every object below `prefix/`, however deep; none if there is no such prefix.
+
+        Raises InputError for a key that would lead out of a folder.
+        """
         base = self.place(prefix).rstrip("/")
         with self._told(prefix):
             selector = FileSelector(base, recursive=True, allow_not_found=True)
             infos: list[FileInfo] = _filesystem().get_file_info(selector)
-        return [
+        found = [
             Listed(key=info.path[len(base) + 1 :], size=info.size, changed=info.mtime_ns or 0)
             for info in infos
             if info.type == FileType.File
         ]
+        for item in found:  # keys become paths of this machine
+            if not is_plain_path(item.key):
+                raise InputError(f"{self.url}/{prefix}: expected objects of plain names, got {item.key[:80]!r}")
+        return found
 
     def info(self, key: str) -> Listed | None:
         """The object's size and time of change, None if there is none."""
@@ -108,6 +118,13 @@ class Objects:
     def delete_below(self, prefix: str) -> None:
         with self._told(prefix):
             _filesystem().delete_dir_contents(self.place(prefix), missing_dir_ok=True)
+
+    def move_below(self, prefix: str, to: str) -> None:
+        """Give every object below `prefix/` the same name below `to/`: copied in the service, then deleted."""
+        for listed in self.listed(prefix):
+            with self._told(f"{prefix}/{listed.key}"):
+                _filesystem().copy_file(self.place(f"{prefix}/{listed.key}"), self.place(f"{to}/{listed.key}"))
+        self.delete_below(prefix)
 
     def place(self, key: str) -> str:
         """bucket/prefix/key, as pyarrow names it."""

@@ -11,17 +11,19 @@ import json
 import re
 import shutil
 import time
-import uuid
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
+from core.errors import ArtifactDamaged, InputError
 from core.files import rename_folder, write_file
 from orchestrator.stage import Stage, with_ancestors
-from orchestrator.store import MANIFEST, Store, checksum
+from orchestrator.store import Store
+from orchestrator.storing import verifying
+from orchestrator.storing.artifacts import MANIFEST, aside_name, with_checksums
 from orchestrator.storing.joining import JoinedFolders
 from orchestrator.storing.layout import (
     attempt_name,
@@ -29,15 +31,25 @@ from orchestrator.storing.layout import (
     files_key,
     is_dead,
     manifest_key,
+    set_artifact_aside,
     sweep_attempts,
     sweep_drafts,
     work_key,
 )
+from orchestrator.storing.machine import locked
 from orchestrator.storing.manifests import Manifests
-from orchestrator.storing.mirror import fetch, locked, mirror_of
+from orchestrator.storing.mirror import fetch, mirror_of
 from orchestrator.storing.objects import Objects, ObjectStoreError, all_at_once
+from orchestrator.storing.sealing import Damage, read_manifest, sealed
 from orchestrator.storing.synchroniser import pull, pushing
-from orchestrator.storing.version import VERSION_FILE, refuse_other_versions, version_note
+from orchestrator.storing.version import (
+    SEALED_FROM,
+    VERSION_FILE,
+    is_unreadable,
+    refuse_other_versions,
+    version_note,
+    version_of,
+)
 from tasks.context import PROGRESS_FILE, mark_content
 
 MARKS_EVERY_S = 5.0  # progress marks are asked for as often as they are pushed
@@ -64,8 +76,12 @@ class RemoteStore(Store):
     def shared_folders(self) -> JoinedFolders:
         return JoinedFolders(store=self)
 
+    @cached_property
+    def unsealed(self) -> bool:
+        return version_of(self._read_if_any(VERSION_FILE)) < SEALED_FROM
+
     def path(self, stage: Stage) -> Path:
-        return self.bring(stage.name, stage.fingerprint) if self.has(stage) else self.place(stage)
+        return self.bring(stage.name, stage.fingerprint)
 
     def file(self, stage: Stage, name: str) -> Path | None:
         if not self.has(stage) or name not in self.manifest(stage)["files"]:
@@ -104,10 +120,7 @@ class RemoteStore(Store):
             self.objects.write(_mark_key(stage), mark_content(fraction, text).encode())
 
     def read_note(self, name: str, file: str) -> bytes | None:
-        try:
-            return self.objects.read(f"sweeps/{name}/{file}")
-        except FileNotFoundError:
-            return None
+        return self._read_if_any(f"sweeps/{name}/{file}")
 
     def write_note(self, name: str, file: str, content: bytes) -> None:
         self.objects.write(f"sweeps/{name}/{file}", content)
@@ -120,6 +133,13 @@ class RemoteStore(Store):
 
     def has(self, stage: Stage) -> bool:
         return self.manifests.has(stage.name, stage.fingerprint)
+
+    def look_again(self, stages: Iterable[Stage]) -> None:
+        for stage in stages:
+            self.manifests.forget(stage.name, stage.fingerprint)
+
+    def manifest(self, stage: Stage) -> dict[str, Any]:
+        return self._manifest(stage.name, stage.fingerprint)
 
     def manifest_file(self, kind: str, fingerprint: str) -> Path:
         return self.manifests.copy(kind, fingerprint)
@@ -146,42 +166,31 @@ class RemoteStore(Store):
         key = (stage.name, stage.fingerprint)
         attempt = draft.name.removeprefix(f".{stage.fingerprint}.")
         marker = draft_key(*key, attempt)
-        files = {path.name: checksum(path) for path in sorted(draft.iterdir())}
+        named = {**manifest, "stage": stage.name, "fingerprint": stage.fingerprint, "attempt": attempt}
+        sealed_manifest = sealed(with_checksums(draft, named))
         if not self.has(stage):
             self.objects.write(marker, b"uploading")
             place = f"{files_key(*key)}/{attempt}"
-            all_at_once(lambda name: self.objects.upload(f"{place}/{name}", draft / name), files)
+            all_at_once(lambda name: self.objects.upload(f"{place}/{name}", draft / name), sealed_manifest["files"])
             if self.has(stage):
                 self.objects.delete_below(place)
             else:
-                content = json.dumps({**manifest, "files": files, "attempt": attempt}, indent=1, sort_keys=True)
+                content = json.dumps(sealed_manifest, indent=1, sort_keys=True)
                 self.objects.write(manifest_key(*key), content.encode())
                 write_file(draft / MANIFEST, content)
             self.objects.delete([marker])
             sweep_attempts(self.objects, *key)
-        self._keep_draft(stage, draft)
+        self._keep_draft(stage, draft, sealed_manifest["files"])
         self.objects.delete_below(work_key(stage.name, stage.fingerprint))
         return self.place(stage)
 
-    def damaged_files(self, stage: Stage) -> list[str]:
-        """Names of the artifact's files that are missing in the store or differ there from their checksum."""
-        manifest, probe = self.manifest(stage), self.root / f".probe.{uuid.uuid4().hex}"
-        place = f"{files_key(stage.name, stage.fingerprint)}/{manifest['attempt']}"
-        damaged = []
-        for name, expected in manifest["files"].items():
-            try:
-                if self.objects.download(f"{place}/{name}", probe) != expected:
-                    damaged.append(name)
-            except FileNotFoundError:
-                damaged.append(name)
-            finally:
-                probe.unlink(missing_ok=True)
-        return sorted(damaged)
-
     def open_for_writing(self) -> None:
         self.prove_writable()
-        if self.objects.info(VERSION_FILE) is None:
-            self.objects.write(VERSION_FILE, version_note())
+        content = self._read_if_any(VERSION_FILE)
+        if is_unreadable(content):
+            if content is not None:
+                self.objects.write(aside_name(VERSION_FILE), content)
+            self.objects.write(VERSION_FILE, version_note(empty=not self.objects.listed("files")))
 
     def prove_writable(self) -> None:
         super().prove_writable()  # the mirror
@@ -206,36 +215,72 @@ class RemoteStore(Store):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def bring(self, kind: str, fingerprint: str, names: Iterable[str] | None = None) -> Path:
-        """The artifact's folder in the mirror with all its files, or these. Raises InputError for a damaged one."""
-        folder = self.manifest_file(kind, fingerprint).parent
+        """The artifact's folder in the mirror with all its files, or these, verified.
+
+        Raises FileNotFoundError where there is no such artifact, and ArtifactDamaged, the artifact set aside, where the
+        store's own objects are not what they were.
+        """
         try:
-            self._bring_files(folder, names)
+            return self._bring_files(kind, fingerprint, names)
         except FileNotFoundError:  # of an attempt that lost against another one meanwhile
             self.manifests.refresh(kind, fingerprint)
+        try:
+            return self._bring_files(kind, fingerprint, names)
+        except FileNotFoundError as error:
+            damage = Damage(f"{Path(str(error.filename)).name} is missing")
+            raise self._give_up(kind, fingerprint, damage) from None
+
+    def _bring_files(self, kind: str, fingerprint: str, names: Iterable[str] | None) -> Path:
+        manifest, folder = self._manifest(kind, fingerprint), self.root / kind / fingerprint
+        place = f"{files_key(kind, fingerprint)}/{manifest['attempt']}"
+        wanted = {name: manifest["files"][name] for name in (manifest["files"] if names is None else names)}
+        try:
+            verifying.verify(folder, wanted)
+            return folder
+        except Damage:
+            pass  # not here yet, or not what it was: the store's objects replace it
+        with locked(self.root, f"{kind}.{fingerprint}.files"):  # machines have many workers: one downloads
+            todo = [name for name in wanted if verifying.is_damaged(folder, name, wanted[name])]
             try:
-                self._bring_files(folder, names)
-            except FileNotFoundError as error:
-                raise InputError(f"{error.filename}: expected the file that its manifest names, got none") from None
+                all_at_once(lambda name: fetch(self.objects, f"{place}/{name}", folder / name, wanted[name]), todo)
+            except Damage as damage:
+                raise self._give_up(kind, fingerprint, damage) from None
+        with suppress(Damage):
+            verifying.verify(folder, wanted)
         return folder
 
-    def _bring_files(self, folder: Path, names: Iterable[str] | None) -> None:
-        manifest = json.loads((folder / MANIFEST).read_text())
-        kind, fingerprint, files = folder.parent.name, folder.name, manifest["files"]
-        place = f"{files_key(kind, fingerprint)}/{manifest['attempt']}"
-        wanted = list(files) if names is None else list(names)
-        if all((folder / name).is_file() for name in wanted):
-            return
-        with locked(self.root, f"{kind}.{fingerprint}.files"):  # machines have many workers: one downloads
-            missing = [name for name in wanted if not (folder / name).is_file()]
-            all_at_once(lambda name: fetch(self.objects, f"{place}/{name}", folder / name, files[name]), missing)
+    def _manifest(self, kind: str, fingerprint: str) -> dict[str, Any]:
+        """The manifest's copy in the mirror; brought anew if it is damaged, and the artifact given up if that is."""
+        for path in (lambda: self.manifests.copy(kind, fingerprint), lambda: self.manifests.refresh(kind, fingerprint)):
+            content = path().read_bytes()
+            try:
+                return read_manifest(content, kind, fingerprint, unsealed=lambda: self.unsealed)
+            except Damage as found:
+                damage = found
+                shutil.rmtree(self.root / kind / fingerprint, ignore_errors=True)
+        raise self._give_up(kind, fingerprint, damage)
 
-    def _keep_draft(self, stage: Stage, draft: Path) -> None:
+    def _give_up(self, kind: str, fingerprint: str, damage: Damage) -> ArtifactDamaged:
+        """Set a damaged artifact aside, in the store; the error that says so."""
+        place = set_artifact_aside(self.objects, kind, fingerprint)
+        self.manifests.forget(kind, fingerprint)
+        shutil.rmtree(self.root / kind / fingerprint, ignore_errors=True)
+        where = f"it is set aside in {self.location}/{place} and made again"
+        return ArtifactDamaged(f"{kind} {fingerprint[:8]}: {damage}; {where}")
+
+    def _keep_draft(self, stage: Stage, draft: Path, files: dict[str, str]) -> None:
         """What was just made need not be downloaded here, if it is what the store holds."""
         place = self.place(stage)
         with locked(self.root, f"{stage.name}.{stage.fingerprint}.manifest"):
             if (draft / MANIFEST).is_file() and not place.exists():
                 rename_folder(draft, place)
+                verifying.note_as_right(place, files)
         shutil.rmtree(draft, ignore_errors=True)
+
+    def _read_if_any(self, key: str) -> bytes | None:
+        with suppress(FileNotFoundError):
+            return self.objects.read(key)
+        return None
 
     def _mark(self, stage: Stage) -> dict[str, Any] | None:
         with suppress(OSError, ValueError):

@@ -213,8 +213,8 @@ def test_damaged_and_unfinished_manifests_are_measurements_less(tmp_path):
     stages = [Stage(name="sleep", config={"classes": n, "seconds": 0}) for n in range(4)]
     for stage, seconds in zip(stages, (1.0, 3.0, 5.0, 7.0), strict=True):
         pretend(store, stage, seconds)
-    (store.path(stages[2]) / "manifest.json").write_text("{")
-    (store.path(stages[3]) / "manifest.json").unlink()
+    (store.place(stages[2]) / "manifest.json").write_text("{")
+    (store.place(stages[3]) / "manifest.json").unlink()
     assert read_history(store, ["sleep", "never"]).expected(stages[0]) == (2.0, 1.0, 3.0)
 
 
@@ -223,11 +223,9 @@ def test_only_the_newest_measurements_are_read(tmp_path):
 
     store = Store(root=tmp_path / "store")
     for n in range(READ_AT_MOST + 3):
-        folder = store.path(Stage(name="sleep", config={"classes": n}))
-        folder.mkdir(parents=True)
-        manifest = {"stage": "sleep", "config": {"classes": n}, "inputs": {}, "seconds": n}
-        (folder / "manifest.json").write_text(json.dumps(manifest))
-        os.utime(folder / "manifest.json", (1000 + n, 1000 + n))
+        stage = Stage(name="sleep", config={"classes": n})
+        pretend(store, stage, n)
+        os.utime(store.place(stage) / "manifest.json", (1000 + n, 1000 + n))
     mean, least, most = read_history(store, ["sleep"]).expected(Stage(name="sleep", config={}))
     assert (least, most) == (3.0, READ_AT_MOST + 2.0) and math.isclose(mean, (least + most) / 2)
 

@@ -1,6 +1,5 @@
 """The report of a search, from what lies in a store to the page: proposals, rungs, a second audit."""
 
-import json
 
 import numpy as np
 import pandas as pd
@@ -58,10 +57,9 @@ def finish(store, trial, number):
     hits = pd.DataFrame({"class": [f"p{c}" for c in classes], "embedder_acc1": rates})
     metrics = {"target": {"test_acc": 0.95 + alpha / 2}, "judge_embedder": {"embedder_acc1": rates.mean()}}
     for stage in trial.stages:
-        folder = store.path(stage)
         if store.has(stage):
             continue
-        folder.mkdir(parents=True)
+        folder = store.draft(stage)
         if stage.name == "target":
             curve = pd.DataFrame({"epoch": range(4), "alpha": alpha, "loss": 1.0, "train_acc": 0.9, "test_acc": 0.9})
             curve.to_parquet(folder / "history.parquet")
@@ -70,7 +68,7 @@ def finish(store, trial, number):
         manifest = {"stage": stage.name, "seconds": 36.0, "device": "cpu", "host": "h", "libraries": {}, "config": {},
                     "inputs": {}, "files": {}, "metrics": {"num_classes": 12, "num_train": 48, "num_test": 24}
                     | metrics.get(stage.name, {})}  # fmt: skip
-        (folder / "manifest.json").write_text(json.dumps(manifest))
+        store.commit(stage, folder, manifest)
 
 
 @pytest.fixture(scope="module")

@@ -4,18 +4,19 @@ import json
 import multiprocessing
 import os
 import pickle
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from core.errors import InputError
+from core.errors import ArtifactDamaged, InputError
 from orchestrator.cli import main
 from orchestrator.execute import execute, execute_shard
 from orchestrator.stage import Stage
 from orchestrator.store import open_store
-from orchestrator.storing import manifests, synchroniser
-from orchestrator.storing.mirror import CACHE_VARIABLE
+from orchestrator.storing import manifests, sealing, synchroniser
+from orchestrator.storing.machine import CACHE_VARIABLE
 from orchestrator.storing.objects import Objects, ObjectStoreError, explained
 from orchestrator.storing.remote import remote_store
 from orchestrator.trial import trials_of
@@ -36,7 +37,7 @@ def s3(server, monkeypatch, tmp_path, request):
     """The server's environment, an empty mirror, and a prefix of the test's own."""
     for name, value in {**server, CACHE_VARIABLE: str(tmp_path / "cache")}.items():
         monkeypatch.setenv(name, value)
-    return f"s3://{BUCKET}/{request.node.name}"
+    return f"s3://{BUCKET}/{re.sub(r'[^a-z0-9_]+', '-', request.node.name)}"
 
 
 def other_machine(url, monkeypatch, tmp_path):
@@ -62,7 +63,7 @@ def test_an_artifact_is_there_for_other_machines_once_committed(s3, monkeypatch,
     store, a = open_store(s3), stage(classes=1)
     assert not store.has(a) and store.finished("sleep") == set()
     fill(store, a)
-    assert store.has(a) and store.path(a).is_dir() and store.damaged_files(a) == []
+    assert store.has(a) and store.path(a).is_dir()
     other = other_machine(s3, monkeypatch, tmp_path)
     assert other.root != store.root and other.has(a) and other.finished("sleep") == {a.fingerprint}
     assert other.metrics(a) == {"x": 1.0} and not (other.place(a) / "rows.bin").exists()
@@ -94,7 +95,7 @@ def test_writers_at_the_same_moment_leave_one_whole_artifact(s3, monkeypatch, tm
         contents = [bytes([n]) * 1000 for n in range(4)]
         list(pool.map(lambda content: fill(remote_store(s3), a, content), contents))
     other = other_machine(s3, monkeypatch, tmp_path)
-    assert other.damaged_files(a) == [] and (other.path(a) / "rows.bin").read_bytes() in contents
+    assert (other.path(a) / "rows.bin").read_bytes() in contents
     assert len(below(s3, "files")) == 1 and not below(s3, "drafts")
 
 
@@ -135,20 +136,73 @@ def test_downloads_at_once_by_many_end_in_one_whole_file(s3, monkeypatch, tmp_pa
     assert sorted(path.name for path in paths[0].iterdir()) == ["manifest.json", "rows.bin"]
 
 
-def test_a_damaged_or_missing_object_is_one_line(s3, monkeypatch, tmp_path):
+@pytest.mark.parametrize("harm", ["other content", "no object", "manifest edited", "manifest cut"])
+def test_a_damaged_object_is_set_aside_and_made_again(s3, monkeypatch, tmp_path, harm):
     a = stage(classes=1)
     fill(open_store(s3), a)
-    key = below(s3, "files")[0]
+    prefix = s3.split("/", 3)[3]
+    manifest, files = f"{prefix}/sleep/{a.fingerprint}/manifest.json", below(s3, "files")
     client = s3_client({"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"]})
-    client.put_object(Bucket=BUCKET, Key=key, Body=b"other")
+    content = client.get_object(Bucket=BUCKET, Key=manifest)["Body"].read()
+    if harm == "no object":
+        client.delete_object(Bucket=BUCKET, Key=files[0])
+    elif harm == "other content":
+        client.put_object(Bucket=BUCKET, Key=files[0], Body=b"numberz")
+    else:
+        client.put_object(Bucket=BUCKET, Key=manifest,
+                          Body=content.replace(b"1.0", b"0.9") if "edited" in harm else content[:100])  # fmt: skip
     other = other_machine(s3, monkeypatch, tmp_path)
-    with pytest.raises(InputError, match=r"rows.bin: expected content of SHA-256"):
+    why = {
+        "other content": "rows.bin differs from its checksum",
+        "no object": "rows.bin is missing",
+        "manifest edited": "its manifest was changed",
+        "manifest cut": "its manifest is unreadable",
+    }[harm]
+    with pytest.raises(ArtifactDamaged, match=f"sleep {a.fingerprint[:8]}: {why}.*; it is set aside in {s3}/damaged/"):
         other.path(a)
-    assert other.damaged_files(a) == ["rows.bin"]
-    client.delete_object(Bucket=BUCKET, Key=key)
-    with pytest.raises(InputError, match=r"rows.bin: expected the file that its manifest names, got none"):
+    assert not other.has(a) and below(s3, "damaged") and not below(s3, "sleep") and not below(s3, "files")
+    fill(other, a)
+    assert (open_store(s3).path(a) / "rows.bin").read_bytes() == b"numbers"
+
+
+@pytest.mark.parametrize("file", ["rows.bin", "manifest.json"])
+def test_a_damaged_file_of_the_mirror_is_brought_again(s3, file):
+    store, a = open_store(s3), stage(classes=1)
+    fill(store, a)
+    path = store.path(a) / file
+    times = path.stat()
+    path.write_bytes(b"\0" * times.st_size)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert (store.path(a) / "rows.bin").read_bytes() == b"numbers" and store.metrics(a) == {"x": 1.0}
+    assert store.file(a, "rows.bin").read_bytes() == b"numbers" and not below(s3, "damaged")
+
+
+@pytest.mark.parametrize("name", ["../../../evil", "..", "/evil", "a/../../evil", ".hidden", "a\0b", ""])
+def test_names_that_lead_out_of_their_folder_are_refused(s3, monkeypatch, tmp_path, name):
+    store, a = open_store(s3), stage(classes=1)
+    fill(store, a)
+    key = f"sleep/{a.fingerprint}/manifest.json"
+    manifest = json.loads(store.objects.read(key))
+    evil = sealing.sealed({**manifest, "files": {name: "0" * 64}})
+    store.objects.write(key, json.dumps(evil).encode())
+    other = other_machine(s3, monkeypatch, tmp_path)
+    with pytest.raises(ArtifactDamaged, match="its manifest names an impossible file"):
         other.path(a)
-    assert [path.name for path in other.place(a).iterdir()] == ["manifest.json"]
+    evil = sealing.sealed({**manifest, "attempt": name})
+    store.objects.write(key, json.dumps(evil).encode())
+    with pytest.raises(ArtifactDamaged, match="its manifest names an impossible attempt"):
+        other.path(a)
+    assert not list(tmp_path.rglob("*evil*"))
+
+
+def test_work_of_impossible_names_is_refused(s3, tmp_path):
+    store, a = open_store(s3), stage(classes=1)
+    client = s3_client({"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"]})
+    prefix = s3.split("/", 3)[3]
+    client.put_object(Bucket=BUCKET, Key=f"{prefix}/work/sleep/{a.fingerprint}/classes/../../../evil", Body=b"x")
+    with pytest.raises(InputError, match="expected objects of plain names"), store.working(a):
+        pass
+    assert not list(tmp_path.rglob("*evil*"))
 
 
 def test_an_artifact_made_anew_replaces_what_a_mirror_has(s3, monkeypatch, tmp_path):
@@ -255,9 +309,9 @@ def test_a_service_that_is_not_there_is_one_line_at_once(s3, monkeypatch):
 def test_a_store_of_a_newer_format_is_refused(s3):
     store = open_store(s3)
     store.open_for_writing()
-    assert json.loads(store.objects.read("store.json")) == {"format": 1}
-    store.objects.write("store.json", b'{"format": 2}')
-    with pytest.raises(InputError, match=rf"--store {s3}: expected a store of format 1 in store.json, got 2"):
+    assert json.loads(store.objects.read("store.json")) == {"format": 2}
+    store.objects.write("store.json", b'{"format": 3}')
+    with pytest.raises(InputError, match=rf"--store {s3}: expected a store of format 2 or older in store.json, got 3"):
         open_store(s3)
 
 

@@ -28,7 +28,11 @@ def with_weights(trials, store):
         stage = next(stage for stage in trial.stages if stage.name == "target")
         model = new_classifier(dict(stage.config), 4)
         state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-        save_file(state, str(store.path(stage) / "weights.safetensors"))
+        manifest = store.manifest(stage)
+        store.discard(stage)
+        draft = store.draft(stage)
+        save_file(state, str(draft / "weights.safetensors"))
+        store.commit(stage, draft, manifest)
     return stage, store.path(stage)
 
 
