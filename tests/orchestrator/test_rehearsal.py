@@ -85,7 +85,7 @@ def settings(stage):
     smoothsweep("import", "prior", stage / "ffhq.pkl", "--out", stage / "priors" / "ffhq")
     fid = stage / "fid.pth"
     values = {
-        **FEWER, "data.path": stage / "facescrub", "prior.path": stage / "priors" / "ffhq",
+        **FEWER, "seeds": [42], "data.path": stage / "facescrub", "prior.path": stage / "priors" / "ffhq",
         "judges.embedder.weights": stage / "facenet.pt", "judges.fidelity.weights": fid,
         "judges.fidelity.sha256": sha256(fid.read_bytes()).hexdigest(),
     }  # fmt: skip

@@ -140,6 +140,14 @@ def test_what_does_not_measure_the_same_is_not_subtracted():
     assert line_of(published, "test_acc", 1).mark == "within"
 
 
+def test_departures_have_a_line_for_each_part_of_a_sweep_file():
+    many = ("recipe.epochs 10 (paper: 100)", "attack.steps 5 (paper: 50)", "recipe.lr 0.1 (paper: 0.001)")
+    lines = published_text(compared(sweep_data(departures=many))).splitlines()
+    recipe = "recipe.epochs 10 (paper: 100), recipe.lr 0.1 (paper: 0.001)"
+    assert f"Departs from the paper's settings (recipe): {recipe}" in lines
+    assert "Departs from the paper's settings (attack): attack.steps 5 (paper: 50)" in lines
+
+
 def test_departures_are_split_into_shared_and_own():
     data = sweep_data()
     held = {trial: replace(known, departures=("epochs 10", *(("steps 5",) if "t0.0" in trial else ())))
@@ -199,7 +207,7 @@ def test_the_terminal_form_is_plain_and_aligned():
     assert "\u00a0" not in text and "\u2212" not in text
     assert max(map(len, lines[lines.index("") : lines.index("", len(lines) - 10)])) <= 125
     assert lines[0] == "Beside the paper's Table 2 (FaceScrub). Our numbers follow protocol clean."
-    assert "not comparable" in lines[1] and "Departs from the paper's settings: epochs 10" in lines
+    assert "not comparable" in lines[1] and "Departs from the paper's settings (epochs): epochs 10" in lines
     start = lines.index("alpha 0   [Table 2: ResNet-152, alpha 0] (1)")
     head, accuracy = lines[start + 1 : start + 3]
     assert accuracy.split() == ["test", "accuracy", "94.93", "%", "94.9", "%", "[93.9,", "95.9]", "3", "0.0", "within"]
