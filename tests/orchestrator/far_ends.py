@@ -1,0 +1,151 @@
+"""Where a setting of a sweep file ends: the stages it makes, what a search proposes, what Ray is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+from core.errors import InputError
+from orchestrator import cluster
+from orchestrator.keeper import StageKeeper
+from orchestrator.plan import make_plan, plan_summary
+from orchestrator.reporting import _paper
+from orchestrator.search.agenda import Agenda
+from orchestrator.search.ahead import ahead_of
+from orchestrator.search.budget import Meter
+from orchestrator.search.proposals import write_reaudit
+from orchestrator.search.reaudit import frontier_recipes
+from orchestrator.stage import Stage, canonical_json, with_ancestors
+from orchestrator.store import Store
+from orchestrator.trial import Trial, trials_of
+from orchestrator.workplace import Workplace
+from sweeps.load import LoadedSweep, check
+from sweeps.recipes import check_search
+from sweeps.schema import InversionSweep
+from tests.orchestrator.search.made import finish, work_off
+
+SLEEP = Stage(name="sleep", config={"classes": 12, "seconds": 0})
+TARGET = Stage(name="target", config={"workers": 1})
+ATTACK = Stage(name="attack", config={})
+
+
+def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
+    """Everything that a sweep does, as values that can be compared; the refusal in one line where it is refused."""
+    store = Store(root=folder / "store")
+    try:
+        loaded = LoadedSweep(sweep=check(raw, "sweep"), raw=raw, intro="", source="sweep")
+        sweep, opened = loaded.sweep, 0
+        if getattr(sweep, "search", None):
+            check_search(loaded)
+            opened = _opened_at_once(loaded, Store(root=folder / "first"))
+            work_off(loaded, store)
+        if getattr(sweep, "reaudit", None):
+            for trial in trials_of(loaded, store):
+                finish(store, trial)
+            write_reaudit(loaded, store, frontier_recipes(loaded, trials_of(loaded, store), store))
+        trials = trials_of(loaded, store)
+        found = {"folder": store.sweep_folder(sweep.name).name, "trials": [_trial(trial) for trial in trials]}
+        found["plan"] = plan_summary(make_plan(trials, store, ahead_of(loaded, Store(root=folder / "empty"))), store)
+        found["opened"] = opened
+        found["ray"] = _asked_of_ray(sweep, store)
+        found["models"], found["needed"] = sweep.tracking.models, sweep.accuracy_needed
+        if isinstance(sweep, InversionSweep):
+            found["paper"], found["ends"] = repr(_paper(loaded, trials)), _when_a_budget_ends(sweep, store)
+    except InputError as error:
+        return f"refused: {error}"
+    return json.loads(json.dumps(found))
+
+
+def _opened_at_once(loaded: LoadedSweep, store: Store) -> int:
+    """How many trials a search opens before one must end."""
+    agenda = Agenda(loaded, store)
+    agenda.begin()
+    return sum(1 for _ in iter(lambda: isinstance(agenda.next(), Trial), False))
+
+
+def _trial(trial: Trial) -> list[Any]:
+    stages = [[stage.label, stage.fingerprint, canonical_json(stage.hints)] for stage in with_ancestors(trial.stages)]
+    return [trial.label, trial.id, trial.cell.is_baseline, trial.phase, stages]
+
+
+def _when_a_budget_ends(sweep: InversionSweep, store: Store) -> list[str | None]:
+    """What is said after more and more device time and wall time; the part of the audit kept back."""
+    kept, said = sweep.reaudit.share if sweep.reaudit else 0.0, []
+    for device_s, wall_s in itertools.product((0, 900, 5000), repeat=2):
+        meter = Meter(store, sweep.name, sweep.budget)
+        event = {"what": "work", "stage": "target", "device_seconds": device_s}
+        meter.update({"events": [event], "running": []})
+        meter._started -= wall_s
+        said.append(meter.exceeded(kept))
+    return said
+
+
+def _asked_of_ray(sweep: Any, store: Store) -> dict[str, Any]:
+    """The options of Ray tasks, limits of time, groups of classes, and the slots of a cluster started here."""
+    asked: dict[str, Any] = {"slots": _slots(sweep, store)}
+    for stage in (TARGET, ATTACK):
+        asked[stage.name] = asyncio.run(_launched(sweep, store, stage))
+    asked["groups"] = asyncio.run(_groups(sweep, store))
+    return asked
+
+
+def _keeper(sweep: Any, store: Store) -> Any:
+    plain = StageKeeper.__ray_metadata__.modified_class  # the class under the actor
+    return plain(store, sweep.resources.model_dump(), 8, 2.0)
+
+
+class _Remote:
+    """In the place of a Ray task: notes its options and arguments."""
+
+    def options(self, **share: Any) -> _Remote:
+        self.share = share
+        return self
+
+    def remote(self, *arguments: Any) -> _Remote:
+        return self
+
+
+async def _launched(sweep: Any, store: Store, stage: Stage) -> list[Any]:
+    keeper, remote, seen = _keeper(sweep, store), _Remote(), []
+
+    async def run(running: Any, launch: Any) -> None:
+        launch(None)
+        seen.extend([running.limit_s, running.devices])
+
+    keeper.tasks.run = run
+    await keeper._run(stage, remote)
+    return [remote.share, *seen]
+
+
+async def _groups(sweep: Any, store: Store) -> list[list[int]]:
+    keeper, seen = _keeper(sweep, store), []
+
+    async def run(stage: Stage, remote: Any, store: Store, stage_again: Stage, group: list[int]) -> int:
+        seen.append(group)
+        return len(group)
+
+    keeper._run = run
+    keeper.running[SLEEP.fingerprint] = {}
+    await keeper._fan_out(SLEEP)
+    return seen
+
+
+def _slots(sweep: Any, store: Store) -> int | None:
+    """The number of trial slots with which a cluster is started here."""
+    seen: list[int | None] = []
+
+    def connect(address: str | None, trial_slots: int | None) -> None:
+        seen.append(trial_slots)
+        raise InterruptedError
+
+    before, cluster.connect = cluster.connect, connect
+    try:
+        Workplace(None, sweep.resources, store)._connect()
+    except InterruptedError:
+        pass
+    finally:
+        cluster.connect = before
+    return seen[0]
