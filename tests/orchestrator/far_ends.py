@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from core.errors import InputError
-from orchestrator import cluster
+from orchestrator import cluster, keeper
 from orchestrator.keeper import StageKeeper
 from orchestrator.plan import make_plan, plan_summary
 from orchestrator.reporting import _paper
@@ -27,9 +29,7 @@ from sweeps.recipes import check_search
 from sweeps.schema import InversionSweep
 from tests.orchestrator.search.made import finish, work_off
 
-SLEEP = Stage(name="sleep", config={"classes": 12, "seconds": 0})
-TARGET = Stage(name="target", config={"workers": 1})
-ATTACK = Stage(name="attack", config={})
+STAGES = (Stage(name="target", config={"workers": 1}), Stage(name="attack", config={"classes": 12}))
 
 
 def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
@@ -84,52 +84,37 @@ def _when_a_budget_ends(sweep: InversionSweep, store: Store) -> list[str | None]
 
 
 def _asked_of_ray(sweep: Any, store: Store) -> dict[str, Any]:
-    """The options of Ray tasks, limits of time, groups of classes, and the slots of a cluster started here."""
-    asked: dict[str, Any] = {"slots": _slots(sweep, store)}
-    for stage in (TARGET, ATTACK):
-        asked[stage.name] = asyncio.run(_launched(sweep, store, stage))
-    asked["groups"] = asyncio.run(_groups(sweep, store))
-    return asked
-
-
-def _keeper(sweep: Any, store: Store) -> Any:
-    plain = StageKeeper.__ray_metadata__.modified_class  # the class under the actor
-    return plain(store, sweep.resources.model_dump(), 8, 2.0)
+    """What Ray is asked for a training, for the groups of an attack's classes, and for a cluster started here."""
+    return {"slots": _slots(sweep, store), "tasks": [asyncio.run(_launched(sweep, store, stage)) for stage in STAGES]}
 
 
 class _Remote:
-    """In the place of a Ray task: notes its options and arguments."""
+    """In the place of a Ray task: its options and arguments are what it gives."""
 
     def options(self, **share: Any) -> _Remote:
         self.share = share
         return self
 
-    def remote(self, *arguments: Any) -> _Remote:
-        return self
+    def remote(self, store: Store, stage: Stage, *arguments: Any) -> list[Any]:
+        return [self.share, *arguments[:-1]]
 
 
 async def _launched(sweep: Any, store: Store, stage: Stage) -> list[Any]:
-    keeper, remote, seen = _keeper(sweep, store), _Remote(), []
+    """Options, arguments, devices and limit of every task that a keeper launches for a stage."""
+    plain = StageKeeper.__ray_metadata__.modified_class  # the class under the actor
+    made, seen = plain(store, sweep.resources.model_dump(), 8, 2.0), []
 
-    async def run(running: Any, launch: Any) -> None:
-        launch(None)
-        seen.extend([running.limit_s, running.devices])
+    async def run(running: Any, launch: Any) -> int:
+        seen.append([launch(None), running.devices, repr(running.limit)])
+        return 1
 
-    keeper.tasks.run = run
-    await keeper._run(stage, remote)
-    return [remote.share, *seen]
-
-
-async def _groups(sweep: Any, store: Store) -> list[list[int]]:
-    keeper, seen = _keeper(sweep, store), []
-
-    async def run(stage: Stage, remote: Any, store: Store, stage_again: Stage, group: list[int]) -> int:
-        seen.append(group)
-        return len(group)
-
-    keeper._run = run
-    keeper.running[SLEEP.fingerprint] = {}
-    await keeper._fan_out(SLEEP)
+    made.tasks.run = run
+    with (
+        patch.object(keeper, "execute_remotely", _Remote()),
+        patch.object(keeper, "execute_shard_remotely", _Remote()),
+    ):
+        await made.ensure(stage)
+    made.watching.cancel()
     return seen
 
 
@@ -141,11 +126,6 @@ def _slots(sweep: Any, store: Store) -> int | None:
         seen.append(trial_slots)
         raise InterruptedError
 
-    before, cluster.connect = cluster.connect, connect
-    try:
+    with patch.object(cluster, "connect", connect), suppress(InterruptedError):
         Workplace(None, sweep.resources, store)._connect()
-    except InterruptedError:
-        pass
-    finally:
-        cluster.connect = before
     return seen[0]

@@ -1,7 +1,8 @@
 """Every field of every class of the sweep file has an effect: changed, something at its far end changes.
 
 `CASES` names for each class a sweep that has it, where it stands there, and another value for each field, with what it
-needs beside it. A class or a field that is not in it fails the test; so does a value that is refused. That a stage's key changes the artifact is the matter of tests/tasks/test_settings_travel.py.
+needs beside it. A class or a field that is not in it fails the test; so does a value that is refused. That a stage's
+key changes the artifact is the matter of tests/tasks/test_settings_travel.py.
 """
 
 import copy
@@ -199,7 +200,8 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "scaled": ({"kind": "reference"}, True), "points": ({"/recipe.defense": POINTS}, [[0, 0.2], [1, 0.3]]),
     }),
     "Search": (SEARCH, "search", {
-        "strategy": ({"/search": {**RANDOM, "recipes": 4}}, "optuna"), "sampler": ({"/search": OPTUNA}, "gp"), "recipes": 5, "seed": 4,
+        "strategy": ({"/search": {**RANDOM, "recipes": 4}}, "optuna"),
+        "sampler": ({"/search": OPTUNA}, "gp"), "recipes": 5, "seed": 4,
         "in_flight": ({"/search": OPTUNA}, 1), "space": {ALPHA: {"low": -0.5, "high": 0.3}},
         "objectives": {"embedder_acc1": "min"}, "constraints": {"embedder_acc1": {"at_most": 0.3}},
         "rungs": [{"keep": 0.3, "set": {"attack.steps": 2}}], "audit": 3,
