@@ -19,12 +19,13 @@ from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.files import write_file
 from core.priors.registry import load_discriminator, load_prior
-from tasks.classes import CLASSES_FILE, class_file, classes_to_do, remaining
+from tasks.classes import CLASSES_FILE, class_file, classes_to_do
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors, save_rows, save_tensors
 from tasks.manifests import config_of
 from tasks.settings import pool_config, ppa_config
 from tasks.training import load_classifier
+from tasks.unfinished import finished_class, load_class, save_class
 
 DECODE_BATCH, SCORE_BATCH = 64, 256  # images at once at most; part of what the stage's version stands for: rounding
 EXECUTION_KEYS = ("precision", "compile", "cuda_graphs", "rows_per_batch")
@@ -72,7 +73,7 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     weighted = bool(ppa.optimise.discriminator_weight)
     discriminator = load_discriminator(inputs["prior"]).to(context.device) if weighted else None
     execution = Execution(execution_of(config), context.device)  # networks are prepared once for all classes
-    for target_class in remaining(classes, context.work):
+    for target_class in [c for c in classes if load_class(class_file(context.work, c)) is None]:
         if draws_noise(target):  # a noisy readout must not depend on the classes before: a copy with its own noise
             seed_noise(target, derive_seed(seed, target_class, "noise"))
             execution = Execution(execution_of(config), context.device)
@@ -81,14 +82,14 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
             seed=seed, protocol=config["protocol"], device=context.device, execution=execution,
             discriminator=discriminator,
         )  # fmt: skip
-        save_tensors(class_file(context.work, target_class), _tensors_of(found, execution.rows_halved))
+        save_class(class_file(context.work, target_class), _tensors_of(found, execution.rows_halved))
 
 
 def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes reconstructions.safetensors (w, labels, scores; best first within a class) and rows.parquet."""
     classes = classes_to_do(config, inputs)
     invert_classes(config, inputs, classes, context)  # whatever a lost shard left undone
-    parts = [load_tensors(class_file(context.work, c)) for c in classes]
+    parts = [finished_class(class_file(context.work, c)) for c in classes]
     labels = torch.tensor(classes).repeat_interleave(torch.tensor([len(part["scores"]) for part in parts]))
     merged = {name: torch.cat([part[name] for part in parts]) for name in ("w", "scores", "pool_index")}
     save_tensors(out / "reconstructions.safetensors", {**merged, "labels": labels})

@@ -9,8 +9,9 @@ from core.models.classifiers import Classifier
 from core.models.training import EpochRecord
 from tasks import ray_train
 from tasks.context import Config, TaskContext, joined_context
-from tasks.files import load_checkpoint, load_images, save_checkpoint
+from tasks.files import load_images
 from tasks.training import Worker, restored_classifier, train
+from tasks.unfinished import load_checkpoint, save_checkpoint
 
 FINAL_FILE = "final.pt"
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
-import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -42,15 +40,3 @@ def save_rows(path: Path, rows: pd.DataFrame) -> None:
     """Replace a Parquet file as a whole."""
     with replacing(path) as temporary:
         rows.to_parquet(temporary, index=False, compression="zstd")
-
-
-def save_checkpoint(path: Path, state: Mapping[str, object]) -> None:
-    """A training state, replaced as a whole: a worker killed while saving leaves the previous one."""
-    buffer = io.BytesIO()  # torch's own writer hides a full disk behind an internal error
-    torch.save(dict(state), buffer)
-    write_file(path, buffer.getbuffer())
-
-
-def load_checkpoint(path: Path) -> dict[str, object] | None:
-    """The state saved last, or None. Only tensors and plain values are read."""
-    return torch.load(path, weights_only=True, map_location="cpu") if path.is_file() else None

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,9 +22,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tasks.context import SharedFolders
 from tasks.devices import promised_gpus
-from tasks.files import load_checkpoint
+from tasks.unfinished import load_checkpoint, save_checkpoint
 
-STATE_FILE = "state.pt"
+FOLDER, STATE_FILE = "ray_train", "state.pt"
 WORKER_FAILURES = 3  # lost workers of one training before it counts as failed
 
 _announcement: ContextVar[Callable[..., None] | None] = ContextVar("announcement", default=None)
@@ -63,13 +66,14 @@ def fit(
     gpus = max(ray.cluster_resources().get("GPU", 0), promised_gpus() or 0)  # a cluster may yet grow them
     on_gpu = gpus >= workers
     filesystem, storage_path = shared.checkpoints(work) if shared else (None, str(work))
+    _throw_away_damaged(work / FOLDER)
     trainer = _Trainer(
         _announced(loop, _announcement.get()),
         train_loop_config={**settings, "on_gpu": on_gpu},
         scaling_config=ScalingConfig(num_workers=workers, use_gpu=on_gpu, resources_per_worker={"CPU": 1}),
         torch_config=TorchConfig(backend="nccl" if on_gpu else "gloo"),
         run_config=RunConfig(
-            name="ray_train",
+            name=FOLDER,
             storage_path=storage_path,
             storage_filesystem=filesystem,
             failure_config=FailureConfig(max_failures=WORKER_FAILURES),
@@ -83,6 +87,19 @@ def fit(
         raise next(iter(error.worker_failures.values()), error) from None
     if shared:
         shared.pull(work)
+
+
+def _throw_away_damaged(folder: Path) -> None:
+    """Remove what an earlier run of this training left if a note or a checkpoint in it is damaged: it starts anew."""
+    try:
+        for note in folder.glob("*.json"):
+            json.loads(note.read_bytes())
+        whole = all(load_checkpoint(state) is not None for state in folder.glob(f"*/{STATE_FILE}"))
+    except (OSError, ValueError):
+        whole = False
+    if not whole:
+        print(f"smoothsweep: {folder}: checkpoints are damaged; they are thrown away", file=sys.stderr)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _announced(
@@ -127,7 +144,7 @@ def report_state(rank: int, state: dict[str, Any] | None, **metrics: float) -> N
         ray.train.report(metrics)
         return
     with tempfile.TemporaryDirectory() as folder:
-        torch.save(state, Path(folder) / STATE_FILE)
+        save_checkpoint(Path(folder) / STATE_FILE, state)
         ray.train.report(metrics, checkpoint=Checkpoint.from_directory(folder))
 
 

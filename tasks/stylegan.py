@@ -13,8 +13,9 @@ from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_layers import StyleGAN2Config
 from tasks import ray_train
 from tasks.context import Config, TaskContext, joined_context
-from tasks.files import load_checkpoint, load_tensors, save_checkpoint
+from tasks.files import load_tensors
 from tasks.settings import GENERATOR_KEYS, gan_recipe
+from tasks.unfinished import load_checkpoint, save_checkpoint
 
 CHECKPOINT, FINAL_FILE = "checkpoint.pt", "final.pt"
 CHECKPOINTS = 20  # per training

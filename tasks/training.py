@@ -21,8 +21,9 @@ from core.models.classifiers import Classifier, build_classifier
 from core.models.normalisation import Normalisation
 from core.models.training import EpochRecord, train_classifier
 from tasks.context import Config, TaskContext
-from tasks.files import load_checkpoint, load_tensors, save_checkpoint, save_rows, save_tensors
+from tasks.files import load_tensors, save_rows, save_tensors
 from tasks.settings import recipe_from, smoothing_of_epoch
+from tasks.unfinished import load_checkpoint, save_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
 STOP_KEY = "stop_at_test_acc"

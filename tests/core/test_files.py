@@ -108,7 +108,6 @@ EXCEPTIONS = {
     ("orchestrator/storing/machine.py", "open"): "a lock, without content",
     ("orchestrator/storing/objects.py", "open"): "a download into the temporary name that its callers give",
     ("orchestrator/tracking/models.py", "open"): "another process's output, in a folder of this run alone",
-    ("tasks/ray_train.py", "save"): "Ray Train takes the file from a folder of this call alone",
 }
 WRITERS = {"rename", "renames", "mkstemp", "NamedTemporaryFile", "save_file", "write_text", "write_bytes", "save",
            "savefig", "savez", "to_parquet", "to_csv", "to_json", "to_pickle", "write_table", "dump", "symlink_to",

@@ -1,0 +1,65 @@
+"""Unfinished work is what was saved, or thrown away: never taken for whole."""
+
+import random
+
+import pytest
+import torch
+
+from tasks.unfinished import finished_class, load_checkpoint, load_class, save_checkpoint, save_class
+
+STATE = {"epoch": 3, "weights": {"a": torch.arange(200.0)}, "records": [{"loss": 0.5}]}
+CLASS = {"w": torch.arange(12.0).reshape(3, 4), "labels": torch.tensor([1, 2, 3])}
+KINDS = {"checkpoint": (save_checkpoint, load_checkpoint, STATE), "class": (save_class, load_class, CLASS)}
+
+
+def equal(a, b):
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
+    return a == b
+
+
+def harmed(content: bytes, how: str) -> bytes:
+    draw = random.Random(how)
+    if how == "emptied":
+        return b""
+    if how == "zeroed":
+        return b"\0" * len(content)
+    if how == "halved":
+        return content[: len(content) // 2]
+    if how == "garbage":
+        return draw.randbytes(len(content))
+    place = draw.randrange(len(content))
+    return content[:place] + bytes([content[place] ^ 1 << draw.randrange(8)]) + content[place + 1 :]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", ["emptied", "zeroed", "halved", "garbage", *(f"bit {n}" for n in range(60))])
+def test_what_is_not_what_was_saved_is_thrown_away(tmp_path, capsys, kind, how):
+    save, load, content = KINDS[kind]
+    path = tmp_path / "file"
+    assert load(path) is None and capsys.readouterr().err == ""
+    save(path, content)
+    assert equal(load(path), content)
+    path.write_bytes(harmed(path.read_bytes(), how))
+    found = load(path)
+    if found is not None:  # a bit of padding, which says nothing
+        assert equal(found, content) and how.startswith("bit")
+        return
+    said = capsys.readouterr().err
+    assert not path.exists() and said.count("\n") == 1 and "thrown away and made again" in said
+
+
+def test_a_checkpoint_of_older_days_is_read(tmp_path):
+    torch.save(STATE, tmp_path / "old.pt")
+    assert equal(load_checkpoint(tmp_path / "old.pt"), STATE)
+
+
+def test_a_class_without_a_checksum_is_made_again(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file(CLASS, tmp_path / "class")
+    assert load_class(tmp_path / "class") is None
+    with pytest.raises(OSError, match="cannot be read back"):
+        finished_class(tmp_path / "class")
