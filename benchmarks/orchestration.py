@@ -105,7 +105,7 @@ def _two_attack_tasks(root: Path) -> dict[str, float]:
 
     from orchestrator.cluster import connect, disconnect
     from orchestrator.execute import execute_with_inputs
-    from orchestrator.keeper import execute_shard_remotely
+    from orchestrator.remote import execute_shard_remotely
     from orchestrator.store import Store
     from orchestrator.trial import inversion_stages, trials_of
     from sweeps.load import load_sweep

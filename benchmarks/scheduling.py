@@ -28,6 +28,7 @@ from orchestrator.stage import Stage
 from orchestrator.store import Store
 
 HOUR = 3600.0
+NEVER = 1e6 * HOUR  # nothing is lost, stopped or drained there
 GPUS, GPUS_PER_NODE = 64, 8
 SLOTS_PER_GPU = (0.25, 0.5, 1.0, 1.5, 2.0)
 TASK_START_S = 10.0  # of a simulated GPU task: a worker that loads its networks before the first step
@@ -137,7 +138,7 @@ def simulate(trials: list[list[Stage]], *, devices: int, slots: int, device: str
     store = SimulatedStore(root=Path("nowhere"))
     remote = SimulatedRemote(cluster=cluster, store=store, device=device)
     with ExitStack() as played:
-        instead = {"execute_remotely": remote, "execute_shard_remotely": remote, "WATCH_EVERY_S": HOUR}
+        instead = {"execute_remotely": remote, "execute_shard_remotely": remote, "WATCH_EVERY_S": NEVER}
         for name, value in instead.items():
             played.enter_context(patch.object(keeper_module, name, value))
         played.enter_context(patch("asyncio.to_thread", _at_once))

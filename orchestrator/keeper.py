@@ -17,50 +17,25 @@ import ray
 
 from core.errors import ArtifactDamaged, SweepStopped
 from orchestrator.cluster import remove_lost_groups
-from orchestrator.execute import execute, execute_shard
+from orchestrator.draining import Departures
 from orchestrator.handed_over import Beginnings
 from orchestrator.limits import BEGIN_S, Limits
 from orchestrator.progress import duration
-from orchestrator.running import Process, Running, TasksInFlight, Teller
+from orchestrator.remote import WORKER_RETRIES, execute_remotely, execute_shard_remotely, is_group
+from orchestrator.running import Process, Running, TasksInFlight
 from orchestrator.signs import Signs
 from orchestrator.stage import Stage
 from orchestrator.store import Store
 from tasks.classes import CLASSES_FILE, CLASSES_FOLDER, classes_to_do, groups, remaining_beside
+from tasks.context import MachineLeaves
 from tasks.registry import task
 
-WORKER_RETRIES = 3  # for killed workers and lost nodes; an exception of the task itself is not retried
 DAMAGED_INPUTS = 8  # found while one stage is made, and made again; then something goes on damaging them
 WATCH_EVERY_S = 1.0  # how late a time-out may be
+MOVE_PAUSE_S = 1.0  # before work that a machine has let go of is given to another
 OWN_WORDS = (  # errors whose message says it all
     "InputError", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached", "TimeoutError",
 )  # fmt: skip
-
-
-@ray.remote(max_retries=WORKER_RETRIES)
-def execute_remotely(store: Store, stage: Stage, tell: Teller) -> None:
-    if not _is_group(stage):
-        _load_code(stage)
-        tell()
-        return execute(store, stage)
-    from tasks.ray_train import announcing  # two seconds of imports that other stages do not need
-
-    tell(clock=False)  # the workers' devices are still to come
-    with announcing(tell):
-        return execute(store, stage)
-
-
-@ray.remote(max_retries=WORKER_RETRIES)
-def execute_shard_remotely(store: Store, stage: Stage, classes: list[int], tell: Teller) -> int:
-    _load_code(stage)
-    tell()
-    return execute_shard(store, stage, classes)
-
-
-def _load_code(stage: Stage) -> None:
-    """Import torch and the stage's own code: minutes on a cold network disk, which are not the work's time."""
-    import torch  # noqa: F401
-
-    task(stage.name).function()
 
 
 @ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)
@@ -83,6 +58,7 @@ class StageKeeper:
         self.tasks = TasksInFlight()
         self.limits, self.asking = Limits(store, resources), asyncio.Lock()
         self.beginnings = Beginnings(self.tasks, begin_s, self._say)
+        self.departures = Departures()
         self.watching: asyncio.Task[None] | None = None
         self.had_groups = False
 
@@ -208,20 +184,35 @@ class StageKeeper:
         return classes_to_do(stage.config, {"candidates": file.parent} if file else {})
 
     async def _run(self, stage: Stage, remote: Any, *arguments: Any) -> Any:
-        """One Ray task of the stage, to its end: its result, or why there is none."""
-        share, entry = self._share(stage), self.running[stage.fingerprint]
-        self.had_groups |= _is_group(stage)
-        running = Running(
-            stage=stage, devices=self._devices(stage, share), limit=entry["limit"], signs=entry["signs"]
-        )
+        """Ray tasks of the stage until one ends on a machine that stays: its result, or why there is none."""
+        while True:
+            running = self._new_task(stage)
+            try:
+                return await self._attempt(running, remote, *arguments)
+            except (MachineLeaves, ray.exceptions.RayError) as error:
+                await asyncio.to_thread(self.departures.look)
+                if not self.departures.explain(error, running.processes):
+                    raise
+                hosts = ", ".join(sorted({process.host for process in running.processes})) or "the machine it was for"
+                self._say(f"{stage.label}: {hosts} leaves; it goes on elsewhere")
+                await asyncio.sleep(MOVE_PAUSE_S)
+
+    def _new_task(self, stage: Stage) -> Running:
+        entry = self.running[stage.fingerprint]
+        self.had_groups |= is_group(stage)
+        devices = self._devices(stage, self._share(stage))
+        return Running(stage=stage, devices=devices, limit=entry["limit"], signs=entry["signs"])
+
+    async def _attempt(self, running: Running, remote: Any, *arguments: Any) -> Any:
+        share = self._share(running.stage)
         try:
             return await self.tasks.run(running, lambda tell: remote.options(**share).remote(*arguments, tell))
         finally:
-            self._tell(stage, "work", device_seconds=running.device_seconds())
+            self._tell(running.stage, "work", device_seconds=running.device_seconds())
 
     def _devices(self, stage: Stage, share: dict[str, Any]) -> float:
         """How many devices one task of the stage holds: GPUs, or CPUs where there are none."""
-        if _is_group(stage):
+        if is_group(stage):
             return stage.config["workers"]
         return share["num_gpus"] or (0.0 if self.gpus else share["num_cpus"])
 
@@ -232,6 +223,7 @@ class StageKeeper:
             await self.tasks.end_overdue()
             with contextlib.suppress(ray.exceptions.RayError):
                 await self.beginnings.check(time.monotonic())
+                await asyncio.to_thread(self.departures.look)
             if self.had_groups:
                 with contextlib.suppress(ray.exceptions.RayError):
                     await asyncio.to_thread(remove_lost_groups)
@@ -255,7 +247,7 @@ class StageKeeper:
 
     def _share(self, stage: Stage) -> dict[str, Any]:
         """CPUs and GPUs of one task. Where there is no GPU none is asked for: such a task would wait for ever."""
-        if _is_group(stage):
+        if is_group(stage):
             return {"num_cpus": 0, "num_gpus": 0, "scheduling_strategy": "DEFAULT"}  # Ray Train's workers hold them
         wish = self.resources["gpus_per_training" if task(stage.name).trains else "gpus_per_task"]
         needs_device = _needs_device(stage)
@@ -270,11 +262,6 @@ class StageKeeper:
 
     def _tell(self, stage: Stage, what: str, **details: Any) -> None:
         self.events.append({"what": what, "stage": stage.name, "fingerprint": stage.fingerprint, **details})
-
-
-def _is_group(stage: Stage) -> bool:
-    """Whether the stage is done by a group of Ray Train workers."""
-    return stage.config.get("workers", 1) > 1
 
 
 def _needs_device(stage: Stage) -> bool:

@@ -74,6 +74,8 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     discriminator = load_discriminator(inputs["prior"]).to(context.device) if weighted else None
     execution = Execution(execution_of(config), context.device)  # networks are prepared once for all classes
     for target_class in [c for c in classes if load_class(class_file(context.work, c)) is None]:
+        context.leave_with_the_machine()
+        context.progress(0.0, f"class {target_class}")
         if draws_noise(target):  # a noisy readout must not depend on the classes before: a copy with its own noise
             seed_noise(target, derive_seed(seed, target_class, "noise"))
             execution = Execution(execution_of(config), context.device)

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +20,23 @@ Inputs = Mapping[str, Path]
 Metrics = dict[str, float | None]
 
 PROGRESS_FILE = "progress.json"
+
+
+_leaving: ContextVar[Callable[[], bool] | None] = ContextVar("leaving", default=None)
+
+
+class MachineLeaves(Exception):
+    """The machine is about to be taken away: what was done is kept, and the rest is to be done elsewhere."""
+
+
+@contextmanager
+def leaving_when(ask: Callable[[], bool]) -> Iterator[None]:
+    """Within it tasks ask `ask()` whether their machine leaves."""
+    before = _leaving.set(ask)
+    try:
+        yield
+    finally:
+        _leaving.reset(before)
 
 
 class SharedFolders(Protocol):
@@ -50,6 +68,16 @@ class TaskContext:
     device: str = "cpu"
     shared: SharedFolders | None = None
     _reported_at: float = field(default=0.0, repr=False)
+
+    def machine_leaves(self) -> bool:
+        """Whether the machine is about to be taken away: then a checkpoint is due, whatever its turn."""
+        ask = _leaving.get()
+        return ask is not None and ask()
+
+    def leave_with_the_machine(self) -> None:
+        """Call where all that was done is kept: raises MachineLeaves if it is time to go."""
+        if self.machine_leaves():
+            raise MachineLeaves
 
     def progress(self, fraction: float, text: str = "") -> None:
         """Leave a mark at most once a second: fraction in [0, 1] and a few words. A full disk stops no work."""

@@ -47,6 +47,7 @@ def _worker_loop(settings: dict[str, Any]) -> None:
             worker=worker,
             resume=ray_train.last_state(),
             checkpoint=lambda state: ray_train.report_state(rank, state, epoch=state["epoch"]),
+            hurry=ray_train.machine_leaves,
         )
         if rank == 0:
             weights = {name: tensor.cpu().contiguous() for name, tensor in model.state_dict().items()}

@@ -26,6 +26,7 @@ from tasks.unfinished import load_checkpoint, save_checkpoint
 
 FOLDER, STATE_FILE = "ray_train", "state.pt"
 WORKER_FAILURES = 3  # lost workers of one training before it counts as failed
+PREEMPTIONS = -1  # machines that were drained first are no failures, however many
 
 _announcement: ContextVar[Callable[..., None] | None] = ContextVar("announcement", default=None)
 
@@ -76,7 +77,7 @@ def fit(
             name=FOLDER,
             storage_path=storage_path,
             storage_filesystem=filesystem,
-            failure_config=FailureConfig(max_failures=WORKER_FAILURES),
+            failure_config=FailureConfig(max_failures=WORKER_FAILURES, max_preemption_failures=PREEMPTIONS),
             checkpoint_config=CheckpointConfig(num_to_keep=1),
             logging_config=ray.train.LoggingConfig(log_level="ERROR"),
         ),
@@ -146,6 +147,14 @@ def report_state(rank: int, state: dict[str, Any] | None, **metrics: float) -> N
     with tempfile.TemporaryDirectory() as folder:
         save_checkpoint(Path(folder) / STATE_FILE, state)
         ray.train.report(metrics, checkpoint=Checkpoint.from_directory(folder))
+
+
+def machine_leaves() -> bool:
+    """Whether the machine of any rank is about to be taken away: Ray Train restarts the group when it is gone.
+
+    A collective: every rank calls it as often.
+    """
+    return ray.train.get_preemption_info() is not None
 
 
 def prepare_rank(on_gpu: bool) -> tuple[int, int, str]:

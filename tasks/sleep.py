@@ -12,7 +12,8 @@ from tasks.context import Config, Inputs, Metrics, TaskContext
 
 def sleep_classes(config: Config, inputs: Inputs, classes: Sequence[int], context: TaskContext) -> None:
     """Wait config['seconds'] for each class and leave its file."""
-    for target_class in classes:
+    for target_class in remaining(classes, context.work):
+        context.leave_with_the_machine()
         time.sleep(config["seconds"])
         path = class_file(context.work, target_class)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -47,10 +47,12 @@ def _train_alone(config: Config, network: StyleGAN2Config, images: Tensor, conte
     def keep(step: int, state: dict[str, Any]) -> None:
         save_checkpoint(path, state)
         context.progress(step / recipe.steps, f"step {step}/{recipe.steps}")
+        if step < recipe.steps:
+            context.leave_with_the_machine()
 
     state, _, _ = train_stylegan2(
         images, network, recipe, seed=config["seed"], device=context.device, resume=load_checkpoint(path),
-        on_checkpoint=keep, checkpoint_every=_interval(recipe),
+        on_checkpoint=keep, checkpoint_every=_interval(recipe), hurry=context.machine_leaves,
     )  # fmt: skip
     return state
 

@@ -94,9 +94,11 @@ def _choose_readout(model: Classifier, config: Config, readout: str | None, seed
 def train(
     config: Config, data: ImageSet, test: ImageSet | None, context: TaskContext, *, worker: Worker | None = None,
     resume: dict[str, Any] | None = None, checkpoint: Callable[[dict[str, Any]], None] | None = None,
+    hurry: Callable[[], bool] = lambda: False,
 ) -> tuple[Classifier, list[EpochRecord]]:  # fmt: skip
     """Train the configured classifier; resumes from `resume` and hands a state to `checkpoint` each K epochs.
 
+    hurry(): asked after every epoch, on every rank; whether a checkpoint is due though it is not its turn.
     With `stop_at_test_acc` in the configuration it ends with the first epoch that has this accuracy on `test`.
     """
     worker = worker or Worker()
@@ -108,7 +110,8 @@ def train(
 
     def after_epoch(record: EpochRecord, state: Callable[[], dict[str, Any]]) -> None:
         done = record.epoch + 1
-        if checkpoint and done % config.get("checkpoint_every", 10) == 0 and done < recipe.epochs:
+        due = hurry() or done % config.get("checkpoint_every", 10) == 0
+        if checkpoint and due and done < recipe.epochs:
             checkpoint(state())
         if worker.rank == 0:
             context.progress(1.0 if reached(record) else done / recipe.epochs, f"epoch {done}/{recipe.epochs}")
@@ -148,10 +151,15 @@ def check_goal(config: Config, records: list[EpochRecord]) -> None:
 def train_alone(
     config: Config, data: ImageSet, test: ImageSet | None, context: TaskContext
 ) -> tuple[Classifier, list[EpochRecord]]:
-    """One process; goes on from the last checkpoint in the work folder."""
+    """One process; goes on from the last checkpoint in the work folder. Raises MachineLeaves behind one that is due."""
     path = context.work / CHECKPOINT
+
+    def keep(state: dict[str, Any]) -> None:
+        save_checkpoint(path, state)
+        context.leave_with_the_machine()
+
     return train(
-        config, data, test, context, resume=load_checkpoint(path), checkpoint=lambda state: save_checkpoint(path, state)
+        config, data, test, context, resume=load_checkpoint(path), checkpoint=keep, hurry=context.machine_leaves
     )
 
 

@@ -45,6 +45,7 @@ def train_stylegan2(
     resume: dict | None = None,
     on_checkpoint: Callable[[int, dict], None] | None = None,
     checkpoint_every: int = 0,
+    hurry: Callable[[], bool] = lambda: False,
     on_log: Callable[[dict], None] | None = None,
     log_every: int = 64,
 ) -> tuple[Tensors, Tensors, list[dict]]:
@@ -52,8 +53,9 @@ def train_stylegan2(
 
     world_size workers call this with the same arguments but for `rank`, inside an initialised process group, with
     `wrap` = DistributedDataParallel: batch_size is split between them. start: networks to begin from instead of
-    fresh ones. resume: what on_checkpoint(step, checkpoint) received, on every rank, each checkpoint_every steps
-    and at the end. history: one row per log_every steps, means since the row before; on_log receives each.
+    fresh ones. resume: what on_checkpoint(step, checkpoint) received, on every rank, each checkpoint_every steps,
+    after a step for which hurry() is true, and at the end. history: one row per log_every steps, means since the row
+    before; on_log receives each.
 
     Raises InputError for images, a batch or a checkpoint that do not fit; core.errors.TrainingDiverged with the
     step when a loss is not finite.
@@ -73,7 +75,7 @@ def train_stylegan2(
         last = state.step == recipe.steps
         if state.step % log_every == 0 or last:
             state.close_window(on_log)
-        if on_checkpoint is not None and (state.step % checkpoint_every == 0 or last):
+        if on_checkpoint is not None and (state.step % checkpoint_every == 0 or last or hurry()):
             on_checkpoint(state.step, state.checkpoint())
     return finished_state(state.average, seed), copy.deepcopy(state.discriminator.state_dict()), state.history
 
