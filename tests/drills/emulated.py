@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from ray._raylet import GcsClientOptions, GlobalStateAccessor
+from ray._raylet import GcsClient, GcsClientOptions, GlobalStateAccessor
 from ray.cluster_utils import Cluster
+from ray.core.generated.autoscaler_pb2 import DRAIN_NODE_REASON_PREEMPTION as PREEMPTION
 from ray.core.generated.gcs_pb2 import ActorTableData, PlacementGroupTableData
 
 OBJECT_STORE_BYTES = 80 * 2**20
@@ -80,14 +81,31 @@ class EmulatedCluster:
 
     def remove_node_of(self, process: psutil.Process) -> None:
         """Take away the worker node that this process runs on, all its processes by kill -9, as a lost machine."""
+        self.take_away(self._node_of(process))
+
+    def _node_of(self, process: psutil.Process) -> Any:
         above = {parent.pid for parent in process.parents()}
         for node in self._workers:
-            raylet = node.all_processes["raylet"][0].process
-            if raylet.pid in above:
-                self._workers.remove(node)
-                self._cluster.remove_node(node, allow_graceful=False)
-                return
+            if node.all_processes["raylet"][0].process.pid in above:
+                return node
         raise LookupError(f"{process}: not on a worker node")
+
+    def add_node(self) -> None:
+        """One worker node more than there were, until it is removed."""
+        self._workers.append(self._cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES, wait=True))
+
+    def drain_node_of(self, process: psutil.Process, seconds: float) -> Any:
+        """Tell Ray, as a notice of a spot machine's end does, that this process's node goes in so many seconds."""
+        node = self._node_of(process)
+        client, deadline = GcsClient(address=self.address), int(1000 * (time.time() + seconds))
+        accepted, why = client.drain_node(node.node_id, PREEMPTION, "spot machine reclaimed", deadline)
+        assert accepted, why
+        return node
+
+    def take_away(self, node: Any) -> None:
+        """The machine is gone: all its processes by kill -9."""
+        self._workers.remove(node)
+        self._cluster.remove_node(node, allow_graceful=False)
 
     def process_of_head(self, name: str) -> psutil.Process:
         """The head's `gcs_server` or `raylet`."""

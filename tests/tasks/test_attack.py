@@ -9,10 +9,13 @@ import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 from torchvision.transforms import functional as tvf
 
 from core.attacks.crops import CropRule, apply_crops, draw_crop_per_image, draw_shared_crop
 from core.attacks.seeds import generator
+from tasks.attack import invert_classes
+from tasks.context import MachineLeaves, TaskContext, leaving_when
 from tasks.training import load_classifier
 
 CLASSES, POOL, CANDIDATES, SELECTED, REPEATS = 3, 16, 5, 3, 4
@@ -145,3 +148,16 @@ def test_the_attack_reports_the_means_over_its_rows(pipeline):
     assert metrics["target_conf"] == pytest.approx(scores.mean().item())
     assert metrics["gradient_cosine"] == pytest.approx(rows["gradient_cosine"].mean()) and metrics["num_frozen"] == 0
     assert math.isfinite(metrics["gradient_cosine"]) and scores.std() > 0
+
+
+def test_an_attack_on_a_machine_that_leaves_keeps_its_classes_and_does_the_rest_elsewhere(clean, tmp_path):
+    config, inputs = clean.config("attack"), clean.inputs("attack")
+    asked = iter([False, True])
+    with leaving_when(lambda: next(asked)), pytest.raises(MachineLeaves):
+        invert_classes(config, inputs, [0, 1, 2], TaskContext(work=tmp_path))
+    (first,) = (tmp_path / "classes").iterdir()
+    made = first.stat().st_mtime_ns
+    invert_classes(config, inputs, [0, 1, 2], TaskContext(work=tmp_path))
+    assert first.stat().st_mtime_ns == made
+    found = [load_file(path)["w"] for path in sorted((tmp_path / "classes").iterdir())]
+    assert torch.equal(torch.cat(found), clean.tensors("attack", "reconstructions")["w"])

@@ -238,3 +238,12 @@ def test_two_workers_train_the_same_networks_as_one(images, tmp_path):
         torch.testing.assert_close(first[name], value, atol=2e-3, rtol=2e-3)
     for row, expected in zip(history, rows, strict=True):
         assert row == pytest.approx(expected, abs=1e-3)
+
+
+def test_in_a_hurry_every_step_is_kept_and_the_numbers_stay(images):
+    kept = []
+    straight = run(images)
+    hurried = run(images, on_checkpoint=lambda step, _: kept.append(step), checkpoint_every=4, hurry=lambda: True)
+    assert kept == list(range(1, len(kept) + 1)) and len(kept) > 4
+    for name, value in straight[0].items():
+        assert torch.equal(value, hurried[0][name]), name

@@ -1,0 +1,82 @@
+"""A machine that is about to be taken away: what was done is kept at once, the rest is for another, numbers stay."""
+
+import pytest
+import torch
+
+from core.data.synthetic import synthetic_faces
+from sweeps.training import Recipe
+from tasks.context import MachineLeaves, TaskContext, leaving_when
+from tasks.files import load_checkpoint
+from tasks.sleep import sleep_classes
+from tasks.training import CHECKPOINT, train, train_alone
+
+
+def after(looks: int):
+    """A machine that leaves once it was asked about so often."""
+    asked = iter(range(10**9))
+    return lambda: next(asked) >= looks
+
+
+def training(**changes):
+    recipe = Recipe(architecture="resnet_small", pretrained=False, image_size=32, epochs=4, batch_size=9, **changes)
+    settings = recipe.model_dump(mode="json", exclude_none=True)
+    return {**settings, "defense": recipe.defense.resolved("clean"), "seed": 3, "protocol": "clean"}
+
+
+@pytest.fixture(scope="module")
+def faces():
+    return synthetic_faces(population="private", identities=3, per_identity=6, size=32, seed=1)
+
+
+def test_a_training_leaves_a_checkpoint_before_its_turn_and_ends_elsewhere_with_the_same_weights(faces, tmp_path):
+    settings, calm, rough = training(checkpoint_every=100), tmp_path / "calm", tmp_path / "rough"
+    calm.mkdir()
+    rough.mkdir()
+    expected, _ = train_alone(settings, faces, None, TaskContext(work=calm))
+    with leaving_when(after(1)), pytest.raises(MachineLeaves):
+        train_alone(settings, faces, None, TaskContext(work=rough))
+    assert len(load_checkpoint(rough / CHECKPOINT)["records"]) == 2
+    moved, records = train_alone(settings, faces, None, TaskContext(work=rough))
+    assert [record.epoch for record in records] == [0, 1, 2, 3]
+    for name, value in expected.state_dict().items():
+        assert torch.equal(value, moved.state_dict()[name]), name
+
+
+def test_the_last_epoch_is_finished_rather_than_kept(faces, tmp_path):
+    with leaving_when(after(3)):
+        _, records = train_alone(training(checkpoint_every=100), faces, None, TaskContext(work=tmp_path))
+    assert len(records) == 4 and not (tmp_path / CHECKPOINT).exists()
+
+
+def test_a_group_keeps_every_epoch_from_the_notice_on_and_asks_once_an_epoch(faces, tmp_path):
+    """Under Ray Train to ask is a collective, and so is a checkpoint: neither may depend on anything but the answer."""
+    asked, kept = [], []
+
+    def hurry():
+        asked.append(len(kept))
+        return len(asked) >= 2
+
+    train(
+        training(checkpoint_every=100), faces, None, TaskContext(work=tmp_path), hurry=hurry,
+        checkpoint=lambda state: kept.append(len(state["records"])),
+    )  # fmt: skip
+    assert len(asked) == 4 and kept == [2, 3]
+
+
+def test_classes_are_left_between_two(tmp_path):
+    settings, context = {"classes": 3, "seconds": 0.0}, TaskContext(work=tmp_path)
+    with leaving_when(after(2)), pytest.raises(MachineLeaves):
+        sleep_classes(settings, {}, [0, 1, 2], context)
+    done = sorted((tmp_path / "classes").iterdir())
+    assert len(done) == 2
+    before = [path.stat().st_mtime_ns for path in done]
+    sleep_classes(settings, {}, [0, 1, 2], context)
+    assert [path.stat().st_mtime_ns for path in done] == before, "what was done is not done again"
+    assert len(list((tmp_path / "classes").iterdir())) == 3
+
+
+def test_outside_a_cluster_no_machine_leaves(tmp_path):
+    assert not TaskContext(work=tmp_path).machine_leaves()
+    with leaving_when(lambda: True):
+        assert TaskContext(work=tmp_path).machine_leaves()
+    assert not TaskContext(work=tmp_path).machine_leaves()
