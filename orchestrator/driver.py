@@ -150,12 +150,10 @@ def _take_events(run: SweepRun, snapshot: dict[str, Any], open_trials: dict[str,
     """What the keeper tells: stages and trials that have ended, work that was done, what runs."""
     run.meter.update(snapshot)
     for event in snapshot["events"]:
-        if event["what"] == "said":
+        if event["what"] == "say":
             run.display.say(event["line"])
         elif event["what"] == "done":
             run.stage_done(event["fingerprint"], event["seconds"])
-        elif event["what"] == "say":
-            run.display.say(event["line"])
         elif event["what"] == "trial" and event["trial"] in open_trials:
             run.trial_done(open_trials.pop(event["trial"]), event["failure"])
     run.state.running = snapshot["running"]

@@ -127,7 +127,7 @@ class StageKeeper:
                 except ArtifactDamaged as damaged:  # set aside by whoever read it; the next attempt makes it again
                     if not attempts_left:
                         raise
-                    self._tell(stage, "said", line=one_line(damaged))
+                    self._say(one_line(damaged))
                     self.store.look_again(stage.inputs.values())
         except Exception as error:
             self._tell(stage, "failed", cause=one_line(error))

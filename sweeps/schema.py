@@ -45,8 +45,9 @@ class Resources(Model):
     attack_rows: Count | None = None  # images at once in an attack; null: as many as suit the kind of device
     attack_compile: bool = False  # torch.compile of prior and target: a minute before the first step
     attack_cuda_graphs: bool = False  # record both networks once and replay them
-    training_timeout_minutes: Positive | None = None  # one training (Ray Train's workers too); null: no limit
-    attack_timeout_minutes: Positive | None = None  # one task of an attack, a few classes; null: no limit
+    # null: ended by silence alone, of 20 times what such a stage has taken, half an hour at least (docs/reliability.md)
+    training_timeout_minutes: Positive | None = None  # one training (Ray Train's workers too)
+    attack_timeout_minutes: Positive | None = None  # one task of an attack, a few classes
 
     @model_validator(mode="after")
     def _one_way_to_run(self) -> Resources:
