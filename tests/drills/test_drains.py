@@ -43,7 +43,7 @@ def drained(run: SweepRun, cluster, kind: str, seconds: float = NOTICE_S) -> flo
 def test_a_training_moves_more_often_than_a_worker_may_die(cluster, tmp_path):
     """Every notice costs the rest of an epoch at most; no retry is counted; the numbers are the undisturbed run's."""
     moves = WORKER_RETRIES + 2
-    changes = {"grid": {}, "baseline": {}, "judges": {}, "recipe": recipe(epochs=30)}
+    changes = {"grid": {}, "baseline": {}, "judges": {}, "recipe": recipe(epochs=120)}
     calm, store = tmp_path / "calm", tmp_path / "disturbed" / "store"
     finish(write_sweep(calm, **changes), calm / "store", cluster.address)
     sweep = write_sweep(store.parent, **changes)
