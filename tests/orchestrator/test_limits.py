@@ -10,6 +10,7 @@ from orchestrator.running import Running
 from orchestrator.signs import Signs
 from orchestrator.stage import Stage
 from orchestrator.store import open_store
+from orchestrator.storing.sealing import sealed
 
 TARGET = Stage(name="target", config={"architecture": "resnet_small", "epochs": 3, "workers": 1})
 NONE = {"training_timeout_minutes": None, "attack_timeout_minutes": None}
@@ -25,8 +26,8 @@ def measured(store, seconds: float, device: str = "cpu") -> None:
     stage = Stage(name="target", config={**TARGET.config, "seed": seconds})
     path = store.manifest_file(stage.name, stage.fingerprint)
     path.parent.mkdir(parents=True)
-    content = {"stage": "target", "config": stage.config, "inputs": {}, "seconds": seconds, "device": device}
-    path.write_text(json.dumps(content))
+    content = {**stage.identity(), "fingerprint": stage.fingerprint, "seconds": seconds, "device": device}
+    path.write_text(json.dumps(sealed({**content, "metrics": {}, "files": {}})))
 
 
 def test_the_sweep_files_own_limit_counts_from_the_start_whatever_was_measured(store):

@@ -6,9 +6,9 @@ import torch
 from core.data.synthetic import synthetic_faces
 from sweeps.training import Recipe
 from tasks.context import MachineLeaves, TaskContext, leaving_when
-from tasks.files import load_checkpoint
 from tasks.sleep import sleep_classes
 from tasks.training import CHECKPOINT, train, train_alone
+from tasks.unfinished import load_checkpoint
 
 
 def after(looks: int):
