@@ -10,6 +10,8 @@ MAX_LINE = 2000
 _NEVER_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that move the cursor, reverse the reading direction, break the line, or show nothing."""
 
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
 
 def printable(text: str, *, most: int = MAX_LINE) -> str:
     """The text as one line that changes nothing but itself on a terminal or a page.
@@ -24,6 +26,24 @@ def printable(text: str, *, most: int = MAX_LINE) -> str:
     return "".join(character if _is_harmless(character) else _escaped(character) for character in text)
 
 
+def printable_text(text: str) -> str:
+    """Text of several lines, each as `printable` leaves it; none is cut."""
+    return "\n".join(printable(line, most=len(line)) for line in text.split("\n"))
+
+
+def upright(text: str) -> str:
+    """Text for a page: control characters but tabs and line breaks, and marks of direction, are written as escapes.
+
+    What else `printable` escapes (joiners, say) belongs to how names are written.
+    """
+    return text if text.isprintable() else "".join(_escaped(c) if _moves(c) else c for c in text)
+
+
+def note(text: str) -> str:
+    """Text as a Markdown page shows it: printable, with no tags and no hidden direction; its own marks stay marks."""
+    return printable_text(text).replace("<", "&lt;").replace(">", "&gt;")
+
+
 def shown(value: object, *, most: int = MAX_VALUE) -> str:
     """A value as Python writes it, printable and cut: what an error line says it got."""
     return printable(repr(value), most=most)
@@ -32,6 +52,12 @@ def shown(value: object, *, most: int = MAX_VALUE) -> str:
 def brief(text: str) -> str:
     """A key, a name or a path as an error line shows it: printable and cut."""
     return printable(text, most=MAX_VALUE)
+
+
+def _moves(character: str) -> bool:
+    if character in "\n\t":
+        return False
+    return character in _DIRECTIONS or unicodedata.category(character) in ("Cc", "Zl", "Zp")
 
 
 def _is_harmless(character: str) -> bool:

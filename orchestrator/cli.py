@@ -12,10 +12,11 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from core.errors import InputError
-from orchestrator import interrupts
+from core.words import brief, printable
+from orchestrator import interrupts, screen
 from orchestrator.import_doors import PUBLISHED_SETS, add_import_doors
 
 if TYPE_CHECKING:
@@ -45,22 +46,30 @@ def _open(arguments: Sequence[str]) -> int:
     try:
         return options.door(options)
     except InputError as error:
-        print(f"smoothsweep: {error}", file=sys.stderr)
+        screen.err(f"smoothsweep: {error}")
         return EXIT_INPUT
     except KeyboardInterrupt:
         if not interrupts.told():  # else the last line comes with the end itself
-            print(f"smoothsweep: interrupted; {interrupts.GO_ON}", file=sys.stderr)
+            screen.err(f"smoothsweep: interrupted; {interrupts.GO_ON}")
         return EXIT_INTERRUPTED
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - so that the interpreter's last flush finds a home
         return EXIT_DONE
     except OSError as error:
-        print(f"smoothsweep: {error.filename or 'the store'}: {error.strerror or error}", file=sys.stderr)
+        screen.err(f"smoothsweep: {brief(str(error.filename or 'the store'))}: {error.strerror or error}")
         return EXIT_FAILED
 
 
+class _Parser(argparse.ArgumentParser):
+    """argparse, whose complaints repeat what was typed."""
+
+    def _print_message(self, message: str, file: TextIO | None = None) -> None:
+        for line in message.rstrip("\n").split("\n"):
+            (screen.out if file in (None, sys.stdout) else screen.err)(line)
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="smoothsweep",
         description="Which training recipe gives the accuracy I need and leaks the least? "
         "Sweeps recipes, inverts every trained model, compares what leaks.",
@@ -185,7 +194,7 @@ def _plan(options: argparse.Namespace) -> int:
     planned = make_plan(trials_of(loaded, store), store, ahead_of(loaded, store))
     refuse_impossible(planned)
     summary = plan_summary(planned, store, price)
-    print(json.dumps(summary, indent=1) if options.json else plan_text(summary))
+    screen.out_text(json.dumps(summary, indent=1) if options.json else plan_text(summary))
     return EXIT_DONE
 
 
@@ -198,7 +207,7 @@ def _status(options: argparse.Namespace) -> int:
     loaded = load_sweep(options.sweep, options.overrides)
     store = open_store(options.store)
     summary = status_summary(loaded.sweep.name, trials_of(loaded, store), store)
-    print(json.dumps(summary, indent=1) if options.json else status_text(summary))
+    screen.out_text(json.dumps(summary, indent=1) if options.json else status_text(summary))
     return EXIT_DONE
 
 
@@ -215,7 +224,7 @@ def _ui(options: argparse.Namespace) -> int:
     database = store.root / "mlflow.db"
     if not database.is_file():
         raise InputError(f"{database}: expected the MLflow database of an earlier run, got none")
-    print(f"MLflow on http://127.0.0.1:{options.port} (Ctrl-C ends it)", flush=True)
+    screen.out(f"MLflow on http://127.0.0.1:{options.port} (Ctrl-C ends it)")
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", f"sqlite:///{database}"]
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.execv(sys.executable, [*command, "--host", "127.0.0.1", "--port", str(options.port)])
@@ -226,7 +235,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
     findings = examine(options.store)
     for finding in findings:
-        print(f"{'ok  ' if finding.fine else 'MISS' if finding.needed else 'note'}  {finding.text}")
+        screen.out(f"{'ok  ' if finding.fine else 'MISS' if finding.needed else 'note'}  {printable(finding.text)}")
     return EXIT_DONE if all(f.fine or not f.needed for f in findings) else EXIT_FAILED
 
 
@@ -234,7 +243,7 @@ def _check_data(options: argparse.Namespace) -> int:
     from core.data.published_check import check_published, check_text
 
     check = check_published(options.kind, options.path, classes=options.classes, pictures=options.pictures)
-    print("\n".join(check_text(check)))
+    screen.out_text("\n".join(map(printable, check_text(check))))
     return EXIT_DONE if check.fine else EXIT_FAILED
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import InputError
+from orchestrator import screen
 from orchestrator.plan import Plan, plan_summary
 from orchestrator.plan_words import expectation
 from orchestrator.store import Store
@@ -45,13 +46,13 @@ def confirm(plan: Plan, store: Store, asked: Confirmation) -> None:
     """
     summary = plan_summary(plan, store, asked.price)
     for line in expectation(summary):
-        print(line, file=sys.stderr, flush=True)
+        screen.err(line)
     reason = _too_much(summary, asked)
     if reason is None or asked.yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(f"{reason}: expected --yes where there is no terminal to ask on; nothing was started")
-    print(f"{reason}. Go ahead? [y/N] ", end="", file=sys.stderr, flush=True)
+    screen.err(f"{reason}. Go ahead? [y/N] ", end="")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise InputError("not confirmed; nothing was started")
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from core.errors import InputError
 from core.files import making_folder, write_file
+from orchestrator import screen
 from orchestrator.import_doors import PUBLISHED_SETS
 from sweeps.data import LabelledData
 from sweeps.imported import CARD, CARD_VERSION, WEIGHTS, TargetCard, checked_card
@@ -51,10 +52,10 @@ def import_prior_file(file: Path, out: Path) -> int:
     imported = import_prior(file)
     write_imported_prior(imported, out)
     config = imported.generator.config
-    print(f"{file.name}: StyleGAN2 of {config.resolution} pixels, {config.num_ws} w vectors of {config.w_dim}")
-    print(f"SHA-256 {imported.facts.sha256}")
-    print(imported.facts.licence)
-    print(f"in a sweep file:  prior: {{kind: folder, path: {out}}}")
+    screen.out(f"{file.name}: StyleGAN2 of {config.resolution} pixels, {config.num_ws} w vectors of {config.w_dim}")
+    screen.out(f"SHA-256 {imported.facts.sha256}")
+    screen.out(imported.facts.licence)
+    screen.out(f"in a sweep file:  prior: {{kind: folder, path: {out}}}")
     return 0
 
 
@@ -77,11 +78,12 @@ def import_target_file(request: TargetRequest) -> int:
     source = {"file": request.file.name, **asdict(facts)}
     card = checked_card(card.model_dump() | {"source": source, **found}, "import target")
     write_folder(request.out, card, weights)
-    print(f"{request.file.name}: {card.architecture} of {card.num_classes} classes, {facts.tensors} tensors "
-          f"({facts.wrapping})")  # fmt: skip
-    print("\n".join(_said(card)))
-    print(f"in a sweep file:  recipe: {{imported: {request.out}}}   or   judges: {{evaluator: {{imported: "
-          f"{request.out}}}}}")  # fmt: skip
+    tensors = f"{facts.tensors} tensors ({facts.wrapping})"
+    screen.out(f"{request.file.name}: {card.architecture} of {card.num_classes} classes, {tensors}")
+    for line in _said(card):
+        screen.out(line)
+    folder = f"{{imported: {request.out}}}"
+    screen.out(f"in a sweep file:  recipe: {folder}   or   judges: {{evaluator: {folder}}}")
     return 0
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from core.words import printable
+
 
 def plan_text(summary: dict[str, Any]) -> str:
     """The plan as lines for a terminal."""
@@ -23,7 +25,7 @@ def plan_text(summary: dict[str, Any]) -> str:
         lines += ["", f"reused: {reused['stages']} stages, which would cost {saved} of device time"]
     if summary["search"] is not None:
         lines += ["", *search_text(summary)]
-    return "\n".join([*lines, "", *expectation(summary)])
+    return "\n".join(map(printable, [*lines, "", *expectation(summary)]))
 
 
 def search_text(summary: dict[str, Any]) -> list[str]:

@@ -12,6 +12,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from core.words import brief, printable
+
 PLAIN_EVERY_S = 15.0
 
 
@@ -60,7 +62,7 @@ class Display:
             self._live.stop()
 
     def say(self, line: str) -> None:
-        self.console.print(line, markup=False)
+        self.console.print(printable(line), markup=False)
 
     def update(self, state: SweepState) -> None:
         if self._live:
@@ -70,7 +72,7 @@ class Display:
         text = state.headline() + _running_text(state)
         if now - self._printed_at >= PLAIN_EVERY_S and text != self._printed:
             self._printed_at, self._printed = now, text
-            self.console.print(text, markup=False)
+            self.console.print(printable(text), markup=False)
 
 
 def duration(seconds: float) -> str:
@@ -91,10 +93,11 @@ def _panel(state: SweepState) -> Group:
     for entry in state.running[:12]:
         fraction = f"{100 * entry['fraction']:3.0f} %" if entry["fraction"] else "  ..."
         since = duration(max(0.0, time.time() - entry["since"]))  # a clock may be set back meanwhile
-        table.add_row(Text(entry["stage"], style="cyan"), entry["fingerprint"][:8], fraction, since, entry["text"])
+        stage, text = Text(brief(entry["stage"]), style="cyan"), Text(brief(entry["text"]))
+        table.add_row(stage, Text(brief(entry["fingerprint"][:8])), fraction, since, text)
     if len(state.running) > 12:
         table.add_row(Text(f"and {len(state.running) - 12} more waiting or running"))
-    return Group(Text(state.headline()), bar, table)
+    return Group(Text(printable(state.headline())), bar, table)
 
 
 def _running_text(state: SweepState) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.errors import InputError
+from core.words import note
 from orchestrator.execute import code_version
 from orchestrator.store import Store
 from orchestrator.tracking import Closing, Tracker, local_uri, tracking_errors
@@ -180,7 +181,7 @@ def open_recorder(loaded: LoadedSweep, store: Store, tracking_uri: str | None, *
         return Tracker(tracking_uri or local_uri(store), store=store, experiment=loaded.sweep.name, loaded=loaded)
 
     tags = {
-        "mlflow.note.content": loaded.intro or loaded.sweep.name,
+        "mlflow.note.content": note(loaded.intro or loaded.sweep.name),
         "smoothsweep.sweep_file": loaded.source,
         "smoothsweep.code": code_version(),
         "smoothsweep.seeds": ", ".join(map(str, loaded.sweep.seeds)),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from core.errors import InputError
+from orchestrator import screen
 from orchestrator.judging import STAGED_FID, staged_file
 from sweeps.expand import expand
 from sweeps.imported import ImportedClassifier
@@ -23,14 +24,14 @@ def stage_weights_of(sweeps: list[Path], folder: Path | None) -> int:
 
     names = list(WEIGHT_FILES) if not sweeps else needed_files(load_sweep(path) for path in sweeps)
     if not names:
-        print("these sweeps need no published weights")
+        screen.out("these sweeps need no published weights")
         return 0
     staged = stage_weights(names, folder or weight_folders()[0])
     for file in staged:
         entry = weight_file(file.name)
-        print(f"ok    {file.name:<14} {file.path}" if file.path else f"MISS  {file.name:<14} {file.reason}", flush=True)
+        screen.out(f"ok    {file.name:<14} {file.path}" if file.path else f"MISS  {file.name:<14} {file.reason}")
         if file.path:
-            print(f"      {'':<14} {entry.licence}")
+            screen.out(f"      {'':<14} {entry.licence}")
     return 0 if all(file.path for file in staged) else 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from core.words import printable
 from orchestrator.plan import make_plan
 from orchestrator.state import read_state
 from orchestrator.store import Store
@@ -58,7 +59,7 @@ def status_text(summary: dict[str, Any]) -> str:
     for entry in summary["running"]:
         percent = f"{100 * entry['fraction']:.0f} %"
         lines.append(f"running: {entry['stage']} {entry['fingerprint'][:8]} {percent} {entry['text']}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _trial_state(done: bool, failed: bool, alive: bool) -> str:

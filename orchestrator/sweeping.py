@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
 from core.errors import InputError
+from orchestrator import screen
 from orchestrator.confirming import Confirmation, confirm
 from orchestrator.driver import run_search, run_trials
 from orchestrator.judging import unavailable_judges
@@ -139,7 +139,7 @@ def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path
         raise InputError(f"{loaded.source}: expected a search that has proposed something in {location}, got none")
     failures = earlier_failures(store, loaded.sweep.name)
     page, _ = healed(lambda: _report(loaded, trials, store, failures, folder, None))
-    print(f"report: {page}", file=sys.stderr)
+    screen.err(f"report: {page}")
     return 0
 
 
@@ -157,7 +157,7 @@ def _report(
     else:
         from orchestrator.reporting import write_sweep_report as write
     text, files = write(loaded, trials, store, failures, out)
-    print(text, flush=True)
+    screen.out_text(text)
     if out == store.sweep_folder(loaded.sweep.name):
         store.publish(out, loaded.sweep.name)
     if recorder is not None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from core.words import printable
+
 if TYPE_CHECKING:
     from sweeps.load import LoadedSweep
 
@@ -57,7 +59,9 @@ def axis_names(keys: list[str]) -> dict[str, str]:
 
 
 def axis_value(value: Any) -> Any:
-    """Structured values (a schedule, say) appear in tables as their compact text."""
+    """A value as tables show it: a structured one (a schedule, say) as compact text, all text as a printable line."""
     if isinstance(value, dict):
-        return " ".join(f"{k}={v}" for k, v in value.items())
-    return str(value) if isinstance(value, list) else value
+        value = " ".join(f"{k}={v}" for k, v in value.items())
+    if isinstance(value, list):
+        value = str(value)
+    return printable(value, most=len(value)) if isinstance(value, str) else value

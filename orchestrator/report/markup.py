@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from core.words import upright
+
 VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})
 
 
@@ -15,14 +17,17 @@ class Markup(str):
 
 
 def text(value: Any) -> Markup:
-    """Any value as escaped text; `Markup` stays, None is empty. Control characters, which no page may hold, go."""
+    """Any value as escaped text; `Markup` stays, None is empty.
+
+    Control characters, which no page may hold, and marks that would reverse what stands beside them are written as
+    escapes.
+    """
     if isinstance(value, Markup):
         return value
     if value is None:
         return Markup("")
     encodable = str(value).encode("utf-8", "replace").decode("utf-8")
-    printable = "".join(c for c in encodable if c >= " " or c in "\n\t")
-    return Markup(escape(printable, quote=True))
+    return Markup(escape(upright(encodable), quote=True))
 
 
 def join(*parts: Any, separator: str = "") -> Markup:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from core.words import printable
 from orchestrator.report.decision import decide
 from orchestrator.report.format import ascii_text, axis_value, interval, number, signed
 from orchestrator.report.metrics import CLASS_METRICS, KEY_METRICS, spec_of
@@ -101,7 +102,7 @@ def _versus(key: str, cell: pd.Series) -> tuple[str, str]:
 
 def escaped(cell: str) -> str:
     """Markdown's own marks in a user's name stay letters."""
-    escaped = " ".join(cell.split())
+    escaped = printable(" ".join(cell.split()), most=len(cell))
     for mark in ("\\", "|", "*", "_", "`", "[", "]"):
         escaped = escaped.replace(mark, f"\\{mark}")
     return escaped.replace("<", "&lt;").replace(">", "&gt;")

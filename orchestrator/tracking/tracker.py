@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from core.words import note
 from orchestrator.report.metrics import BY_KEY
 from orchestrator.results import trial_row
 from orchestrator.store import Store
@@ -162,7 +163,7 @@ class Tracker:
             progress()
         asked = (self._loaded.sweep.accuracy_needed, self._loaded.sweep.leak_searched) if self._loaded else ()
         found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], *asked)
-        intro = self._loaded.intro if self._loaded else ""
+        intro = note(self._loaded.intro) if self._loaded else ""
         text = "\n\n".join(part for part in (answer_text(found), intro) if part)
         tags = {NOTE: text[:4900], "smoothsweep.recommended": found.recommended.label if found.recommended else ""}
         write(self._client, parent, params={}, tags=tags, points=[])

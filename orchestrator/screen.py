@@ -1,0 +1,31 @@
+"""The one door to the screen: nothing from outside (keys, names, files, values) can move the cursor or fake a line.
+
+A test sees to it that nothing else of the product prints; the live panel (`progress`) shows what passed `printable`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TextIO
+
+from core.words import printable, printable_text
+
+
+def out(line: str) -> None:
+    """One line on stdout: results, which may be piped."""
+    _write(sys.stdout, printable(line, most=len(line)))
+
+
+def out_text(text: str) -> None:
+    """Text on stdout whose lines were put together of printable parts."""
+    _write(sys.stdout, printable_text(text))
+
+
+def err(line: str, end: str = "\n") -> None:
+    """One line on stderr: what is said about the work."""
+    _write(sys.stderr, printable(line), end)
+
+
+def _write(stream: TextIO, safe: str, end: str = "\n") -> None:
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    print(safe.encode(encoding, "backslashreplace").decode(encoding), end=end, file=stream, flush=True)
