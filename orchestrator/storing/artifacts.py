@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from core.errors import ArtifactDamaged, InputError
 from core.files import move
+from orchestrator import screen
 from orchestrator.storing import verifying
 from orchestrator.storing.sealing import Damage, read_manifest
 
@@ -92,7 +92,7 @@ def tell(line: str) -> None:
     """Say something about the store on stderr, once per process."""
     if line not in _told:
         _told.add(line)
-        print(f"smoothsweep: {line}", file=sys.stderr, flush=True)
+        screen.err(f"smoothsweep: {line}")
 
 
 def _label(folder: Path) -> str:
