@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError
+from core.words import brief
 
 MOST_BYTES = 8 * 2**20  # a hundred thousand names
 
@@ -47,7 +48,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in pairs:
         if key in made:
-            raise ValueError(f"the key {key[:40]!a} twice")
+            raise ValueError(f"the key {brief(key)} twice")
         made[key] = value
     return made
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from orchestrator.stage import Stage
 from sweeps.attacker import PriorFolder, ShippedPrior
 from sweeps.data import PublishedData
 from sweeps.imported import WEIGHTS, ImportedClassifier
+from sweeps.prior_card import PriorCard, read_prior_card
 from sweeps.schema import InversionSweep
 from sweeps.training import Recipe, Training
 
@@ -43,6 +43,7 @@ def prior_stage(settings: InversionSweep) -> Stage:
     prior = settings.prior
     if isinstance(prior, PriorFolder):
         config = {"kind": prior.kind, **content_of(Path(prior.path) / "weights.safetensors", "prior.path")}
+        config["card"] = _card_of(prior).model_dump(mode="json")
         if settings.attack.discriminator_weight:
             wanted = Path(prior.path) / "discriminator.safetensors"
             config["discriminator"] = content_of(wanted, "attack.discriminator_weight")["content"]
@@ -145,19 +146,15 @@ def _check_crop(settings: InversionSweep) -> None:
     crop, prior = settings.attack.pool.crop, settings.prior
     side = getattr(settings.public, "size", None)
     if isinstance(prior, PriorFolder):
-        side = _resolution(Path(prior.path).expanduser() / "prior.json")
+        side = _card_of(prior).config.resolution
     elif isinstance(prior, ShippedPrior):
-        side = _resolution(shipped_file(prior.name).with_suffix(".json"))
+        side = read_prior_card(shipped_file(prior.name).with_suffix(".json")).config.resolution
     if crop is not None and side is not None and crop > side:
         raise InputError(f"attack.pool.crop: expected at most the prior's {side} pixels, got {crop}")
 
 
-def _resolution(description: Path) -> int | None:
-    """The side of a prior's images by its description, which the prior's stage reads in earnest."""
-    try:
-        return json.loads(description.read_text())["config"].get("resolution")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{description}: expected the description of a prior, got: {error}") from None
+def _card_of(prior: PriorFolder) -> PriorCard:
+    return read_prior_card(Path(prior.path).expanduser() / "prior.json")
 
 
 def _precision(settings: InversionSweep) -> dict[str, str]:

@@ -204,7 +204,8 @@ def _tried(request: TargetRequest, card: TargetCard, weights: dict[str, Any]) ->
         metrics = adopt(weights, reading, place, out, context, where=f"import {request.file.name}")
         names = load_images(place, "test").names
     accuracies = {name: metrics[name] for name in ("test_acc", "test_acc_other_input") if name in metrics}
-    return {"class_names": card.class_names or names, **accuracies}
+    unique = names if len(set(names)) == len(names) else None  # else only the data's order tells them apart
+    return {"class_names": card.class_names or unique, **accuracies}
 
 
 def _said(card: TargetCard) -> list[str]:

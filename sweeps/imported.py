@@ -62,7 +62,7 @@ class TargetCard(Model):
     measured, of inception_v3 under both conventions of its input.
     """
 
-    version: Literal[1, 2] = 1
+    version: Annotated[int, Field(ge=1, le=CARD_VERSION)] = 1
     architecture: Architecture
     num_classes: Annotated[int, Field(ge=2, le=MOST_CLASSES)]
     image_size: Annotated[int, Field(ge=16, le=MOST_PIXELS)]

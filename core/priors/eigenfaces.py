@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from core.errors import InputError
-from core.priors.base import sample_latents, spread_over_places, truncate
+from core.priors.base import check_whole, sample_latents, spread_over_places, truncate
 
 EXACT_UP_TO = 1024
 """Below this many images (or pixels) the eigenproblem is solved exactly; above it, from a random sketch."""
@@ -30,9 +30,8 @@ class EigenfacesConfig:
     components: int
 
     def __post_init__(self) -> None:
-        for name in ("resolution", "components"):
-            if getattr(self, name) < 1:
-                raise InputError(f"eigenfaces: {name}: expected a number >= 1, got {getattr(self, name)}")
+        check_whole("eigenfaces: resolution", self.resolution, 1, 4096)
+        check_whole("eigenfaces: components", self.components, 1, 2**20)
 
 
 class Eigenfaces(nn.Module):

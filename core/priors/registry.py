@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
-from torch import Tensor, nn
+from torch import nn
 
+from core.cards import read_card
 from core.errors import InputError
 from core.files import write_file
 from core.priors.base import Prior
@@ -24,7 +25,10 @@ from core.priors.eigenfaces import Eigenfaces, EigenfacesConfig
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 from core.priors.stylegan2_layers import StyleGAN2Config
+from core.words import shown
 
+VERSION = 1
+STORED = {"F32": "float32", "F16": "float16"}  # safetensors' words for what weights may be kept as
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
 
 
@@ -67,7 +71,7 @@ def load_discriminator(directory: Path) -> StyleGAN2Discriminator:
     kind, config = _read_description(directory / DESCRIPTION)
     if kind != "stylegan2":
         raise InputError(f"{directory / DESCRIPTION}: kind: expected stylegan2 with a discriminator, got {kind!r}")
-    return _read_weights(StyleGAN2Discriminator(config), directory / DISCRIMINATOR)
+    return _read_weights(StyleGAN2Discriminator, config, directory / DISCRIMINATOR)
 
 
 def load_shipped_prior(name: str) -> Prior:
@@ -83,7 +87,7 @@ def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.
     kinds = {kind.network: name for name, kind in PRIORS.items()}
     if type(prior) not in kinds:
         raise ValueError(f"prior: expected one of {', '.join(sorted(PRIORS))}, got {type(prior).__name__}")
-    text = json.dumps({"kind": kinds[type(prior)], "config": asdict(prior.config)}, indent=2) + "\n"
+    text = json.dumps({"version": VERSION, "kind": kinds[type(prior)], "config": asdict(prior.config)}, indent=2) + "\n"
     _write_weights(prior, weights, dtype)
     write_file(description, text)
 
@@ -91,7 +95,7 @@ def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.
 def read_prior(*, weights: Path, description: Path) -> Prior:
     """As `load_prior`, from any two names; float16 weights become float32. Raises InputError."""
     kind, config = _read_description(description)
-    return _read_weights(PRIORS[kind].network(config), weights)
+    return _read_weights(PRIORS[kind].network, config, weights)
 
 
 def _write_weights(network: nn.Module, path: Path, dtype: torch.dtype) -> None:
@@ -99,46 +103,54 @@ def _write_weights(network: nn.Module, path: Path, dtype: torch.dtype) -> None:
     write_file(path, save(state))
 
 
-def _read_weights(network: nn.Module, path: Path) -> Any:
+def _read_weights(make: Callable[[Any], nn.Module], config: Any, path: Path) -> Any:
+    """The network of `config` with the weights in `path`. What the file does not hold in full is never allocated."""
+    with torch.device("meta"):
+        expected = {name: tuple(value.shape) for name, value in make(config).state_dict().items()}
     try:
+        with safe_open(str(path), framework="pt") as file:
+            _check_header(path, {name: file.get_slice(name) for name in file.keys()}, expected)  # noqa: SIM118
         state = load_file(path)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path}: expected a safetensors file, got: {error}") from error
-    _check_state(path, state, network.state_dict())
+    for name, value in state.items():
+        if not value.isfinite().all():
+            raise InputError(f"{path}: {name}: expected finite numbers")
+    network = make(config)
     network.load_state_dict({name: value.float() for name, value in state.items()})
     return network.eval().requires_grad_(False)
 
 
 def _read_description(path: Path) -> tuple[str, Any]:
-    try:
-        description = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: expected the JSON description of a prior, got: {error}") from error
-    if not isinstance(description, dict) or set(description) != {"kind", "config"}:
-        raise InputError(f"{path}: expected an object with the keys kind and config")
-    kind, values = description["kind"], description["config"]
-    if kind not in PRIORS:
-        raise InputError(f"{path}: kind: expected one of {', '.join(sorted(PRIORS))}, got {kind!r}")
+    """Kind and configuration. `sweeps.prior_card` reads the same file where no torch is loaded."""
+    description = read_card(path, "the JSON description of a prior")
+    if set(description) - {"version"} != {"kind", "config"}:
+        raise InputError(f"{path}: expected an object with the keys version, kind and config")
+    version, kind, values = description.get("version", VERSION), description["kind"], description["config"]
+    if type(version) is not int or version != VERSION:
+        raise InputError(f"{path}: version: expected {VERSION}, got {shown(version)}")
+    if not isinstance(kind, str) or kind not in PRIORS:
+        raise InputError(f"{path}: kind: expected one of {', '.join(sorted(PRIORS))}, got {shown(kind)}")
     names = {field.name for field in fields(PRIORS[kind].config)}
     if not isinstance(values, dict) or set(values) != names:
         raise InputError(f"{path}: config: expected the keys {', '.join(sorted(names))}")
     for name, value in values.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise InputError(f"{path}: config.{name}: expected a number or null, got {value!r}")
-    return kind, PRIORS[kind].config(**values)
+            raise InputError(f"{path}: config.{name}: expected a number or null, got {shown(value)}")
+    try:
+        return kind, PRIORS[kind].config(**values)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
-def _check_state(path: Path, state: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    if missing := sorted(expected.keys() - state.keys()):
+def _check_header(path: Path, header: dict[str, Any], expected: dict[str, tuple[int, ...]]) -> None:
+    """header: name to safetensors' view of a tensor, of which only shape and type are read."""
+    if missing := sorted(expected.keys() - header.keys()):
         raise InputError(f"{path}: {len(missing)} tensors are missing, the first is {missing[0]}")
-    if unknown := sorted(state.keys() - expected.keys()):
+    if unknown := sorted(header.keys() - expected.keys()):
         raise InputError(f"{path}: {len(unknown)} unknown tensors, the first is {unknown[0]}")
-    for name, value in state.items():
-        if value.shape != expected[name].shape:
-            raise InputError(
-                f"{path}: {name}: expected shape {list(expected[name].shape)}, got {list(value.shape)}"
-            )
-        if value.dtype not in (torch.float32, torch.float16):
-            raise InputError(f"{path}: {name}: expected float32 or float16, got {value.dtype}")
-        if not value.isfinite().all():
-            raise InputError(f"{path}: {name}: expected finite numbers")
+    for name, value in header.items():
+        if tuple(value.get_shape()) != expected[name]:
+            raise InputError(f"{path}: {name}: expected shape {list(expected[name])}, got {value.get_shape()}")
+        if value.get_dtype() not in STORED:
+            raise InputError(f"{path}: {name}: expected {' or '.join(STORED.values())}, got {value.get_dtype()}")

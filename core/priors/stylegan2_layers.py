@@ -9,7 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from core.errors import InputError
+from core.priors.base import check_whole
 from core.priors.stylegan2_ops import bias_act
+
+_RANGES = (
+    ("resolution", 8, 4096), ("z_dim", 1, 2**14), ("w_dim", 1, 2**14), ("mapping_layers", 1, 64),
+    ("channel_base", 8, 2**20), ("channel_max", 1, 2**14),
+)  # fmt: skip
+"""The least and most that a description may ask for; what is published reaches an eighth of it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,17 +39,18 @@ class StyleGAN2Config:
     mbstd_group: int | None = 4
 
     def __post_init__(self) -> None:
-        if self.resolution < 8 or self.resolution & (self.resolution - 1):
+        for name, least, most in _RANGES:
+            check_whole(f"stylegan2: {name}", getattr(self, name), least, most)
+        if self.resolution & (self.resolution - 1):
             raise InputError(f"stylegan2: resolution: expected a power of two >= 8, got {self.resolution}")
-        for name in ("z_dim", "w_dim", "mapping_layers", "channel_max", "mbstd_group"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"stylegan2: {name}: expected a number >= 1, got {value}")
         if self.channel_base < self.resolution:
             expected = f"expected at least {self.resolution}"
             raise InputError(f"stylegan2: channel_base: {expected}, got {self.channel_base}")
-        if self.conv_clamp is not None and self.conv_clamp <= 0:
-            raise InputError(f"stylegan2: conv_clamp: expected None or a number > 0, got {self.conv_clamp}")
+        if self.mbstd_group is not None:
+            check_whole("stylegan2: mbstd_group", self.mbstd_group, 1, 2**20)
+        clamp = self.conv_clamp
+        if clamp is not None and not (type(clamp) in (int, float) and 0 < clamp < math.inf):
+            raise InputError(f"stylegan2: conv_clamp: expected None or a number > 0, got {clamp}")
 
     @property
     def num_ws(self) -> int:
@@ -90,6 +98,8 @@ def initialise(network: nn.Module, seed: int) -> None:
     layers = dict(network.named_modules())
     with torch.no_grad():
         for name, tensor in network.state_dict(keep_vars=True).items():
+            if tensor.is_meta:
+                return  # a skeleton that is only asked for its shapes
             owner, _, leaf = name.rpartition(".")
             if leaf in ("weight", "const", "noise_const"):
                 scale = 1 / getattr(layers[owner], "learning_rate", 1.0)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
+from foreign_classifier import learn
 from official_pickle import write_official_pickle
 from PIL import Image
 
@@ -51,7 +52,7 @@ def smoothsweep(*arguments: object, code: int = 0) -> str:
 def stage(tmp_path_factory):
     """A folder with everything that the paper's experiment needs before it starts, small and generated."""
     folder = tmp_path_factory.mktemp("rehearsal")
-    faces = synthetic_faces(population="private", identities=len(PEOPLE), per_identity=PICTURES, size=96, seed=3)
+    faces = private_faces()
     for i, image in enumerate(faces.images.permute(0, 2, 3, 1).numpy()):
         group, name = PEOPLE[int(faces.labels[i])]
         path = folder / "facescrub" / group / "faces" / name / f"{i % PICTURES}.jpg"
@@ -64,6 +65,10 @@ def stage(tmp_path_factory):
     torch.save(random_network(FaceNet(), resize(seen, 160)).network.state_dict(), folder / "facenet.pt")
     torch.save(random_network(FidInception(), resize(seen, 299)).state_dict(), folder / "fid.pth")
     return folder
+
+
+def private_faces():
+    return synthetic_faces(population="private", identities=len(PEOPLE), per_identity=PICTURES, size=96, seed=3)
 
 
 def random_network(network, images):
@@ -122,21 +127,23 @@ def test_an_official_checkpoint_is_attacked_like_any_target(stage, settings):
     from torchvision.models import resnet152
 
     torch.manual_seed(1)
-    state = {f"model._orig_mod.{key}": value for key, value in resnet152(num_classes=len(PEOPLE)).state_dict().items()}
+    faces = private_faces()
+    network = learn(resnet152(num_classes=len(PEOPLE)), resize(to_unit(faces.images), 64), faces.labels)
+    state = {f"model._orig_mod.{key}": value for key, value in network.state_dict().items()}
     torch.save({"epoch": 100, "model_state_dict": state, "optimizer_state_dict": {}}, stage / "Classifier_9123.pth")
     text = smoothsweep(
         "import", "target", stage / "Classifier_9123.pth", "--architecture", "resnet152", "--classes", len(PEOPLE),
         "--out", stage / "targets" / "resnet152", "--alpha", "-0.05", "--image-size", 64,
     )  # fmt: skip
     assert "(model_state_dict)" in text and "not measured" in text
-    options = [part for value in settings[1::2] if not value.startswith("recipe.") for part in ("--set", value)]
-    run = smoothsweep(
-        "run", "sweeps/table1_facescrub.yaml", *options, "--set", f"recipe={{imported: {stage}/targets/resnet152}}",
-        "--set", "grid={}", "--set", "baseline={}", "--set", "classes=[0, 4]", "--set", "name=imported",
-        "--set", "attack.candidates=4", "--set", "attack.batch_size=4", "--set", "attack.steps=1",
-        "--set", "attack.pool={size: 8, crop: 50}", "--set", "attack.selection_repeats=1",
-        "--store", stage / "store",
-    )  # fmt: skip
+    given = dict(value.split("=", 1) for value in settings[1::2] if not value.startswith("recipe."))
+    given |= {
+        "recipe": f"{{imported: {stage}/targets/resnet152}}", "grid": "{}", "baseline": "{}", "classes": "[0, 4]",
+        "name": "imported", "attack.candidates": 4, "attack.batch_size": 4, "attack.steps": 1,
+        "attack.pool": "{size: 8, crop: 50}", "attack.selection_repeats": 1,
+    }  # fmt: skip
+    options = [part for key, value in given.items() for part in ("--set", f"{key}={value}")]
+    run = smoothsweep("run", "sweeps/table1_facescrub.yaml", *options, "--store", stage / "store")
     row = pd.read_parquet(stage / "store" / "sweeps" / "imported" / "results.parquet").iloc[0]
     assert row["status"] == "done" and row["recipe_alpha"] == -0.05 and row["recipe_architecture"] == "resnet152"
     assert row[list(JUDGED)].notna().all() and pd.isna(row["train_acc"])

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from core.cards import read_card
 from core.errors import InputError
 from core.files import making_folder, write_file
 from core.priors.official.importer import ImportedPrior
@@ -41,14 +42,7 @@ def write_imported_prior(imported: ImportedPrior, directory: Path) -> None:
 
 def load_import_manifest(directory: Path) -> dict[str, Any]:
     """What import.json says: the source file's name, size and SHA-256, arguments, licence. Raises InputError."""
-    path = Path(directory) / MANIFEST
-    try:
-        manifest = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: expected the JSON description of an import, got: {error}") from error
-    if not isinstance(manifest, dict):
-        raise InputError(f"{path}: expected an object")
-    return manifest
+    return read_card(Path(directory) / MANIFEST, "the JSON description of an import")
 
 
 def _manifest(imported: ImportedPrior) -> dict[str, Any]:

@@ -205,9 +205,9 @@ def test_new_networks_start_with_sane_images_and_logits(resolution):
     [
         ({"resolution": 48}, "resolution: expected a power of two >= 8, got 48"),
         ({"resolution": 4}, "got 4"),
-        ({"z_dim": 0}, "z_dim: expected a number >= 1"),
+        ({"z_dim": 0}, "z_dim: expected a whole number from 1"),
         ({"mbstd_group": 0}, "mbstd_group"),
-        ({"channel_base": 7}, "channel_base: expected at least 8, got 7"),
+        ({"resolution": 16, "channel_base": 15}, "channel_base: expected at least 16, got 15"),
         ({"conv_clamp": 0.0}, "conv_clamp"),
     ],
 )

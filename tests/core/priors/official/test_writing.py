@@ -1,10 +1,10 @@
 import json
-import os
 
 import pytest
 import torch
 from official_pickle import write_official_pickle
 
+from core import files
 from core.errors import InputError
 from core.priors.official import writing
 from core.priors.official.importer import import_prior
@@ -98,16 +98,14 @@ def test_a_failure_leaves_nothing(imported, tmp_path, monkeypatch):
 
 
 def test_a_faster_import_of_the_same_file_is_no_error(imported, tmp_path, monkeypatch):
-    target, rename = tmp_path / "prior", os.rename
+    target, rename = tmp_path / "prior", files.rename_folder
 
-    def race(source, destination):
-        monkeypatch.setattr(os, "rename", rename)
+    def race(draft, final):
+        monkeypatch.setattr(files, "rename_folder", rename)
         write_imported_prior(imported, target)
-        rename(source, destination)
+        rename(draft, final)
 
-    names = iter(("first", "second"))
-    monkeypatch.setattr(writing, "_temporary_name", lambda directory: tmp_path / next(names))
-    monkeypatch.setattr(os, "rename", race)
+    monkeypatch.setattr(files, "rename_folder", race)
     write_imported_prior(imported, target)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["network.pkl", "prior"]
 
