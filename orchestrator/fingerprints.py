@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
@@ -61,8 +62,9 @@ def _digest(path: str, any_files: bool) -> str:
     if total < REMEMBER_FROM_BYTES:
         return digest_of(root)
     note = _cache_folder() / f"{digest_of.__name__}-{state}"
-    with contextlib.suppress(OSError):
-        return note.read_text()
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if re.fullmatch("[0-9a-f]{64}", found := note.read_text()):  # else it is damaged
+            return found
     digest = digest_of(root)
     with contextlib.suppress(OSError):  # a courtesy: without it the next command reads everything again
         write_file(note, digest, parents=True)

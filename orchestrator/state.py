@@ -9,12 +9,36 @@ import time
 from typing import Any
 
 import psutil
+from pydantic import BaseModel
 
 from orchestrator.progress import SweepState
 from orchestrator.store import Store
+from orchestrator.storing.notes import read_note
 
 STATE_FILE = "state.json"
 FRESH_S = 60.0
+
+
+class RunningNote(BaseModel, extra="allow"):
+    """A stage at work, as `status` shows it."""
+
+    stage: str
+    fingerprint: str
+    fraction: float = 0.0
+    text: str = ""
+
+
+class StateNote(BaseModel):
+    """The state file. failures, stopped: trial id -> why."""
+
+    host: str
+    pid: int
+    time: float
+    finished: bool
+    running: list[RunningNote]
+    failures: dict[str, str]
+    stopped: dict[str, str] = {}
+    headline: str = ""
 
 
 def write_state(
@@ -42,10 +66,10 @@ def write_state(
 
 def read_state(store: Store, name: str) -> dict[str, Any] | None:
     """The last state with `alive`: whether its driver still runs. None if the sweep never ran."""
-    note = store.read_note(name, STATE_FILE)
+    note = read_note(store, name, STATE_FILE, StateNote, "what it said of earlier failures is forgotten")
     if note is None:
         return None
-    state = json.loads(note)
+    state = note.model_dump()
     here = state["host"] == socket.gethostname()
     fresh = abs(time.time() - state["time"]) < FRESH_S  # a time in the future is that of a clock since set back
     state["alive"] = not state["finished"] and (_is_driver(state["pid"]) if here else fresh)

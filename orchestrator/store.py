@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import InputError
-from core.files import rename_folder, write_file
+from core.files import move, rename_folder, write_file
 from orchestrator.stage import Stage
 from orchestrator.storing import verifying
 from orchestrator.storing.artifacts import MANIFEST, give_up, is_whole, read_artifact, set_aside, with_checksums
@@ -128,6 +128,10 @@ class Store:
     def write_note(self, name: str, file: str, content: bytes) -> None:
         """Replace a small file of a sweep as a whole."""
         write_file(self.sweep_folder(name) / file, content, parents=True)
+
+    def move_note(self, name: str, file: str, place: str) -> None:
+        """Give a small file of a sweep another name."""
+        move(self.sweep_folder(name) / file, self.sweep_folder(name) / place)
 
     def publish(self, folder: Path, name: str) -> None:
         """Hand a sweep's report, written into `folder`, to whoever reads the store."""

@@ -103,9 +103,20 @@ def mark_content(fraction: float, text: str) -> str:
 def read_progress(work: Path) -> dict[str, Any] | None:
     """The last mark left in `work`, or None."""
     try:
-        return json.loads((work / PROGRESS_FILE).read_text())
-    except (OSError, ValueError):
+        return mark_from((work / PROGRESS_FILE).read_bytes())
+    except OSError:
         return None
+
+
+def mark_from(content: bytes) -> dict[str, Any] | None:
+    """A mark from its file; None if that is damaged: marks are not flushed."""
+    try:
+        mark = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(mark, dict) or not isinstance(mark.get("fraction"), int | float):
+        return None
+    return mark if isinstance(mark.get("text"), str) else None
 
 
 @contextmanager

@@ -1,22 +1,34 @@
 """What a sweep has spent, over its whole life, and when that is enough.
 
-    <store>/sweeps/<name>/spent.jsonl      per run and kind of stage: device-seconds; per run: wall-seconds
+    <store>/sweeps/<name>/spent.jsonl          per run and kind of stage: device-seconds; per run: wall-seconds
+    <store>/sweeps/<name>/spent.copy.jsonl     the same: nothing else knows it, should the first be damaged
 
-The file is replaced every two seconds with what runs at that moment counted in, so that a driver that is killed
-loses no more than that.
+Both are replaced every two seconds with what runs at that moment counted in, so that a driver that is killed loses
+no more than that.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import time
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from orchestrator.store import Store
+from orchestrator.storing.notes import read_lines, write_lines
 from sweeps.search import Budget
 
-SPENT = "spent.jsonl"
+SPENT, COPY = "spent.jsonl", "spent.copy.jsonl"
+
+
+class SpentLine(BaseModel, extra="forbid"):
+    """Of one run: device-seconds of one kind of stage, or its wall-seconds."""
+
+    run: int = Field(ge=1)
+    stage: str | None = None
+    device_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    wall_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class Meter:
@@ -72,9 +84,9 @@ class Meter:
             *({"run": self._run, "stage": kind, "device_seconds": round(s, 2)} for kind, s in seconds.items()),
             {"run": self._run, "wall_seconds": round(time.monotonic() - self._started, 2)},
         ]
-        content = "".join(json.dumps(line) + "\n" for line in lines)
         with contextlib.suppress(OSError):  # a full disk fails the stages that need it, not the watching
-            self.store.write_note(self.name, SPENT, content.encode())
+            for file in (SPENT, COPY):
+                write_lines(self.store, self.name, file, lines)
 
 
 def spent(store: Store, name: str) -> tuple[float, float]:
@@ -84,5 +96,6 @@ def spent(store: Store, name: str) -> tuple[float, float]:
 
 
 def _lines(store: Store, name: str) -> list[dict[str, Any]]:
-    note = store.read_note(name, SPENT)
-    return [] if note is None else [json.loads(line) for line in note.splitlines()]
+    found = read_lines(store, name, SPENT, [SpentLine], f"{COPY} is read in its place")
+    found = found or read_lines(store, name, COPY, [SpentLine], "what was spent so far is forgotten")
+    return [line.model_dump(exclude_none=True) for line in found]

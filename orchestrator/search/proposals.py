@@ -13,13 +13,33 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from pydantic import BaseModel
+
 from orchestrator.stage import canonical_json
 from orchestrator.store import Store
+from orchestrator.storing.notes import read_lines, read_note, write_lines
 from orchestrator.trial import Trial
 from sweeps.expand import OF_THE_ATTACKER, CellMaker, attacks_of, expand
 from sweeps.load import LoadedSweep
 
 PROPOSALS, REAUDIT = "search/proposals.jsonl", "reaudit.json"
+
+
+class _Head(BaseModel, extra="forbid"):
+    search: dict[str, Any]
+
+
+class _ProposalLine(BaseModel, extra="forbid"):
+    number: int
+    values: dict[str, Any]
+    rung: int | None = None
+    origin: str = "random"
+    of: int | None = None
+
+
+class _ReauditNote(BaseModel, extra="forbid"):
+    seeds: list[int]
+    recipes: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +62,7 @@ class ProposalFile:
     def __init__(self, loaded: LoadedSweep, store: Store) -> None:
         self.store, self.name = store, loaded.sweep.name
         self.search = search_of(loaded)
-        self._content = b""  # what the file holds, once it is open for appending
+        self._held: list[dict[str, Any]] = []  # what the file holds, once it is open for appending
 
     def read(self) -> list[Proposal]:
         """All proposals of this search; none if there are none, or only those of another one."""
@@ -55,25 +75,25 @@ class ProposalFile:
         """Make the file ready. Proposals of another search are put aside; what is said about it, or None."""
         lines, said = self._lines(), None
         if lines and lines[0].get("search") != self.search:
-            content = b"".join(map(_line, lines))
-            aside = f"search/proposals-{sha256(content).hexdigest()[:8]}.jsonl"
-            self.store.write_note(self.name, aside, content)
+            aside = f"search/proposals-{sha256(canonical_json(lines).encode()).hexdigest()[:8]}.jsonl"
+            write_lines(self.store, self.name, aside, lines)
             said = f"the search has changed: its {len(lines) - 1} earlier proposals lie in {aside}; it starts anew"
             lines = []
-        self._write(b"".join(map(_line, [{"search": self.search}, *lines[1:]])))
+        self._write([{"search": self.search}, *lines[1:]])
         return said
 
     def append(self, proposal: Proposal) -> None:
         """Add a line; it is on the disk when this returns."""
-        self._write(self._content + _line({key: value for key, value in vars(proposal).items() if value is not None}))
+        self._write([*self._held, {key: value for key, value in vars(proposal).items() if value is not None}])
 
-    def _write(self, content: bytes) -> None:
-        self.store.write_note(self.name, PROPOSALS, content)
-        self._content = content
+    def _write(self, lines: list[dict[str, Any]]) -> None:
+        write_lines(self.store, self.name, PROPOSALS, lines)
+        self._held = lines
 
     def _lines(self) -> list[dict[str, Any]]:
-        content = self.store.read_note(self.name, PROPOSALS)
-        return [] if content is None else [json.loads(line) for line in content.splitlines()]
+        again = "the search proposes the same again, and what the store has of it is not made again"
+        lines = read_lines(self.store, self.name, PROPOSALS, [_Head, _ProposalLine], again)
+        return [line.model_dump(exclude_unset=True) for line in lines]
 
 
 def search_of(loaded: LoadedSweep) -> dict[str, Any]:
@@ -130,8 +150,8 @@ def read_reaudit(loaded: LoadedSweep, store: Store) -> list[dict[str, Any]] | No
     """The recipes of a re-audit under the seeds that the sweep asks for; None if none was begun."""
     if getattr(loaded.sweep, "reaudit", None) is None:
         return None
-    note = store.read_note(loaded.sweep.name, REAUDIT)
-    return None if note is None else json.loads(note)["recipes"]
+    note = read_note(store, loaded.sweep.name, REAUDIT, _ReauditNote, "the recipes are chosen again")
+    return None if note is None else note.recipes
 
 
 def reaudit_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
@@ -155,8 +175,4 @@ def grid_reaudit(loaded: LoadedSweep, recipes: list[dict[str, Any]]) -> list[Tri
 def recipe_of(values: dict[str, Any]) -> dict[str, Any]:
     """The defender's part of a cell's values."""
     return {key: value for key, value in values.items() if key.split(".")[0] not in OF_THE_ATTACKER}
-
-
-def _line(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, allow_nan=False).encode() + b"\n"
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import BaseModel
+
 from orchestrator.search.agenda import aims_of
 from orchestrator.search.budget import spent
 from orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
@@ -14,10 +16,15 @@ from orchestrator.search.proposals import Proposal, ProposalFile, TrialMaker, re
 from orchestrator.stage import Stage
 from orchestrator.state import read_failures
 from orchestrator.store import Store
+from orchestrator.storing.notes import read_note
 from orchestrator.trial import Trial
 from sweeps.load import LoadedSweep
 
 ENDED = "search/ended.json"
+
+
+class _EndNote(BaseModel, extra="forbid"):
+    stopped_by: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +119,8 @@ def write_end(loaded: LoadedSweep, store: Store, stopped_by: str | None) -> None
 
 def read_end(loaded: LoadedSweep, store: Store) -> str | None:
     """Why the last run of the search ended; None while it is unfinished."""
-    note = store.read_note(loaded.sweep.name, ENDED)
-    return json.loads(note)["stopped_by"] if note is not None and ProposalFile(loaded, store).read() else None
+    note = read_note(store, loaded.sweep.name, ENDED, _EndNote, "the search counts as unfinished until it is run again")
+    return note.stopped_by if note is not None and ProposalFile(loaded, store).read() else None
 
 
 def _records(loaded: LoadedSweep, store: Store) -> list[ProposalRecord]:

@@ -50,7 +50,7 @@ from orchestrator.storing.version import (
     version_note,
     version_of,
 )
-from tasks.context import PROGRESS_FILE, mark_content
+from tasks.context import PROGRESS_FILE, mark_content, mark_from
 
 MARKS_EVERY_S = 5.0  # progress marks are asked for as often as they are pushed
 URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/\s]+)*")
@@ -124,6 +124,10 @@ class RemoteStore(Store):
 
     def write_note(self, name: str, file: str, content: bytes) -> None:
         self.objects.write(f"sweeps/{name}/{file}", content)
+
+    def move_note(self, name: str, file: str, place: str) -> None:
+        self.objects.write(f"sweeps/{name}/{place}", self.objects.read(f"sweeps/{name}/{file}"))
+        self.objects.delete([f"sweeps/{name}/{file}"])
 
     def publish(self, folder: Path, name: str) -> None:
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
@@ -283,8 +287,8 @@ class RemoteStore(Store):
         return None
 
     def _mark(self, stage: Stage) -> dict[str, Any] | None:
-        with suppress(OSError, ValueError):
-            return json.loads(self.objects.read(_mark_key(stage)))
+        with suppress(OSError):
+            return mark_from(self.objects.read(_mark_key(stage)))
         return None
 
 

@@ -1,9 +1,8 @@
 """Unfinished work is what was saved, or thrown away: never taken for whole."""
 
-import random
-
 import pytest
 import torch
+from harm import HARMS, harmed
 
 from tasks.unfinished import finished_class, load_checkpoint, load_class, save_checkpoint, save_class
 
@@ -20,22 +19,8 @@ def equal(a, b):
     return a == b
 
 
-def harmed(content: bytes, how: str) -> bytes:
-    draw = random.Random(how)
-    if how == "emptied":
-        return b""
-    if how == "zeroed":
-        return b"\0" * len(content)
-    if how == "halved":
-        return content[: len(content) // 2]
-    if how == "garbage":
-        return draw.randbytes(len(content))
-    place = draw.randrange(len(content))
-    return content[:place] + bytes([content[place] ^ 1 << draw.randrange(8)]) + content[place + 1 :]
-
-
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("how", ["emptied", "zeroed", "halved", "garbage", *(f"bit {n}" for n in range(60))])
+@pytest.mark.parametrize("how", [*HARMS, *(f"bit {n}" for n in range(60))])
 def test_what_is_not_what_was_saved_is_thrown_away(tmp_path, capsys, kind, how):
     save, load, content = KINDS[kind]
     path = tmp_path / "file"

@@ -139,7 +139,7 @@ def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_propos
     assert kind == "say" and "the search has changed: its 14 earlier proposals lie in search/proposals-" in said
     folder = store.sweep_folder("made") / "search"
     assert len(list(folder.glob("proposals-*.jsonl"))) == 1
-    assert len((store.sweep_folder("made") / PROPOSALS).read_text().splitlines()) == 1
+    assert len((store.sweep_folder("made") / PROPOSALS).read_text().splitlines()) == 2  # its seal, its head
 
 
 def test_a_stopped_search_proposes_nothing_more(tmp_path):
