@@ -1,0 +1,195 @@
+"""Every kind of stage gives the numbers that stand beside its version in stage_numbers.json.
+
+Who changes the numbers of a stage raises its version in tasks/registry.py, or stores of yesterday are silently reused;
+then SMOOTHSWEEP_KEEP_NUMBERS=1 on this file writes the new ones down. It refuses to where no version was raised.
+"""
+
+import copy
+import json
+import os
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tasks.toy
+from core.analysis import toy
+from orchestrator.execute import execute_with_inputs
+from orchestrator.stage import Stage, with_ancestors
+from orchestrator.store import open_store
+from tasks import fidelity, judges
+from tasks.registry import TASKS
+from tests import labelled_files, published_trees
+from tests.stage_numbers import differences, load_kept, numbers_of, save_kept
+
+KEPT = Path(__file__).with_name("stage_numbers.json")
+KEEPS = bool(os.environ.get("SMOOTHSWEEP_KEEP_NUMBERS"))
+WITHOUT_NUMBERS = {"sleep"}  # it measures orchestration alone
+
+IN_A_TRIAL = {  # case -> where the pipeline has it
+    "data": "data", "public": "attack.prior.public", "prior": "attack.prior", "pool": "attack.pool", "target": "target",
+    "target, a judge's": "judge_evaluator.evaluator", "candidates": "attack.candidates", "attack": "attack",
+    "loot": "loot", "embeddings, evaluator's": "judge_evaluator.real", "embeddings, embedder's": "judge_embedder.real",
+    "judge_evaluator": "judge_evaluator", "judge_embedder": "judge_embedder",
+}  # fmt: skip
+
+class Pooled(torch.nn.Module):
+    """In the place of Inception: [N, 3, 299, 299] -> the means of its four quarters, [N, 12]."""
+
+    def forward(self, images):
+        return F.adaptive_avg_pool2d(images, 2).flatten(1)
+
+
+@pytest.fixture
+def made(request, tmp_path, monkeypatch):
+    """Case -> its stage and the folder of its artifact."""
+
+    def make(case):
+        protocol = case.rpartition(", ")[2]
+        if case in OTHER_STAGES:
+            return executed(OTHER_STAGES[case](tmp_path), tmp_path, monkeypatch)
+        pipeline, name = request.getfixturevalue(protocol), case.removesuffix(f", {protocol}")
+        if name in IN_A_TRIAL:
+            return pipeline.stage(IN_A_TRIAL[name]), pipeline.folder(IN_A_TRIAL[name])
+        stage = ALONE[name](pipeline, protocol, tmp_path)
+        return executed(stage, tmp_path, monkeypatch, pipeline.store)
+
+    return make
+
+
+def executed(stage, folder, monkeypatch, store=None):
+    for module in (fidelity, judges):
+        monkeypatch.setattr(module, "load_network", lambda config, device: Pooled().to(device))
+    if stage.name == "toy":  # in full it takes ten seconds, and has a test of its own
+        monkeypatch.setattr(toy, "train_toy", partial(toy.train_toy, steps=1500))
+        monkeypatch.setattr(tasks.toy, "toy_example", partial(toy.run_toy, endless_steps=20))
+    if store is None:
+        store = open_store(str(folder / "store"))
+        store.open_for_writing()
+    execute_with_inputs(store, stage)
+    return stage, store.path(stage)
+
+
+def imported(pipeline, protocol, folder):
+    (folder / "brought").mkdir()
+    shutil.copy(pipeline.folder("target") / "weights.safetensors", folder / "brought")
+    config = {"architecture": "resnet_small", "num_classes": 3, "image_size": 32, "transform_input": False, "seed": 0,
+              "protocol": protocol, "content": "the pipeline's target"}  # fmt: skip
+    data = pipeline.stage("data")
+    return Stage(name="imported", config=config, hints={"path": str(folder / "brought")}, inputs={"data": data})
+
+
+def slowly(pipeline, protocol, folder):
+    """The surrogate at a fiftieth of the trial's learning rate: so few images make much of rounding."""
+    stage = pipeline.stage("knowledge")
+    return Stage(name="knowledge", config={**stage.config, "lr": 0.02 * stage.config["lr"]}, inputs=stage.inputs)
+
+
+def by_fidelity(pipeline, protocol, folder):
+    network = {"network": "fid_inception", "protocol": protocol}
+    data, loot = pipeline.stage("judge_evaluator.real.data"), pipeline.stage("loot")
+    real = Stage(name="embeddings", config={**network, "parts": ["train"]}, inputs={"data": data})
+    return Stage(name="judge_fidelity", config={**network, "neighbours": 2}, inputs={"real": real, "loot": loot})
+
+
+def labelled(folder):
+    labels = [label for label, count in enumerate((5, 9, 6, 8)) for _ in range(count)]
+    table = labelled_files.parquet(
+        folder / "faces.parquet", image=[labelled_files.png(i, 10, 12) for i in range(len(labels))], label=labels
+    )
+    config = {"kind": "labelled", "size": 8, "crop": "centre", "test_fraction": 0.2, "split_seed": 42,
+              "largest_classes": 3, "samples_per_class": 4, "on_corrupt": "refuse"}  # fmt: skip
+    return Stage(name="data", config=config, hints={"path": str(table)})
+
+
+def published(folder):
+    people = (("actors", "Cy_Roe", 7), ("actors", "Aa_Bee", 12), ("actresses", "Zed_Ann", 9))
+    tree = published_trees.facescrub(folder / "facescrub", people, size=16)
+    config = {"kind": "facescrub", "size": 12, "classes": 3, "split_seed": 42, "samples_per_class": 4,
+              "on_corrupt": "refuse"}  # fmt: skip
+    return Stage(name="data", config=config, hints={"path": str(tree)})
+
+
+def unlabelled(folder):
+    pictures = {f"{i}.png": labelled_files.png(i, 10, 12) for i in range(9)}
+    path = labelled_files.folders(folder / "public", pictures)
+    return Stage(
+        name="public", config={"kind": "unlabelled", "size": 8, "limit": 5, "seed": 3}, hints={"path": str(path)}
+    )
+
+
+def stylegan2(folder):
+    public = {"kind": "synthetic", "identities": 12, "per_identity": 1, "size": 16, "spread": 0.6, "seed": 0}
+    config = {"kind": "stylegan2", "z_dim": 8, "w_dim": 8, "mapping_layers": 1, "channel_base": 128, "channel_max": 8,
+              "kimg": 0.032, "batch_size": 8, "lr": 0.002, "r1_gamma": 1.0, "augmentation": "light", "workers": 1,
+              "seed": 0}  # fmt: skip
+    return Stage(name="prior", config=config, inputs={"public": Stage(name="public", config=public)})
+
+
+OTHER_STAGES = {
+    "data, labelled": labelled, "data, published": published, "public, unlabelled": unlabelled,
+    "prior, stylegan2": stylegan2, "toy": lambda folder: Stage(name="toy", config={"alpha": -0.05}),
+}  # fmt: skip
+ALONE = {"imported": imported, "judge_fidelity": by_fidelity, "knowledge": slowly}
+CASES = [f"{case}, {protocol}" for protocol in ("clean", "paper") for case in (*IN_A_TRIAL, *ALONE)]
+
+
+@pytest.mark.parametrize("case", [*CASES, *OTHER_STAGES])
+def test_a_stage_gives_the_numbers_of_its_version(case, made):
+    stage, folder = made(case)
+    metrics = json.loads((folder / "manifest.json").read_text())["metrics"]
+    found = {
+        "versions": {one.name: TASKS[one.name].version for one in with_ancestors([stage])},
+        "numbers": numbers_of(folder, metrics),
+    }
+    kept = load_kept(KEPT)
+    if KEEPS:
+        keep(case, stage.name, kept, found)
+        return
+    entry = kept[case]
+    assert found["versions"] == entry["versions"], (
+        f"{case}: a version was raised: write the numbers down anew (SMOOTHSWEEP_KEEP_NUMBERS=1)"
+    )
+    changed = differences(entry["numbers"], found["numbers"])
+    assert not changed, f"{case}: other numbers, raise the version of {stage.name} in tasks/registry.py: {changed[:5]}"
+
+
+def keep(case, name, kept, found):
+    before = kept.get(case)
+    if before and before["versions"] == found["versions"]:
+        changed = differences(before["numbers"], found["numbers"])
+        assert not changed, f"{case}: raise the version of {name} in tasks/registry.py first: {changed[:5]}"
+        return  # rounding alone: what is kept stays
+    save_kept(KEPT, {**kept, case: found})
+
+
+def test_every_kind_of_stage_is_kept_and_nothing_else():
+    kept = load_kept(KEPT)
+    assert set(kept) == {*CASES, *OTHER_STAGES}
+    kinds = {case.partition(",")[0] for case in kept}
+    assert kinds == set(TASKS) - WITHOUT_NUMBERS
+
+
+def test_small_changes_of_a_setting_are_seen(made, tmp_path, monkeypatch):
+    """A learning rate one per cent higher, a batch of one image more: far beyond what rounding may do."""
+    stage, _ = made("target, clean")
+    for change in ({"lr": 1.05 * stage.config["lr"]}, {"batch_size": 1 + stage.config["batch_size"]}):
+        other = Stage(name="target", config={**stage.config, **change}, inputs=stage.inputs)
+        _, folder = executed(other, tmp_path, monkeypatch)
+        assert differences(load_kept(KEPT)["target, clean"]["numbers"], numbers_of(folder, {})) != []
+
+
+def test_other_rounding_is_none(made):
+    """Numbers moved by a thousandth of their scale are the same; in another order, or with one missing, not."""
+    numbers = load_kept(KEPT)["attack, clean"]["numbers"]
+    rounded = copy.deepcopy(numbers)
+    for row in rounded.values():
+        if isinstance(row, list):
+            row[1:] = [value + 1e-3 * row[2] for value in row[1:]]
+    assert differences(numbers, rounded) == []
+    assert differences(numbers, {name: row for name, row in numbers.items() if "scores" not in name}) != []
+    moved = {name: [*row[:3], row[3] + 0.1 * row[2]] if isinstance(row, list) else row for name, row in numbers.items()}
+    assert len(differences(numbers, moved)) >= 5
