@@ -1,20 +1,26 @@
-"""Last-stage skip connections removed or weakened: RoLSS and SSF (Koh et al., ECCV 2024).
+"""Skip connections of chosen stages removed or weakened: RoLSS and SSF (Koh et al., ECCV 2024).
 
-Skip connections carry the attacker's gradient past the residual blocks; those of the last stage matter most. Source:
-models/torchvision/models/resnet.py and densenet.py of the code as kept in ShailenSmith/RoLSS, with its setting
-skip: [1, 1, 1, 0]. That copy also drops the skips of the last fifth of every ResNet's third stage; the paper speaks of
-the last stage alone, and so does this.
+Skip connections carry the attacker's gradient past the residual blocks; in the paper those of the last stage matter
+most. Source: Pillowkoh/RoLSS, models/torchvision/models/resnet.py and densenet.py, and the settings of its
+configs/training/targets/*/*/skip.yaml, which differ by data set: FaceScrub's DenseNets lose the skips of the second or
+the first block, and its ResNet-18 keeps six tenths of the last stage's.
+
+Departures: the official ResNets also drop the skips of the last fifth of the third stage, whatever is set, so also in
+what they call the full network; the paper speaks of the stage alone, and so does this. Layers on a removed skip, which
+there go on without effect, are left out here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Generator, Tensor, nn
 
 from core.defenses.base import Defense, new_linear
-from core.defenses.checks import require, require_number
+from core.defenses.checks import require, require_choice, require_number
 from core.errors import InputError
 from core.models.anatomy import anatomy_of
 from core.models.classifiers import Classifier
@@ -25,38 +31,88 @@ _REFUSED = {
     "vit_b_16": "its blocks form no stages, and no source says which of its skips count as the last",
 }
 _DENSENETS = ("densenet121", "densenet169")
+_LAST_STAGE = (1.0, 1.0, 1.0, 0.0)
+OFFICIAL: dict[str, dict[str, tuple[float, ...]]] = {
+    "facescrub": {
+        "resnet18": (1.0, 1.0, 1.0, 0.6),
+        "resnet34": _LAST_STAGE,
+        "resnet50": _LAST_STAGE,
+        "resnet101": _LAST_STAGE,
+        "resnet152": _LAST_STAGE,
+        "densenet121": (1.0, 0.0, 1.0, 1.0),
+        "densenet169": (0.0, 1.0, 1.0, 1.0),
+    },
+    "stanford_dogs": {
+        name: _LAST_STAGE for name in ("resnet50", "resnet101", "resnet152", "densenet121", "densenet169")
+    },
+}
+"""Data set -> architecture -> the official factor of each stage. There is none for CelebA."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SkipRemoval(Defense):
-    """Multiply the skip connections of the last stage by `scale` in [0, 1): 0 removes them (RoLSS), above is SSF.
+    """Multiply the skip connections of each stage by a factor: 0 removes them (RoLSS), one below 1 weakens them (SSF).
 
-    In a DenseNet every layer of the last block then sees the layer before it alone, and the last layer's channels are
-    the features: 32 instead of 1,024 or more, so that norm and head begin anew.
+    skip: None for the last stage alone, times `scale` in [0, 1); the name of a data set in OFFICIAL for its published
+    factors; or the factors themselves, in [0, 1], one for each stage of the network with skips (four in a ResNet or
+    DenseNet).
+
+    In a DenseNet a factor is 0 or 1: every layer of a block at 0 sees the layer before it alone, and the last one's
+    channels are the block's output, 32 of hundreds or more, so that whatever follows with other widths begins anew.
     """
 
     scale: float = 0.0
+    skip: Literal["facescrub", "stanford_dogs"] | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         require_number("defense skip_removal: scale", self.scale, 0, 1, below=True)
+        what = "defense skip_removal: skip"
+        if isinstance(self.skip, str):
+            require_choice(what, self.skip, tuple(OFFICIAL))
+        elif self.skip is not None:
+            for factor in self.skip:
+                require_number(what, factor, 0, 1)
+            require(any(factor < 1 for factor in self.skip), what, "a factor below 1", self.skip)
+        if self.skip is not None:
+            require(self.scale == 0, "defense skip_removal: scale", f"none with skip {self.skip}", self.scale)
+
+    def factors(self, architecture: str) -> tuple[float, ...]:
+        """The factor of each stage with skips. Raises InputError for another number of stages, or no official one."""
+        stages = 4 if architecture in _DENSENETS else len(anatomy_of(architecture).skips)
+        if self.skip is None:
+            return (*(1.0,) * (stages - 1), self.scale)
+        if isinstance(self.skip, str):
+            official = OFFICIAL[self.skip]
+            expected = f"an architecture with official factors ({', '.join(official)})"
+            require(architecture in official, f"defense skip_removal: skip {self.skip}", expected, architecture)
+            return official[architecture]
+        expected = f"{stages} factors with {architecture}, one for each stage"
+        require(len(self.skip) == stages, "defense skip_removal: skip", expected, self.skip)
+        return self.skip
 
     def check(self, architecture: str) -> None:
         """Raises InputError, with the reason, for an architecture without skips to remove."""
         anatomy_of(architecture)
         if architecture in _REFUSED:
             raise InputError(f"defense skip_removal: not with {architecture}: {_REFUSED[architecture]}")
+        factors = self.factors(architecture)
         if architecture in _DENSENETS:
-            expected = f"0 with {architecture}, whose skips are concatenated"
-            require(self.scale == 0, "defense skip_removal: scale", expected, self.scale)
+            which, values = ("scale", "0") if self.skip is None else ("skip", "0 or 1")
+            expected = f"{values} with {architecture}, whose skips are concatenated"
+            holds = all(factor in (0, 1) for factor in factors)
+            require(holds, f"defense skip_removal: {which}", expected, getattr(self, which))
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """Cut the skips; new layers (DenseNet only) draw their weights from `generator`."""
         self.check(model.architecture)
+        factors = self.factors(model.architecture)
         if model.architecture in _DENSENETS:
-            _unlink_dense_block(model, generator)
-        for block, attribute in anatomy_of(model.architecture).skips:
-            owner = model.backbone.get_submodule(block)
-            setattr(owner, attribute, ScaledSkip(getattr(owner, attribute), self.scale))
+            _unlink_dense_blocks(model, [factor == 0 for factor in factors], generator)
+            return
+        for blocks, factor in zip(anatomy_of(model.architecture).skips, factors, strict=True):
+            for block, attribute in blocks if factor < 1 else ():
+                owner = model.backbone.get_submodule(block)
+                setattr(owner, attribute, ScaledSkip(getattr(owner, attribute), factor))
 
 
 class ScaledSkip(nn.Module):
@@ -74,17 +130,38 @@ class ScaledSkip(nn.Module):
         return self.scale * (x if self.skip is None else self.skip(x))
 
 
-def _unlink_dense_block(model: Classifier, generator: Generator) -> None:
-    """Turn the last dense block into a chain of its layers."""
+def _unlink_dense_blocks(model: Classifier, cut: Sequence[bool], generator: Generator) -> None:
+    """Turn the blocks to cut into chains of their layers; layers whose inputs have another width begin anew."""
     features = model.backbone.features
-    layers = list(features.denseblock4.children())
-    growth = layers[0].conv2.out_channels
-    for layer in layers[1:]:
-        layer.norm1 = nn.BatchNorm2d(growth)
-        layer.conv1 = _new_convolution(growth, layer.conv1.out_channels, generator)
-    features.denseblock4 = nn.Sequential(*layers)
-    features.norm5 = nn.BatchNorm2d(growth)
-    model.head = new_linear(growth, model.num_classes, generator)
+    channels = features.norm0.num_features
+    for number, is_cut in enumerate(cut, start=1):
+        layers = list(getattr(features, f"denseblock{number}").children())
+        growth = layers[0].conv2.out_channels
+        for i, layer in enumerate(layers):
+            inputs = channels + i * growth if not is_cut or i == 0 else growth
+            _fit_inputs(layer, "norm1", "conv1", inputs, generator)
+        channels = growth if is_cut else channels + len(layers) * growth
+        if is_cut:
+            setattr(features, f"denseblock{number}", nn.Sequential(*layers))
+        if number < len(cut):
+            transition = getattr(features, f"transition{number}")
+            halved = channels // 2
+            _fit_inputs(transition, "norm", "conv", channels, generator, outputs=halved)
+            channels = halved
+    if features.norm5.num_features != channels:
+        features.norm5 = nn.BatchNorm2d(channels)
+        model.head = new_linear(channels, model.num_classes, generator)
+
+
+def _fit_inputs(
+    module: nn.Module, norm: str, convolution: str, inputs: int, generator: Generator, outputs: int | None = None
+) -> None:
+    """A new norm and 1x1 convolution in `module` if theirs take another number of channels."""
+    if getattr(module, norm).num_features == inputs:
+        return
+    outputs = outputs or getattr(module, convolution).out_channels
+    setattr(module, norm, nn.BatchNorm2d(inputs))
+    setattr(module, convolution, _new_convolution(inputs, outputs, generator))
 
 
 def _new_convolution(inputs: int, outputs: int, generator: Generator) -> nn.Conv2d:

@@ -25,14 +25,14 @@ class Anatomy:
     """The named parts of a backbone.
 
     stages: in the order of the forward pass; together they hold every parameter. hidden: the layers whose outputs
-    stand for what the network has computed so far. skips: the residual blocks of the last stage, as (module, attribute
-    of the module on the skip connection). last_norm: the BatchNorm1d before the head, where a published defense puts
-    its own layer in its place.
+    stand for what the network has computed so far. skips: the residual blocks of each stage that has some, as (module,
+    attribute of the module on the skip connection). last_norm: the BatchNorm1d before the head, where a published
+    defense puts its own layer in its place.
     """
 
     stages: Stages
     hidden: tuple[str, ...]
-    skips: tuple[tuple[str, str], ...] = ()
+    skips: tuple[tuple[tuple[str, str], ...], ...] = ()
     last_norm: str | None = None
 
     @property
@@ -42,13 +42,16 @@ class Anatomy:
         return tuple(dict.fromkeys([*names, *self.hidden]))
 
 
-def _resnet(blocks: int) -> Anatomy:
+def _resnet(*blocks: int) -> Anatomy:
     """torchvision's ResNets; the hidden layers are the outputs of the four stages (paper, Appendix B.5)."""
     stages = ("layer1", "layer2", "layer3", "layer4")
     return Anatomy(
         stages=(("conv1", "bn1"), *((name,) for name in stages)),
         hidden=stages,
-        skips=tuple((f"layer4.{i}", "downsample") for i in range(blocks)),
+        skips=tuple(
+            tuple((f"{name}.{i}", "downsample") for i in range(count))
+            for name, count in zip(stages, blocks, strict=True)
+        ),
     )
 
 
@@ -73,7 +76,7 @@ ANATOMY: dict[str, Anatomy] = {
     "resnet_small": Anatomy(
         stages=(("stem",), ("blocks.0",), ("blocks.1",), ("features",)),
         hidden=("blocks.0", "blocks.1"),
-        skips=(("blocks.1", "skip"),),
+        skips=((("blocks.0", "skip"),), (("blocks.1", "skip"),)),
     ),
     # As with the published VGG-16: the outputs of the max pools and of the norm behind the flattened last block.
     "vgg_small": Anatomy(
@@ -81,12 +84,12 @@ ANATOMY: dict[str, Anatomy] = {
         hidden=("layers.4", "layers.7", "features.layer"),
         last_norm="features.layer.1",
     ),
-    "resnet18": _resnet(2),
-    "resnet34": _resnet(3),
-    "resnet50": _resnet(3),
-    "resnet101": _resnet(3),
-    "resnet152": _resnet(3),
-    "resnext50": _resnet(3),
+    "resnet18": _resnet(2, 2, 2, 2),
+    "resnet34": _resnet(3, 4, 6, 3),
+    "resnet50": _resnet(3, 4, 6, 3),
+    "resnet101": _resnet(3, 4, 23, 3),
+    "resnet152": _resnet(3, 8, 36, 3),
+    "resnext50": _resnet(3, 4, 6, 3),
     "densenet121": _densenet(),
     "densenet169": _densenet(),
     "vit_b_16": _vit(12),

@@ -166,14 +166,16 @@ def _said(key: str, value: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Numbers without a tail of digits; everything else as text, containers without brackets of their own."""
+    """Numbers without a tail of digits; everything else as text, containers without brackets of their own. Never empty."""
     if _is_number(value):
         return minus(f"{value:.6g}".replace("e-0", "e-"))
     if isinstance(value, Mapping):
-        return " ".join(_said(key, inner) for key, inner in value.items() if inner is not None)
-    if isinstance(value, (list, tuple)):
-        return " ".join(value_text(inner) for inner in value)
-    return str(value).replace("_", " ")
+        text = " ".join(_said(key, inner) for key, inner in value.items() if inner is not None)
+    elif isinstance(value, (list, tuple)):
+        text = " ".join(value_text(inner) for inner in value)
+    else:
+        text = str(value).replace("_", " ")
+    return text or "nothing"
 
 
 def _is_number(value: Any) -> bool:
@@ -220,7 +222,7 @@ def _erased(given: Mapping[str, Any]) -> Strength:
 
 def _skipped(given: Mapping[str, Any]) -> Strength:
     scale = given.get("scale", 0.0)
-    if not _is_number(scale):
+    if not _is_number(scale) or given.get("skip") is not None:  # which skips, beside how much of them
         return Strength(value="", order=None, used=())
     value = f"scale{NBSP}{value_text(scale)}" if scale else ""
     return Strength(value=value, order=(1.0 - scale,), used=("scale",))

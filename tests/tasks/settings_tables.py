@@ -92,7 +92,7 @@ DEFENSES = {
         "p": ({}, 0.5), "area": ({}, [0.5, 0.6]), "aspect": ({}, [2.0, 2.0]), "fill": ({}, "mean"),
         "colour": ({}, [1.0, -1.0, 0.0]),
     },
-    "skip_removal": {"scale": ({}, 0.5)},
+    "skip_removal": {"scale": ({}, 0.5), "skip": ({}, [0.0, 1.0])},
     "dropout": {"p": ({"p": 0.1}, 0.9)},
     "weight_decay": {"value": ({"value": 0.001}, 0.5)},
     "focal": {"gamma": ({"gamma": 1.0}, 3.0)},

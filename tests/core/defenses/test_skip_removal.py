@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from core.defenses.base import Defense
-from core.defenses.skip_removal import SkipRemoval
+from core.defenses.skip_removal import OFFICIAL, SkipRemoval
 from core.errors import InputError
 from core.models.classifiers import build_classifier
 
@@ -83,9 +83,73 @@ def test_a_densenets_last_block_becomes_a_chain(tools):
         ("vgg_small", 0.0, "it has no skip connections"),
         ("inception_v3", 0.0, "it has no skip connections"),
         ("vit_b_16", 0.0, "its blocks form no stages"),
-        ("densenet121", 0.5, "expected 0 with densenet121, whose skips are concatenated, got 0.5"),
+        ("densenet121", 0.5, "scale: expected 0 with densenet121, whose skips are concatenated, got 0.5"),
     ],
 )
 def test_where_it_cannot_be_done_the_reason_is_given(architecture, scale, reason):
     with pytest.raises(InputError, match=f"^defense skip_removal.*{reason}"):
         SkipRemoval(scale=scale).check(architecture)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "skip", "reason"),
+    [
+        ("resnet34", "stanford_dogs", "an architecture with official factors .resnet50, resnet101"),
+        ("resnet_small", "facescrub", "an architecture with official factors"),
+        ("resnet18", (1.0, 0.0), "expected 4 factors with resnet18, one for each stage"),
+        ("resnet_small", (1.0, 1.0, 1.0, 0.0), "expected 2 factors with resnet_small"),
+        ("densenet121", (1.0, 0.5, 1.0, 1.0), "skip: expected 0 or 1 with densenet121"),
+    ],
+)
+def test_factors_that_do_not_fit_are_refused(architecture, skip, reason):
+    with pytest.raises(InputError, match=f"^defense skip_removal.*{reason}"):
+        SkipRemoval(skip=skip).check(architecture)
+
+
+def test_official_factors():
+    """Pillowkoh/RoLSS, configs/training/targets/*/*/skip.yaml."""
+    faces, dogs = OFFICIAL["facescrub"], OFFICIAL["stanford_dogs"]
+    assert faces["resnet18"] == (1, 1, 1, 0.6) and faces["densenet121"] == (1, 0, 1, 1)
+    assert faces["densenet169"] == (0, 1, 1, 1)
+    assert {faces[name] for name in ("resnet34", "resnet50", "resnet101", "resnet152")} == {(1, 1, 1, 0)}
+    assert set(dogs.values()) == {(1, 1, 1, 0)} and "resnet18" not in dogs
+
+
+def test_a_stage_loses_its_own_skips_and_no_other(tools):
+    """The first of two stages at 0.3: its block adds so much of its skip, the second is as it was."""
+    model = tools.prepared(SkipRemoval(skip=(0.3, 1.0))).eval()
+    plain = tools.prepared(Defense()).eval()
+    x = torch.rand(2, 32, 8, 8, generator=tools.generator())
+    block = plain.backbone.blocks[0]
+    expected = F.relu(block.second(F.relu(block.first(x))) + 0.3 * block.skip(x))
+    torch.testing.assert_close(model.backbone.blocks[0](x), expected)
+    torch.testing.assert_close(model.backbone.blocks[1](MAP), plain.backbone.blocks[1](MAP))
+
+
+def test_the_last_stage_by_name_and_by_factors_is_one_network(tools):
+    named = tools.prepared(SkipRemoval(scale=0.6), "resnet18")
+    official = tools.prepared(SkipRemoval(skip="facescrub"), "resnet18")
+    images = torch.rand(2, 3, 32, 32, generator=tools.generator()) * 2 - 1
+    assert named.state_dict().keys() == official.state_dict().keys()
+    with torch.no_grad():
+        torch.testing.assert_close(named.eval()(images), official.eval()(images))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "skip", "cut", "width"),
+    [
+        ("densenet121", "facescrub", 2, 904),
+        ("densenet169", "facescrub", 1, 1636),
+        ("densenet121", "stanford_dogs", 4, 32),
+        ("densenet121", (1.0, 1.0, 0.0, 1.0), 3, 528),
+    ],
+)
+def test_densenets_have_the_published_widths(architecture, skip, cut, width, tools):
+    """The number of features that the official networks were seen to have at their heads; all of it is trained."""
+    model = tools.prepared(SkipRemoval(skip=skip), architecture)
+    assert model.feature_dim == width
+    chained = [isinstance(getattr(model.backbone.features, f"denseblock{i}"), torch.nn.Sequential) for i in range(1, 5)]
+    assert chained == [i == cut for i in range(1, 5)]
+    images = torch.rand(2, 3, 32, 32, generator=tools.generator()) * 2 - 1
+    tools.take_step(SkipRemoval(skip=skip), model.train(), images, torch.tensor([0, 1])).loss.backward()
+    assert all(p.grad is not None for p in model.parameters())

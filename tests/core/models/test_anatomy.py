@@ -30,17 +30,20 @@ def test_hidden_layers_skips_and_norms_are_modules(model):
     assert len(anatomy.hidden) >= 2
     for name in anatomy.hidden:
         model.backbone.get_submodule(name)
-    for block, attribute in anatomy.skips:
+    for block, attribute in (skip for stage in anatomy.skips for skip in stage):
         assert hasattr(model.backbone.get_submodule(block), attribute)
     if anatomy.last_norm is not None:
         assert isinstance(model.backbone.get_submodule(anatomy.last_norm), torch.nn.BatchNorm1d)
 
 
-def test_skips_are_those_of_the_whole_last_stage(model):
+def test_skips_are_those_of_all_blocks_of_every_stage(model):
     if model.architecture.startswith("resn") and model.architecture != "resnet_small":
-        assert [block for block, _ in ANATOMY[model.architecture].skips] == [
-            f"layer4.{name}" for name, _ in model.backbone.layer4.named_children()
-        ]
+        blocks = {
+            stage: [f"{stage}.{name}" for name, _ in model.backbone.get_submodule(stage).named_children()]
+            for stage in ("layer1", "layer2", "layer3", "layer4")
+        }
+        found = [[block for block, _ in stage] for stage in ANATOMY[model.architecture].skips]
+        assert found == list(blocks.values())
 
 
 @pytest.mark.parametrize("name", ["resnet_small", "vgg_small", "resnet18", "densenet121"])
