@@ -21,6 +21,7 @@ from safetensors.numpy import load_file
 # within 2e-3 of their scale; a metric that is a small difference (a calibration error) moved by 7e-3 of itself.
 TOLERANCE, OF_METRICS = 5e-3, 2e-2
 SMALLEST = 1e-7  # scales below count as zero
+LISTS = ("names.json", "classes.json")  # what else is JSON says how something was made
 LOOSE = ("weights.safetensors",)  # files of many tensors, kept as one row
 # Time; and of an epoch, what one of a few images or a difference of near numbers decides: the loss shows it finer.
 LEFT_OUT = ("seconds", "train_acc", "logit_gap")
@@ -39,7 +40,7 @@ def numbers_of(folder: Path, metrics: Mapping[str, float | None]) -> Numbers:
         elif path.suffix == ".parquet":
             rows = pd.read_parquet(path)
             found |= _under(path.name, {name: _row(rows[name].to_numpy()) for name in rows if name not in LEFT_OUT})
-        elif path.suffix == ".json" and path.name != "manifest.json":
+        elif path.name in LISTS:
             found[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     return found
 

@@ -166,7 +166,7 @@ def _said(key: str, value: Any) -> str:
 
 
 def value_text(value: Any) -> str:
-    """Numbers without a tail of digits; everything else as text, containers without brackets of their own. Never empty."""
+    """Numbers without a tail of digits; everything else as text, never empty, containers without their brackets."""
     if _is_number(value):
         return minus(f"{value:.6g}".replace("e-0", "e-"))
     if isinstance(value, Mapping):
