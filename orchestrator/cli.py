@@ -98,8 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     ui.add_argument("--port", type=int, default=5000, help="port on this machine (default: 5000)")
     ui.set_defaults(door=_ui)
 
-    doctor = doors.add_parser("doctor", help="what this machine can run, and what is missing")
-    doctor.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
+    doctor = doors.add_parser("doctor", help="what this machine can run; with --store: whether a store is as written")
+    doctor.add_argument("--store", metavar="STORE", help="read this whole store, and say what in it is damaged")
     doctor.set_defaults(door=_doctor)
     add_import_doors(doors)
     _data_doors(doors)
@@ -231,9 +231,11 @@ def _ui(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from orchestrator.doctor import examine
+    from orchestrator.doctor import examine, examine_artifacts
 
-    findings = examine(options.store)
+    findings = examine(options.store or "store")
+    if options.store:
+        findings += examine_artifacts(options.store)
     for finding in findings:
         screen.out(f"{'ok  ' if finding.fine else 'MISS' if finding.needed else 'note'}  {printable(finding.text)}")
     return EXIT_DONE if all(f.fine or not f.needed for f in findings) else EXIT_FAILED

@@ -14,6 +14,7 @@ import psutil
 from core.errors import InputError
 from orchestrator.fingerprints import SHIPPED_FILES
 from orchestrator.store import open_store
+from orchestrator.storing.examining import examine_store
 
 PACKAGES = (
     "torch", "torchvision", "ray", "mlflow", "pyarrow", "pandas", "facenet-pytorch", "safetensors", "scikit-learn",
@@ -28,6 +29,22 @@ class Finding:
     fine: bool
     needed: bool
     text: str
+
+
+def examine_artifacts(location: str) -> list[Finding]:
+    """Read everything in a store."""
+    store = open_store(location)
+    found = examine_store(store)
+    if not found.artifacts and not found.damaged:
+        return [Finding(fine=False, needed=False, text=f"store {store.location}: no artifacts there")]
+    damaged = [Finding(fine=False, needed=True, text=f"store: {line}; a run makes it again") for line in found.damaged]
+    read = f"{found.artifacts} artifacts, {found.bytes / GIB:.2f} GiB, as they were written"
+    unsealed = f"{found.unsealed} of them have no seal: they are from before manifests had one"
+    return [
+        *damaged,
+        Finding(fine=True, needed=True, text=f"store {store.location}: {read}"),
+        *([Finding(fine=False, needed=False, text=unsealed)] if found.unsealed else []),
+    ]
 
 
 def examine(store: str) -> list[Finding]:

@@ -160,6 +160,15 @@ class Store:
         """Fingerprints of all finished stages of this kind."""
         return {entry.name for entry in self._folders(name) if os.path.exists(os.path.join(entry.path, MANIFEST))}
 
+    def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
+        """The manifest of an artifact, all of which was read now. Raises FileNotFoundError or Damage."""
+        folder = self.root / kind / fingerprint
+        manifest = read_artifact(folder, unsealed=self.unsealed)
+        for name, expected in manifest["files"].items():
+            if verifying.checksum(folder / name) != expected:
+                raise Damage(f"{name} differs from its checksum")
+        return manifest
+
     def newest_manifests(self, name: str, at_most: int) -> list[Path]:
         """Files of the newest manifests of finished stages of this kind."""
         found = []

@@ -18,11 +18,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.errors import ArtifactDamaged, InputError
-from core.files import rename_folder, write_file
+from core.errors import InputError
+from core.files import write_file
 from orchestrator.stage import Stage, with_ancestors
 from orchestrator.store import Store
-from orchestrator.storing import verifying
 from orchestrator.storing.artifacts import MANIFEST, aside_name, with_checksums
 from orchestrator.storing.joining import JoinedFolders
 from orchestrator.storing.layout import (
@@ -31,16 +30,14 @@ from orchestrator.storing.layout import (
     files_key,
     is_dead,
     manifest_key,
-    set_artifact_aside,
     sweep_attempts,
     sweep_drafts,
     work_key,
 )
-from orchestrator.storing.machine import locked
 from orchestrator.storing.manifests import Manifests
-from orchestrator.storing.mirror import fetch, mirror_of
+from orchestrator.storing.mirror import Mirror, mirror_of
 from orchestrator.storing.objects import Objects, ObjectStoreError, all_at_once
-from orchestrator.storing.sealing import Damage, read_manifest, sealed
+from orchestrator.storing.sealing import sealed
 from orchestrator.storing.synchroniser import pull, pushing
 from orchestrator.storing.version import (
     SEALED_FROM,
@@ -79,6 +76,10 @@ class RemoteStore(Store):
     @cached_property
     def unsealed(self) -> bool:
         return version_of(self._read_if_any(VERSION_FILE)) < SEALED_FROM
+
+    @cached_property
+    def mirror(self) -> Mirror:
+        return Mirror(root=self.root, objects=self.objects, manifests=self.manifests, unsealed=lambda: self.unsealed)
 
     def path(self, stage: Stage) -> Path:
         return self.bring(stage.name, stage.fingerprint)
@@ -143,13 +144,16 @@ class RemoteStore(Store):
             self.manifests.forget(stage.name, stage.fingerprint)
 
     def manifest(self, stage: Stage) -> dict[str, Any]:
-        return self._manifest(stage.name, stage.fingerprint)
+        return self.mirror.manifest(stage.name, stage.fingerprint)
 
     def manifest_file(self, kind: str, fingerprint: str) -> Path:
         return self.manifests.copy(kind, fingerprint)
 
     def finished(self, name: str) -> set[str]:
         return {listed.key.split("/")[0] for listed in self.manifests.listed(name)}
+
+    def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
+        return self.mirror.examined(kind, fingerprint)
 
     def newest_manifests(self, name: str, at_most: int) -> list[Path]:
         return self.manifests.newest(name, at_most)
@@ -184,7 +188,7 @@ class RemoteStore(Store):
                 write_file(draft / MANIFEST, content)
             self.objects.delete([marker])
             sweep_attempts(self.objects, *key)
-        self._keep_draft(stage, draft, sealed_manifest["files"])
+        self.mirror.keep(stage.name, stage.fingerprint, draft, sealed_manifest["files"])
         self.objects.delete_below(work_key(stage.name, stage.fingerprint))
         return self.place(stage)
 
@@ -219,67 +223,8 @@ class RemoteStore(Store):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def bring(self, kind: str, fingerprint: str, names: Iterable[str] | None = None) -> Path:
-        """The artifact's folder in the mirror with all its files, or these, verified.
-
-        Raises FileNotFoundError where there is no such artifact, and ArtifactDamaged, the artifact set aside, where the
-        store's own objects are not what they were.
-        """
-        try:
-            return self._bring_files(kind, fingerprint, names)
-        except FileNotFoundError:  # of an attempt that lost against another one meanwhile
-            self.manifests.refresh(kind, fingerprint)
-        try:
-            return self._bring_files(kind, fingerprint, names)
-        except FileNotFoundError as error:
-            damage = Damage(f"{Path(str(error.filename)).name} is missing")
-            raise self._give_up(kind, fingerprint, damage) from None
-
-    def _bring_files(self, kind: str, fingerprint: str, names: Iterable[str] | None) -> Path:
-        manifest, folder = self._manifest(kind, fingerprint), self.root / kind / fingerprint
-        place = f"{files_key(kind, fingerprint)}/{manifest['attempt']}"
-        wanted = {name: manifest["files"][name] for name in (manifest["files"] if names is None else names)}
-        try:
-            verifying.verify(folder, wanted)
-            return folder
-        except Damage:
-            pass  # not here yet, or not what it was: the store's objects replace it
-        with locked(self.root, f"{kind}.{fingerprint}.files"):  # machines have many workers: one downloads
-            todo = [name for name in wanted if verifying.is_damaged(folder, name, wanted[name])]
-            try:
-                all_at_once(lambda name: fetch(self.objects, f"{place}/{name}", folder / name, wanted[name]), todo)
-            except Damage as damage:
-                raise self._give_up(kind, fingerprint, damage) from None
-        with suppress(Damage):
-            verifying.verify(folder, wanted)
-        return folder
-
-    def _manifest(self, kind: str, fingerprint: str) -> dict[str, Any]:
-        """The manifest's copy in the mirror; brought anew if it is damaged, and the artifact given up if that is."""
-        for path in (lambda: self.manifests.copy(kind, fingerprint), lambda: self.manifests.refresh(kind, fingerprint)):
-            content = path().read_bytes()
-            try:
-                return read_manifest(content, kind, fingerprint, unsealed=lambda: self.unsealed)
-            except Damage as found:
-                damage = found
-                shutil.rmtree(self.root / kind / fingerprint, ignore_errors=True)
-        raise self._give_up(kind, fingerprint, damage)
-
-    def _give_up(self, kind: str, fingerprint: str, damage: Damage) -> ArtifactDamaged:
-        """Set a damaged artifact aside, in the store; the error that says so."""
-        place = set_artifact_aside(self.objects, kind, fingerprint)
-        self.manifests.forget(kind, fingerprint)
-        shutil.rmtree(self.root / kind / fingerprint, ignore_errors=True)
-        where = f"it is set aside in {self.location}/{place} and made again"
-        return ArtifactDamaged(f"{kind} {fingerprint[:8]}: {damage}; {where}")
-
-    def _keep_draft(self, stage: Stage, draft: Path, files: dict[str, str]) -> None:
-        """What was just made need not be downloaded here, if it is what the store holds."""
-        place = self.place(stage)
-        with locked(self.root, f"{stage.name}.{stage.fingerprint}.manifest"):
-            if (draft / MANIFEST).is_file() and not place.exists():
-                rename_folder(draft, place)
-                verifying.note_as_right(place, files)
-        shutil.rmtree(draft, ignore_errors=True)
+        """As `Mirror.bring`."""
+        return self.mirror.bring(kind, fingerprint, names)
 
     def _read_if_any(self, key: str) -> bytes | None:
         with suppress(FileNotFoundError):

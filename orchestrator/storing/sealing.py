@@ -49,7 +49,7 @@ def read_manifest(
     _check_shape(manifest, _SHAPE)
     if SEAL in manifest:
         rest = {key: value for key, value in manifest.items() if key != SEAL}
-        if manifest[SEAL] != _digest(rest):
+        if manifest[SEAL] != _digest(rest) or manifest.get(RESULT) != _digest(_made(manifest)):
             raise Damage("its manifest was changed after it was written")
     elif not unsealed():
         raise Damage("its manifest has no seal")
