@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED = 0
 export MLFLOW_DISABLE_TELEMETRY = true
 
-.PHONY: env demo browser test test-slow test-gpu drills rehearsal lint bench clean
+.PHONY: env demo browser test test-slow test-gpu drills rehearsal mutants lint bench clean
 
 env: $(STAMP)
 
@@ -42,6 +42,10 @@ drills: env
 
 rehearsal: env
 	$(BIN)/python -m pytest -m slow -s tests/orchestrator/test_rehearsal.py
+
+# Small faults put into our own code, one at a time: do the tests notice? Rewrites the shares in docs/reliability.md.
+mutants: env
+	$(BIN)/python -m tools.mutants --table docs/reliability.md
 
 lint: env
 	$(BIN)/ruff check .

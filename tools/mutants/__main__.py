@@ -1,0 +1,123 @@
+"""`make mutants`: a seeded sample of faults in tasks, sweeps, attacks, metrics, store and planning; who notices them.
+
+    python -m tools.mutants [--sample N] [--seed S] [--only TEXT] [--processes P] [--table FILE] [--out FILE]
+
+The sample is drawn evenly over the rooms, within a room over all its faults. Results go to a JSON file as they come,
+and with --table into the table between the marks in docs/reliability.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import random
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.mutants.mutations import Mutant, mutants_of
+from tools.mutants.report import summary_lines, write_table
+from tools.mutants.running import LEAST_S, TIMES, UNNOTICED, Copy, load_libraries
+from tools.mutants.targets import ROOMS, Target, targets
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A fault and the tests to ask about it."""
+
+    mutant: Mutant
+    room: str
+    tests: tuple[str, ...]
+    limit_s: float
+
+
+def main() -> int:
+    """Exit code 0: all asked, whatever the tests said; 2: the tests fail without any fault."""
+    options = _options()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    chosen = [target for target in targets(ROOT) if options.only in target.module]
+    with multiprocessing.get_context("fork").Pool(options.processes, initializer=_begin) as pool:
+        limits = _limits(pool, chosen)
+        if limits is None:
+            return 2
+        questions = sample(chosen, options.sample, options.seed, limits)
+        results, started = [], time.monotonic()
+        for result in pool.imap_unordered(_ask, questions):
+            results.append(result)
+            options.out.write_text(json.dumps(results, indent=1))
+            said = f"{len(results)}/{len(questions)} {result['said']:9} {result['module']}:{result['line']}"
+            print(f"{said}  {result['before'][:60]}  ->  {result['after'][:60]}", flush=True)
+    results.sort(key=lambda result: (result["module"], result["line"], result["after"]))
+    options.out.write_text(json.dumps(results, indent=1))
+    print("\n".join(summary_lines(results, options.seed, time.monotonic() - started)))
+    if options.table:
+        write_table(options.table, results, options.seed)
+    return 0
+
+
+def sample(chosen: list[Target], count: int, seed: int, limits: dict[tuple[str, ...], float]) -> list[Question]:
+    """As many faults of each room, drawn from all that its modules can have; fewer where there are not as many."""
+    rooms, questions = [room for room in ROOMS if any(target.room == room for target in chosen)], []
+    for number, room in enumerate(rooms):
+        pool = [(target, mutant) for target in chosen if target.room == room
+                for mutant in mutants_of(ROOT, target.module)]  # fmt: skip
+        share = count // len(rooms) + (number < count % len(rooms))
+        for target, mutant in random.Random(f"{seed} {room}").sample(pool, min(share, len(pool))):
+            limit_s = limits[target.tests]
+            questions.append(Question(mutant=mutant, room=room, tests=target.tests, limit_s=limit_s))
+    return questions
+
+
+def _limits(pool: Any, chosen: list[Target]) -> dict[tuple[str, ...], float] | None:
+    """How long each set of tests may take: a multiple of what it takes without a fault. None if one fails so."""
+    sets = sorted({target.tests: target.module for target in chosen}.items())
+    answers = pool.starmap(_ask_without, sets, chunksize=1)
+    limits = {}
+    for (tests, _), answer in zip(sets, answers, strict=True):
+        if answer.said != UNNOTICED:
+            print(f"without any fault: {' '.join(tests)}: {answer.said}\n{answer.tail}", file=sys.stderr)
+            return None
+        limits[tests] = max(LEAST_S, TIMES * answer.seconds)
+    return limits
+
+
+_copy: Copy | None = None
+
+
+def _begin() -> None:
+    global _copy
+    load_libraries()
+    _copy = Copy(ROOT)
+    multiprocessing.util.Finalize(_copy, _copy.__exit__, exitpriority=10)
+
+
+def _ask_without(tests: tuple[str, ...], module: str) -> Any:
+    return _copy.ask(module, None, tests, 900.0)
+
+
+def _ask(question: Question) -> dict[str, Any]:
+    mutant = question.mutant
+    answer = _copy.ask(mutant.module, mutant.source, question.tests, question.limit_s)
+    found = {key: value for key, value in asdict(mutant).items() if key != "source"}
+    return {**found, "room": question.room, "said": answer.said, "seconds": round(answer.seconds, 1)}
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__.splitlines()[0])
+    parser.add_argument("--sample", type=int, default=250, help="how many faults")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="only modules whose path holds this")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=ROOT / "mutants.json")
+    parser.add_argument("--table", type=Path, help="write the kill rates between the marks of this file")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

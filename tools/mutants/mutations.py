@@ -1,0 +1,87 @@
+"""The faults: mutmut's operators on the syntax tree of a module, each as a whole changed source.
+
+Left out are faults that no test of ours could or should notice: type annotations, doc strings, decorators, what names
+a module exports, and the words of an error (that one is raised, and of which kind, is not left out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+from mutmut.mutation.file_mutation import deep_replace
+from mutmut.mutation.mutators import mutation_operators
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """One fault. module: path from the root; line: where it begins; before, after: the code in question in one line."""
+
+    module: str
+    line: int
+    before: str
+    after: str
+    source: str
+
+
+def mutants_of(root: Path, module: str) -> list[Mutant]:
+    """Every fault that the operators know for a module, in the order of its lines."""
+    wrapper = MetadataWrapper(cst.parse_module((root / module).read_text()))
+    finder = _Finder()
+    wrapper.visit(finder)
+    tree = wrapper.module
+    return [
+        Mutant(
+            module=module, line=line, before=_words(tree, original), after=_words(tree, changed),
+            source=deep_replace(tree, original, changed).code,
+        )
+        for line, original, changed in finder.found
+    ]  # fmt: skip
+
+
+class _Finder(cst.CSTVisitor):
+    """Collects (line, node, changed node)."""
+
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[int, cst.CSTNode, cst.CSTNode]] = []
+        self._raising = 0
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        if isinstance(node, cst.Annotation | cst.Decorator | cst.Import | cst.ImportFrom) or _is_bare_text(node):
+            return False
+        if isinstance(node, cst.Assign) and any(_is_export(target.target) for target in node.targets):
+            return False
+        self._raising += isinstance(node, cst.Raise)
+        for line_of, changed in self._changes(node):
+            self.found.append((line_of, node, changed))
+        return True
+
+    def on_leave(self, original_node: cst.CSTNode) -> None:
+        self._raising -= isinstance(original_node, cst.Raise)
+
+    def _changes(self, node: cst.CSTNode) -> Iterator[tuple[int, cst.CSTNode]]:
+        if self._raising:  # its words, and what is put into them
+            return
+        line = self.get_metadata(PositionProvider, node, None)
+        for kind, operator in mutation_operators:
+            if line is not None and isinstance(node, kind):
+                for changed in operator(node):
+                    yield line.start.line, changed
+
+
+def _is_bare_text(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString | cst.ConcatenatedString)
+
+
+def _is_export(target: cst.BaseExpression) -> bool:
+    return isinstance(target, cst.Name) and target.value == "__all__"
+
+
+def _words(tree: cst.Module, node: cst.CSTNode) -> str:
+    return " ".join(tree.code_for_node(node).split())

@@ -1,0 +1,118 @@
+"""Tests run against one fault after the other: in a copy of the tree, in forks of a process with libraries loaded.
+
+Importing torch and its like takes longer than most of the tests; our own modules are imported anew in every fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+LIBRARIES = (
+    "torch", "torchvision", "numpy", "pandas", "scipy.linalg", "sklearn.linear_model", "sklearn.decomposition",
+    "pydantic", "safetensors.torch", "pyarrow.parquet", "yaml", "PIL.Image", "ray", "optuna", "pytest",
+)  # fmt: skip
+LEAST_S, TIMES = 60.0, 4.0  # a fault that makes the tests four times as slow counts as noticed
+NOTICED, UNNOTICED, TOO_SLOW = "noticed", "unnoticed", "too slow"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What the tests said; seconds: of the wall; tail: the end of what pytest wrote."""
+
+    said: str
+    seconds: float
+    tail: str
+
+
+def load_libraries() -> None:
+    """Import what the tests will need of other people's code, so that forks have it."""
+    for name in LIBRARIES:
+        importlib.import_module(name)
+
+
+class Copy:
+    """A copy of the tracked and new files of the tree, removed at the end. Use as a context manager."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="mutants-"))
+        command = ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"]
+        listed = subprocess.run(command, capture_output=True, text=True, check=True)
+        for name in listed.stdout.splitlines():
+            if (root / name).is_file():
+                (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(root / name, self.root / name)
+
+    def __enter__(self) -> Copy:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def ask(self, module: str, source: str | None, tests: tuple[str, ...], limit_s: float) -> Answer:
+        """Run the tests with `source` in the place of a module; None: with the module as it is."""
+        path = self.root / module
+        original = path.read_text()
+        try:
+            if source is not None:
+                path.write_text(source)
+            return self._run(tests, limit_s)
+        finally:
+            path.write_text(original)
+
+    def _run(self, tests: tuple[str, ...], limit_s: float) -> Answer:
+        started, output = time.monotonic(), self.root / ".mutants-output"
+        child = os.fork()
+        if child == 0:
+            _be_pytest(self.root, tests, output)
+        said = TOO_SLOW
+        while time.monotonic() - started < limit_s:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                said = UNNOTICED if status == 0 else NOTICED
+                break
+            time.sleep(0.02)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(child, signal.SIGKILL)  # whatever the tests have started
+        if said == TOO_SLOW:
+            os.waitpid(child, 0)
+        tail = output.read_text(errors="replace")[-2000:] if output.is_file() else ""
+        return Answer(said=said, seconds=time.monotonic() - started, tail=tail)
+
+
+def _be_pytest(root: Path, tests: tuple[str, ...], output: Path) -> None:
+    """In the fork: never returns."""
+    code = 3
+    try:
+        os.setsid()
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for stream in (1, 2):
+            os.dup2(descriptor, stream)
+        os.chdir(root)
+        sys.path[:] = [str(root), *(place for place in sys.path if Path(place or ".").resolve() != Path.cwd())]
+        sys.dont_write_bytecode = True  # a source changed twice within a second has two faces under one time
+        for name in [name for name in sys.modules if name.split(".")[0] in OURS]:
+            del sys.modules[name]
+        import pytest
+
+        quiet = ["-x", "-q", "--no-header", "--assert=plain", "-p", "no:cacheprovider"]
+        code = int(pytest.main([*quiet, "--hypothesis-seed=0", *tests]))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+OURS = ("core", "tasks", "sweeps", "orchestrator", "tests", "benchmarks", "tools")

@@ -1,0 +1,107 @@
+"""Which modules are mutated, and which tests are asked about each: those that are about it, the quickest first.
+
+Not mutated: what runs only in workers of a real Ray (`tasks/ray_train.py`, `tasks/distributed.py`), which slow tests
+and drills cover, and what only waits (`tasks/sleep.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOMS = ("tasks", "sweeps", "core/attacks", "core/metrics", "orchestrator")
+LEFT_OUT = ("tasks/ray_train.py", "tasks/distributed.py", "tasks/sleep.py", "tasks/registry.py")
+OF_THE_ORCHESTRATOR = (
+    "store", "plan", "graph", "stage", "fingerprints", "judging", "trial", "execute", "history", "limits",
+)  # fmt: skip
+OF_THE_STORE = ("joining", "layout", "manifests", "verifying", "healing")
+
+TRAVEL, FAR = "tests/tasks/test_settings_travel.py", "tests/orchestrator/test_settings_travel.py"
+
+TESTS: dict[str, tuple[str, ...]] = {
+    "tasks/attack.py": ("tests/tasks/test_attack.py", TRAVEL, "tests/tasks/test_noisy_target.py"),
+    "tasks/class_names.py": ("tests/tasks/test_class_names.py",),
+    "tasks/classes.py": ("tests/tasks/test_classes.py", "tests/tasks/test_attack.py"),
+    "tasks/context.py": ("tests/tasks/test_context.py", "tests/tasks/test_training.py"),
+    "tasks/data.py": ("tests/tasks/test_data.py", TRAVEL),
+    "tasks/devices.py": ("tests/tasks/test_devices.py", "tests/orchestrator/test_fits.py"),
+    "tasks/fidelity.py": ("tests/tasks/test_fidelity.py",),
+    "tasks/files.py": ("tests/tasks/test_files.py", "tests/tasks/test_target.py"),
+    "tasks/imported.py": ("tests/tasks/test_imported.py", "tests/orchestrator/test_imported_reading.py"),
+    "tasks/judges.py": ("tests/tasks/test_judges.py", "tests/tasks/test_fidelity.py"),
+    "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", TRAVEL),
+    "tasks/loot.py": ("tests/tasks/test_loot.py", TRAVEL),
+    "tasks/manifests.py": ("tests/tasks/test_judges.py",),
+    "tasks/prior.py": ("tests/tasks/test_prior.py",),
+    "tasks/stylegan.py": ("tests/tasks/test_prior.py", TRAVEL),
+    "tasks/settings.py": ("tests/tasks/test_attack.py", TRAVEL, "tests/orchestrator/test_before_work.py"),
+    "tasks/weight_checks.py": ("tests/orchestrator/test_before_work.py",),
+    "tasks/target.py": ("tests/tasks/test_target.py", "tests/tasks/test_defended.py", "tests/tasks/test_protocols.py"),
+    "tasks/toy.py": ("tests/tasks/test_toy.py",),
+    "tasks/training.py": (
+        "tests/tasks/test_target.py", "tests/tasks/test_training.py", "tests/tasks/test_defended.py", TRAVEL,
+    ),
+    "tasks": (TRAVEL, "tests/tasks/test_attack.py"),
+    "sweeps/defenses.py": ("tests/sweeps/test_defenses.py", FAR),
+    "sweeps/dimension.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
+    "sweeps/expand.py": ("tests/sweeps/test_load.py", "tests/sweeps/test_cells.py", "tests/sweeps/test_repeats.py"),
+    "sweeps/imported.py": ("tests/sweeps/test_imported.py", "tests/orchestrator/test_imported_reading.py", FAR),
+    "sweeps/paper_numbers.py": ("tests/sweeps/test_paper_numbers.py",),
+    "sweeps/paper_settings.py": ("tests/sweeps/test_paper_settings.py", "tests/sweeps/test_paper_numbers.py"),
+    "sweeps/recipes.py": ("tests/sweeps/test_search.py", "tests/orchestrator/search"),
+    "sweeps/search.py": ("tests/sweeps/test_search.py", FAR),
+    "sweeps/space.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
+    "sweeps": ("tests/sweeps", FAR),
+    "core/attacks/ppa.py": ("tests/core/attacks/test_ppa.py", "tests/core/attacks/test_ppa_golden.py",
+                            "tests/core/attacks/test_execution.py", "tests/tasks/test_attack.py"),
+    "core/attacks/execution.py": ("tests/core/attacks/test_execution.py",),
+    "core/attacks": ("tests/core/attacks", "tests/tasks/test_attack.py"),
+    "core/metrics": ("tests/core/metrics",),
+    "orchestrator/plan.py": ("tests/orchestrator/test_plan.py",),
+    "orchestrator/history.py": ("tests/orchestrator/test_plan.py",),
+    "orchestrator/limits.py": ("tests/orchestrator/test_limits.py",),
+    "orchestrator/execute.py": ("tests/orchestrator/test_execute.py", "tests/orchestrator/test_store.py",
+                                "tests/orchestrator/test_two_drivers.py", "tests/tasks/test_target.py"),
+    "orchestrator/storing": ("tests/orchestrator/storing", "tests/orchestrator/test_store.py"),
+    "orchestrator/store.py": ("tests/orchestrator/test_store.py", "tests/orchestrator/storing",
+                              "tests/orchestrator/test_two_drivers.py"),
+    "orchestrator": (FAR, "tests/orchestrator/test_identity.py", "tests/orchestrator/test_plan.py"),
+}  # fmt: skip
+"""Module, or folder of those that are not named, -> test files and folders. A test file that mirrors a module's path is
+asked first in any case."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A module, the room that it counts for, and its tests: paths from the root."""
+
+    module: str
+    room: str
+    tests: tuple[str, ...]
+
+
+def targets(root: Path) -> Iterator[Target]:
+    """Every module that is mutated. Raises ValueError for one whose tests are not there."""
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*.py")):
+            module = path.relative_to(root).as_posix()
+            if path.name == "__init__.py" or module in LEFT_OUT or not _counts(module):
+                continue
+            tests = tuple(test for test in _tests_of(module, room) if (root / test).exists())
+            if not tests:
+                raise ValueError(f"{module}: expected tests to ask, got none that exist")
+            yield Target(module=module, room=room, tests=tests)
+
+
+def _counts(module: str) -> bool:
+    room, name = module.rsplit("/", 1)[0], module.rsplit("/", 1)[1].removesuffix(".py")
+    if room == "orchestrator":
+        return name in OF_THE_ORCHESTRATOR
+    return name in OF_THE_STORE if room == "orchestrator/storing" else not room.startswith("orchestrator")
+
+
+def _tests_of(module: str, room: str) -> tuple[str, ...]:
+    folder, name = module.rsplit("/", 1)
+    named = TESTS.get(module) or TESTS.get(folder) or TESTS[room]
+    return tuple(dict.fromkeys([f"tests/{folder}/test_{name}", *named]))
