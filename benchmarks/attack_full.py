@@ -173,7 +173,7 @@ def _candidates(prior: StyleGAN2, target: nn.Module, run: Execution, case: Case)
     pool = PoolConfig(size=case.pool, crop=case.crop, image_size=case.pixels)
     w, images = decode_pool(prior, pool, device="cpu", batch_size=case.batch, execution=run)
     confidences = score_pool(target, images, hflip=True, batch_size=case.batch, device="cpu", execution=run)
-    return sample_candidates(confidences, w, case.target_class, CandidateConfig(num_candidates=case.candidates))[0]
+    return sample_candidates(confidences, w, case.target_class, CandidateConfig(candidates=case.candidates))[0]
 
 
 def _optimise(prior: StyleGAN2, target: nn.Module, w0: Tensor, run: Execution, case: Case) -> Any:
@@ -187,8 +187,9 @@ def _optimise(prior: StyleGAN2, target: nn.Module, w0: Tensor, run: Execution, c
 def _select(prior: StyleGAN2, target: nn.Module, w: Tensor, run: Execution, case: Case) -> Any:
     sides = {"target": case.pixels, "evaluator": case.side(299), "face": case.side(160)}
     return select(
-        prior, target, w, case.target_class, SelectConfig(num_selected=case.selected, repeats=2 * case.steps), seed=0,
-        protocol="paper", transform=Preprocess(size=case.pixels, crop=case.crop), device="cpu",
+        prior, target, w, case.target_class,
+        SelectConfig(selected=case.selected, selection_repeats=2 * case.steps), seed=0, protocol="paper",
+        transform=Preprocess(size=case.pixels, crop=case.crop), device="cpu",
         draw_crops=_GivenCrops("select"), execution=run,
         keep={name: Preprocess(size=side, crop=case.crop) for name, side in sides.items()},
     )  # fmt: skip

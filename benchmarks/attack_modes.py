@@ -98,7 +98,7 @@ def attack(setting: Setting, seed: int, execution: ExecutionConfig | None, nudge
     latents, confidence, hits = [], [], []
     for c in range(_ATTACKED):
         w0, *_ = sample_candidates(
-            setting.confidences, setting.pool[0], c, CandidateConfig(num_candidates=_CANDIDATES)
+            setting.confidences, setting.pool[0], c, CandidateConfig(candidates=_CANDIDATES)
         )
         w0 = w0 * (1 + nudge)
         if execution is None:
@@ -111,7 +111,7 @@ def attack(setting: Setting, seed: int, execution: ExecutionConfig | None, nudge
             config = OptimiseConfig(steps=_STEPS, batch_size=_CANDIDATES)
             w = optimise(setting.prior, setting.target, w0, c, config, execution=run, **common).w
         best = select(
-            setting.prior, setting.target, w, c, SelectConfig(num_selected=_SELECTED, repeats=_VIEWS),
+            setting.prior, setting.target, w, c, SelectConfig(selected=_SELECTED, selection_repeats=_VIEWS),
             keep={"evaluator": Preprocess(size=_SIZE)}, execution=run, **common,
         )  # fmt: skip
         latents.append(w)

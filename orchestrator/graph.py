@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from core.attacks.base import Part
 from core.errors import InputError
 from orchestrator.fingerprints import content_of, normalised, shipped_file
 from orchestrator.other_people import refuse_same_people
@@ -44,24 +46,20 @@ def prior_stage(settings: InversionSweep) -> Stage:
     if isinstance(prior, PriorFolder):
         config = {"kind": prior.kind, **content_of(Path(prior.path) / "weights.safetensors", "prior.path")}
         config["card"] = _card_of(prior).model_dump(mode="json")
-        if settings.attack.discriminator_weight:
+        if "discriminator" in settings.attack.built.needs:
             wanted = Path(prior.path) / "discriminator.safetensors"
             config["discriminator"] = content_of(wanted, "attack.discriminator_weight")["content"]
         return Stage(name="prior", config=config, hints={"path": prior.path})
     config = normalised(prior)
     if isinstance(prior, ShippedPrior):
         return Stage(name="prior", config={**config, **content_of(shipped_file(prior.name), "prior.name")})
-    public = Stage(name="public", **_file_stage(settings.public, "public.path"))
     refuse_same_people(settings)
-    return Stage(name="prior", config=config, inputs={"public": public})
+    return Stage(name="prior", config=config, inputs={"public": public_stage(settings)})
 
 
-def pool_stage(settings: InversionSweep, prior: Stage) -> Stage:
-    """The candidate pool, decoded once for all targets of one input size."""
-    _check_crop(settings)
-    config = {**normalised(settings.attack.pool), "image_size": settings.recipe.image_size}
-    config = {**config, **_precision(settings), **_execution(settings)}
-    return Stage(name="pool", config=config, inputs={"prior": prior})
+def public_stage(settings: InversionSweep) -> Stage:
+    """The public images that priors, and parts of attacks, learn from."""
+    return Stage(name="public", **_file_stage(settings.public, "public.path"))
 
 
 def target_stage(settings: InversionSweep, seed: int) -> Stage:
@@ -98,52 +96,57 @@ def imported_stage(model: ImportedClassifier, data: Stage, protocol: str) -> Sta
     return Stage(name="imported", config=config, hints={"path": model.imported}, inputs={"data": data})
 
 
-def candidates_stage(settings: InversionSweep, target: Stage, pool: Stage) -> Stage:
-    """The target's confidence in every pool image, and the classes to invert."""
+def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
+    """Every class inverted by itself. Which parts it needs, the attack says; each becomes a stage of its own.
+
+    A stage has as inputs what it names and no more: an attack that sees nothing of the target is one for all recipes.
+    """
+    attack, made = settings.attack.built, {"target": target, "prior": prior_stage(settings)}
+    if settings.public is not None:
+        made["public"] = public_stage(settings)
+    _check_crop(settings, attack.crop)
+    for part in attack.parts:
+        made[part.name] = _part_stage(settings, part, made)
+    needs = [name for name in attack.needs if name != "discriminator"]  # which lies beside the prior
+    if attack.access == "none":  # it still has to know the classes
+        made["data"] = data_stage(settings, settings.recipe.image_size)
+    seen = "data" if attack.access == "none" else "target"
+    config = normalised(settings.attack, without={"seed", "loot_size"})
     classes = "all" if settings.classes == "all" else list(settings.classes)
-    config = {"candidates": settings.attack.candidates, "classes": classes}
-    return Stage(
-        name="candidates",
-        config={**config, **_readout(settings), **_precision(settings), **_execution(settings)},
-        inputs={"target": target, "pool": pool},
-    )
-
-
-def attack_stage(settings: InversionSweep, seed: int, **inputs: Stage) -> Stage:
-    """Latents optimised and selected, class by class. inputs: prior, pool, target, candidates."""
-    config = normalised(settings.attack, without={"pool", "seed", "loot_size"})
     return Stage(
         name="attack",
         config={
-            **config,
-            "crop": settings.attack.pool.crop,
-            "image_size": settings.recipe.image_size,
-            "seed": [settings.attack.seed, seed],
-            "protocol": settings.protocol,
-            **_execution(settings),
+            **config, "classes": classes, "image_size": settings.recipe.image_size,
+            "seed": [settings.attack.seed, seed], "protocol": settings.protocol, **_execution(settings),
         },
-        inputs=inputs,
+        inputs={name: made[name] for name in (seen, *needs)},
+    )  # fmt: skip
+
+
+def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage]) -> Stage:
+    asks = "target" in part.needs
+    config = {"part": part.name, "settings": dict(part.settings), "image_size": settings.recipe.image_size}
+    return Stage(
+        name=part.name,
+        config={**config, "protocol": settings.protocol, **_passes(settings, asks), **_execution(settings)},
+        inputs={name: made[name] for name in part.needs},
     )
 
 
-def loot_stage(settings: InversionSweep, sizes: list[int], prior: Stage, attack: Stage) -> Stage:
+def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage) -> Stage:
     """The final images, synthesised once. sizes: of the judges' inputs, which protocol `paper` keeps one by one."""
-    config: dict[str, Any] = {"protocol": settings.protocol, "crop": settings.attack.pool.crop}
+    config: dict[str, Any] = {"protocol": settings.protocol, "crop": settings.attack.built.crop}
     if settings.protocol == "paper":
         config["sizes"] = sizes
     elif settings.attack.loot_size is not None:
         config["side"] = settings.attack.loot_size
     rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}
-    return Stage(name="loot", config={**config, **rows}, inputs={"prior": prior, "attack": attack})
+    return Stage(name="loot", config={**config, **rows}, inputs={"prior": attack.inputs["prior"], "attack": attack})
 
 
-def _readout(settings: InversionSweep) -> dict[str, str]:
-    return {"readout": settings.attack.readout} if settings.attack.readout else {}
-
-
-def _check_crop(settings: InversionSweep) -> None:
+def _check_crop(settings: InversionSweep, crop: int | None) -> None:
     """Say at once if the crop is larger than what the prior draws: 800 pixels suit a 1024-pixel prior only."""
-    crop, prior = settings.attack.pool.crop, settings.prior
+    prior = settings.prior
     side = getattr(settings.public, "size", None)
     if isinstance(prior, PriorFolder):
         side = _card_of(prior).config.resolution
@@ -157,8 +160,11 @@ def _card_of(prior: PriorFolder) -> PriorCard:
     return read_prior_card(Path(prior.path).expanduser() / "prior.json")
 
 
-def _precision(settings: InversionSweep) -> dict[str, str]:
-    return {"precision": settings.attack.precision} if settings.attack.precision else {}
+def _passes(settings: InversionSweep, asks: bool) -> dict[str, str]:
+    """How networks are run, and how the target is read by a part that asks it."""
+    attack = settings.attack
+    precision = {"precision": attack.precision} if attack.precision else {}
+    return {**precision, **({"readout": attack.readout} if asks and attack.readout else {})}
 
 
 def _execution(settings: InversionSweep) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from core.attacks.registry import PARTS
 from orchestrator.stage import Stage, canonical_json
 from orchestrator.store import Store
 from orchestrator.storing.sealing import Damage, read_manifest
@@ -140,10 +141,25 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _drivers(name: str, config: Mapping[str, Any], keys: Iterable[str]) -> tuple[str, str]:
-    """What of a configuration decides the cost: of a defense its kind, of a list of classes its length."""
-    found = {key: config[key] for key in keys if key in config}
+    """What of a configuration decides the cost: of a defense its kind, of a list of classes its length.
+
+    Of an attack and its parts all counts and choices do: whoever adds one need not say which.
+    """
+    of_attack = keys is COST_DRIVERS and (name == "attack" or name in PARTS)
+    found = _counts_and_choices(config) if of_attack else {key: config[key] for key in keys if key in config}
     if isinstance(found.get("defense"), Mapping):
         found["defense"] = found["defense"].get("kind")
     if isinstance(found.get("classes"), list | tuple):
         found["classes"] = len(found["classes"])
     return name, canonical_json(found)
+
+
+def _counts_and_choices(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Whole numbers, words and switches; not seeds, nor what is measured in fractions, such as a learning rate."""
+    found = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            found[key] = _counts_and_choices(value)
+        elif key == "classes" or (key != "seed" and isinstance(value, int | str)):
+            found[key] = value
+    return found

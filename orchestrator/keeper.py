@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 from collections import deque
 from typing import Any
@@ -26,7 +27,8 @@ from orchestrator.running import Process, Running, TasksInFlight
 from orchestrator.signs import Signs
 from orchestrator.stage import Stage
 from orchestrator.store import Store
-from tasks.classes import CLASSES_FILE, CLASSES_FOLDER, classes_to_do, groups, remaining_beside
+from tasks.class_names import NAMES_FILE
+from tasks.classes import CLASSES_FOLDER, classes_to_do, groups, remaining_beside
 from tasks.context import MachineLeaves
 from tasks.registry import task
 
@@ -179,9 +181,9 @@ class StageKeeper:
 
     def _classes_to_do(self, stage: Stage) -> list[int]:
         """Reads one file of one input: the others need not come to this machine."""
-        listed = stage.inputs.get("candidates")
-        file = self.store.file(listed, CLASSES_FILE) if listed else None
-        return classes_to_do(stage.config, {"candidates": file.parent} if file else {})
+        labelled = next((source for name in task(stage.name).labelled if (source := stage.inputs.get(name))), None)
+        file = self.store.file(labelled, NAMES_FILE) if labelled else None
+        return classes_to_do(stage.config, len(json.loads(file.read_text())) if file else 0)
 
     async def _run(self, stage: Stage, remote: Any, *arguments: Any) -> Any:
         """Ray tasks of the stage until one ends on a machine that stays: its result, or why there is none."""

@@ -102,7 +102,7 @@ def recipe_fields(trial: Trial) -> dict[str, Any]:
     return {
         **(_imported_fields(recipe) if is_imported else _trained_fields(recipe, settings.protocol)),
         "prior": settings.prior.kind,
-        "attack": f"{settings.attack.kind} {settings.attack.loss}",
+        "attack": " ".join(filter(None, (settings.attack.kind, settings.attack.built.variant))),
     }
 
 

@@ -10,11 +10,8 @@ from hashlib import sha256
 from core.errors import InputError
 from orchestrator.graph import (
     attack_stage,
-    candidates_stage,
     data_stage,
     loot_stage,
-    pool_stage,
-    prior_stage,
     target_stage,
 )
 from orchestrator.judging import judge_stages, loot_sizes
@@ -137,12 +134,9 @@ def run_trial(trial: Trial, run: Run) -> None:
 
 def inversion_stages(settings: InversionSweep, seed: int) -> InversionStages:
     """The stage graph of one trial. Whatever does not depend on the recipe or the seed is shared by construction."""
-    prior = prior_stage(settings)
-    pool = pool_stage(settings, prior)
     target = target_stage(settings, seed)
-    candidates = candidates_stage(settings, target, pool)
-    attack = attack_stage(settings, seed, prior=prior, pool=pool, target=target, candidates=candidates)
-    loot = loot_stage(settings, loot_sizes(settings), prior, attack)
+    attack = attack_stage(settings, seed, target)
+    loot = loot_stage(settings, loot_sizes(settings), attack)
     return InversionStages(
         data=data_stage(settings, settings.recipe.image_size),
         target=target,

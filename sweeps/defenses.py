@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
-from functools import lru_cache, reduce
-from operator import or_
-from types import UnionType
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from dataclasses import fields
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import PlainValidator, SerializeAsAny, Strict, create_model, field_validator, model_validator
+from pydantic import PlainValidator, SerializeAsAny, Strict, field_validator, model_validator
 
 from core.defenses.schedules import AlphaSchedule, schedule_parameters, validate_schedule
 from sweeps.base import Fraction, Model, Several
+from sweeps.derived import derived
 
 PLAIN_KIND = "label_smoothing"
 
@@ -107,6 +106,8 @@ class LabelSmoothing(Smoothing):
         """What a fingerprint and a worker need."""
         return {"kind": self.kind, **self.curve(protocol)}
 
+    readouts: ClassVar[tuple[str, ...]] = ()
+
     def check_recipe(self, recipe: Model) -> None:
         """It can be trained under every recipe."""
 
@@ -135,6 +136,11 @@ class OtherDefense(Model):
     def final_alpha(self) -> float:
         """Where the smoothing ends."""
         return self._smoothing.final_alpha
+
+    @property
+    def readouts(self) -> tuple[str, ...]:
+        """How a target of this defense may be read, where its answers are noisy."""
+        return self._defense().readouts
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -189,22 +195,7 @@ def schema_of(kind: Any) -> type[OtherDefense]:
 
 @lru_cache
 def _schema_of(kind: str, defense: type) -> type[OtherDefense]:
-    hints = get_type_hints(defense)
-    parameters = {
-        field.name: (_lists_for_tuples(hints[field.name]), ... if field.default is MISSING else field.default)
-        for field in fields(defense)
-    }
-    return create_model(
-        defense.__name__, __base__=OtherDefense, __doc__=defense.__doc__, kind=(Literal[kind], kind), **parameters
-    )
-
-
-def _lists_for_tuples(hint: Any) -> Any:
-    """The type of a parameter as a file gives it: YAML has lists, no tuples."""
-    arguments = tuple(_lists_for_tuples(one) for one in get_args(hint))
-    if get_origin(hint) is tuple:
-        return Annotated[tuple[arguments], Strict(False)]
-    return reduce(or_, arguments) if isinstance(hint, UnionType) else hint
+    return derived(defense, OtherDefense, kind=(Literal[kind], kind))
 
 
 Defense = Annotated[SerializeAsAny[LabelSmoothing | OtherDefense], PlainValidator(read_defense)]

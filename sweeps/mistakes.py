@@ -15,7 +15,9 @@ def first_mistake(error: ValidationError) -> str:
     first = mistakes[0]
     key = brief(".".join(str(part) for part in first["loc"] if not _is_union_tag(part, first["loc"])))
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
-    return f"{key + ': ' if key else ''}{_sentence(first)}{more}"
+    sentence = _sentence(first)
+    said = not key or sentence.startswith(f"{key}.")  # settings that core checks name their key themselves
+    return f"{sentence if said else f'{key}: {sentence}'}{more}"
 
 
 def _is_union_tag(part: str | int, location: tuple[str | int, ...]) -> bool:

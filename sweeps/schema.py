@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
 from core.errors import InputError
-from sweeps.attacker import Attack, Eigenfaces, PriorFolder, ShippedPrior, StyleGAN2
+from sweeps.attacker import Eigenfaces, PriorFolder, ShippedPrior, StyleGAN2
+from sweeps.attacks import Attack, read_attack
 from sweeps.base import MOST, Count, Fraction, Model, NotNegative, Positive, Seed, Several
 from sweeps.data import LabelledData, PublishedData, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.imported import ImportedClassifier, trained_or_imported
@@ -96,7 +97,7 @@ class InversionSweep(Model):
     public: Annotated[SyntheticPublic | UnlabelledPublic, Field(discriminator="kind")] | None = None
     recipe: Target = Recipe()
     prior: Annotated[Eigenfaces | ShippedPrior | PriorFolder | StyleGAN2, Field(discriminator="kind")]
-    attack: Attack = Attack()
+    attack: Attack = read_attack({})
     judges: Judges = Judges()
     classes: Literal["all"] | Annotated[Several[Annotated[int, Field(ge=0, le=MOST)]], Field(min_length=1)] = "all"
     grid: dict[str, list[Any]] = Field(default_factory=dict)  # dotted key of this file -> the values to try
@@ -164,16 +165,11 @@ class InversionSweep(Model):
                 f"judges.fidelity.neighbours: expected fewer than attack.selected ({self.attack.selected}), "
                 f"got {self.judges.fidelity.neighbours}"
             )
-        if self.attack.readout is not None and getattr(self.recipe, "defense", None) is not None:
-            kind = self.recipe.defense.kind
-            if kind != "mid":
-                raise ValueError(f"attack.readout: expected only with defense mid, got defense {kind}")
-        if self.attack.discriminator_weight and self.prior.kind != "folder":
-            expected = "expected only with a prior folder that holds a discriminator"
-            raise ValueError(f"attack.discriminator_weight: {expected}, got a prior of kind {self.prior.kind}")
+        self._fits_attack()
         if self.attack.loot_size is not None and self.protocol == "paper":
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
-        if self.prior.kind in ("shipped", "folder") and self.public is not None:
+        learns = any("public" in part.needs for part in self.attack.built.parts)
+        if self.prior.kind in ("shipped", "folder") and self.public is not None and not learns:
             raise ValueError(f"public: expected none, since a {self.prior.kind} prior is already fitted")
         self._fits_classes()
         self._fits_search()
@@ -196,6 +192,16 @@ class InversionSweep(Model):
         attacked = known if self.classes == "all" else len(self.classes)
         if self.judges.knowledge and attacked is not None and attacked * self.attack.selected < 2:
             raise ValueError("judges.knowledge: expected at least 2 reconstructions to train on, got 1")
+
+    def _fits_attack(self) -> None:
+        attack = self.attack.built
+        attack.check(
+            image_size=self.recipe.image_size, prior_kind=self.prior.kind, has_public=self.public is not None
+        )
+        defense = getattr(self.recipe, "defense", None)
+        if attack.readout is not None and defense is not None and attack.readout not in defense.readouts:
+            expected = ", ".join(defense.readouts) or "none: its answers are not noisy"
+            raise ValueError(f"attack.readout: with defense {defense.kind} expected {expected}, got {attack.readout}")
 
     def _fits_search(self) -> None:
         if self.search:

@@ -34,6 +34,12 @@ def check_same_classes(labelled: Mapping[str, Path]) -> tuple[str, ...]:
     return names
 
 
+def class_names_of(inputs: Inputs) -> tuple[str, ...]:
+    """The class names that an attack's inputs share: those of its target, or of the data where it sees no target."""
+    name = "target" if "target" in inputs else "data"
+    return _names_in(name, inputs[name])
+
+
 def with_same_classes(run: Whole, labelled: Sequence[str]) -> Whole:
     """A stage's function that first compares the classes of its inputs named in `labelled`, then hands them on.
 

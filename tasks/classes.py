@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Sequence
 from pathlib import Path
 
-from tasks.context import Config, Inputs
+from core.errors import InputError
+from tasks.context import Config
 
-CLASSES_FILE = "classes.json"
 CLASSES_FOLDER = "classes"  # in a work folder: one file per finished class
 
 
-def classes_to_do(config: Config, inputs: Inputs) -> list[int]:
-    """The classes of a sharded stage: a number in its configuration, or the list its candidates were found for."""
-    if "candidates" in inputs:
-        return json.loads((inputs["candidates"] / CLASSES_FILE).read_text())
-    return list(range(config["classes"]))
+def classes_to_do(config: Config, num_classes: int) -> list[int]:
+    """The classes of a sharded stage: those its configuration lists, so many of them, or all of `num_classes`.
+
+    Raises InputError for a class that the data do not have.
+    """
+    listed = config["classes"]
+    if isinstance(listed, int):
+        return list(range(listed))
+    classes = list(range(num_classes)) if listed == "all" else list(listed)
+    if max(classes) >= num_classes:
+        raise InputError(f"classes: expected labels below {num_classes}, got {max(classes)}")
+    return classes
 
 
 def class_name(target_class: int) -> str:

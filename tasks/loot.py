@@ -14,7 +14,7 @@ from core.attacks.execution import Execution
 from core.data.packed import pack_images
 from core.data.transforms import centre_crop, resize, to_uint8
 from core.priors.registry import load_prior
-from tasks.attack import execution_of
+from tasks.attacking import execution_of
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors
 

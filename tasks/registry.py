@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from core.attacks.registry import PARTS
 from core.errors import InputError
 from tasks.class_names import shard_with_same_classes, with_same_classes
 
@@ -49,11 +50,13 @@ class Task:
         return shard_with_same_classes(_load(self.shard), self.labelled) if self.labelled else _load(self.shard)
 
 
+LABELLED_MATERIALS = ("target", "data", *(name for name, part in PARTS.items() if part.access != "none"))
+"""Inputs of attacks and of their parts that have classes."""
+
 TASKS: dict[str, Task] = {
     "data": Task(version=2, run="tasks.data:prepare_private"),
     "public": Task(version=2, run="tasks.data:prepare_public"),
     "prior": Task(version=1, run="tasks.prior:fit_prior", trains=True, check="tasks.weight_checks:check_prior"),
-    "pool": Task(version=3, run="tasks.attack:decode_candidate_pool", check="tasks.settings:check_pool"),
     "target": Task(
         version=2,
         run="tasks.target:train_target",
@@ -62,12 +65,11 @@ TASKS: dict[str, Task] = {
         check="tasks.settings:check_training",
     ),
     "imported": Task(version=3, run="tasks.imported:adopt_classifier", labelled=("data",)),
-    "candidates": Task(version=3, run="tasks.attack:score_candidates", labelled=("target",)),
     "attack": Task(
-        version=3,
+        version=4,
         run="tasks.attack:collect_classes",
         shard="tasks.attack:invert_classes",
-        labelled=("target", "candidates"),
+        labelled=LABELLED_MATERIALS,
         check="tasks.settings:check_attack",
     ),
     "loot": Task(version=3, run="tasks.loot:synthesise_loot", labelled=("attack",)),
@@ -89,7 +91,14 @@ TASKS: dict[str, Task] = {
     ),
     "toy": Task(version=1, run="tasks.toy:run_toy"),
     "sleep": Task(version=1, run="tasks.sleep:collect", shard="tasks.sleep:sleep_classes"),
-}
+    **{
+        name: Task(
+            version=part.version, run="tasks.parts:make_part", trains=part.trains,
+            labelled=LABELLED_MATERIALS if part.access != "none" else (),
+        )
+        for name, part in PARTS.items()
+    },
+}  # fmt: skip
 
 
 def task(name: str) -> Task:

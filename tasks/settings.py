@@ -8,8 +8,10 @@ What needs the networks themselves stands in `tasks.weight_checks`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 
-from core.attacks.ppa_config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
+from core.attacks.base import Attack
+from core.attacks.registry import attack_class, make_attack
 from core.data.augmentation_settings import Augmentation
 from core.defenses.schedules import AlphaSchedule, alpha_at
 from core.models.image_sizes import check_image_size
@@ -46,35 +48,10 @@ def smoothing_of_epoch(defense: Config, epochs: int) -> Callable[[int], float]:
     return lambda epoch: alpha_at(schedule, alpha=defense["alpha"], epoch=epoch, epochs=epochs)
 
 
-def pool_config(config: Config) -> PoolConfig:
-    """The candidate pool of a `pool` stage."""
-    settings = {key: config.get(key) for key in ("size", "seed", "truncation_psi", "truncation_cutoff", "crop")}
-    return PoolConfig(**settings, image_size=config["image_size"])
-
-
-def ppa_config(config: Config, pool_size: int) -> PPAConfig:
-    """The attack of an `attack` stage on a pool of so many candidates."""
-    return PPAConfig(
-        # only the preprocessing of the pool's settings is used here: the pool itself has been decoded
-        pool=PoolConfig(size=pool_size, crop=config.get("crop"), image_size=config["image_size"]),
-        candidates=CandidateConfig(num_candidates=config["candidates"]),
-        optimise=OptimiseConfig(
-            steps=config["steps"],
-            lr=config["lr"],
-            betas=tuple(config["betas"]),
-            loss=config["loss"],
-            crop_scale=tuple(config["crop_scale"]),
-            batch_size=config["batch_size"],
-            clip=config.get("clip", False),
-            discriminator_weight=config.get("discriminator_weight", 0.0),
-        ),
-        select=SelectConfig(
-            num_selected=config["selected"],
-            repeats=config["selection_repeats"],
-            crop_scale=tuple(config["selection_crop_scale"]),
-            crop_ratio=tuple(config["selection_crop_ratio"]),
-        ),
-    )
+def attack_of(config: Config) -> Attack:
+    """The attack whose parameters stand in an attack stage's configuration."""
+    names = {field.name for field in fields(attack_class(config["kind"]))} - {"seed", "loot_size"}
+    return make_attack(config["kind"], **{key: config[key] for key in names if key in config})
 
 
 def gan_recipe(config: Config) -> GanRecipe:
@@ -96,11 +73,6 @@ def check_training(config: Config, inputs: InputConfigs) -> None:
         smoothing_of_epoch(config["defense"], recipe.epochs)(recipe.epochs - 1)
 
 
-def check_pool(config: Config, inputs: InputConfigs) -> None:
-    """The candidate pool. Raises InputError."""
-    pool_config(config)
-
-
 def check_attack(config: Config, inputs: InputConfigs) -> None:
-    """All three stages of the attack. Raises InputError."""
-    ppa_config(config, inputs["pool"]["size"])
+    """The attack's own parameters. Raises InputError."""
+    attack_of(config)

@@ -9,7 +9,6 @@ import pandas as pd
 from torch import nn
 
 from core.data.images import ImageSet
-from core.defenses.mid import BottleneckHead, set_readout
 from core.errors import InputError
 from core.metrics.accuracy import class_means, top1_accuracy, topk_hits
 from core.metrics.calibration import expected_calibration_error
@@ -18,7 +17,7 @@ from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.distributed import train_together
 from tasks.files import load_images, save_rows, save_tensors
 from tasks.manifests import metrics_of
-from tasks.training import STOP_KEY, check_goal, save_classifier, train_alone
+from tasks.training import STOP_KEY, check_goal, defense_from, save_classifier, train_alone
 
 CALIBRATION_BINS = 10  # the paper's (Appendix C): ten bins, l2 norm
 
@@ -39,7 +38,7 @@ def train_target(config: Config, inputs: Inputs, out: Path, context: TaskContext
     save_classifier(out, model, records)
     return {
         **measure_utility(model, test, config, out, context),
-        **accuracy_without_noise(model, test, config["image_size"], context),
+        **accuracy_without_noise(model, test, config, context),
         "train_acc": records[-1].train_acc,
         "logit_gap": records[-1].extra["top_logit_gap"],
         "epochs_trained": len(records),
@@ -58,13 +57,14 @@ def with_goal(config: Config, inputs: Inputs) -> Config:
     return {**config, STOP_KEY: goal}
 
 
-def accuracy_without_noise(model: nn.Module, test: ImageSet, image_size: int, context: TaskContext) -> Metrics:
-    """Of a network with a bottleneck (defense mid), its accuracy if the noise is left out; else nothing."""
-    if not isinstance(model.head, BottleneckHead):
+def accuracy_without_noise(model: nn.Module, test: ImageSet, config: Config, context: TaskContext) -> Metrics:
+    """Of a network whose answers are noisy, its accuracy if the noise is left out; else nothing."""
+    defense = defense_from(config)
+    if defense.noiseless is None:
         return {}
     model = copy.deepcopy(model)
-    set_readout(model, "mean")
-    accuracy = evaluate_accuracy(model, test, image_size=image_size, device=context.device)
+    defense.read(model, defense.noiseless, protocol=config["protocol"], seed=0)
+    accuracy = evaluate_accuracy(model, test, image_size=config["image_size"], device=context.device)
     return {"test_acc_mean_readout": accuracy}
 
 

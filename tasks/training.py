@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from core.data.images import ImageSet
 from core.defenses.base import Defense
-from core.defenses.mid import BottleneckHead, set_readout
 from core.defenses.registry import make_defense, restore_weights
 from core.errors import AccuracyNotReached
 from core.models.batches import preparation_generator
@@ -27,10 +26,6 @@ from tasks.unfinished import load_checkpoint, save_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
 STOP_KEY = "stop_at_test_acc"
-READOUT_OF_PROTOCOL = {
-    "paper": "noisy",  # the official codes draw noise in every pass, tests and attacks included
-    "clean": "mean",  # whoever holds the weights can leave the noise out
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +53,9 @@ def new_classifier(config: Config, num_classes: int) -> Classifier:
         seed=config["seed"],
         transform_input=config.get("transform_input", False),
     )
-    defense_from(config).prepare(model, generator=preparation_generator(config["seed"]))
-    _choose_readout(model, config, None, 0)
+    defense = defense_from(config)
+    defense.prepare(model, generator=preparation_generator(config["seed"]))
+    defense.read(model, None, protocol=config["protocol"], seed=0)
     return model
 
 
@@ -74,21 +70,16 @@ def restored_classifier(
         seed=config["seed"],
         transform_input=config.get("transform_input", False),
     )
-    restore_weights(model, defense_from(config), weights, where=where)
+    defense = defense_from(config)
+    restore_weights(model, defense, weights, where=where)
     model.wants(normalisation_from(config))
-    _choose_readout(model, config, readout, seed)
+    defense.read(model, readout, protocol=config["protocol"], seed=seed)
     return model
 
 
 def normalisation_from(config: Config) -> Normalisation:
     """What the configured classifier wants its images to be; all that is trained here wants [-1, 1]."""
     return Normalisation(**{key: tuple(values) for key, values in config.get("normalisation", {}).items()})
-
-
-def _choose_readout(model: Classifier, config: Config, readout: str | None, seed: int) -> None:
-    if readout is None and not isinstance(model.head, BottleneckHead):
-        return
-    set_readout(model, readout or READOUT_OF_PROTOCOL[config["protocol"]], seed=seed)
 
 
 def train(

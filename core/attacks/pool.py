@@ -13,7 +13,9 @@ from core.attacks.execution import Execution, as_execution
 from core.attacks.frozen import frozen
 from core.attacks.objective import Target, target_logits
 from core.attacks.ppa_config import CandidateConfig, PoolConfig
-from core.devices import ExecutionConfig
+from core.attacks.seeds import generator
+from core.attacks.view import FORWARD_ROWS, ScoreView
+from core.devices import DeviceBatch, ExecutionConfig
 from core.errors import InputError
 from core.priors.base import Prior
 
@@ -81,27 +83,54 @@ def score_pool(
         return torch.cat(run.forward_batch("classification", judge, most=batch_size).run(score, len(images)))
 
 
+def ask_pool(view: ScoreView, images: Tensor) -> Tensor:
+    """As `score_pool` with mirrors, by a view that gives scores."""
+    spans = DeviceBatch(FORWARD_ROWS).run(lambda rows: rows, len(images))
+    parts = [(view.scores(images[rows]) + view.scores(images[rows].flip(3))) / 2 for rows in spans]
+    return torch.cat(parts)
+
+
+def sample_at_random(
+    confidences: Tensor, w_pool: Tensor, target_class: int, config: CandidateConfig, *, seed: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `sample_candidates`, of K latents drawn from the pool without replacement, whatever the target says."""
+    _check_request(confidences, w_pool, target_class, config)
+    order = torch.randperm(len(w_pool), generator=generator(seed, target_class, "sample"))
+    return _of_pool(confidences, w_pool, target_class, order[: config.candidates], config)
+
+
 def sample_candidates(
-    confidences: Tensor, w_pool: Tensor, target_class: int, config: CandidateConfig
+    confidences: Tensor, w_pool: Tensor, target_class: int, config: CandidateConfig, *, seed: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The K latents of the pool to which the target gives the highest confidence in `target_class`.
 
     confidences: [S, C] from `score_pool`; w_pool: [S, num_ws, w_dim]. Returns, best first, w0 [K, 1, w_dim]
     (the first w vector alone with config.single_w, else [K, num_ws, w_dim]), indices int64 [K] into the pool
-    and confidences [K]. A latent may serve several classes, but serves a class once.
+    and confidences [K]; nothing is drawn, whatever the seed. A latent may serve several classes, but serves a class
+    once.
 
     Equal confidences are ordered by pool index; the official code leaves their order to an unstable sort.
     Latents whose confidence is not a number come last. Raises InputError for S < K (where the official code
     silently repeats a latent) and for a class that the target does not have.
     """
+    _check_request(confidences, w_pool, target_class, config)
+    indices = best_first(confidences[:, target_class])[: config.candidates]
+    return _of_pool(confidences, w_pool, target_class, indices, config)
+
+
+def _check_request(confidences: Tensor, w_pool: Tensor, target_class: int, config: CandidateConfig) -> None:
     size, classes = confidences.shape
     if len(w_pool) != size:
         raise InputError(f"candidate pool: {size} rows of confidences for {len(w_pool)} latents")
     if not 0 <= target_class < classes:
         raise InputError(f"target class: expected 0..{classes - 1}, got {target_class}")
-    if config.num_candidates > size:
-        raise InputError(f"num_candidates: expected at most the pool's {size}, got {config.num_candidates}")
-    indices = best_first(confidences[:, target_class])[: config.num_candidates]
+    if config.candidates > size:
+        raise InputError(f"candidates: expected at most the pool's {size}, got {config.candidates}")
+
+
+def _of_pool(
+    confidences: Tensor, w_pool: Tensor, target_class: int, indices: Tensor, config: CandidateConfig
+) -> tuple[Tensor, Tensor, Tensor]:
     w0 = w_pool[indices.to(w_pool.device)]
     return w0[:, :1] if config.single_w else w0, indices, confidences[indices, target_class]
 

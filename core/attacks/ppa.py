@@ -65,6 +65,8 @@ __all__ = [
     "select",
 ]
 
+DECODE_ROWS, CLASSIFY_ROWS = 25, 250  # candidates at once at most in stage 3; rounding apart they change nothing
+
 
 def optimise(
     prior: Prior,
@@ -161,29 +163,29 @@ def select(
 ) -> Selection:
     """Stage 3: of the latents w [K, 1 or num_ws, w_dim], keep those the target recognises most robustly.
 
-    Score: mean softmax of `target_class` over config.repeats random crops and mirrors of the (unclipped)
+    Score: mean softmax of `target_class` over config.selection_repeats random crops and mirrors of the (unclipped)
     image, resized back to the target's input. Under "paper" each draw is shared by all candidates of the
     class, so the comparison is fair; under "clean" every image has its own. Each image is synthesised once, for
     the judges as well: keep names what else to make of it, e.g. {"evaluator": Preprocess(crop=800, size=299)}, and
     `Selection.images` returns that for all K latents. A score that is not a number ranks last. Results are on the
-    CPU. Raises InputError for wrong settings, for fewer than num_selected latents, or when not even one image fits
+    CPU. Raises InputError for wrong settings, for fewer than `selected` latents, or when not even one image fits
     into the device's memory.
     """
     check_protocol(protocol)
-    if len(w) < config.num_selected:
-        raise InputError(f"num_selected: expected at most the {len(w)} candidates, got {config.num_selected}")
-    views = views_of(config.crop_rule, len(w), (seed, target_class, "select"), protocol, draw_crops)
+    if len(w) < config.selected:
+        raise InputError(f"selected: expected at most the {len(w)} candidates, got {config.selected}")
+    views = views_of(config.selection_crop_rule, len(w), (seed, target_class, "select"), protocol, draw_crops)
     run, total = as_execution(execution, device), torch.zeros(len(w), device=device)
     with torch.no_grad(), frozen(prior, target), run.arithmetic():
-        images, kept = _decode(run, prior, w.to(device), transform, keep or {}, config.decode_batch_size)
+        images, kept = _decode(run, prior, w.to(device), transform, keep or {}, DECODE_ROWS)
         judge = run.target(target)
-        batch = run.forward_batch("classification", judge, most=config.batch_size)
-        for repeat in range(config.repeats):
+        batch = run.forward_batch("classification", judge, most=CLASSIFY_ROWS)
+        for repeat in range(config.selection_repeats):
             crops = None if views is None else views.at(repeat, images).to(images.device)
-            score = partial(_confidence, judge, images, crops, config.view_size, target_class)
+            score = partial(_confidence, judge, images, crops, config.selection_view_size, target_class)
             total += torch.cat(batch.run(score, len(w)))
-    scores = (total / config.repeats).cpu()
-    order = best_first(scores)[: config.num_selected]
+    scores = (total / config.selection_repeats).cpu()
+    order = best_first(scores)[: config.selected]
     return Selection(w=w.detach().cpu()[order], scores=scores[order], order=order, all_scores=scores, images=kept)
 
 
@@ -258,7 +260,7 @@ def invert_class(
         "device": device,
         "execution": run,
     }
-    w0, index, confidence = stages.sample(confidences, w_pool, target_class, config.candidates)
+    w0, index, confidence = stages.sample(confidences, w_pool, target_class, config.candidates, seed=seed)
     found = stages.optimise(
         prior,
         target,

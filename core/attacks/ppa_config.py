@@ -1,61 +1,74 @@
-"""The settings of Plug & Play Attacks, and the values of the paper.
+"""The settings of Plug & Play Attacks, and the values of the paper. Declared here and nowhere else; needs no torch.
 
 Defaults are the values that every shipped configuration shares (`LukasStruppek/Plug-and-Play-Attacks`,
-configs/attacking/); what differs between data sets has no default here. Loads no torch.
+configs/attacking/); what differs between data sets has no default here. Each stage has a class of its own settings;
+a whole attack is all of them at once (core/attacks/plug_and_play.py), so their names differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from core.attacks.crop_rule import CropRule
+from core.checks import require, require_choice, require_count, require_number, require_range, require_seed
 from core.errors import InputError
 
-LOSSES = ("cross_entropy", "poincare")
+Loss = Literal["poincare", "cross_entropy"]
+LOSSES = ("poincare", "cross_entropy")
 """The names of `core.attacks.losses.ATTACK_LOSSES`, which loads torch."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PoolConfig:
+class Pool:
     """The pool of candidate latents, shared by all classes and all targets.
 
     size: number of latents S; seed: of the pool alone; truncation_psi, truncation_cutoff: handed to the
     prior's mapping (cutoff None: every layer; the paper's 8 leaves the fine layers of the scored images
     untruncated, although the optimisation then starts from the truncated vector in all of them); crop: side
-    of the centre crop in pixels of the prior (None: no crop); image_size: side of the target's input; clip:
-    scored images are clipped to [-1, 1] first.
+    of the centre crop in pixels of the prior (None: no crop).
     """
 
-    size: int
+    size: int = 2000
     seed: int = 42
     truncation_psi: float = 0.5
     truncation_cutoff: int | None = 8
-    crop: int | None
+    crop: int | None = None
+
+    def __post_init__(self) -> None:
+        require_count("attack.pool.size", self.size)
+        require_seed("attack.pool.seed", self.seed)
+        require_number("attack.pool.truncation_psi", self.truncation_psi, 0, above=True)
+        if self.truncation_cutoff is not None:
+            require_count("attack.pool.truncation_cutoff", self.truncation_cutoff, 0)
+        if self.crop is not None:
+            require_count("attack.pool.crop", self.crop)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolConfig(Pool):
+    """A pool for targets with inputs of `image_size` pixels; clip: scored images are clipped to [-1, 1] first."""
+
     image_size: int
     clip: bool = True
 
     def __post_init__(self) -> None:
-        _at_least("pool.size", self.size, 1)
-        _at_least("pool.image_size", self.image_size, 1)
-        _at_least("pool.seed", self.seed, 0)
-        if self.crop is not None:
-            _at_least("pool.crop", self.crop, 1)
-        if self.truncation_cutoff is not None:
-            _at_least("pool.truncation_cutoff", self.truncation_cutoff, 0)
+        super().__post_init__()
+        require_count("attack.pool.image_size", self.image_size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CandidateConfig:
-    """Stage 1. num_candidates: latents K per class; single_w: start from the first w vector alone, used in all layers
-    (else all num_ws vectors are optimised). Whether mirrors are scored too is an argument of `score_pool`.
+    """Stage 1. candidates: latents K per class; single_w: start from the first w vector alone, used in all layers (else
+    all num_ws vectors are optimised).
     """
 
-    num_candidates: int = 200
+    candidates: int = 200
     single_w: bool = True
 
     def __post_init__(self) -> None:
-        _at_least("candidates.num_candidates", self.num_candidates, 1)
+        require_count("attack.candidates", self.candidates)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +78,14 @@ class OptimiseConfig:
     loss: a name of `ATTACK_LOSSES`; crop_scale, crop_ratio: of the random crop of each step, (1, 1) for none;
     clip: clip images to [-1, 1] before the target sees them; lr_milestones, lr_gamma: from each of these
     zero-based steps on, the learning rate is multiplied by lr_gamma; discriminator_weight: of mean
-    softplus(-D(image)).
+    softplus(-D(image)), for a prior with its discriminator.
     """
 
     steps: int
     lr: float = 0.005
     betas: tuple[float, float] = (0.1, 0.1)
     weight_decay: float = 0.0
-    loss: str = "poincare"
+    loss: Loss = "poincare"
     crop_scale: tuple[float, float] = (0.9, 1.0)
     crop_ratio: tuple[float, float] = (1.0, 1.0)
     batch_size: int = 25
@@ -82,26 +95,25 @@ class OptimiseConfig:
     discriminator_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        _at_least("optimise.steps", self.steps, 1)
-        _at_least("optimise.batch_size", self.batch_size, 1)
-        _at_least("optimise.weight_decay", self.weight_decay, 0)
-        _at_least("optimise.discriminator_weight", self.discriminator_weight, 0)
-        if not (self.lr > 0 and self.lr_gamma > 0):
-            raise InputError(f"optimise.lr, lr_gamma: expected > 0, got {self.lr}, {self.lr_gamma}")
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise InputError(f"optimise.betas: expected two numbers in [0, 1), got {self.betas}")
-        if self.lr_gamma != 0.1 and not self.lr_milestones:
-            raise InputError(f"optimise.lr_gamma: {self.lr_gamma} has no effect without lr_milestones")
-        if not all(0 < milestone < self.steps for milestone in self.lr_milestones):
-            raise InputError(
-                f"optimise.lr_milestones: expected steps in 1..{self.steps - 1}, got {self.lr_milestones}"
-            )
-        if self.loss not in LOSSES:
-            raise InputError(f"optimise.loss: expected one of {', '.join(LOSSES)}, got {self.loss!r}")
-        self.crop_rule  # noqa: B018 - a wrong range is an error now, not at the first step
+        require_count("attack.steps", self.steps)
+        require_count("attack.batch_size", self.batch_size)
+        require_number("attack.weight_decay", self.weight_decay, 0)
+        require_number("attack.discriminator_weight", self.discriminator_weight, 0)
+        require_number("attack.lr", self.lr, 0, above=True)
+        require_number("attack.lr_gamma", self.lr_gamma, 0, above=True)
+        for beta in self.betas:
+            require_number("attack.betas", beta, 0, 1, below=True)
+        require(self.lr_gamma == 0.1 or bool(self.lr_milestones), "attack.lr_gamma",
+                "the default where there are no lr_milestones", self.lr_gamma)  # fmt: skip
+        for milestone in self.lr_milestones:
+            inside = isinstance(milestone, int) and 0 < milestone < self.steps
+            require(inside, "attack.lr_milestones", f"steps in 1..{self.steps - 1}", milestone)
+        require_choice("attack.loss", self.loss, LOSSES)
+        _check_crops("attack.crop_scale", self.crop_scale, "attack.crop_ratio", self.crop_ratio)
 
     @property
     def crop_rule(self) -> CropRule:
+        """The random crop of each step."""
         return CropRule(scale=self.crop_scale, ratio=self.crop_ratio)
 
     def lr_at(self, step: int) -> float:
@@ -111,39 +123,41 @@ class OptimiseConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SelectConfig:
-    """Stage 3. Keep the num_selected candidates with the highest mean target softmax over `repeats` random
+    """Stage 3. Keep the `selected` candidates with the highest mean target softmax over `selection_repeats` random
     views.
 
-    crop_scale, crop_ratio: of the crops; hflip: chance of a mirror; view_size: side of the views (None: the
-    target's input; the official code has 224 whatever the input); batch_size: candidates per pass of the
-    target; decode_batch_size: candidates per pass of the prior. Neither batch size changes the result.
+    selection_crop_scale, selection_crop_ratio: of the crops; selection_hflip: chance of a mirror; selection_view_size:
+    side of the views (None: the target's input; the official code has 224 whatever the input).
     """
 
-    num_selected: int = 50
-    repeats: int = 100
-    crop_scale: tuple[float, float] = (0.5, 0.9)
-    crop_ratio: tuple[float, float] = (0.8, 1.2)
-    hflip: float = 0.5
-    view_size: int | None = None
-    batch_size: int = 250
-    decode_batch_size: int = 25
+    selected: int = 50
+    selection_repeats: int = 100
+    selection_crop_scale: tuple[float, float] = (0.5, 0.9)
+    selection_crop_ratio: tuple[float, float] = (0.8, 1.2)
+    selection_hflip: float = 0.5
+    selection_view_size: int | None = None
 
     def __post_init__(self) -> None:
-        _at_least("select.num_selected", self.num_selected, 1)
-        _at_least("select.repeats", self.repeats, 1)
-        _at_least("select.batch_size", self.batch_size, 1)
-        _at_least("select.decode_batch_size", self.decode_batch_size, 1)
-        if self.view_size is not None:
-            _at_least("select.view_size", self.view_size, 1)
-        if self.crop_rule.is_identity and (self.repeats > 1 or self.view_size is not None):
+        require_count("attack.selected", self.selected)
+        require_count("attack.selection_repeats", self.selection_repeats)
+        require_number("attack.selection_hflip", self.selection_hflip, 0, 1)
+        if self.selection_view_size is not None:
+            require_count("attack.selection_view_size", self.selection_view_size)
+        _check_crops("attack.selection_crop_scale", self.selection_crop_scale,
+                     "attack.selection_crop_ratio", self.selection_crop_ratio)  # fmt: skip
+        still = tuple(self.selection_crop_scale) == tuple(self.selection_crop_ratio) == (1, 1)
+        if still and not self.selection_hflip and (self.selection_repeats > 1 or self.selection_view_size is not None):
             raise InputError(
-                "select.repeats, view_size: expected 1 and none without crops and mirrors, "
-                f"got {self.repeats} and {self.view_size}: every view is the same, they have no effect"
+                "attack.selection_repeats, selection_view_size: expected 1 and none without crops and mirrors, got "
+                f"{self.selection_repeats} and {self.selection_view_size}: every view is the same, they have no effect"
             )
 
     @property
-    def crop_rule(self) -> CropRule:
-        return CropRule(scale=self.crop_scale, ratio=self.crop_ratio, hflip=self.hflip)
+    def selection_crop_rule(self) -> CropRule:
+        """The random views."""
+        return CropRule(
+            scale=self.selection_crop_scale, ratio=self.selection_crop_ratio, hflip=self.selection_hflip
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,16 +170,14 @@ class PPAConfig:
     select: SelectConfig = field(default_factory=SelectConfig)
 
     def __post_init__(self) -> None:
-        if self.candidates.num_candidates > self.pool.size:
-            raise InputError(
-                f"candidates.num_candidates: expected at most the pool's {self.pool.size}, "
-                f"got {self.candidates.num_candidates}"
-            )
-        if self.select.num_selected > self.candidates.num_candidates:
-            raise InputError(
-                f"select.num_selected: expected at most the {self.candidates.num_candidates} candidates, "
-                f"got {self.select.num_selected}"
-            )
+        check_stages(self.pool, self.candidates, self.select)
+
+
+def check_stages(pool: Pool, candidates: CandidateConfig, select: SelectConfig) -> None:
+    """Raise InputError where a stage would be asked for more than the one before it leaves."""
+    got = candidates.candidates
+    require(got <= pool.size, "attack.candidates", f"at most pool.size ({pool.size})", got)
+    require(select.selected <= got, "attack.selected", f"at most candidates ({got})", select.selected)
 
 
 def paper_facescrub() -> PPAConfig:
@@ -212,6 +224,8 @@ PAPER_CONFIGS: dict[str, Callable[[], PPAConfig]] = {
 """The shipped configurations by data set, and by prior where it is not FFHQ (faces) or AFHQ Dog (dogs)."""
 
 
-def _at_least(name: str, value: float, least: float) -> None:
-    if not value >= least:
-        raise InputError(f"{name}: expected a number >= {least}, got {value}")
+def _check_crops(
+    scale_name: str, scale: tuple[float, float], ratio_name: str, ratio: tuple[float, float]
+) -> None:
+    require_range(scale_name, scale, 0, 1)
+    require_range(ratio_name, ratio, 0, float("inf"))

@@ -15,6 +15,7 @@ import torch
 from torch import Generator, Tensor, nn
 
 from core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
+from core.errors import InputError
 from core.models.classifiers import Classifier, LogitsWithAuxiliary
 from core.models.recipe import TrainingRecipe
 
@@ -88,10 +89,13 @@ class StepLoss(NamedTuple):
 class Defense:
     """Plain training; a defense overrides what it changes. Parameters are checked in `__post_init__`.
 
-    combines_with_smoothing: None if it may be trained under any smoothing schedule, else the reason why not.
+    combines_with_smoothing: None if it may be trained under any smoothing schedule, else the reason why not; readouts:
+    ways to read a trained network whose answers are noisy; noiseless: the one of them without noise.
     """
 
     combines_with_smoothing: ClassVar[str | None] = None
+    readouts: ClassVar[tuple[str, ...]] = ()
+    noiseless: ClassVar[str | None] = None
 
     def check(self, architecture: str) -> None:
         """Raise InputError if the defense cannot be applied to this architecture; needs no model."""
@@ -121,6 +125,18 @@ class Defense:
         Returns new tensors and leaves its arguments as they are.
         """
         return images, labels
+
+    def read(self, model: Classifier, readout: str | None, *, protocol: str, seed: int) -> None:
+        """Choose how a trained network answers: one of `readouts`, None for what the protocol says. seed: of its noise.
+
+        Raises InputError for a readout that it does not have.
+        """
+        if readout is not None:
+            raise InputError(f"readout: expected none of a network whose answers are not noisy, got {readout!r}")
+
+    def seed_noise(self, model: Classifier, seed: int) -> bool:
+        """Start the noise of a trained network anew; whether its answers are noisy at all, as it is read now."""
+        return False
 
     def loss(self, step: Step) -> StepLoss:
         """The loss of a step; calls `step.forward` once."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Generator, Tensor
 
+from core.checks import require, require_choice, require_count, require_number
 from core.defenses.base import Defense, Step, StepLoss, criterion_losses, hard_labels, watch
-from core.defenses.checks import require, require_choice, require_count, require_number
 from core.defenses.dependence import COCO_NORMS, KERNELS, coco, coco_operator, gaussian_kernel, hsic, hsic_operator
 from core.defenses.sampling import identity_batches, shuffled_batches
 from core.errors import InputError

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from core.checks import require_number
 from core.defenses.base import Defense, Step, StepLoss, over_outputs
-from core.defenses.checks import require_number
 
 
 @dataclass(frozen=True, kw_only=True)

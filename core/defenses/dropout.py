@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from core.checks import require_number
 from core.defenses.base import Defense
-from core.defenses.checks import require_number
 from core.models.classifiers import Classifier
 
 

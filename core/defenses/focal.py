@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from core.checks import require_number
 from core.defenses.base import Defense, Step, StepLoss, hard_labels, over_outputs
-from core.defenses.checks import require_number
 
 _LEAST = 1e-12  # of 1 - p, so that a gamma below 1 has a finite slope where p reaches 1
 

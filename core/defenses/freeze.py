@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from torch import Generator, nn
 
+from core.checks import require, require_count, require_number
 from core.defenses.base import Defense, Step, StepLoss
-from core.defenses.checks import require, require_count, require_number
 from core.models.anatomy import anatomy_of, blocks_of, check_layers, parameters_of
 from core.models.classifiers import Classifier
 

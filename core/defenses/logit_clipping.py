@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor, nn
 
+from core.checks import require_number
 from core.defenses.base import Defense
-from core.defenses.checks import require_number
 from core.models.classifiers import Classifier
 
 

@@ -8,11 +8,13 @@ too: readout `noisy`. A white-box attacker need not accept that, hence two more 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
+from core.checks import require_choice, require_count, require_number
 from core.defenses.base import (
     Defense,
     Step,
@@ -23,12 +25,15 @@ from core.defenses.base import (
     replace_module,
     watch,
 )
-from core.defenses.checks import require_choice, require_count, require_number
 from core.errors import InputError
 from core.models.anatomy import anatomy_of
 from core.models.classifiers import Classifier
 
 READOUTS = ("noisy", "mean", "expectation")
+READOUT_OF_PROTOCOL = {
+    "paper": "noisy",  # the official codes draw noise in every pass, tests and attacks included
+    "clean": "mean",  # whoever holds the weights can leave the noise out
+}
 _SHIFT = 5.0  # sigma = softplus(raw - 5): small at initialisation
 _UNDERFLOW = -15.0  # below it log(softplus(x)) is x to float32 precision, and far below it softplus(x) is 0
 
@@ -41,6 +46,9 @@ class Mid(Defense):
     features; beta_warmup: share of the training in [0, 1] over which beta rises linearly to its value, 0 for none
     (as published).
     """
+
+    readouts: ClassVar[tuple[str, ...]] = READOUTS
+    noiseless: ClassVar[str | None] = "mean"
 
     beta: float
     k: int | None = None
@@ -60,6 +68,15 @@ class Mid(Defense):
             replace_module(model.backbone, norm, nn.Identity())
         k = self.k or model.feature_dim // 2
         model.head = BottleneckHead(model.feature_dim, k, model.num_classes, generator=generator)
+
+    def read(self, model: Classifier, readout: str | None, *, protocol: str, seed: int) -> None:
+        """As `set_readout`; by itself noisy under `paper`, as published, and by the mean under `clean`."""
+        set_readout(model, readout or READOUT_OF_PROTOCOL[protocol], seed=seed)
+
+    def seed_noise(self, model: Classifier, seed: int) -> bool:
+        """Nothing is drawn where the mean is read."""
+        bottleneck_of(model).seed_noise(seed)
+        return draws_noise(model)
 
     def loss(self, step: Step) -> StepLoss:
         """The criterion plus beta times the divergence; facts: kl (per image, unweighted), sigma_mean, beta."""

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
+from core.checks import require_number
 from core.defenses.base import Defense, Labels, MixedLabels
-from core.defenses.checks import require_number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from core.checks import require, require_choice, require_number, require_range
 from core.defenses.base import Defense, Labels
-from core.defenses.checks import require, require_choice, require_number, require_range
 
 FILLS = ("constant", "mean", "random")
 PUBLISHED_COLOUR = (0.485, 0.456, 0.406)

@@ -19,8 +19,9 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
+from core.checks import require, require_number
 from core.defenses.base import Defense, new_linear
-from core.defenses.checks import require, require_choice, require_number
+from core.checks import require, require_choice, require_number
 from core.errors import InputError
 from core.models.anatomy import anatomy_of
 from core.models.classifiers import Classifier

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
+from core.checks import require, require_number
 from core.defenses.base import Defense
-from core.defenses.checks import require, require_number
 from core.models.recipe import TrainingRecipe
 
 

@@ -27,19 +27,18 @@ import torch
 from mlflow.models.signature import ModelSignature
 from mlflow.types import Schema, TensorSpec
 
-from tasks.training import load_classifier
+from tasks.training import defense_from, load_classifier
 
 TOLERANCE = 1e-5  # of the logits, between the network and its copy
 CHECKED_IMAGES = 3  # another number than the example's, so that a batch size frozen into the graph is found
 
 
 def export(artifact: Path, config: dict[str, Any], out: Path) -> None:
-    """Write one target and read it back. A bottleneck (defense mid) is read by its mean: noise is not exported.
+    """Write one target and read it back. One whose answers are noisy is read without noise.
 
     Raises ValueError where the copy's logits are not the network's.
     """
-    readout = "mean" if config["defense"]["kind"] == "mid" else None
-    model = load_classifier(artifact, config, "cpu", readout=readout)
+    model = load_classifier(artifact, config, "cpu", readout=defense_from(config).noiseless)
     side = config["image_size"]
     signature = ModelSignature(
         inputs=Schema([TensorSpec(np.dtype("float32"), (-1, 3, side, side), name="images")]),

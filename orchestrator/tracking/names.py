@@ -17,7 +17,6 @@ from sweeps.imported import ImportedClassifier
 from sweeps.schema import InversionSweep
 
 OF_TRAINING = ("image_size", "batch_size", "optimizer", "lr", "lr_schedule", "weight_decay", "precision")
-OF_ATTACK = ("kind", "loss", "steps", "lr", "candidates", "selected", "readout")
 TEXT_AT_MOST = 6000  # characters of a param's value; MLflow's limit
 SHOWN_FIRST = ("embedder_acc1", "attack_acc1", "test_acc")  # MLflow plots the first metric of a run unasked
 STRUCTURED = ("defense", "schedule")  # axes whose values have params of their own
@@ -38,8 +37,7 @@ def recipe_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
     if isinstance(settings, InversionSweep):
         if not isinstance(settings.recipe, ImportedClassifier):
             found.update(_training_params(settings))
-        found.update({f"attack_{key}": getattr(settings.attack, key) for key in OF_ATTACK})
-        found["attack_pool"] = settings.attack.pool.size
+        found.update(_attack_params(settings))
         found["attack_classes"] = "all" if settings.classes == "all" else len(settings.classes)
     said = {name: _text(value) for name, value in found.items() if value is not None}
     axes = {name: _text(value) for name, value in trial.cell.axes.items() if value is not None}
@@ -55,6 +53,15 @@ def _training_params(settings: InversionSweep) -> dict[str, Any]:
         found["recipe_schedule" if key == "kind" else f"recipe_schedule_{key}"] = value
     for key, value in resolved.get("parameters", {}).items():
         found[f"recipe_{recipe.defense.kind}_{key}"] = value
+    return found
+
+
+def _attack_params(settings: InversionSweep) -> dict[str, Any]:
+    """Every parameter of the attack, those of its stages and pool under the name of what holds them."""
+    found = {}
+    for key, value in settings.attack.model_dump(mode="json", exclude_none=True).items():
+        for name, part in value.items() if isinstance(value, dict) else ((None, value),):
+            found[f"attack_{key}" if name is None else f"attack_{key}_{name}"] = part
     return found
 
 

@@ -1,5 +1,6 @@
 """Sweep files: what is refused, in one line that names file, key, expected and got."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_a_good_file_loads_with_its_opening_comment(tmp_path):
         (["judges.embedder.name=mobilefacenet_a"], "judges.embedder", "weights: expected the file"),
         (["judges.evaluator={architecture: resnet_small}"], "", "expected another than the target's"),
         (["data.kind=video"], "data", "expected one of 'synthetic', 'labelled', 'facescrub'"),
-        (["attack.readout=mean"], "", "attack.readout: expected only with defense mid, got defense label_smoothing"),
+        (["attack.readout=mean"], "", "attack.readout: with defense label_smoothing expected none:"),
         (["recipe.transform_input=true"], "recipe", "transform_input: expected only with architecture: inception_v3"),
         (["judges.fidelity={neighbours: 5}"], "", "judges.fidelity.neighbours: expected fewer than"),
         (["judges.fidelity={sha256: " + "a" * 64 + "}"], "judges.fidelity", "sha256: expected only with weights"),
@@ -144,13 +145,13 @@ def test_names_in_the_schema_are_those_of_the_core():
     from core.models.classifiers import ARCHITECTURES
     from core.models.embedders import EMBEDDERS
     from core.priors.registry import SHIPPED
-    from sweeps import attacker, defenses, judging, training
+    from sweeps import attacker, attacks, defenses, judging, training
 
     assert set(get_args(training.Architecture)) == set(ARCHITECTURES)
     assert set(LOSSES) == set(ATTACK_LOSSES)
     for model, field, registry in (
         (defenses.Schedule, "kind", SCHEDULES),
-        (attacker.Attack, "loss", ATTACK_LOSSES),
+        (attacks.schema_of("ppa"), "loss", ATTACK_LOSSES),
         (judging.Embedder, "name", EMBEDDERS),
         (attacker.ShippedPrior, "name", SHIPPED),
     ):
@@ -158,20 +159,18 @@ def test_names_in_the_schema_are_those_of_the_core():
 
 
 def test_defaults_are_the_papers_appendix():
-    from core.attacks.ppa import paper_facescrub
+    from core.attacks.plug_and_play import PlugAndPlay
+    from core.attacks.ppa import PoolConfig, paper_facescrub
     from core.models.recipe import TrainingRecipe
-    from sweeps.attacker import Attack
     from sweeps.training import Recipe
     from tasks.training import recipe_from
 
     assert recipe_from(Recipe().model_dump(mode="json", exclude_none=True)) == TrainingRecipe.paper_224()
-    paper, ours = paper_facescrub(), Attack()
-    assert (ours.candidates, ours.selected, ours.selection_repeats) == (
-        paper.candidates.num_candidates, paper.select.num_selected, paper.select.repeats)  # fmt: skip
-    assert (ours.steps, ours.lr, ours.betas, ours.batch_size) == (
-        paper.optimise.steps, paper.optimise.lr, paper.optimise.betas, paper.optimise.batch_size)  # fmt: skip
-    assert (ours.pool.size, ours.pool.truncation_psi, ours.pool.truncation_cutoff) == (
-        paper.pool.size, paper.pool.truncation_psi, paper.pool.truncation_cutoff)  # fmt: skip
+    paper, ours = paper_facescrub(), PlugAndPlay()
+    for stage in (paper.candidates, paper.optimise, paper.select):
+        for field in dataclasses.fields(stage):
+            assert getattr(ours, field.name) == getattr(stage, field.name), field.name
+    assert dataclasses.replace(paper.pool, crop=None) == PoolConfig(**dataclasses.asdict(ours.pool), image_size=224)
 
 
 def test_the_surrogates_defaults_are_the_official_ones():

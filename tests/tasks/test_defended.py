@@ -91,12 +91,13 @@ def test_a_bottleneck_is_read_noisily_under_paper_and_without_noise_under_clean(
 def test_weights_and_readouts_that_do_not_fit_are_one_clear_line(data, tmp_path):
     plain = config({"alpha": 0.0})
     trained(plain, data, tmp_path)
-    with pytest.raises(InputError, match="readout: expected a classifier trained with defense mid"):
+    with pytest.raises(InputError, match="readout: expected none of a network whose answers are not noisy, got 'mean'"):
         load_classifier(tmp_path, plain, "cpu", readout="mean")
     with pytest.raises(InputError, match=r"weights.safetensors: expected weights of resnet_small trained with defense"):
         load_classifier(tmp_path, config(MID), "cpu")
+    trained(config(MID), data, tmp_path / "mid")
     with pytest.raises(InputError, match="readout: expected one of noisy, mean, expectation, got 'quiet'"):
-        load_classifier(tmp_path, plain, "cpu", readout="quiet")
+        load_classifier(tmp_path / "mid", config(MID), "cpu", readout="quiet")
 
 
 def test_a_training_stops_at_a_test_accuracy(data, tmp_path):

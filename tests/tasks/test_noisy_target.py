@@ -30,4 +30,4 @@ def test_noise_follows_the_class_and_not_its_neighbours(tmp_path):
         invert_classes({**attack.config, **attack.hints}, inputs, classes, TaskContext(work=work))
         found.append(load_file(class_file(work, 2)))
     for again in found[1:]:
-        assert all(torch.equal(found[0][name], again[name]) for name in ("w", "scores", "loss_curve"))
+        assert all(torch.equal(found[0][name], again[name]) for name in ("row.w", "row.scores", "curve.loss"))

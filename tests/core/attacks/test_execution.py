@@ -31,9 +31,9 @@ def target(images):
 
 CONFIG = PPAConfig(
     pool=PoolConfig(size=20, crop=12, image_size=12),
-    candidates=CandidateConfig(num_candidates=7),
+    candidates=CandidateConfig(candidates=7),
     optimise=OptimiseConfig(steps=6, lr=0.05, batch_size=3),
-    select=SelectConfig(num_selected=4, repeats=4, crop_scale=(0.6, 0.9)),
+    select=SelectConfig(selected=4, selection_repeats=4, selection_crop_scale=(0.6, 0.9)),
 )
 COMMON = {"seed": 5, "transform": preprocess_of(CONFIG.pool), "device": "cpu"}
 

@@ -60,7 +60,7 @@ def test_stage_1_matches_the_official_code(hflip, clip, suffix):
         torch.testing.assert_close(confidences, golden(f"s1_confidences_{suffix}"), atol=1e-5, rtol=0)
     for target_class, expected in enumerate(golden(f"s1_selected_index_{suffix}")):
         w0, index, confidence = sample_candidates(
-            confidences, w, target_class, CandidateConfig(num_candidates=5)
+            confidences, w, target_class, CandidateConfig(candidates=5)
         )
         assert torch.equal(index, expected)
         assert torch.equal(w0, expected.float()[:, None, None])
@@ -70,7 +70,7 @@ def test_stage_1_matches_the_official_code(hflip, clip, suffix):
 def test_ranking_matches_the_official_one():
     confidences, w = golden("s1_rank_confidences"), torch.zeros(40, 1, 1)
     for target_class, expected in enumerate(golden("s1_rank_selected_index")):
-        _, index, _ = sample_candidates(confidences, w, target_class, CandidateConfig(num_candidates=6))
+        _, index, _ = sample_candidates(confidences, w, target_class, CandidateConfig(candidates=6))
         assert torch.equal(index, expected)
 
 
@@ -103,7 +103,7 @@ def test_decoding_does_not_depend_on_the_batch_size_and_stays_in_range():
 def test_all_w_vectors_are_kept_on_request():
     w = torch.arange(8.0).view(4, 2, 1)
     confidences = torch.tensor([[0.1], [0.3], [0.2], [0.4]])
-    w0, index, _ = sample_candidates(confidences, w, 0, CandidateConfig(num_candidates=2, single_w=False))
+    w0, index, _ = sample_candidates(confidences, w, 0, CandidateConfig(candidates=2, single_w=False))
     assert index.tolist() == [3, 1] and torch.equal(w0, w[[3, 1]])
 
 
@@ -127,9 +127,9 @@ def test_scoring_uses_eval_mode_and_leaves_no_trace():
 def test_wrong_requests_are_input_errors():
     confidences, w = torch.rand(4, 3), torch.zeros(4, 1, 1)
     with pytest.raises(InputError, match="at most the pool's 4, got 5"):
-        sample_candidates(confidences, w, 0, CandidateConfig(num_candidates=5))
+        sample_candidates(confidences, w, 0, CandidateConfig(candidates=5))
     for target_class in (-1, 3):
         with pytest.raises(InputError, match=r"expected 0\.\.2"):
-            sample_candidates(confidences, w, target_class, CandidateConfig(num_candidates=1))
+            sample_candidates(confidences, w, target_class, CandidateConfig(candidates=1))
     with pytest.raises(InputError, match="4 rows of confidences for 5 latents"):
-        sample_candidates(confidences, torch.zeros(5, 1, 1), 0, CandidateConfig(num_candidates=1))
+        sample_candidates(confidences, torch.zeros(5, 1, 1), 0, CandidateConfig(candidates=1))

@@ -59,9 +59,9 @@ def tiny_target():
 
 CONFIG = PPAConfig(
     pool=PoolConfig(size=40, truncation_psi=0.7, truncation_cutoff=1, crop=10, image_size=8),
-    candidates=CandidateConfig(num_candidates=7),
+    candidates=CandidateConfig(candidates=7),
     optimise=OptimiseConfig(steps=10, lr=0.1, batch_size=3),
-    select=SelectConfig(num_selected=4, repeats=5, batch_size=2, decode_batch_size=3),
+    select=SelectConfig(selected=4, selection_repeats=5),
 )
 COMMON = {"seed": 5, "transform": preprocess_of(CONFIG.pool), "device": "cpu"}
 
@@ -156,7 +156,6 @@ def test_under_clean_the_batch_size_is_only_a_matter_of_memory(prior, target, po
     whole = dataclasses.replace(
         CONFIG,
         optimise=dataclasses.replace(CONFIG.optimise, batch_size=100),
-        select=dataclasses.replace(CONFIG.select, batch_size=100, decode_batch_size=100),
     )
     first, second = invert(prior, target, pool, 4), invert(prior, target, pool, 4, config=whole)
     torch.testing.assert_close(first.candidates.w, second.candidates.w, atol=1e-3, rtol=0)
@@ -216,7 +215,7 @@ def test_a_latent_that_breaks_is_frozen_counted_and_ranked_last(prior, target, p
     healthy = optimise(prior, target, w0.nan_to_num(0.0), 0, CONFIG.optimise, **arguments)
     assert found.num_frozen == 1 and found.frozen.tolist() == [False, False, True, False, False, False]
     assert torch.equal(found.w[others], healthy.w[others]) and found.w[2].isnan().all()
-    kept = select(prior, target, found.w, 0, dataclasses.replace(CONFIG.select, num_selected=6), **arguments)
+    kept = select(prior, target, found.w, 0, dataclasses.replace(CONFIG.select, selected=6), **arguments)
     assert kept.order[-1] == 2 and kept.scores[:-1].isfinite().all() and kept.scores[-1].isnan()
 
 
@@ -234,7 +233,7 @@ def test_every_stage_can_be_replaced(prior, target, pool):
 
 
 def test_all_places_of_w_are_optimised_on_request(prior, target, pool):
-    config = dataclasses.replace(CONFIG, candidates=CandidateConfig(num_candidates=4, single_w=False))
+    config = dataclasses.replace(CONFIG, candidates=CandidateConfig(candidates=4, single_w=False))
     found = invert(prior, target, pool, 2, config=config)
     assert found.w.shape == (4, 3, 5)
     assert not torch.equal(found.w[:, 0], found.w[:, 1])

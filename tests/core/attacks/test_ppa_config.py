@@ -32,7 +32,7 @@ def test_the_values_of_the_paper():
             "image_size": 224,
             "clip": True,
         },
-        "candidates": {"num_candidates": 200, "single_w": True},
+        "candidates": {"candidates": 200, "single_w": True},
         "optimise": {
             "steps": 50,
             "lr": 0.005,
@@ -48,14 +48,12 @@ def test_the_values_of_the_paper():
             "discriminator_weight": 0.0,
         },
         "select": {
-            "num_selected": 50,
-            "repeats": 100,
-            "crop_scale": (0.5, 0.9),
-            "crop_ratio": (0.8, 1.2),
-            "hflip": 0.5,
-            "view_size": None,
-            "batch_size": 250,
-            "decode_batch_size": 25,
+            "selected": 50,
+            "selection_repeats": 100,
+            "selection_crop_scale": (0.5, 0.9),
+            "selection_crop_ratio": (0.8, 1.2),
+            "selection_hflip": 0.5,
+            "selection_view_size": None,
         },
     }
     assert (celeba.pool.size, celeba.optimise.steps) == (5000, 70)
@@ -68,6 +66,9 @@ def test_learning_rate_milestones():
     assert [config.lr_at(step) for step in range(5)] == [1, 1, 0.5, 0.5, 0.25]
 
 
+STILL = {"selection_crop_scale": (1, 1), "selection_crop_ratio": (1, 1), "selection_hflip": 0}
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -75,35 +76,35 @@ def test_learning_rate_milestones():
         (lambda: PoolConfig(**{**POOL, "crop": 0}), "pool.crop"),
         (lambda: PoolConfig(**{**POOL, "image_size": 0}), "pool.image_size"),
         (lambda: PoolConfig(**POOL, truncation_cutoff=-1), "truncation_cutoff"),
-        (lambda: CandidateConfig(num_candidates=0), "num_candidates"),
-        (lambda: OptimiseConfig(steps=0), "optimise.steps"),
+        (lambda: CandidateConfig(candidates=0), "attack.candidates"),
+        (lambda: OptimiseConfig(steps=0), "attack.steps"),
         (lambda: OptimiseConfig(steps=1, lr=0.0), "lr"),
         (lambda: OptimiseConfig(steps=1, betas=(0.1, 1.0)), "betas"),
-        (lambda: OptimiseConfig(steps=1, loss="hinge"), "cross_entropy, poincare"),
+        (lambda: OptimiseConfig(steps=1, loss="hinge"), "poincare, cross_entropy"),
         (lambda: OptimiseConfig(steps=5, lr_milestones=(5,)), "lr_milestones"),
         (lambda: OptimiseConfig(steps=5, lr_gamma=0.5), "lr_gamma"),
         (lambda: OptimiseConfig(steps=5, crop_scale=(0.9, 1.1)), "crop_scale"),
         (lambda: OptimiseConfig(steps=5, discriminator_weight=-1.0), "discriminator_weight"),
-        (lambda: SelectConfig(num_selected=0), "num_selected"),
-        (lambda: SelectConfig(hflip=1.5), "hflip"),
-        (lambda: SelectConfig(crop_scale=(1, 1), crop_ratio=(1, 1), hflip=0, view_size=5), "no effect"),
-        (lambda: SelectConfig(crop_scale=(1, 1), crop_ratio=(1, 1), hflip=0, repeats=2), "repeats"),
+        (lambda: SelectConfig(selected=0), "attack.selected"),
+        (lambda: SelectConfig(selection_hflip=1.5), "selection_hflip"),
+        (lambda: SelectConfig(**STILL, selection_repeats=1, selection_view_size=5), "no effect"),
+        (lambda: SelectConfig(**STILL, selection_repeats=2), "repeats"),
         (
             lambda: PPAConfig(
                 pool=PoolConfig(**POOL),
-                candidates=CandidateConfig(num_candidates=11),
+                candidates=CandidateConfig(candidates=11),
                 optimise=OptimiseConfig(steps=1),
             ),
-            "at most the pool's 10",
+            r"at most pool.size \(10\)",
         ),
         (
             lambda: PPAConfig(
                 pool=PoolConfig(**POOL),
-                candidates=CandidateConfig(num_candidates=5),
+                candidates=CandidateConfig(candidates=5),
                 optimise=OptimiseConfig(steps=1),
-                select=SelectConfig(num_selected=6),
+                select=SelectConfig(selected=6),
             ),
-            "at most the 5 candidates",
+            r"at most candidates \(5\)",
         ),
     ],
 )
@@ -129,4 +130,4 @@ def test_every_shipped_configuration(name, pool, crop, steps, lr, batch, scale):
     found = config.optimise
     assert (found.steps, found.lr, found.batch_size) == (steps, lr, batch)
     assert found.crop_scale == (scale, 1.0) and found.betas == (0.1, 0.1) and not found.lr_milestones
-    assert (config.candidates.num_candidates, config.select.num_selected, config.select.repeats) == (200, 50, 100)
+    assert (config.candidates.candidates, config.select.selected, config.select.selection_repeats) == (200, 50, 100)

@@ -115,7 +115,9 @@ def selected(target_class, config, **more):
 
 
 def test_scores_without_augmentation_match():
-    config = SelectConfig(num_selected=4, repeats=1, crop_scale=(1, 1), crop_ratio=(1, 1), hflip=0)
+    config = SelectConfig(
+        selected=4, selection_repeats=1, selection_crop_scale=(1, 1), selection_crop_ratio=(1, 1), selection_hflip=0
+    )
     scores = torch.cat([selected(target_class, config)[1] for target_class in (0, 2)])
     torch.testing.assert_close(scores, golden("s3_scores_identity"), atol=1e-6, rtol=0)
 
@@ -135,7 +137,7 @@ def global_seed():
         yield
 
 
-ROBUST = SelectConfig(num_selected=2, repeats=25, view_size=224)
+ROBUST = SelectConfig(selected=2, selection_repeats=25, selection_view_size=224)
 
 
 def test_scores_under_the_official_random_crops_match(global_seed):

@@ -1,4 +1,4 @@
-"""Checks of a defense's parameters, each one line when it fails. They need no torch."""
+"""Checks of parameters, each one line when it fails. They need no torch."""
 
 from __future__ import annotations
 
@@ -33,10 +33,16 @@ def require_number(
     require(holds, what, expected, value)
 
 
-def require_count(what: str, value: object, least: int = 1) -> None:
-    """Raise InputError unless `value` is a whole number of at least `least`."""
-    holds = isinstance(value, int) and not isinstance(value, bool) and value >= least
-    require(holds, what, f"a whole number of at least {least}", value)
+def require_count(what: str, value: object, least: int = 1, most: int = 10**9) -> None:
+    """Raise InputError unless `value` is a whole number from `least` to `most`: products of two counts still fit."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    require(whole and value >= least, what, f"a whole number of at least {least}", value)
+    require(whole and value <= most, what, f"a whole number of at most {most}", value)
+
+
+def require_seed(what: str, value: object) -> None:
+    """Raise InputError unless `value` is a whole number that torch's and numpy's generators take."""
+    require_count(what, value, 0, 2**63 - 1)
 
 
 def require_choice(what: str, value: object, choices: Sequence[str]) -> None:

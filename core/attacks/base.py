@@ -1,0 +1,111 @@
+"""What an attack is: its parameters, what it may see, what it needs beforehand, and how it inverts a class.
+
+An attack is a frozen dataclass of its parameters that overrides the methods it needs. Reading its fields loads no
+torch, so that planning stays light: methods that compute import what they need when they are called.
+docs/new-attack.md shows how to add one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+
+from core.checks import require, require_choice, require_count, require_seed
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from core.attacks.given import Given
+    from core.attacks.reconstructions import Reconstructions
+    from core.attacks.view import View
+
+Access = Literal["none", "labels", "scores", "gradients"]
+ACCESS_LEVELS: tuple[Access, ...] = get_args(Access)
+"""What an attacker sees of a target, each level with all of those before it."""
+
+Aggregate = Literal["mean", "sum"]
+PRECISIONS = ("fp32", "tf32", "bf16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What an attack needs once, before it inverts any class. The orchestrator makes a stage of it.
+
+    name: a row of `core.attacks.registry.PARTS`, which says what makes it; needs: "public", "prior", "target" or the
+    names of earlier parts; settings: JSON values, whatever of the attack decides what it holds. Attacks whose parts
+    agree in all of that share one artifact.
+    """
+
+    name: str
+    needs: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """An attack that sees nothing and needs nothing; a kind of attack overrides what it changes.
+
+    access: what it sees of the target; control: whether it is no attack but the line that a leak must exceed; facts:
+    what `invert` reports of a class -> how classes are summed up. `PREFIX: parameter` begins every refusal.
+
+    selected: reconstructions to keep per class; seed: of the attack, mixed with the trial's; readout: how a target
+    whose answers are noisy is read, None as the protocol does; precision: of the networks' passes, None for fp32
+    (tf32 is CUDA's); loot_size: protocol clean alone, side in pixels that the loot is kept at, None as decoded.
+    """
+
+    access: ClassVar[Access] = "none"
+    control: ClassVar[bool] = False
+    facts: ClassVar[Mapping[str, Aggregate]] = {}
+
+    selected: int = 50
+    seed: int = 42
+    readout: Literal["noisy", "mean", "expectation"] | None = None
+    precision: Literal["fp32", "tf32", "bf16"] | None = None
+    loot_size: int | None = None
+
+    def __post_init__(self) -> None:
+        require_count("attack.selected", self.selected)
+        require_seed("attack.seed", self.seed)
+        if self.precision is not None:
+            require_choice("attack.precision", self.precision, PRECISIONS)
+        if self.loot_size is not None:
+            require_count("attack.loot_size", self.loot_size, 16)
+        require(self.readout is None or self.access != "none", "attack.readout", "none: this attack asks nothing",
+                self.readout)  # fmt: skip
+
+    @property
+    def variant(self) -> str | None:
+        """What tells it from others of its kind in a table, in a word or two; None where the kind says it all."""
+        return None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What must be made before, in order."""
+        return ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What `invert` reads beside the view: "prior", "discriminator" (of the prior), "public", names of parts."""
+        return ("prior", *(part.name for part in self.parts))
+
+    @property
+    def decoder(self) -> str:
+        """What makes images of the latents that it leaves: "prior", or the name of a part."""
+        return "prior"
+
+    @property
+    def crop(self) -> int | None:
+        """Side in pixels of the centre crop that the decoder's images get before anybody sees them; None for none."""
+        return None
+
+    def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
+        """Raise InputError if the attack cannot be tried: target's input in pixels, kind of prior, public images."""
+        if not has_public and any("public" in part.needs for part in self.parts):
+            raise InputError("public: expected the images that this attack learns from, got none")
+
+    def invert(self, view: View, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+        """Reconstruct one class. The numbers depend on the seed and the class: not on other classes, nor on the place.
+
+        view: all that it gets of the target; given: what `needs` names, and the protocol.
+        """
+        raise TypeError(f"{type(self).__name__} says nothing of how it inverts a class")

@@ -1,0 +1,24 @@
+"""What every attack leaves of a class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reconstructions:
+    """The best k of one class, best first; all tensors on the CPU.
+
+    w: [k, 1 or num_ws, w_dim], latents of the attack's decoder; scores: [k], the target's own, None where the attack
+    asked for none; rows: name -> [k, ...], whatever belongs to each of them (where in the pool it started); curves:
+    name -> [steps], means over the candidates; facts: name -> number, those that `Attack.facts` announces.
+    """
+
+    w: Tensor
+    scores: Tensor | None = None
+    rows: Mapping[str, Tensor] = field(default_factory=dict)
+    curves: Mapping[str, Tensor] = field(default_factory=dict)
+    facts: Mapping[str, float] = field(default_factory=dict)

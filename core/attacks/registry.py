@@ -1,0 +1,62 @@
+"""Attacks by name, and the parts they may need. Reading the tables loads no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from core.attacks.base import Access, Attack
+from core.attacks.plug_and_play import PlugAndPlay
+from core.attacks.random_latents import RandomLatents
+from core.attacks.selection_only import SelectionOnly
+from core.declared import build
+from core.errors import InputError
+
+ATTACKS: dict[str, type[Attack]] = {
+    "ppa": PlugAndPlay,
+    "selection_only": SelectionOnly,
+    "random_latents": RandomLatents,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartKind:
+    """One kind of part.
+
+    version: raised when the same settings would give other numbers; make: 'module:function' of
+    (settings, given, view, workshop) -> MadePart; access: what of the target it is shown; trains: whether it trains a
+    network, and so may take a training's share of a device.
+    """
+
+    version: int
+    make: str
+    access: Access = "none"
+    trains: bool = False
+
+    def function(self) -> Callable[..., Any]:
+        """The function that makes it."""
+        module, _, name = self.make.partition(":")
+        return getattr(import_module(module), name)
+
+
+PARTS: dict[str, PartKind] = {
+    "pool": PartKind(version=4, make="core.attacks.pool_parts:make_pool"),
+    "candidates": PartKind(version=4, make="core.attacks.pool_parts:make_candidates", access="scores"),
+}
+
+
+def make_attack(kind: str, **parameters: Any) -> Attack:
+    """The named attack with these parameters, plain values as a file gives them.
+
+    Raises InputError for an unknown name or parameter, a missing one, or a value out of range.
+    """
+    return build(attack_class(kind), parameters, what=f"attack {kind}")
+
+
+def attack_class(kind: object) -> type[Attack]:
+    """The class of that name. Raises InputError, which lists the names."""
+    if not isinstance(kind, str) or kind not in ATTACKS:
+        raise InputError(f"attack.kind: expected one of {', '.join(ATTACKS)}, got {kind!r}")
+    return ATTACKS[kind]

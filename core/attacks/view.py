@@ -1,0 +1,109 @@
+"""All that an attack gets of a target, cut down to its access level by what the view is made of.
+
+A view holds functions, not the network: a view of labels has no function that gives scores, and nothing leads from
+one to the other. Every view counts the images it was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from core.attacks.base import Access
+from core.attacks.execution import Execution, Prepared
+from core.attacks.objective import target_logits
+
+Answer = Callable[[Tensor], Tensor]
+FORWARD_ROWS = 256  # images at once at most where nothing is kept for gradients
+
+
+class View:
+    """Access `none`: the number of classes, the size of an input, and a device to compute on.
+
+    num_classes; image_size: side in pixels of the target's input; execution: device, precision and batch sizes.
+    """
+
+    access: Access = "none"
+
+    def __init__(self, *, num_classes: int, image_size: int, execution: Execution) -> None:
+        self.num_classes = num_classes
+        self.image_size = image_size
+        self.execution = execution
+        self._shown = [0]
+
+    @property
+    def queries(self) -> int:
+        """How many images the target has been shown so far."""
+        return self._shown[0]
+
+
+class LabelView(View):
+    """Access `labels`: the class that the target decides for, and nothing else."""
+
+    access = "labels"
+
+    def __init__(self, *, labels: Answer, shown: list[int], **others: Any) -> None:
+        super().__init__(**others)
+        self._shown, self.labels = shown, labels
+
+
+class ScoreView(LabelView):
+    """Access `scores`: probabilities, without gradients."""
+
+    access = "scores"
+
+    def __init__(self, *, scores: Answer, **others: Any) -> None:
+        super().__init__(**others)
+        self.scores = scores
+
+
+class GradientView(ScoreView):
+    """Access `gradients`: logits [N, C] of images [N, 3, S, S] as a differentiable function."""
+
+    access = "gradients"
+
+    def __init__(self, *, logits: Prepared, **others: Any) -> None:
+        super().__init__(**others)
+        self.logits = logits
+
+
+def view_of(target: nn.Module, access: Access, *, num_classes: int, image_size: int, execution: Execution) -> View:
+    """The view of a frozen target, on the execution's device, at one access level.
+
+    `labels(images)` gives int64 [N], `scores(images)` float32 [N, C] (softmax); both take images [N, 3, S, S] from any
+    device and leave their answer on the CPU. What is asked under gradients counts as well.
+    """
+    common = {"num_classes": num_classes, "image_size": image_size, "execution": execution}
+    if access == "none":
+        return View(**common)
+    shown = [0]
+    logits = _counting(execution.target(target), shown)
+
+    def scores(images: Tensor) -> Tensor:
+        with torch.no_grad(), execution.arithmetic():
+            def answer(rows: slice) -> Tensor:
+                return target_logits(logits, images[rows].to(execution.device), None).float().softmax(1).cpu()
+
+            batch = execution.forward_batch("classification", logits, most=FORWARD_ROWS)
+            return torch.cat(batch.run(answer, len(images)))
+
+    def labels(images: Tensor) -> Tensor:
+        return scores(images).argmax(1)
+
+    if access == "labels":
+        return LabelView(labels=labels, shown=shown, **common)
+    if access == "scores":
+        return ScoreView(scores=scores, labels=labels, shown=shown, **common)
+    return GradientView(logits=logits, scores=scores, labels=labels, shown=shown, **common)
+
+
+def _counting(target: Answer, shown: list[int]) -> Prepared:
+    def answer(images: Tensor) -> Tensor:
+        found = target(images)
+        shown[0] += len(images)  # after it: what did not fit into memory was not answered
+        return found
+
+    return Prepared(answer)

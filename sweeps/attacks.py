@@ -1,0 +1,64 @@
+"""The attack of a sweep file.
+
+Its keys are the fields of its dataclass in core/attacks, and what they may be is checked by that class: a new attack
+needs nothing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, Literal
+
+from pydantic import PlainValidator, SerializeAsAny, model_validator
+
+from core.attacks.base import Attack as CoreAttack
+from core.attacks.registry import attack_class, make_attack
+from sweeps.base import Model
+from sweeps.derived import derived
+
+DEFAULT_KIND = "ppa"
+
+
+class AnyAttack(Model):
+    """What every attack of a sweep file has; the keys of its kind are added by `schema_of`."""
+
+    kind: str
+
+    @cached_property
+    def built(self) -> CoreAttack:
+        """The attack itself. Raises InputError where its class refuses the values."""
+        return make_attack(self.kind, **self.model_dump(mode="python", exclude={"kind"}))
+
+    @model_validator(mode="after")
+    def _valid(self) -> AnyAttack:
+        assert self.built is not None
+        return self
+
+
+def read_attack(given: Any) -> AnyAttack:
+    """What stands under `attack` in a file, checked by the model of its kind.
+
+    Raises ValueError for an unknown kind or key, pydantic's error for values of the wrong type.
+    """
+    if isinstance(given, AnyAttack):
+        return given
+    if not isinstance(given, Mapping):
+        raise ValueError(f"expected keys such as kind and its parameters, got {given!r}")
+    model = schema_of(given.get("kind", DEFAULT_KIND))
+    return model.model_validate({"kind": DEFAULT_KIND, **given})
+
+
+def schema_of(kind: Any) -> type[AnyAttack]:
+    """The model of one kind of attack. Raises InputError, which lists the kinds."""
+    attack_class(kind)
+    return _schema_of(kind)
+
+
+@lru_cache
+def _schema_of(kind: str) -> type[AnyAttack]:
+    return derived(attack_class(kind), AnyAttack, kind=(Literal[kind], kind))
+
+
+Attack = Annotated[SerializeAsAny[AnyAttack], PlainValidator(read_attack)]
+"""The type of a sweep's `attack`: chosen by `kind`."""

@@ -1,0 +1,53 @@
+"""The schema of settings that are declared in core: keys, types and defaults of a dataclass, none written twice."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import lru_cache
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+from pydantic import Strict, create_model
+
+from sweeps.base import Model
+
+
+def derived(declared: type, base: type[Model] = Model, **more: Any) -> type[Model]:
+    """A model with a key for every field of `declared`, beside what `base` and `more` (name -> (type, default)) have.
+
+    What values may be beyond their types is checked by the dataclass itself, when it is built.
+    """
+    keys = {field.name: (_key_type(_hints(declared)[field.name]), _default(field)) for field in fields(declared)}
+    return create_model(declared.__name__, __base__=base, __doc__=declared.__doc__, **{**keys, **more})
+
+
+@lru_cache
+def _hints(declared: type) -> dict[str, Any]:
+    return get_type_hints(declared)
+
+
+@lru_cache
+def _nested(declared: type) -> type[Model]:
+    return derived(declared)
+
+
+def _key_type(hint: Any) -> Any:
+    """The type of a parameter as a file gives it: keys for a dataclass, lists for tuples."""
+    if is_dataclass(hint):
+        return _nested(hint)
+    arguments = tuple(_key_type(one) for one in get_args(hint))
+    if get_origin(hint) is tuple:  # YAML has lists, no tuples; what is in them stays strict
+        return Annotated[tuple[arguments], Strict(False)]
+    if get_origin(hint) in (Union, UnionType):
+        return Union[arguments]  # noqa: UP007 - made at run time
+    return hint
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default is not MISSING:
+        return field.default
+    if field.default_factory is MISSING:
+        return ...
+    return _nested(type(made))() if is_dataclass(made := field.default_factory()) else made
+
+

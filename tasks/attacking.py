@@ -1,0 +1,89 @@
+"""What an attack's tasks share: the attack itself, its view of the target, and what it is given beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from core.attacks.base import Access
+from core.attacks.execution import Execution
+from core.attacks.given import Given
+from core.attacks.view import View, view_of
+from core.devices import ExecutionConfig
+from core.priors.registry import load_discriminator, load_prior
+from tasks.context import Config, Inputs
+from tasks.files import load_tensors
+from tasks.manifests import config_of
+from tasks.training import defense_from, load_classifier
+
+EXECUTION_KEYS = ("precision", "compile", "cuda_graphs", "rows_per_batch")
+
+
+def execution_of(config: Config) -> ExecutionConfig:
+    """How the networks run, as the stage's configuration says."""
+    return ExecutionConfig(**{key: config[key] for key in EXECUTION_KEYS if key in config})
+
+
+class OpenTarget:
+    """A target on a device, of which views are cut. Networks are prepared once, unless their answers are noisy."""
+
+    def __init__(self, folder: Path | None, config: Config, device: str) -> None:
+        """folder: the target's artifact, None for an attack that sees none of it."""
+        self._config, self._device = config, device
+        self._network = self._defense = None
+        if folder is not None:
+            trained = config_of(folder)
+            self._network = load_classifier(folder, trained, device, readout=config.get("readout"))
+            self._defense = defense_from(trained)
+        self._execution = Execution(execution_of(config), device)
+        self._views: dict[Access, View] = {}
+
+    def view(self, access: Access, *, noise: int | None = None) -> View:
+        """What may be seen of it. noise: seed of a noisy readout, which must not depend on what was asked before."""
+        if noise is not None and self._defense is not None and self._defense.seed_noise(self._network, noise):
+            self._execution, self._views = Execution(execution_of(self._config), self._device), {}
+        if access not in self._views:
+            classes = self._network.num_classes if self._network is not None else 0
+            self._views[access] = view_of(
+                self._network, access, num_classes=classes, image_size=self._config["image_size"],
+                execution=self._execution,
+            )  # fmt: skip
+        return self._views[access]
+
+
+def given_of(needs: tuple[str, ...], config: Config, inputs: Inputs, device: str) -> Given:
+    """What these names stand for, from the artifacts they came as."""
+    prior = load_prior(inputs["prior"]).to(device) if "prior" in needs else None
+    public = load_tensors(inputs["public"] / "images.safetensors")["images"] if "public" in needs else None
+    plain = ("prior", "public", "target", "discriminator")
+    return Given(
+        protocol=config["protocol"],
+        prior=prior,
+        public=public,
+        discriminator=(lambda: load_discriminator(inputs["prior"]).to(device)) if "discriminator" in needs else None,
+        parts={name: PartTensors(inputs[name]) for name in needs if name not in plain},
+    )
+
+
+class PartTensors(Mapping[str, Tensor]):
+    """The tensors of a part's artifact, one file each, read when they are first looked at."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._read: dict[str, Tensor] = {}
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._read:
+            path = self._folder / f"{name}.safetensors"
+            if not path.is_file():
+                raise KeyError(name)
+            self._read[name] = load_tensors(path)[name]
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return (path.name.removesuffix(".safetensors") for path in sorted(self._folder.glob("*.safetensors")))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
