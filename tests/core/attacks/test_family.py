@@ -1,0 +1,228 @@
+"""Every attack of the table: what it refuses, what it finds, what it sees of the target, and what it is counted for."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from core.attacks.base import ACCESS_LEVELS
+from core.attacks.execution import Execution
+from core.attacks.given import Given
+from core.attacks.pool_parts import make_candidates, make_pool
+from core.attacks.registry import ATTACKS, PARTS, make_attack
+from core.attacks.view import view_of
+from core.data.synthetic import synthetic_faces
+from core.data.transforms import to_unit
+from core.devices import ExecutionConfig
+from core.errors import InputError
+from core.models.classifiers import build_classifier
+from core.models.recipe import TrainingRecipe
+from core.models.training import train_classifier
+from core.priors.eigenfaces import fit_eigenfaces
+
+PEOPLE, SIZE = 4, 32
+POOL = {"size": 40, "truncation_psi": 1.0, "truncation_cutoff": None}
+EXAMPLES = {
+    "ppa": {"pool": POOL, "candidates": 8, "steps": 20, "lr": 0.05, "selected": 4, "selection_repeats": 6},
+    "selection_only": {"pool": POOL, "selected": 4},
+    "random_latents": {"selected": 4, "truncation_psi": 1.0, "truncation_cutoff": None},
+}
+WRONG = [
+    ("ppa", {"stepz": 3}, "does not read 'stepz'"),
+    ("ppa", {"steps": 0}, "attack.steps: expected a whole number of at least 1, got 0"),
+    ("ppa", {"candidates": 5, "selected": 6}, r"attack.selected: expected at most candidates \(5\), got 6"),
+    ("ppa", {"select": {"kind": "by_eye"}}, "attack.select.kind: expected one of augmented_confidence"),
+    ("ppa", {"select": {"kind": "top_confidence"}, "selection_repeats": 3}, "which does not read it"),
+    ("ppa", {"optimise": {"kind": "none"}, "lr": 0.1}, "attack.lr: expected no value with optimise none"),
+    ("ppa", {"loss": "hinge"}, "attack.loss: expected one of poincare, cross_entropy, got 'hinge'"),
+    ("ppa", {"pool": {"size": 0}}, "attack.pool.size"),
+    ("ppa", {"seed": 2**63}, "attack.seed"),
+    ("ppa", {"precision": "fp8"}, "attack.precision"),
+    ("selection_only", {"selected": 41, "pool": POOL}, r"attack.selected: expected at most pool.size \(40\)"),
+    ("selection_only", {"steps": 3}, "does not read 'steps'"),
+    ("random_latents", {"truncation_psi": 0.0}, "attack.truncation_psi"),
+    ("random_latents", {"readout": "mean"}, "attack.readout: expected none"),
+    ("loki", {}, "attack.kind: expected one of ppa"),
+]
+
+
+def classifier(architecture, data, seed):
+    model = build_classifier(architecture, PEOPLE, pretrained=False, protocol="clean", seed=seed)
+    recipe = TrainingRecipe(architecture=architecture, image_size=SIZE, epochs=12, batch_size=16)
+    train_classifier(model, data, recipe, seed=seed, device="cpu")
+    return model.eval().requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def faces():
+    return synthetic_faces(identities=PEOPLE, per_identity=16, size=SIZE, spread=0.6, seed=5, population="private")
+
+
+@pytest.fixture(scope="module")
+def target(faces):
+    return classifier("resnet_small", faces, seed=1)
+
+
+@pytest.fixture(scope="module")
+def judge(faces):
+    """Another network, that no attack sees."""
+    return classifier("vgg_small", faces, seed=2)
+
+
+@pytest.fixture(scope="module")
+def prior():
+    public = synthetic_faces(identities=120, per_identity=1, size=SIZE, spread=0.6, seed=5, population="public")
+    return fit_eigenfaces(public.images, components=24, seed=0)
+
+
+class Counted(torch.nn.Module):
+    """A network that knows how many images it was really shown."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network, self.shown = network, []
+
+    def __deepcopy__(self, memo):
+        return self  # the attack's own copy is this one: what it is shown is seen here
+
+    def forward(self, images):
+        self.shown.append(len(images))
+        return self.network(images)
+
+
+def look(target, access="gradients"):
+    execution = Execution(ExecutionConfig(), "cpu")
+    return view_of(target, access, num_classes=PEOPLE, image_size=SIZE, execution=execution)
+
+
+@pytest.fixture(scope="module")
+def given(target, prior):
+    """What the examples' attacks need; the parts are made once, as the stages would."""
+    settings = next(part.settings for part in make_attack("ppa", **EXAMPLES["ppa"]).parts if part.name == "pool")
+    pool = make_pool(settings, Given(protocol="clean", prior=prior), look(target, "none"), None).tensors
+    asked = Given(protocol="clean", prior=prior, parts={"pool": pool})
+    found = make_candidates({}, asked, look(target, PARTS["candidates"].access), None).tensors
+    return {p: Given(protocol=p, prior=prior, parts={"pool": pool, "candidates": found}) for p in ("clean", "paper")}
+
+
+def images_of(prior, found):
+    return prior.synthesize(found.w)
+
+
+def recognised(judge, prior, found, target_class):
+    return (judge(images_of(prior, found)).argmax(1) == target_class).float().mean().item()
+
+
+def test_every_attack_has_an_example_and_something_to_refuse():
+    assert set(EXAMPLES) == set(ATTACKS) == {name for name, _, _ in WRONG if name in ATTACKS}
+
+
+@pytest.mark.parametrize(("name", "parameters", "message"), WRONG)
+def test_wrong_parameters_are_refused_in_one_line(name, parameters, message):
+    with pytest.raises(InputError, match=message) as refusal:
+        make_attack(name, **parameters)
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_tables_are_read_without_torch():
+    code = "import sys; import core.attacks.registry; print('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("protocol", ["clean", "paper"])
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_an_attack_leaks_more_than_chance_and_a_control_of_no_access_does_not(
+    name, protocol, target, judge, prior, given
+):
+    attack = make_attack(name, **EXAMPLES[name])
+    view = look(target, attack.access)
+    found = [attack.invert(view, given[protocol], c, seed=7) for c in range(PEOPLE)]
+    leak = sum(recognised(judge, prior, one, c) for c, one in enumerate(found)) / PEOPLE
+    assert all(one.w.shape[0] == attack.selected for one in found)
+    if not attack.control:
+        before = [given[protocol].parts["pool"]["w"][one.rows["pool_index"]] for one in found]
+        start = sum((judge(prior.synthesize(w)).argmax(1) == c).float().mean().item() for c, w in enumerate(before))
+        assert leak > start / PEOPLE and leak >= 0.5
+    if attack.access == "none":
+        assert leak <= 0.5  # a quarter is chance; sixteen images
+
+
+def test_selection_only_gives_images_of_the_pool_as_they_are(target, given):
+    attack = make_attack("selection_only", **EXAMPLES["selection_only"])
+    found = attack.invert(look(target, "scores"), given["clean"], 1, seed=7)
+    pool, confidences = given["clean"].parts["pool"], given["clean"].parts["candidates"]["confidences"][:, 1]
+    assert torch.equal(found.w, pool["w"][found.rows["pool_index"]])
+    assert torch.equal(found.scores, confidences.sort(descending=True).values[:4])
+
+
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_a_class_is_the_same_alone_and_among_others_in_any_order(name, target, given):
+    attack = make_attack(name, **EXAMPLES[name])
+    runs = []
+    for order in ([2], [0, 2], [2, 1]):
+        view = look(target, attack.access)
+        runs.append({c: attack.invert(view, given["clean"], c, seed=7) for c in order}[2])
+    for other in runs[1:]:
+        assert torch.equal(runs[0].w, other.w)
+        assert runs[0].scores is None or torch.equal(runs[0].scores, other.scores)
+    different = attack.invert(look(target, attack.access), given["clean"], 2, seed=8)
+    assert name == "selection_only" or not torch.equal(runs[0].w, different.w)
+
+
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_queries_are_those_the_network_was_shown(name, target, given):
+    attack, counted = make_attack(name, **EXAMPLES[name]), Counted(target)
+    view = look(counted, attack.access)
+    attack.invert(view, given["clean"], 0, seed=7)
+    assert view.queries == sum(counted.shown)
+    expected = {"ppa": 8 * 20 + 8 * 6, "selection_only": 0, "random_latents": 0}
+    assert view.queries >= expected[name] and (name != "ppa" or view.queries - expected[name] <= 4 + 2)
+
+
+def test_a_part_is_counted_too(target, given):
+    counted = Counted(target)
+    view = look(counted, "scores")
+    make_candidates({}, given["clean"], view, None)
+    assert view.queries == sum(counted.shown) == 2 * POOL["size"]
+
+
+@pytest.mark.parametrize("level", ACCESS_LEVELS)
+def test_a_view_gives_nothing_above_its_level(level, target, faces):
+    view, images = look(target, level), to_unit(faces.images[:3])
+    offers = {"labels": "labels", "scores": "scores", "gradients": "logits"}
+    above = ACCESS_LEVELS[ACCESS_LEVELS.index(level) + 1 :]
+    for other in above:
+        with pytest.raises(AttributeError):
+            getattr(view, offers[other])
+    assert not [value for value in vars(view).values() if isinstance(value, torch.nn.Module)]
+    if level in ("scores", "gradients"):
+        assert not view.scores(images.requires_grad_(True)).requires_grad
+    if level != "none":
+        assert view.labels(images).dtype == torch.int64
+    if level == "gradients":
+        assert view.logits(images).requires_grad
+
+
+@pytest.mark.parametrize(("name", "level"), [("ppa", "scores"), ("ppa", "labels")])
+def test_an_attack_that_reaches_above_its_view_fails(name, level, target, given):
+    with pytest.raises(AttributeError):
+        make_attack(name, **EXAMPLES[name]).invert(look(target, level), given["clean"], 0, seed=7)
+
+
+@pytest.mark.parametrize("select", ["augmented_confidence", "top_confidence"])
+@pytest.mark.parametrize("optimise", ["adam", "none"])
+@pytest.mark.parametrize("sample", ["top_confidence", "random"])
+def test_the_stages_of_plug_and_play_can_be_swapped(sample, optimise, select, target, given):
+    changed = {"sample": {"kind": sample}, "optimise": {"kind": optimise}, "select": {"kind": select}}
+    settings = {key: value for key, value in EXAMPLES["ppa"].items() if key not in ("steps", "lr", "selection_repeats")}
+    attack = make_attack("ppa", **settings, **changed)
+    found = attack.invert(look(target), given["clean"], 1, seed=7)
+    pool, confidences = given["clean"].parts["pool"]["w"], given["clean"].parts["candidates"]["confidences"][:, 1]
+    best = confidences.argsort(descending=True)[:8]
+    assert found.w.shape[0] == 4 and found.scores.tolist() == sorted(found.scores.tolist(), reverse=True)
+    assert (set(found.rows["pool_index"].tolist()) <= set(best.tolist())) == (sample == "top_confidence")
+    assert torch.equal(found.w, pool[found.rows["pool_index"]][:, :1]) == (optimise == "none")
+    if select == "top_confidence" and optimise == "none":
+        order = sorted(found.rows["pool_index"].tolist(), key=lambda row: -float(confidences[row]))
+        assert sample == "random" or order[0] in best[:4].tolist()
