@@ -13,6 +13,8 @@ from typing import Any, get_args
 import pytest
 from tiny import searchable, tiny_sweep
 
+from core.attacks.registry import ATTACKS
+from sweeps.attacks import AnyAttack, schema_of
 from sweeps.base import Model
 from sweeps.defenses import LabelSmoothing
 from sweeps.schema import SWEEPS
@@ -20,6 +22,7 @@ from sweeps.settings import dotted_value, set_dotted
 from tests.orchestrator.far_ends import far_ends
 from tests.orchestrator.search.made import ALPHA, KIND, SPACE
 
+SELECTION = {"kind": "selection_only", "selected": 2, "pool": {"size": 20}}
 REFUSED = "one value there is, or none that this sweep could have"
 
 
@@ -36,7 +39,8 @@ def classes_of(annotation: Any) -> set[type[Model]]:
 def all_classes() -> dict[str, type[Model]]:
     """Every class a sweep file can hold, by name. Defenses come by a reader of their own."""
     found = set().union(*map(classes_of, SWEEPS.values())) | classes_of(LabelSmoothing)
-    return {one.__name__: one for one in found}
+    found |= set().union(*(classes_of(schema_of(kind)) for kind in ATTACKS))  # which come by a reader, too
+    return {one.__name__: one for one in found - {AnyAttack}}  # the base of all attacks
 
 
 @pytest.fixture(scope="session")
@@ -178,13 +182,30 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "Pool": (TINY, "attack.pool", {
         "size": 21, "seed": 3, "truncation_psi": 0.4, "truncation_cutoff": 2, "crop": 30,
     }),
-    "Attack": (TINY, "attack", {
-        "kind": REFUSED, "loss": "cross_entropy", "pool": {"size": 30}, "candidates": 5, "steps": 5, "lr": 0.1,
+    "PlugAndPlay": (TINY, "attack", {
+        "kind": REFUSED, "weight_decay": 0.1, "crop_ratio": [0.9, 1.1], "lr_milestones": [1],
+        "lr_gamma": ({"lr_milestones": [1]}, 0.5), "single_w": False, "selection_hflip": 0.1, "selection_view_size": 24,
+        "sample": {"kind": "random"}, "select": ({"selection_repeats": 100}, {"kind": "top_confidence"}),
+        "optimise": ({"steps": 50, "lr": 0.005, "batch_size": 25}, {"kind": "none"}),
+        "loss": "cross_entropy", "pool": {"size": 30}, "candidates": 5, "steps": 5, "lr": 0.1,
         "betas": [0.5, 0.5], "crop_scale": [0.5, 0.6], "batch_size": 3, "clip": True,
         "discriminator_weight": ({"/prior": {"kind": "folder", "path": "$a"}, "/public": None}, 0.1),
         "selected": 3, "selection_repeats": 5, "selection_crop_scale": [0.3, 0.4], "selection_crop_ratio": [1.0, 1.1],
         "seed": 3, "precision": "bf16", "loot_size": 20,
         "readout": ({"/recipe.defense": {"kind": "mid", "beta": 0.01}, "/grid": {}, "/baseline": {}}, "mean"),
+    }),
+    "Sample": (TINY, "attack.sample", {"kind": "random"}),
+    "Optimise": (lambda: TINY(attack={**tiny_sweep()["attack"], "steps": 50, "lr": 0.005, "batch_size": 25}),
+                 "attack.optimise", {"kind": "none"}),
+    "Select": (lambda: TINY(attack={**tiny_sweep()["attack"], "selection_repeats": 100}),
+               "attack.select", {"kind": "top_confidence"}),
+    "SelectionOnly": (lambda: TINY(attack=SELECTION), "attack", {
+        "kind": REFUSED, "pool": {"size": 30}, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20,
+        "readout": ({"/recipe.defense": {"kind": "mid", "beta": 0.01}, "/grid": {}, "/baseline": {}}, "mean"),
+    }),
+    "RandomLatents": (lambda: TINY(attack={"kind": "random_latents", "selected": 2}), "attack", {
+        "kind": REFUSED, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20, "readout": REFUSED,
+        "truncation_psi": 0.9, "truncation_cutoff": 2, "image_crop": 30,
     }),
     "LabelSmoothing": (lambda: TINY(grid={}, baseline={}), "recipe.defense",
                        {"kind": REFUSED, "alpha": 0.3, "schedule": ({"alpha": 0.3}, RAMP)}),

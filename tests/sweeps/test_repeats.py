@@ -86,7 +86,7 @@ def test_all_of_a_sweeps_trials_are_other_work(repository):
         (["recipe.pretrained=0"], "recipe.pretrained: expected a valid boolean, got 0"),
         (["seeds=[1, 1.0]"], "seeds.1: expected a valid integer, got 1.0"),
         (["seeds=[-1]"], "seeds.0: expected greater than or equal to 0"),
-        (["attack.pool.seed=-1"], "attack.pool.seed: expected greater than or equal to 0"),
+        (["attack.pool.seed=-1"], "attack.pool.seed: expected a whole number of at least 0"),
         (["data.path=\"a\\0b\""], "data"),
         ([".".join("a" * 40) + "=1"], "expected a dotted key of at most 32 names"),
         (["recipe..lr=1"], "expected a dotted key"),

@@ -37,25 +37,38 @@ TARGET = {
     "stop_at_test_acc": ({}, {"stop_at_test_acc": 0.01}),
 }
 
+POOL_SETTINGS = {"size": 16, "seed": 11, "truncation_psi": 0.5, "truncation_cutoff": 8, "crop": 28}
 POOL = {
-    "size": {"size": 12}, "seed": {"seed": 12}, "truncation_psi": {"truncation_psi": 0.9},
-    "truncation_cutoff": {"truncation_cutoff": 2}, "crop": {"crop": 24}, "image_size": {"image_size": 40},
-    "precision": {"precision": "bf16"},
+    **{key: {"settings": {**POOL_SETTINGS, key: value}} for key, value in (
+        ("size", 12), ("seed", 12), ("truncation_psi", 0.9), ("truncation_cutoff", 2), ("crop", 24),
+    )},
+    "image_size": {"image_size": 40}, "precision": {"precision": "bf16"},
 }  # fmt: skip
 
-CANDIDATES = {
-    "candidates": {"candidates": 3}, "classes": {"classes": [0, 1]}, "readout": {"readout": "mean"},
-    "precision": {"precision": "bf16"},
-}  # fmt: skip
+CANDIDATES = {"readout": {"readout": "mean"}, "precision": {"precision": "bf16"}}
 
+UNREAD_STAGE_2 = {"steps": 50, "lr": 0.005, "batch_size": 25}  # what nothing reads keeps its default
+UNREAD_STAGE_3 = {"selection_repeats": 100}
 ATTACK = {
     "loss": {"loss": "cross_entropy"}, "candidates": {"candidates": 4}, "steps": {"steps": 3}, "lr": {"lr": 0.1},
     "betas": {"betas": [0.1, 0.9]}, "crop_scale": {"crop_scale": [0.5, 0.6]}, "batch_size": {"batch_size": 5},
     "clip": {"clip": True}, "discriminator_weight": {"discriminator_weight": 0.5}, "selected": {"selected": 2},
     "selection_repeats": {"selection_repeats": 3}, "selection_crop_scale": {"selection_crop_scale": [0.3, 0.4]},
-    "selection_crop_ratio": {"selection_crop_ratio": [1.5, 1.6]}, "seed": {"seed": [9, 2]},
-    "readout": {"readout": "mean"}, "precision": {"precision": "bf16"}, "crop": {"crop": 24},
+    "selection_crop_ratio": {"selection_crop_ratio": [1.5, 1.6]}, "selection_hflip": {"selection_hflip": 0.0},
+    "selection_view_size": {"selection_view_size": 20}, "weight_decay": {"weight_decay": 0.1},
+    "crop_ratio": {"crop_ratio": [0.5, 2.0]}, "lr_milestones": {"lr_milestones": [1]},
+    "lr_gamma": {"lr_milestones": [1], "lr_gamma": 0.5}, "single_w": {"single_w": False},
+    "sample": {"sample": {"kind": "random"}}, "optimise": {"optimise": {"kind": "none"}, **UNREAD_STAGE_2},
+    "select": {"select": {"kind": "top_confidence"}, **UNREAD_STAGE_3}, "classes": {"classes": [0, 1]},
+    "seed": {"seed": [9, 2]}, "readout": {"readout": "mean"}, "precision": {"precision": "bf16"},
+    "pool": {"pool": {**POOL_SETTINGS, "crop": 24}},
     "image_size": {"image_size": 40}, "protocol": {"protocol": "clean"},
+}  # fmt: skip
+
+RANDOM_LATENTS = {
+    "selected": {"selected": 2}, "seed": {"seed": [9, 2]}, "truncation_psi": {"truncation_psi": 0.9},
+    "truncation_cutoff": {"truncation_cutoff": 2}, "image_crop": {"image_crop": 24},
+    "precision": {"precision": "bf16"}, "classes": {"classes": [0, 1]},
 }  # fmt: skip
 
 PRIVATE = {

@@ -156,5 +156,5 @@ def test_an_attack_on_a_machine_that_leaves_keeps_its_classes_and_does_the_rest_
     made = first.stat().st_mtime_ns
     invert_classes(config, inputs, [0, 1, 2], TaskContext(work=tmp_path))
     assert first.stat().st_mtime_ns == made
-    found = [load_file(path)["w"] for path in sorted((tmp_path / "classes").iterdir())]
+    found = [load_file(path)["row.w"] for path in sorted((tmp_path / "classes").iterdir())]
     assert torch.equal(torch.cat(found), clean.tensors("attack", "reconstructions")["w"])

@@ -19,8 +19,9 @@ from core.priors.registry import save_discriminator, save_prior
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 from core.priors.stylegan2_layers import StyleGAN2Config
-from sweeps.attacker import Attack, Eigenfaces, Pool
+from sweeps.attacker import Eigenfaces
 from sweeps.attacker import StyleGAN2 as StyleGAN2Settings
+from sweeps.attacks import schema_of
 from sweeps.data import LabelledData, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.training import Augmentation, Knowledge, Recipe
 from tasks.files import load_tensors, save_tensors
@@ -34,8 +35,10 @@ from tests.tasks.settings_tables import (
     MID,
     NEEDED,
     POOL,
+    POOL_SETTINGS,
     PRIVATE,
     PUBLIC,
+    RANDOM_LATENTS,
     STYLEGAN2,
     TARGET,
     TRAINING,
@@ -142,11 +145,12 @@ def hunted(paper: Pipeline, tmp_path_factory):
     target = training(defense=MID, workers=1, protocol="paper", epochs=1)
     made("target", target, {"data": paper.folder("data")}, folder / "target")
     configs = {
-        "pool": {"size": 16, "seed": 11, "truncation_psi": 0.5, "truncation_cutoff": 8, "image_size": 32, "crop": 28},
-        "candidates": {"candidates": 5, "classes": [1]},
+        "pool": {"part": "pool", "settings": POOL_SETTINGS, "image_size": 32, "protocol": "paper"},
+        "candidates": {"part": "candidates", "settings": {}, "image_size": 32, "protocol": "paper"},
         "attack": {
             "kind": "ppa", "loss": "poincare", "candidates": 5, "steps": 2, "lr": 0.05, "betas": [0.1, 0.1],
-            "crop_scale": [0.9, 1.0], "batch_size": 2, "selected": 3, "selection_repeats": 4, "crop": 28,
+            "crop_scale": [0.9, 1.0], "batch_size": 2, "selected": 3, "selection_repeats": 4,
+            "pool": POOL_SETTINGS, "classes": [1],
             "selection_crop_scale": [0.5, 0.9], "selection_crop_ratio": [0.8, 1.2], "seed": [9, 1], "image_size": 32,
             "protocol": "paper",
         },
@@ -169,6 +173,27 @@ def test_of_an_attack(stage, key, hunted, travels):
     configs, inputs = hunted
     change = {"pool": POOL, "candidates": CANDIDATES, "attack": ATTACK}[stage][key]
     travels(stage, configs[stage], {**configs[stage], **change}, inputs[stage])
+
+
+@pytest.mark.parametrize("key", ["selected", "classes"])  # the rest reaches its parts and the loot alone
+def test_of_a_selection(key, hunted, travels):
+    _, inputs = hunted
+    base = {
+        "kind": "selection_only", "selected": 3, "seed": [9, 1], "pool": POOL_SETTINGS, "classes": [1],
+        "image_size": 32, "protocol": "paper",
+    }  # fmt: skip
+    travels("attack", base, {**base, **ATTACK[key]}, inputs["attack"])
+
+
+@pytest.mark.parametrize("key", sorted(RANDOM_LATENTS.keys() - {"image_crop", "precision"}))  # of the loot alone
+def test_of_random_latents(key, hunted, travels, private):
+    _, inputs = hunted
+    base = {
+        "kind": "random_latents", "selected": 3, "seed": [9, 1], "truncation_psi": 0.5, "truncation_cutoff": 8,
+        "image_crop": 28, "classes": [1], "image_size": 32, "protocol": "paper",
+    }  # fmt: skip
+    given = {"data": private, "prior": inputs["attack"]["prior"]}
+    travels("attack", base, {**base, **RANDOM_LATENTS[key]}, given)
 
 
 def test_the_rows_at_once_change_an_attack_by_rounding_alone(hunted, tmp_path):
@@ -268,8 +293,10 @@ def test_of_a_trained_generator(key, few_faces, travels):
         (Recipe, TARGET, {"augmentation", "workers", "checkpoint_every"}),
         (Knowledge, TRAINING, {"augmentation", "checkpoint_every"}),
         (Augmentation, AUGMENTATION, set()),
-        (Pool, POOL, set()),
-        (Attack, ATTACK, {"kind", "pool", "loot_size"}),  # one kind there is; the others have tables of their own
+        (schema_of("ppa").model_fields["pool"].annotation, POOL, set()),
+        (schema_of("ppa"), ATTACK, {"kind", "loot_size"}),  # loot_size: of the loot's stage
+        (schema_of("selection_only"), ATTACK, {"kind", "loot_size"}),
+        (schema_of("random_latents"), RANDOM_LATENTS, {"kind", "loot_size", "readout"}),  # which it refuses
         (SyntheticData, PRIVATE, {"kind"}),
         (LabelledData, LABELLED, {"kind", "path"}),
         (SyntheticPublic, PUBLIC, {"kind"}),
@@ -287,5 +314,6 @@ def test_every_field_of_the_sweep_file_is_in_its_table(model, table, elsewhere):
     ("stage", "table"), [("target", TARGET), ("attack", ATTACK), ("attack.pool", POOL), ("knowledge", TRAINING)]
 )
 def test_every_key_of_a_stage_is_in_its_table(stage, table, pipeline):
-    constant = {"kind", "augmentation", "workers", "protocol"}  # the surrogate's protocol says how it is cut off
+    constant = {"kind", "augmentation", "workers", "part", "settings"}
+    constant |= {"protocol"}  # the surrogate's says how it is cut off
     assert set(pipeline.stage(stage).config) - constant <= set(table)
