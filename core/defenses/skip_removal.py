@@ -19,9 +19,8 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from core.checks import require, require_number
-from core.defenses.base import Defense, new_linear
 from core.checks import require, require_choice, require_number
+from core.defenses.base import Defense, new_linear
 from core.errors import InputError
 from core.models.anatomy import anatomy_of
 from core.models.classifiers import Classifier

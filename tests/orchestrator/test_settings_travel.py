@@ -54,6 +54,7 @@ def files(tmp_path_factory):
         (folder / which / "discriminator.safetensors").write_text(which)
         (folder / which / "prior.json").write_text('{"config": {"resolution": 32}}')
         (folder / which / "faces.parquet").write_text(which)
+        (folder / which / "others.parquet").write_text(f"others {which}")
         card = {"architecture": "resnet18" if which == "a" else "resnet34", "num_classes": 4, "image_size": 32,
                 "transform_input": False, "data": None, "defense": None, "source": None}  # fmt: skip
         (folder / which / "target.json").write_text(json.dumps(card))
@@ -84,7 +85,7 @@ WHOLE = {**HALVING, "space": {**RAMPS, "recipe.weight_decay": {"low": 0, "high":
 TINY, SEARCH = tiny_sweep, lambda **changes: searchable("made", HALVING, **changes)
 LABELLED = {"kind": "labelled", "path": "$a/faces.parquet"}
 PUBLISHED = {"kind": "celeba", "path": "$a/people"}
-UNLABELLED = {"kind": "unlabelled", "path": "$a/faces.parquet"}
+UNLABELLED = {"kind": "unlabelled", "path": "$a/others.parquet"}
 TRAINED = {"kind": "stylegan2"}
 SEEN = {"attack": {**tiny_sweep()["attack"], "pool": {"size": 20, "crop": 32}}}
 EVALUATOR, KNOWLEDGE = (tiny_sweep()["judges"][name] for name in ("evaluator", "knowledge"))
@@ -139,7 +140,7 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "kind": REFUSED, "identities": 61, "per_identity": 2, "size": 48, "spread": 0.9, "seed": 3,
     }),
     "UnlabelledPublic": (lambda: TINY(**DATA), "public", {
-        "kind": REFUSED, "path": "$b/faces.parquet", "size": 48, "limit": 20, "seed": 3,
+        "kind": REFUSED, "path": "$b/others.parquet", "size": 48, "limit": 20, "seed": 3,
     }),
     "Recipe": (TINY, "recipe", {
         **TRAINING, "optimizer": "sgd", "lr_schedule": "cosine", "pretrained": ({"architecture": "resnet18"}, True),
