@@ -41,18 +41,14 @@ def main() -> int:
     """Exit code 0: all asked, whatever the tests said; 2: the tests fail without any fault."""
     options = _options()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    chosen = [target for target in targets(ROOT) if options.only in target.module]
-    with multiprocessing.get_context("fork").Pool(options.processes, initializer=_begin) as pool:
-        limits = _limits(pool, chosen)
-        if limits is None:
-            return 2
-        questions = sample(chosen, options.sample, options.seed, limits)
-        results, started = [], time.monotonic()
-        for result in pool.imap_unordered(_ask, questions):
-            results.append(result)
-            options.out.write_text(json.dumps(results, indent=1))
-            said = f"{len(results)}/{len(questions)} {result['said']:9} {result['module']}:{result['line']}"
-            print(f"{said}  {result['before'][:60]}  ->  {result['after'][:60]}", flush=True)
+    started = time.monotonic()
+    with Copy(ROOT) as tree:  # whoever goes on working on the sources does not disturb
+        chosen = [target for target in targets(tree.root) if options.only in target.module]
+        with multiprocessing.get_context("fork").Pool(options.processes, _begin, [tree.root]) as pool:
+            limits = _limits(pool, chosen)
+            if limits is None:
+                return 2
+            results = _asked(pool, sample(tree.root, chosen, options.sample, options.seed, limits), options.out)
     results.sort(key=lambda result: (result["module"], result["line"], result["after"]))
     options.out.write_text(json.dumps(results, indent=1))
     print("\n".join(summary_lines(results, options.seed, time.monotonic() - started)))
@@ -61,16 +57,30 @@ def main() -> int:
     return 0
 
 
-def sample(chosen: list[Target], count: int, seed: int, limits: dict[tuple[str, ...], float]) -> list[Question]:
+def _asked(pool: Any, questions: list[Question], out: Path) -> list[dict[str, Any]]:
+    """Every answer, said and kept as it comes."""
+    results: list[dict[str, Any]] = []
+    for result in pool.imap_unordered(_ask, questions):
+        results.append(result)
+        out.write_text(json.dumps(results, indent=1))
+        said = f"{len(results)}/{len(questions)} {result['said']:9} {result['module']}:{result['line']}"
+        print(f"{said}  {result['before'][:60]}  ->  {result['after'][:60]}", flush=True)
+    return results
+
+
+def sample(
+    root: Path, chosen: list[Target], count: int, seed: int, limits: dict[tuple[str, ...], float]
+) -> list[Question]:
     """As many faults of each room, drawn from all that its modules can have; fewer where there are not as many."""
     rooms, questions = [room for room in ROOMS if any(target.room == room for target in chosen)], []
     for number, room in enumerate(rooms):
         pool = [(target, mutant) for target in chosen if target.room == room
-                for mutant in mutants_of(ROOT, target.module)]  # fmt: skip
+                for mutant in mutants_of(root, target.module)]  # fmt: skip
         share = count // len(rooms) + (number < count % len(rooms))
         for target, mutant in random.Random(f"{seed} {room}").sample(pool, min(share, len(pool))):
             limit_s = limits[target.tests]
             questions.append(Question(mutant=mutant, room=room, tests=target.tests, limit_s=limit_s))
+    random.Random(seed).shuffle(questions)  # a run that is interrupted says something of every room
     return questions
 
 
@@ -90,10 +100,10 @@ def _limits(pool: Any, chosen: list[Target]) -> dict[tuple[str, ...], float] | N
 _copy: Copy | None = None
 
 
-def _begin() -> None:
+def _begin(tree: Path) -> None:
     global _copy
     load_libraries()
-    _copy = Copy(ROOT)
+    _copy = Copy(tree)
     multiprocessing.util.Finalize(_copy, _copy.__exit__, exitpriority=10)
 
 

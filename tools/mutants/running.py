@@ -10,7 +10,6 @@ import importlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +21,7 @@ LIBRARIES = (
     "torch", "torchvision", "numpy", "pandas", "scipy.linalg", "sklearn.linear_model", "sklearn.decomposition",
     "pydantic", "safetensors.torch", "pyarrow.parquet", "yaml", "PIL.Image", "ray", "optuna", "pytest",
 )  # fmt: skip
+NO_SOURCES = {".git", ".venv", ".hypothesis", ".pytest_cache", ".ruff_cache", "build", "store", "report", "mlruns"}
 LEAST_S, TIMES = 60.0, 4.0  # a fault that makes the tests four times as slow counts as noticed
 NOTICED, UNNOTICED, TOO_SLOW = "noticed", "unnoticed", "too slow"
 
@@ -42,16 +42,15 @@ def load_libraries() -> None:
 
 
 class Copy:
-    """A copy of the tracked and new files of the tree, removed at the end. Use as a context manager."""
+    """A copy of a tree without what is no source, removed at the end. Use as a context manager."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, source: Path) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="mutants-"))
-        command = ["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"]
-        listed = subprocess.run(command, capture_output=True, text=True, check=True)
-        for name in listed.stdout.splitlines():
-            if (root / name).is_file():
-                (self.root / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(root / name, self.root / name)
+
+        def is_none(folder: str, names: list[str]) -> set[str]:
+            return {"__pycache__"} | (NO_SOURCES if Path(folder) == source else set())
+
+        shutil.copytree(source, self.root, dirs_exist_ok=True, ignore=is_none)
 
     def __enter__(self) -> Copy:
         return self
