@@ -87,7 +87,7 @@ def test_a_harmed_manifest_is_never_read(store, how, capsys):
         return  # a flipped bit of white space
     assert not store.has(SOURCE) and len(lines(capsys)) == 1
     assert make_plan([], store).cached == frozenset() and examine_store(store).damaged
-    with pytest.raises(ArtifactDamaged, match="set aside in .*/damaged/public/"):
+    with pytest.raises(ArtifactDamaged, match=r"set aside in .*/damaged/public/"):
         store.manifest(SOURCE)
 
 
@@ -143,7 +143,7 @@ def test_a_store_without_seals_is_read_and_its_checksums_count(store, capsys):
     assert found.damaged == () and found.unsealed == 2 == found.artifacts
     path = store.place(SOURCE) / "images.safetensors"
     path.write_bytes(harmed(path.read_bytes(), "bit 3"))
-    with pytest.raises(ArtifactDamaged, match="images.safetensors differs from its checksum"):
+    with pytest.raises(ArtifactDamaged, match=r"images\.safetensors differs from its checksum"):
         store.path(SOURCE)
 
 
@@ -157,7 +157,8 @@ def test_a_store_with_seals_has_no_manifest_without_one(store):
 def test_what_was_verified_is_read_again_only_after_a_change(store, monkeypatch):
     forget_all(monkeypatch)
     read = []
-    monkeypatch.setattr(verifying, "checksum", lambda path, real=verifying.checksum: read.append(path.name) or real(path))
+    real = verifying.checksum
+    monkeypatch.setattr(verifying, "checksum", lambda path: read.append(path.name) or real(path))
     store.path(SOURCE)
     assert read == sorted(store.manifest(SOURCE)["files"])
     store.path(SOURCE)
