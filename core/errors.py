@@ -1,14 +1,17 @@
 """The errors that carry a sentence for the person who runs a sweep."""
 
-
+from core.uris import hidden
 from core.words import printable
 
 
 class InputError(ValueError):
-    """Something the user gave is wrong. The message is one printable line: what, where, expected, got. Exit code 2."""
+    """Something the user gave is wrong. The message is one printable line: what, where, expected, got. Exit code 2.
+
+    No URI in it shows its password.
+    """
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
+        super().__init__(printable(hidden(message)))
 
 
 class TrainingDiverged(RuntimeError):

@@ -4,9 +4,10 @@
 #   deploy/mlflow-postgres.sh start            then: smoothsweep run SWEEP.yaml --tracking-uri http://127.0.0.1:5000
 #   deploy/mlflow-postgres.sh stop             stops both; every run stays in DIR
 #
-# Nothing listens beyond 127.0.0.1. The database has a user and a password of its own (DIR/password, mode 600). Starting
-# what runs already, or stopping what does not, changes nothing. PostgreSQL refuses to run as root: for root the
-# database belongs to the system's user postgres, and DIR must be a folder which that user can reach.
+# Nothing listens beyond 127.0.0.1. The database has a user and a password of its own (DIR/password, mode 600; DIR/pgpass
+# is what libpq reads), which is on no command line and in no log. Starting what runs already, or stopping what does not,
+# changes nothing. PostgreSQL refuses to run as root: for root the database belongs to the system's user postgres, and
+# DIR must be a folder which that user can reach.
 #
 #   --dir DIR          database, artifacts, logs, passwords    (default: ~/smoothsweep-mlflow; root: /var/lib/smoothsweep-mlflow)
 #   --port PORT        of the MLflow server                    (default: 5000)
@@ -92,7 +93,13 @@ healthy() {
     "$python" -c 'import sys, urllib.request as u; sys.exit(u.urlopen(sys.argv[1], timeout=5).read() != b"OK")' \
         "http://127.0.0.1:$port/health" 2>/dev/null
 }
-query() { PGPASSWORD=$(cat "$dir/admin-password") "$bin/psql" -h 127.0.0.1 -p "$pg_port" -U admin -d postgres -qtA "$@"; }
+query() {  # SQL comes on stdin: command lines are public on a machine
+    PGPASSFILE=$dir/pgpass "$bin/psql" -h 127.0.0.1 -p "$pg_port" -U admin -d postgres -qtA -v ON_ERROR_STOP=1 -f -
+}
+password_file() {  # where libpq finds both passwords; as private as they are
+    (umask 077 && printf '127.0.0.1:*:*:%s:%s\n' admin "$(secret "$dir/admin-password")" mlflow "$(secret "$dir/password")" > "$dir/pgpass.new")
+    mv "$dir/pgpass.new" "$dir/pgpass"
+}
 
 start_postgres() {
     if postgres_runs; then say "PostgreSQL already runs on 127.0.0.1:$pg_port"; return; fi
@@ -100,7 +107,7 @@ start_postgres() {
     if [ ! -s "$dir/postgres/PG_VERSION" ]; then
         rm -rf "$dir/postgres"
         mkdir -p "$dir/postgres"
-        secret "$dir/admin-password" > "$dir/postgres.pw"
+        (umask 077 && secret "$dir/admin-password" > "$dir/postgres.pw")
         [ "$(id -u)" != 0 ] || chown -R "$owner" "$dir/postgres" "$dir/postgres.pw"
         chmod 700 "$dir/postgres"
         as_owner test -r "$dir/postgres.pw" || { rm -f "$dir/postgres.pw"; die "--dir $dir: expected a folder that user $owner can reach"; }
@@ -116,11 +123,10 @@ start_postgres() {
 }
 
 create_database() {  # user and database `mlflow`, once
-    local password
-    password=$(secret "$dir/password")
-    [ "$(query -c "select 1 from pg_roles where rolname = 'mlflow'")" = 1 ] ||
-        query -c "create role mlflow login password '$password'"
-    [ "$(query -c "select 1 from pg_database where datname = 'mlflow'")" = 1 ] || query -c "create database mlflow owner mlflow"
+    password_file
+    [ "$(query <<< "select 1 from pg_roles where rolname = 'mlflow'")" = 1 ] ||
+        printf "create role mlflow login password '%s'" "$(secret "$dir/password")" | query
+    [ "$(query <<< "select 1 from pg_database where datname = 'mlflow'")" = 1 ] || query <<< "create database mlflow owner mlflow"
 }
 
 start_mlflow() {
@@ -129,8 +135,8 @@ start_mlflow() {
     listens "$port" && die "--port $port: expected a free port, got one that something else listens on"
     "$python" -c 'import mlflow, psycopg2' 2>/dev/null || die "--python $python: expected mlflow and psycopg2 in it (pip install 'smoothsweep[postgres]')"
     case $artifacts in *://*) ;; *) mkdir -p "$artifacts" ;; esac
-    # The password goes through the environment: command lines are public on a machine.
-    (cd "$dir" && umask 077 && MLFLOW_BACKEND_STORE_URI="postgresql+psycopg2://mlflow:$(cat "$dir/password")@127.0.0.1:$pg_port/mlflow" \
+    # The URI has no password, so that no log can: libpq reads it from the file.
+    (cd "$dir" && umask 077 && PGPASSFILE=$dir/pgpass MLFLOW_BACKEND_STORE_URI="postgresql+psycopg2://mlflow@127.0.0.1:$pg_port/mlflow" \
         MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false exec setsid "$python" -m mlflow server --host 127.0.0.1 --port "$port" \
         --workers "$workers" --artifacts-destination "$artifacts" >>"$dir/mlflow.log" 2>&1 </dev/null) &
     local pid=$! waited=0

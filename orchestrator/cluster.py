@@ -11,6 +11,7 @@ from typing import Any
 import ray
 
 from core.errors import InputError
+from core.uris import shown_uri, without_secrets
 from orchestrator import interrupts, local_ray
 from orchestrator.execute import CODE_VERSION_VARIABLE, code_version
 from tasks.devices import PROMISED_PER_NODE, promised_gpus
@@ -104,8 +105,8 @@ def _join(address: str) -> ClusterFacts:
     try:
         ray.init(address=address, configure_logging=False, log_to_driver=False, namespace="smoothsweep")
     except (ConnectionError, RuntimeError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"--address {address}: expected a Ray cluster there, got: {reason}") from None
+        reason = " ".join(without_secrets(str(error), address).split())[:200]
+        raise InputError(f"--address {shown_uri(address)}: expected a Ray cluster there, got: {reason}") from None
     interrupts.listen()
     found = ray.cluster_resources()
     if not found.get(SLOT):

@@ -29,6 +29,7 @@ from typing import Any
 
 from core.errors import InputError
 from core.files import move, rename_folder, write_file
+from core.uris import shown_uri
 from orchestrator.stage import Stage
 from orchestrator.storing import verifying
 from orchestrator.storing.artifacts import MANIFEST, give_up, is_whole, read_artifact, set_aside, with_checksums
@@ -269,7 +270,7 @@ def open_store(location: str) -> Store:
     if "://" in location and not location.startswith("file://"):
         raise InputError(
             "--store: expected a directory on a file system that every node sees, or s3://bucket/prefix, "
-            f"got {location}"
+            f"got {shown_uri(location)}"
         )
     store = Store(root=Path(location.removeprefix("file://")).expanduser().resolve())
     refuse_other_versions(store._version_note(), store.location)

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from core.errors import InputError
+from core.uris import shown_uri
 from orchestrator import screen
 from orchestrator.confirming import Confirmation, confirm
 from orchestrator.driver import run_search, run_trials
@@ -24,7 +25,6 @@ from orchestrator.staging import refuse_missing_weights
 from orchestrator.store import Store, open_store
 from orchestrator.storing.shown import healed, set_damaged_aside
 from orchestrator.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
-from orchestrator.tracking import shown_uri
 from orchestrator.trial import Trial, trials_of
 from orchestrator.workplace import Workplace
 from sweeps.load import LoadedSweep, load_sweep

@@ -21,6 +21,7 @@ from typing import TypeVar
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileInfo, FileSelector, FileType, S3FileSystem
 
 from core.errors import InputError
+from core.uris import shown_uri, without_secrets
 from orchestrator.storing.sealing import is_plain_path
 
 SCHEME = "s3://"
@@ -180,14 +181,14 @@ def all_at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> li
 
 def explained(message: str) -> str:
     """What an AWS error means to the person in front of it, with the service's own words."""
-    said = " ".join(re.sub(r"\(Request ID:[^)]*\)", "", message).split())
+    said = " ".join(re.sub(r"\(Request ID:[^)]*\)", "", without_secrets(message, endpoint() or "")).split())
     for code, meaning in {
         "NO_SUCH_BUCKET": "expected a bucket, got none of that name",
         "ACCESS_DENIED": "expected permission to list, read and write (are the credentials set?), got a refusal",
         "INVALID_ACCESS_KEY_ID": "expected valid credentials, got others",
         "INVALID_CLIENT_TOKEN_ID": "expected valid credentials, got others",
         "SIGNATURE_DOES_NOT_MATCH": "expected valid credentials, got others",
-        "NETWORK_CONNECTION": f"expected an answer from {endpoint() or 'Amazon S3'}, got none",
+        "NETWORK_CONNECTION": f"expected an answer from {shown_uri(endpoint() or 'Amazon S3')}, got none",
     }.items():
         if code in said:
             return f"{meaning} ({said[:200]})"

@@ -20,6 +20,7 @@ from typing import Any
 
 from core.errors import InputError
 from core.files import write_file
+from core.uris import shown_uri
 from orchestrator.stage import Stage, with_ancestors
 from orchestrator.store import Store
 from orchestrator.storing.artifacts import MANIFEST, aside_name, with_checksums
@@ -241,7 +242,7 @@ def open_remote_store(url: str) -> RemoteStore:
     """The store at s3://bucket/prefix, if it can be read at once and is of a format we know; InputError otherwise."""
     url = url.rstrip("/")
     if not URL.fullmatch(url) or "/../" in f"{url}/" or "/./" in f"{url}/":
-        raise InputError(f"--store {url}: expected s3://bucket or s3://bucket/prefix")
+        raise InputError(f"--store {shown_uri(url)}: expected s3://bucket or s3://bucket/prefix")
     store = remote_store(url)
     try:
         refuse_other_versions(store.objects.prove_readable(VERSION_FILE), url)

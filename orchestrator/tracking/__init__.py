@@ -6,7 +6,7 @@ written with the time its stage finished: written a second time (after a kill, s
 MLflow drops. Only this folder imports mlflow.
 """
 
-from orchestrator.tracking.connection import local_uri, shown_uri, tracking_errors
+from orchestrator.tracking.connection import local_uri, tracking_errors
 from orchestrator.tracking.tracker import Closing, Tracker
 
-__all__ = ["Closing", "Tracker", "local_uri", "shown_uri", "tracking_errors"]
+__all__ = ["Closing", "Tracker", "local_uri", "tracking_errors"]

@@ -39,7 +39,7 @@ class Server:
 
     def run(self, command):
         options = ["--dir", self.folder, "--port", self.port, "--pg-port", self.pg_port, "--python", sys.executable]
-        words = [str(word) for word in (self.script, command, *options)]
+        words = ["bash", "-x", *(str(word) for word in (self.script, command, *options))]  # stderr: all that is run
         return subprocess.run(words, capture_output=True, text=True, timeout=280, check=False)
 
     def control(self, command):
@@ -65,7 +65,8 @@ def server(repository):
     folder.chmod(0o755)  # as root the database runs as another user
     server = Server(repository, folder)
     try:
-        server.control("start")
+        server.first = server.run("start")
+        assert server.first.returncode == 0, server.first.stderr
         yield server
     finally:
         server.run("stop")
@@ -94,6 +95,13 @@ def test_start_is_idempotent_private_and_local(server):
     assert secret.stat().st_mode & 0o777 == 0o600 and len(secret.read_text().strip()) == 32
     command_lines = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
     assert not [line for line in command_lines if secret.read_text().strip() in line]
+    builtins = ("printf", "say")  # of bash: no process, no command line
+    run = [words for line in server.first.stderr.splitlines() if line.startswith("+") and (words := line.lstrip("+ "))]
+    assert any("initdb" in words for words in run) and any("psql" in words for words in run)
+    passwords = [(server.folder / name).read_text().strip() for name in (PASSWORD, "admin-password")]
+    assert not [words for words in run if any(p in words for p in passwords) and not words.startswith(builtins)]
+    logs = [*server.folder.glob("*.log"), *(server.folder / "postgres").rglob("*.log")]
+    assert len(logs) >= 2 and not any(p in log.read_text() for log in logs for p in passwords)
     listening = [c.laddr for c in psutil.net_connections("inet") if c.status == "LISTEN"]
     assert {a.ip for a in listening if a.port in (server.port, server.pg_port)} == {"127.0.0.1"}
 
