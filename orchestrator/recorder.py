@@ -12,7 +12,7 @@ from core.errors import InputError
 from core.words import note
 from orchestrator.execute import code_version
 from orchestrator.store import Store
-from orchestrator.tracking import Closing, Tracker, local_uri, tracking_errors
+from orchestrator.tracking import Closing, Tracker, local_uri, refusals, told, tracking_errors
 from orchestrator.trial import Trial
 from sweeps.load import LoadedSweep
 
@@ -47,14 +47,18 @@ class Recorder:
         *,
         models: str = "none",
         patience: Patience | None = None,
+        told: Callable[[BaseException], str] = str,
     ) -> None:
-        """models: which targets to register at the end, see `orchestrator.tracking.models`."""
+        """models: which targets to register at the end, see `orchestrator.tracking.models`.
+
+        told: what an error of the tracker says to a person.
+        """
         self.unwritten: dict[str, str] = {}  # trial id, or REPORT -> why
         self.remarks: list[str] = []  # what the user should know and that no later run would change
         self.parent: str | None = None
         self.tracker: Tracker | None = None
         self._open_tracker, self._name, self._tags, self._models = open_tracker, name, tags, models
-        self._patience = patience or Patience()
+        self._patience, self._told = patience or Patience(), told
         self._trials: dict[str, Trial] = {}  # of the driver's own plan, whose trials these are
         self._waiting: dict[str, str | None] = {}  # trial id -> failure, in the order they came
         self._refused: dict[str, int] = {}
@@ -112,7 +116,7 @@ class Recorder:
             self._write_all()
         except Exception as error:  # said at the end beside what it leaves unwritten; the sweep itself goes on
             with self._changed:
-                self._problem, self._given_up = f"{type(error).__name__}: {' '.join(str(error).split())}"[:300], True
+                self._problem, self._given_up = f"{type(error).__name__}: {self._line(error)}"[:300], True
                 self._changed.notify_all()
 
     def _write_all(self) -> None:
@@ -144,7 +148,7 @@ class Recorder:
                 given = Closing(trials=tuple(self._trials.values()), files=tuple(closing[0]), failed=closing[1])
                 self.remarks += tracker.close_sweep(parent, given, models=self._models, progress=self._moved)
         except (OSError, InputError, *tracking_errors()) as error:
-            return self._failed(trial_id, " ".join(str(error).split())[:300])
+            return self._failed(trial_id, self._line(error))
         self._settled(trial_id, failure)
         return True
 
@@ -160,6 +164,9 @@ class Recorder:
             self.unwritten[key] = problem
         self._settled(trial_id, self._waiting.get(key))
         return True
+
+    def _line(self, error: BaseException) -> str:
+        return " ".join(self._told(error).split())[:300]
 
     def _settled(self, trial_id: str | None, failure: str | None) -> None:
         with self._changed:
@@ -177,8 +184,10 @@ class Recorder:
 def open_recorder(loaded: LoadedSweep, store: Store, tracking_uri: str | None, *, models: str = "frontier") -> Recorder:
     """A recorder for this sweep. A tracking URI that the user gave must answer now: InputError before work starts."""
 
+    uri = local_uri(store) if tracking_uri is None else tracking_uri
+
     def open_tracker() -> Tracker:
-        return Tracker(tracking_uri or local_uri(store), store=store, experiment=loaded.sweep.name, loaded=loaded)
+        return Tracker(uri, store=store, experiment=loaded.sweep.name, loaded=loaded)
 
     tags = {
         "mlflow.note.content": note(loaded.intro or loaded.sweep.name),
@@ -187,7 +196,8 @@ def open_recorder(loaded: LoadedSweep, store: Store, tracking_uri: str | None, *
         "smoothsweep.seeds": ", ".join(map(str, loaded.sweep.seeds)),
         **{f"smoothsweep.grid.{key}": str(values)[:4000] for key, values in loaded.sweep.grid.items()},
     }
-    recorder = Recorder(open_tracker, loaded.sweep.name, tags, models=models)
-    if tracking_uri:
-        recorder.connection()
+    recorder = Recorder(open_tracker, loaded.sweep.name, tags, models=models, told=lambda error: told(error, uri))
+    if tracking_uri is not None:
+        with refusals(uri):
+            recorder.connection()
     return recorder

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
 import socket
+import sqlite3
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 from core.errors import InputError
+from core.uris import ambiguity, shown_uri, without_secrets
 from orchestrator.store import Store
+from orchestrator.tracking.databases import ask_server, ask_sqlite, sqlite_path
+from orchestrator.tracking.deadline import within
 
 SETTINGS = {  # of MLflow's client; a user's own settings stay
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",  # seconds; a server that is away costs the recorder seconds, not the sweep
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a run that seemed lost must be looked up, not created again
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "PGCONNECT_TIMEOUT": "10",  # seconds, of libpq, for whenever MLflow connects anew
 }
 PROBE_S = 10  # for the first answer of a server
+OPEN_S = 180  # for MLflow to make or upgrade the tables of a database that answers
 DEFAULT_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 VERSION = re.compile(r"(\d+)\.\d+(\.\w+)*")
 CREDENTIALS = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD (or MLFLOW_TRACKING_TOKEN)"
+TALKATIVE = ("mlflow", "alembic", "sqlalchemy", "urllib3")  # each failure is told in one line of ours
+DRIVERS_WORDS = re.compile(r"\((?:[\w.]+\.)?\w*(?:Error|Exception)\) (.+?)(?: \[SQL: | \(Background on this error|$)")
 
 
 def local_uri(store: Store) -> str:
@@ -29,37 +39,73 @@ def local_uri(store: Store) -> str:
     return f"sqlite:///{store.root / 'mlflow.db'}"
 
 
-def shown_uri(uri: str) -> str:
-    """The URI without its password."""
-    return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", uri)
-
-
 def tracking_errors() -> tuple[type[Exception], ...]:
     """What MLflow raises when it cannot be reached or refuses a write."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import SQLAlchemyError  # MlflowException wraps it nearly everywhere
 
-    return (MlflowException, SQLAlchemyError)
+    return (MlflowException, SQLAlchemyError, sqlite3.Error)
+
+
+def told(error: BaseException, uri: str) -> str:
+    """What went wrong, in a line: no statement, no traceback, no password. At most 300 characters."""
+    words = " ".join(without_secrets(str(error), uri).split()) or type(error).__name__
+    said = DRIVERS_WORDS.search(words)
+    path = sqlite_path(uri)
+    if path is not None and said is not None and not path.exists():
+        return f"{path} is no longer there"
+    return (said[1] if said else words)[:300]
 
 
 def connect(uri: str) -> Any:
-    """A client that has spoken with the tracking store once. InputError, in one line, if there is none at the URI."""
+    """A client that has spoken with the tracking store once. InputError, in one line, if there is none at the URI.
+
+    Whatever is there, the answer comes in time: within seconds if it is no tracking store, or no answer.
+    """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
-    from mlflow import MlflowClient
+    if unclear := ambiguity(uri):
+        raise InputError(f"--tracking-uri {shown_uri(uri)}: expected an MLflow tracking store, got {unclear}")
+    import mlflow  # noqa: F401 - here, so that what follows waits for the network alone
 
-    for name in ("mlflow", "alembic"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    for name in TALKATIVE:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    with refusals(uri):
+        within(2 * PROBE_S, lambda: _probe(uri))
+        return within(OPEN_S, lambda: _open(uri))
+
+
+@contextlib.contextmanager
+def refusals(uri: str) -> Iterator[None]:
+    """Turn whatever goes wrong with the tracking store in this block into one line, an InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # of MLflow, SQLAlchemy, any driver, the operating system: the user's URI led there
+        raise _nothing_there(uri, told(error, uri)) from None
+
+
+def _probe(uri: str) -> None:
+    """Ask once what is there, with the means of its kind."""
+    if not uri:
+        raise ValueError("nothing")
     scheme = urlsplit(uri).scheme
+    kind = scheme.split("+")[0]
     if scheme in ("http", "https"):
         _check_server(uri)
-    elif scheme.split("+")[0] in DEFAULT_PORTS:
+    elif kind == "sqlite":
+        ask_sqlite(uri)
+    elif kind in DEFAULT_PORTS:
         _check_port(uri)
-    try:
-        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-        client.search_experiments(max_results=1)
-    except (*tracking_errors(), OSError, ImportError) as error:
-        raise _nothing_there(uri, str(error)) from None
+        ask_server(uri)
+
+
+def _open(uri: str) -> Any:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+    client.search_experiments(max_results=1)
     return client
 
 
@@ -118,10 +164,7 @@ def _check_port(uri: str) -> None:
 
 
 def _nothing_there(uri: str, reason: str) -> InputError:
-    password = urlsplit(uri).password
-    reason = " ".join(reason.replace(uri, shown_uri(uri)).split())
-    if password:
-        reason = reason.replace(password, "***")
+    reason = " ".join(without_secrets(reason, uri).split())
     return InputError(f"--tracking-uri {shown_uri(uri)}: expected an MLflow tracking store, got: {reason[:200]}")
 
 

@@ -15,6 +15,7 @@ from orchestrator.tracking import connection
 from orchestrator.tracking.answer import Answer, answer, answer_text
 from orchestrator.tracking.datasets import dataset_inputs
 from orchestrator.tracking.models import candidates, register
+from orchestrator.tracking.moving import artifact_folder, follow
 from orchestrator.tracking.names import trial_params
 from orchestrator.tracking.points import trial_points, write
 from orchestrator.tracking.provenance import provenance_tags, write_provenance
@@ -55,6 +56,7 @@ class Tracker:
         self.store, self.uri, self.experiment = store, uri, experiment
         self._loaded = loaded
         self._client = connection.connect(uri)
+        self._remarks = follow(uri, store.root)
         self._experiment_id = self._open_experiment()
         self._runs = Runs(self._client, self._experiment_id)
         sweep_away_scratch()
@@ -153,7 +155,7 @@ class Tracker:
     ) -> list[str]:
         """Means, report, answer, models; then end the sweep's run. progress: called as things get written.
 
-        Returns remarks for the user: models that could not be exported.
+        Returns remarks for the user: artifacts that lie elsewhere, models that could not be exported.
         """
         self._runs.read()  # another driver may have written the same trials
         self._tag_proposals(progress)
@@ -171,7 +173,7 @@ class Tracker:
         if closing.trials and (inputs := dataset_inputs(closing.trials[0], self.store)):
             self._client.log_inputs(parent, datasets=inputs)
         progress()
-        remarks = self._register(found, models, progress)
+        remarks = [*self._remarks, *self._register(found, models, progress)]
         self._client.set_terminated(parent, "FAILED" if closing.failed else "FINISHED")
         return remarks
 
@@ -217,7 +219,7 @@ class Tracker:
             if found.lifecycle_stage != "active":
                 self._client.restore_experiment(found.experiment_id)
             return found.experiment_id
-        folder = self.store.root / "mlartifacts" / name
+        folder = artifact_folder(self.store.root, name)
         location = folder.as_uri() if self.uri.startswith("sqlite:") else None
         kind = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison
         return self._client.create_experiment(name, artifact_location=location, tags={**kind, **PRIMARY})

@@ -1,0 +1,34 @@
+"""Waiting for what may never come back: so long and no longer, and Ctrl-C ends the waiting at any moment."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
+
+
+def within(seconds: float, work: Callable[[], Result]) -> Result:
+    """What `work` returns or raises; TimeoutError after so many seconds.
+
+    The work happens in a thread that nobody can end: it must be such that it may be left behind, to end with the
+    process. In the caller's own thread a library's wait for the network would be deaf to signals.
+    """
+    found: list[Result] = []
+    problem: list[BaseException] = []
+
+    def attempt() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:
+            problem.append(error)
+
+    thread = threading.Thread(target=attempt, name="deadline", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if problem:
+        raise problem[0]
+    if not found:
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    return found[0]
