@@ -13,10 +13,12 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 HIDDEN = "***"
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-IN_QUERY = re.compile(r"([?&][^=&?]*(?:pass|pwd|secret|token|key|credential|signature|odbc)[^=&]*=)([^&]*)", re.I)
+IN_QUERY = re.compile(
+    r"([?&][^=&?]{0,60}(?:pass|pwd|secret|token|key|credential|signature|odbc)[^=&]{0,60}=)([^&]*)", re.IGNORECASE
+)
 WITHOUT_SECRETS = ("sqlite:///", "file:///")  # a path follows, whatever characters it has
 AMBIGUOUS = re.compile(r"[@/?#\\\[\]\s]")  # in a password: each reader of the URI would end it elsewhere
-IN_TEXT = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"<>]+")
+IN_TEXT = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,40}://[^\s'\"<>]+")
 
 
 def shown_uri(uri: str) -> str:

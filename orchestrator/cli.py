@@ -224,6 +224,12 @@ def _ui(options: argparse.Namespace) -> int:
     database = store.root / "mlflow.db"
     if not database.is_file():
         raise InputError(f"{database}: expected the MLflow database of an earlier run, got none")
+    from orchestrator.tracking import follow, local_uri, refusals
+
+    with refusals(local_uri(store)):
+        remarks = follow(local_uri(store), store.root)
+    for line in remarks:
+        screen.err(line)
     screen.out(f"MLflow on http://127.0.0.1:{options.port} (Ctrl-C ends it)")
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", f"sqlite:///{database}"]
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")

@@ -1,4 +1,5 @@
-"""The one door to the screen: nothing from outside (keys, names, files, values) can move the cursor or fake a line.
+"""The one door to the screen: nothing from outside (keys, names, files, values) can move the cursor or fake a line,
+and no URI shows its password.
 
 A test sees to it that nothing else of the product prints; the live panel (`progress`) shows what passed `printable`.
 """
@@ -8,12 +9,13 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
+from core.uris import hidden
 from core.words import printable, printable_text
 
 
 def out(line: str) -> None:
     """One line on stdout: results, which may be piped."""
-    _write(sys.stdout, printable(line, most=len(line)))
+    _write(sys.stdout, printable(hidden(line), most=len(line)))
 
 
 def out_text(text: str) -> None:
@@ -23,7 +25,7 @@ def out_text(text: str) -> None:
 
 def err(line: str, end: str = "\n") -> None:
     """One line on stderr: what is said about the work."""
-    _write(sys.stderr, printable(line), end)
+    _write(sys.stderr, printable(hidden(line)), end)
 
 
 def _write(stream: TextIO, safe: str, end: str = "\n") -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,40 +22,41 @@ TIMEOUTS = {  # of the drivers' own; whatever else hangs is given up by the call
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """The file of an SQLite URI; None of another one, or of a database in memory."""
+    """The file of an SQLite URI; None of another one, of none, or of a database in memory."""
     from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
 
-    if not uri.startswith("sqlite"):
+    try:
+        url = make_url(uri)
+    except (ArgumentError, ValueError):
         return None
-    name = make_url(uri).database
+    name = url.database if url.drivername.split("+")[0] == "sqlite" else None
     return None if not name or name == ":memory:" or name.startswith("file:") else Path(name).absolute()
 
 
 def ask_sqlite(uri: str) -> None:
-    """Take the write lock of an SQLite file for a moment. Raises OSError or sqlite3.Error where that cannot be had.
+    """Write to an SQLite file and take it back. Raises OSError, ValueError or sqlite3.Error if it cannot.
 
     A file that is not there yet is left to MLflow to make, where its folder can be written.
     """
     path = sqlite_path(uri)
     if path is None:
-        raise OSError("a database in memory, which ends with the run; expected a file (sqlite:////path/mlflow.db)")
-    if path.is_dir():
-        raise OSError("a folder; expected a file (sqlite:////path/mlflow.db)")
-    if not path.exists():
-        if not path.parent.is_dir():
-            raise OSError(f"no such folder: {path.parent}")
-        if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise OSError(f"a folder that cannot be written: {path.parent}")
-        return
-    if not path.is_file():
-        raise OSError("neither a file nor a folder")
-    connection = sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)
+        raise OSError("no file, so that it would end with the run; expected sqlite:////path/mlflow.db")
     try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise OSError(f"no such folder: {path.parent}") from None
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise OSError(f"a folder that cannot be written: {path.parent}") from None
+        return
+    if not stat.S_ISREG(mode):
+        raise OSError(f"{'a folder' if stat.S_ISDIR(mode) else 'no regular file'}; expected sqlite:////path/mlflow.db")
+    with closing(sqlite3.connect(path, timeout=PATIENCE_S, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        connection.execute(f"PRAGMA user_version = {version:d}")  # a write, which the lock alone does not prove
         connection.execute("ROLLBACK")
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    finally:
-        connection.close()
 
 
 def ask_server(uri: str) -> None:

@@ -36,6 +36,7 @@ def follow(uri: str, root: Path) -> list[str]:
         return left
     now = root.as_uri()
     with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database, database:
+        tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         for name, location in database.execute("SELECT name, artifact_location FROM experiments").fetchall():
             suffix = f"/{FOLDER}/{name}"
             if not (location or "").startswith("file://") or not location.endswith(suffix) or location == now + suffix:
@@ -44,7 +45,7 @@ def follow(uri: str, root: Path) -> list[str]:
             if old.is_dir() and not artifact_folder(root, name).is_dir():
                 left.append(f"MLflow: the artifacts of earlier runs of {name} are still in {old}")
                 continue
-            for table, column in PLACES:
+            for table, column in (place for place in PLACES if place[0] in tables):  # an older MLflow has fewer
                 database.execute(
                     f"UPDATE {table} SET {column} = :now || substr({column}, length(:old) + 1) "
                     f"WHERE {column} = :old OR substr({column}, 1, length(:old) + 1) = :old || '/'",

@@ -1,6 +1,7 @@
 """No password in anything that is printed, whatever characters it has and however the URI is put together."""
 
 import string
+import time
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -79,6 +80,14 @@ def test_a_uri_that_readers_would_cut_differently_is_told(password):
 def test_what_has_no_password_stays(uri):
     assert shown_uri(uri) == hidden(uri) == without_secrets(uri, uri) == uri
     assert ambiguity(uri) is None
+
+
+@pytest.mark.parametrize("long", ["a" * 300_000, "a://b" * 60_000, "x://?" + "pass" * 80_000, "?pass=" * 50_000])
+def test_long_texts_take_no_time(long):
+    started = time.monotonic()
+    hidden(long)
+    shown_uri(long)
+    assert time.monotonic() - started < 2
 
 
 def test_a_forgotten_host_does_not_make_the_password_a_port():

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from core.errors import InputError
-from orchestrator.tracking import connection, shown_uri
+from core.uris import shown_uri
+from orchestrator.tracking import connection
 from orchestrator.tracking.connection import connect
 
 
