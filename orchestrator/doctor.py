@@ -38,7 +38,8 @@ def examine_artifacts(location: str) -> list[Finding]:
     if not found.artifacts and not found.damaged:
         return [Finding(fine=False, needed=False, text=f"store {store.location}: no artifacts there")]
     damaged = [Finding(fine=False, needed=True, text=f"store: {line}; a run makes it again") for line in found.damaged]
-    read = f"{found.artifacts} artifacts, {found.bytes / GIB:.2f} GiB, as they were written"
+    size = f", {found.bytes / GIB:.2f} GiB" if found.bytes else ""  # older manifests tell none
+    read = f"{found.artifacts} artifacts{size}, as they were written"
     unsealed = f"{found.unsealed} of them have no seal: they are from before manifests had one"
     return [
         *damaged,
