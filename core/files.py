@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+QUOTED_ERRNO = re.compile(r"\b(?:os error|errno) (\d+)", re.IGNORECASE)  # Rust's spelling (safetensors), Arrow's
 
 
 @contextmanager
@@ -21,7 +24,8 @@ def replacing(path: Path, *, parents: bool = False, flush: bool = True) -> Itera
     """A temporary file beside `path`, empty, to be written in the block; takes its place when the block ends well.
 
     Whatever goes wrong, `path` is as it was and nothing is left. parents: make the folder if there is none. flush:
-    False for what may be lost with the power, such as marks of progress. Raises OSError, of a full disk too.
+    False for what may be lost with the power, such as marks of progress. Raises OSError naming `path` where the
+    system refuses, of a full disk too, whichever library wrote.
     """
     if parents:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,6 +41,10 @@ def replacing(path: Path, *, parents: bool = False, flush: bool = True) -> Itera
         os.replace(temporary, path)
         if flush:
             _flush(path.parent)
+    except Exception as error:
+        if refusal := _refusal(error, temporary, path):
+            raise refusal from error
+        raise
     finally:
         with suppress(OSError):  # renamed, or never made
             temporary.unlink()
@@ -86,6 +94,17 @@ def move(path: Path, place: Path) -> None:
     os.replace(path, place)
     _flush(place.parent)
     _flush(path.parent)
+
+
+def _refusal(error: Exception, temporary: Path, path: Path) -> OSError | None:
+    """The system's refusal to write, where the error does not name `path`: libraries quote its number in a text of
+    their own, or name the temporary file, or none. None of any other error, such as one about a file that was read.
+    """
+    quoted = QUOTED_ERRNO.search(str(error))
+    number = error.errno if isinstance(error, OSError) else int(quoted[1]) if quoted else None
+    if number is None or getattr(error, "filename", None) not in (None, str(temporary), temporary):
+        return None
+    return OSError(number, os.strerror(number), str(path))
 
 
 def _flush(path: Path) -> None:

@@ -7,6 +7,7 @@ Each door imports what it needs when it is opened, so that `--help` and mistakes
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
@@ -56,7 +57,8 @@ def _open(arguments: Sequence[str]) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - so that the interpreter's last flush finds a home
         return EXIT_DONE
     except OSError as error:
-        screen.err(f"smoothsweep: {brief(str(error.filename or 'the store'))}: {error.strerror or error}")
+        then = f"; with room again, {interrupts.GO_ON}" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        screen.err(f"smoothsweep: {brief(str(error.filename or 'the store'))}: {error.strerror or error}{then}")
         return EXIT_FAILED
 
 

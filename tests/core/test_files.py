@@ -195,3 +195,28 @@ def test_the_search_for_writers_finds_them(source):
 @pytest.mark.parametrize("source", ["text.replace('a', 'b')", "replace(x, a=1)", "open(path)", "path.open('rb')"])
 def test_the_search_for_writers_leaves_readers_alone(source):
     assert not list(writes(ast.parse(f"def f():\n    {source}")))
+
+
+class QuotingError(Exception):
+    """What a library that writes in another language raises."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        QuotingError("Error while serializing: I/O error: No space left on device (os error 28)"),
+        QuotingError("Error writing bytes to file. Detail: [errno 28] No space left on device"),
+        OSError(28, "No space left on device"),
+    ],
+)
+def test_a_full_disk_is_told_alike_whoever_wrote(tmp_path, error):
+    with pytest.raises(OSError, match=r"No space left on device: .*out'$") as told, replacing(tmp_path / "out"):
+        raise error
+    assert (told.value.errno, told.value.filename) == (28, str(tmp_path / "out")) and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [QuotingError("of 28 rows"), FileNotFoundError(2, "No such file", "/the/source")])
+def test_other_errors_in_between_stay_as_they_are(tmp_path, error):
+    with pytest.raises(type(error)) as told, replacing(tmp_path / "out"):
+        raise error
+    assert told.value is error
