@@ -32,6 +32,7 @@ from sweeps.load import LoadedSweep
 from sweeps.paper_settings import standing
 
 COMPARISON = "published_comparison.parquet"
+ATTACK = "attack"
 DEFENSE = "recipe.defense"
 ATTACK_WORDS = {"poincare": "Poincaré", "cross_entropy": "cross entropy"}
 HISTORY = ("loss", "train_acc", "test_acc")
@@ -142,7 +143,7 @@ def _defense(trial: Trial) -> dict[str, Any] | None:
 def _axes(loaded: LoadedSweep, trials: list[Trial]) -> tuple[Axis, ...]:
     keys = axis_keys(loaded)
     names = axis_names(keys)
-    shown: dict[str, str] = dict(ATTACK_WORDS)
+    shown: dict[str, str] = {**ATTACK_WORDS, **_attack_words(keys, names, trials)}
     if DEFENSE in keys:
         given = ((trial.cell.axes[names[DEFENSE]], _defense(trial)) for trial in trials)
         shown.update({text: recipe_words(defense).label for text, defense in given if defense})
@@ -157,6 +158,18 @@ def _axes(loaded: LoadedSweep, trials: list[Trial]) -> tuple[Axis, ...]:
         )
         for key in keys
     )
+
+
+def _attack_words(keys: list[str], names: dict[str, str], trials: list[Trial]) -> dict[str, str]:
+    """Whole attacks of a portfolio, as their axis has them -> what tables call them; numbered where two are alike."""
+    if ATTACK not in keys:
+        return {}
+    labels = {str(trial.cell.axes[names[ATTACK]]): trial.settings.attack.label for trial in trials}
+    words: dict[str, str] = {}
+    for text, label in labels.items():
+        alike = sum(word.partition(" #")[0] == label for word in words.values())
+        words[text] = f"{label} #{alike + 1}" if alike else label
+    return words
 
 
 def _baseline(loaded: LoadedSweep) -> dict[str, Any]:

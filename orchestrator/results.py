@@ -102,7 +102,9 @@ def recipe_fields(trial: Trial) -> dict[str, Any]:
     return {
         **(_imported_fields(recipe) if is_imported else _trained_fields(recipe, settings.protocol)),
         "prior": settings.prior.kind,
-        "attack": " ".join(filter(None, (settings.attack.kind, settings.attack.built.variant))),
+        "attack": settings.attack.label,
+        "attack_access": settings.attack.built.access,
+        "attack_control": settings.attack.built.control,
     }
 
 

@@ -74,6 +74,11 @@ class Trial:
         return sha256(" ".join(stage.fingerprint for stage in self.stages).encode()).hexdigest()[:12]
 
     @property
+    def is_control(self) -> bool:
+        """Whether its attack is none, but the line that a leak must exceed."""
+        return isinstance(self.settings, InversionSweep) and self.settings.attack.built.control
+
+    @property
     def label(self) -> str:
         values = [f"{name} {value}" for name, value in self.cell.axes.items() if value is not None]
         return " · ".join([*values, f"seed {self.seed}", *([self.phase] if self.phase != "sweep" else [])])

@@ -30,6 +30,11 @@ class AnyAttack(Model):
         """The attack itself. Raises InputError where its class refuses the values."""
         return make_attack(self.kind, **self.model_dump(mode="python", exclude={"kind"}))
 
+    @property
+    def label(self) -> str:
+        """What a table calls it: its kind, and what tells it from others of its kind."""
+        return " ".join(filter(None, (self.kind, self.built.variant)))
+
     @model_validator(mode="after")
     def _valid(self) -> AnyAttack:
         assert self.built is not None

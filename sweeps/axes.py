@@ -16,7 +16,7 @@ COLUMNS = frozenset({
     "dist_eval_plain", "embedder_acc1", "embedder_acc1_std", "embedder_acc5", "embedder_real_acc",
     "evaluator_real_acc", "dist_face", "dist_face_plain", "dist_knn", "fid", "kid", "precision", "recall", "density",
     "coverage", "xi_train", "xi_test", "gradient_cosine", "num_frozen", "seconds_target",
-    "seconds_attack", "recipe_architecture", "recipe_defense",
+    "seconds_attack", "attack_access", "attack_control", "recipe_architecture", "recipe_defense",
     "recipe_defense_parameters", "recipe_alpha", "recipe_schedule", "recipe_epochs", "recipe_workers",
 })  # fmt: skip
 """Columns of the results that are no axes: an axis of that name would take another's place."""

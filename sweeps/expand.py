@@ -12,6 +12,7 @@ from core.errors import InputError
 from core.words import brief, shown
 from sweeps.axes import axis_keys, axis_names, axis_value
 from sweeps.load import LoadedSweep, Sweep, check, with_values
+from sweeps.schema import InversionSweep
 from sweeps.settings import first_repeat
 
 NOT_OF_A_TRIAL = (
@@ -53,7 +54,16 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
         for chosen, attack in itertools.product(loaded.sweep.cells or [{}], attacks_of(loaded))
     ]
     _refuse_repeats(loaded, cells)
+    _refuse_controls_alone(loaded, cells)
     return cells
+
+
+def _refuse_controls_alone(loaded: LoadedSweep, cells: list[Cell]) -> None:
+    """Raise InputError where no cell has an attack: a control is what a leak is measured against."""
+    attacks = [cell.settings.attack for cell in cells if isinstance(cell.settings, InversionSweep)]
+    if attacks and all(attack.built.control for attack in attacks):
+        kinds = ", ".join(dict.fromkeys(attack.kind for attack in attacks))
+        raise InputError(f"{loaded.source}: attack: expected at least one that is no control, got {kinds}")
 
 
 def attacks_of(loaded: LoadedSweep) -> list[dict[str, Any]]:

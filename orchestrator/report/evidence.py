@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from core.attacks.base import ACCESS_LEVELS
 from core.metrics.comparisons import Pair, on_common_seeds
 from core.metrics.recommendation import Recommendation, recommend
 from core.metrics.verdicts import LEAST_SEEDS, turned
@@ -83,15 +84,24 @@ def leak_sign(spec: MetricSpec) -> int:
     return -1 if spec.better == "high" else 1
 
 
-def worst_rows(frame: pd.DataFrame, metric: str) -> dict[str, int]:
-    """Recipe -> its row under the attack that works best against it by this leak metric, where it was measured."""
+def worst_rows(frame: pd.DataFrame, metric: str, access: str | None = None) -> dict[str, int]:
+    """Recipe -> its row under the attack that works best against it by this leak metric, where it was measured.
+
+    Controls are no attacks. access: only attacks that see no more of a target than that.
+    """
     sign = leak_sign(spec_of(metric))
     rows: dict[str, int] = {}
-    for index, recipe, value in zip(frame.index, frame["recipe"], frame[metric], strict=True):
+    counted = frame[~frame["control"]] if access is None else frame[~frame["control"] & within(frame, access)]
+    for index, recipe, value in zip(counted.index, counted["recipe"], counted[metric], strict=True):
         held = rows.get(recipe)
         if not pd.isna(value) and (held is None or sign * value > sign * frame.loc[held, metric]):
             rows[recipe] = int(index)
     return rows
+
+
+def within(frame: pd.DataFrame, access: str) -> pd.Series:
+    """Which rows' attacks see no more of a target than `access`; those of unknown access see all of it."""
+    return frame["access"].map(ACCESS_LEVELS.index) <= ACCESS_LEVELS.index(access)
 
 
 def gather(

@@ -14,6 +14,7 @@ from orchestrator.report.format import NBSP, count, difference, estimate, listin
 from orchestrator.report.fresh import fresh_answer
 from orchestrator.report.metrics import CLASS_METRICS, spec_of
 from orchestrator.report.model import ReportData
+from orchestrator.report.portfolio import by_access, control_line
 from orchestrator.report.summary import Summary
 from orchestrator.report.sureness import TOO_SMALL, flattery, gap_words, named, standing, sureness
 
@@ -44,8 +45,9 @@ def find(data: ReportData, summary: Summary) -> Findings:
     else:
         answer = _against(summary, choice)
     again = fresh_answer(data, summary)
-    more = (*_cheaper(summary, choice), *_catalyst(summary, choice), *_judges(summary, choice))
-    limits = (*cautions, *(() if again else flattery(summary)), *_cautions(summary, choice))
+    levels = by_access(summary, choice.best)
+    more = (*levels, *_cheaper(summary, choice), *_catalyst(summary, choice), *_judges(summary, choice))
+    limits = (*control_line(summary), *cautions, *(() if again else flattery(summary)), *_cautions(summary, choice))
     return Findings(answer=(*answer, *again), more=more, cautions=limits)
 
 

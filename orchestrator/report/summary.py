@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from core.attacks.base import ACCESS_LEVELS
 from orchestrator.report.estimates import NOTHING, Comparison, Sample, Settings, collect, estimate
-from orchestrator.report.evidence import Evidence, between_rows, gather, with_differences, worst_rows
+from orchestrator.report.evidence import Evidence, between_rows, gather, leak_sign, with_differences, worst_rows
 from orchestrator.report.format import NBSP, axis_value, is_null
 from orchestrator.report.metrics import CLASS_METRICS, METRICS, spec_of
 from orchestrator.report.model import Axis, ReportData
@@ -56,8 +57,27 @@ class Summary:
 
     @property
     def attacks(self) -> list[str]:
-        """Attack labels in the order of the frame; [""] where the sweep varies no attack."""
-        return list(dict.fromkeys(self.frame["attack"]))
+        """Attack labels in the order of the frame, controls left out; [""] where the sweep varies no attack."""
+        return list(dict.fromkeys(self.frame.loc[~self.frame["control"], "attack"]))
+
+    @property
+    def controls(self) -> list[str]:
+        """Labels of the controls in the order of the frame."""
+        return list(dict.fromkeys(self.frame.loc[self.frame["control"], "attack"]))
+
+    def worst_of_control(self, metric: str) -> tuple[str, int] | None:
+        """(control, row) with the largest leak that a judge credits to a control, whatever the recipe."""
+        measured = self.frame[self.frame["control"] & self.frame[metric].notna()]
+        if not len(measured):
+            return None
+        row = (leak_sign(spec_of(metric)) * measured[metric]).idxmax()
+        return str(measured.loc[row, "attack"]), int(row)
+
+    @property
+    def access_levels(self) -> list[str]:
+        """Those that some attack of the sweep has, the least first."""
+        present = set(self.frame.loc[~self.frame["control"], "access"])
+        return [level for level in ACCESS_LEVELS if level in present]
 
     @property
     def baseline_recipe(self) -> str | None:
@@ -255,6 +275,8 @@ def _counts(trials: pd.DataFrame, axes: Sequence[Axis]) -> dict[str, Any]:
     return values | {
         "recipe": recipe_label(axes, values),
         "attack": _label(axes, values, "attack"),
+        "access": trials["attack_access"].iloc[0] if "attack_access" in trials else ACCESS_LEVELS[-1],
+        "control": bool(trials["attack_control"].iloc[0]) if "attack_control" in trials else False,
         "n": int(status.get("done", 0)),
         "failed": int(status.get("failed", 0)),
         "missing": int(status.get("missing", 0)),

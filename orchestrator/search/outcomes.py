@@ -71,7 +71,7 @@ def outcome_of(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mappin
         return Outcome(
             status=FAILED if lost and ended else OPEN, objectives=dict.fromkeys(aims.objectives)
         )
-    rows = [(trial.seed, metrics_of(trial, store)) for trial in trials]
+    rows = [(trial.seed, metrics_of(trial, store)) for trial in trials if not trial.is_control]
     return aims.outcome({column: worst_mean(rows, column, way) for column, way in aims.ways().items()})
 
 

@@ -50,8 +50,10 @@ def answer(
         return Answer(leak=None, worst=(), allowed=(), front=(), recipes=tuple(recipes))
     worst: dict[str, RecipeMeans] = {}
     for recipe in recipes:
+        if leak not in recipe.metrics or recipe.trial.is_control:
+            continue
         held = worst.get(recipe.target)
-        if leak in recipe.metrics and (held is None or _badness(recipe, leak) > _badness(held, leak)):
+        if held is None or _badness(recipe, leak) > _badness(held, leak):
             worst[recipe.target] = recipe
     ranked = sorted(worst.values(), key=lambda recipe: _badness(recipe, leak))
     allowed = [r for r in ranked if min_test_acc is None or r.metrics.get("test_acc", -1.0) >= min_test_acc]

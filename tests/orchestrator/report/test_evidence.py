@@ -33,7 +33,7 @@ def audit(leaks, *, metric="embedder_acc1", accs=None, by_class=True):
                     | {"recipe": recipe, "attack": attack, metric: mean, "test_acc": acc})  # fmt: skip
         accuracy = {seed: Sample(value=acc) for seed in seeds}
         samples.append({metric: found, "test_acc": accuracy})
-    return pd.DataFrame(rows), tuple(samples)
+    return pd.DataFrame(rows).assign(access="gradients", control=False), tuple(samples)
 
 
 def both(mean):

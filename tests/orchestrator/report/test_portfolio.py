@@ -1,0 +1,71 @@
+"""A portfolio: a recipe counts with the attack that works best against it; controls are the line beside it."""
+
+import pandas as pd
+import pytest
+
+from orchestrator.report.findings import find
+from orchestrator.report.model import Axis, ReportData
+from orchestrator.report.portfolio import by_access, control_line
+from orchestrator.report.summary import summarise
+
+LEAKS = {  # recipe -> attack -> leak
+    0.0: {"ppa poincare": 0.6, "ppa cross_entropy": 0.7, "selection_only": 0.9, "random_latents": 0.05, "labels": 0.3},
+    -0.2: {"ppa poincare": 0.5, "ppa cross_entropy": 0.2, "selection_only": 0.8, "random_latents": 0.06, "labels": 0.4},
+}
+ACCESS = {"ppa poincare": "gradients", "ppa cross_entropy": "gradients", "selection_only": "scores",
+          "random_latents": "none", "labels": "labels"}  # fmt: skip
+CONTROLS = ("selection_only", "random_latents")
+
+
+def data(attacks=tuple(ACCESS)):
+    rows = [
+        {
+            "trial": f"{alpha}-{attack}-{seed}", "seed": seed, "status": "done", "failure": None, "alpha": alpha,
+            "attack_settings": attack, "attack_access": ACCESS[attack], "attack_control": attack in CONTROLS,
+            "test_acc": 0.95, "embedder_acc1": LEAKS[alpha][attack] + 0.01 * seed, "gradient_cosine": 0.5,
+        }
+        for alpha in LEAKS for attack in attacks for seed in (1, 2, 3)
+    ]  # fmt: skip
+    axes = (Axis(key="alpha"), Axis(key="attack_settings", role="attack", bare=True))
+    return ReportData(title="t", results=pd.DataFrame(rows), axes=axes, baseline={"alpha": 0.0})
+
+
+@pytest.fixture(scope="module")
+def summary():
+    return summarise(data())
+
+
+def test_the_worst_is_over_attacks_and_never_a_control(summary):
+    frame, worst = summary.frame, summary.evidence.rows
+    assert {frame.loc[row, "alpha"]: frame.loc[row, "attack_settings"] for row in worst.values()} == {
+        0.0: "ppa cross_entropy", -0.2: "ppa poincare",
+    }  # fmt: skip
+    assert summary.attacks == ["ppa poincare", "ppa cross_entropy", "labels"]
+    assert summary.controls == ["selection_only", "random_latents"]
+
+
+def test_the_leak_is_told_by_what_the_attacker_sees(summary):
+    assert summary.access_levels == ["labels", "gradients"]
+    row = summary.evidence.rows[summary.frame.loc[summary.frame["alpha"] == -0.2, "recipe"].iloc[0]]
+    (sentence,) = by_access(summary, row)
+    assert "42" in sentence and "the decided class alone" in sentence and "52" in sentence and "gradients" in sentence
+
+
+def test_the_most_a_control_reaches_is_said(summary):
+    (sentence,) = control_line(summary)
+    assert "selection_only reaches 92" in sentence
+    assert any("no leak" in line for line in find(data(), summary).cautions)
+
+
+def test_without_controls_and_with_one_level_nothing_is_added():
+    plain = summarise(data(("ppa poincare", "ppa cross_entropy")))
+    assert control_line(plain) == () and by_access(plain, 0) == ()
+
+
+def test_results_without_the_columns_count_as_attacks_that_see_everything():
+    old = data(("ppa poincare",))
+    old = ReportData(
+        title="t", axes=old.axes, results=old.results.drop(columns=["attack_access", "attack_control"]),
+        baseline={"alpha": 0.0},
+    )  # fmt: skip
+    assert summarise(old).attacks == ["ppa poincare"]

@@ -1,0 +1,54 @@
+"""Whole attacks as values of a grid."""
+
+import pytest
+from tiny import tiny_sweep, write_tiny
+
+from core.errors import InputError
+from orchestrator.results import recipe_fields
+from orchestrator.trial import trials_of
+from sweeps.load import load_sweep
+
+PPA = tiny_sweep()["attack"]
+CONTROLS = [{"kind": "selection_only", "pool": PPA["pool"], "selected": 2}, {"kind": "random_latents", "selected": 2}]
+ATTACKS = [{"kind": "ppa", **PPA}, {"kind": "ppa", **PPA, "loss": "cross_entropy"}, *CONTROLS]
+
+
+def trials(folder, attacks, **changes):
+    grid = {"recipe.defense.alpha": [0.0, -0.2], "attack": attacks}
+    return trials_of(load_sweep(write_tiny(folder, grid=grid, **changes)))
+
+
+def test_every_recipe_meets_every_attack_and_shares_what_they_agree_on(tmp_path):
+    found = trials(tmp_path, ATTACKS)
+    assert [recipe_fields(trial)["attack"] for trial in found[:4]] == [
+        "ppa poincare", "ppa cross_entropy", "selection_only", "random_latents",
+    ]  # fmt: skip
+    assert [(recipe_fields(t)["attack_access"], t.is_control) for t in found[:4]] == [
+        ("gradients", False), ("gradients", False), ("scores", True), ("none", True),
+    ]  # fmt: skip
+    stages = [trial.stages[2] for trial in found[:4]]
+    assert len({stage.inputs["pool"].fingerprint for stage in stages[:3]}) == 1
+    assert len({stage.inputs["candidates"].fingerprint for stage in stages[:3]}) == 1
+    assert "target" not in stages[3].inputs
+    assert found[3].stages[2].fingerprint == found[7].stages[2].fingerprint  # it sees nothing of the recipe
+
+
+@pytest.mark.parametrize("attacks", [CONTROLS, CONTROLS[:1]])
+def test_controls_alone_are_refused(tmp_path, attacks):
+    with pytest.raises(InputError, match="attack: expected at least one that is no control, got selection_only"):
+        trials(tmp_path, attacks)
+
+
+@pytest.mark.parametrize(
+    ("attack", "message"),
+    [
+        ({"kind": "loki"}, "attack.kind: expected one of ppa, selection_only, random_latents, got 'loki'"),
+        ({"kind": "selection_only", "steps": 3}, "attack.steps: expected no such key"),
+        ({"kind": "ppa", "sample": {"kind": "worst"}}, "attack.sample.kind: expected one of"),
+        ({"kind": "random_latents", "readout": "mean"}, "attack.readout: expected none"),
+    ],
+)
+def test_wrong_attacks_are_one_line(tmp_path, attack, message):
+    with pytest.raises(InputError, match=message) as refusal:
+        trials(tmp_path, [ATTACKS[0], attack])
+    assert "\n" not in str(refusal.value)
