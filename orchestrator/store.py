@@ -96,6 +96,8 @@ class Store:
         only: names (posix, relative) of the files the attempt needs of it, None for all.
         """
         work = self.work(stage)
+        if work.is_symlink():
+            raise InputError(f"{work}: expected a folder, got a link, which leads out of the store; remove it")
         work.mkdir(parents=True, exist_ok=True)
         yield work
 

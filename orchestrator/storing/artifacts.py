@@ -30,6 +30,8 @@ def read_artifact(folder: Path, *, unsealed: bool = True) -> dict[str, Any]:
     Raises FileNotFoundError if there is no manifest, and Damage if it is wrong, or a file of the artifact is missing or
     has another size. Contents are another matter: `verifying.verify` reads them.
     """
+    if folder.is_symlink():
+        raise Damage("it is a link")
     manifest = read_manifest(_content(folder), folder.parent.name, folder.name, unsealed=lambda: unsealed)
     found = verifying.sizes(folder, manifest["files"])
     for name, size in manifest.get("sizes", {}).items():

@@ -8,7 +8,7 @@ import stat
 import pytest
 from harm import HARMS, harmed
 
-from core.errors import ArtifactDamaged
+from core.errors import ArtifactDamaged, InputError
 from orchestrator.execute import execute, execute_with_inputs
 from orchestrator.plan import make_plan
 from orchestrator.stage import Stage
@@ -132,6 +132,19 @@ def test_names_that_lead_out_of_their_folder_are_refused(store, name):
         assert not store.has(SOURCE)
 
 
+def test_links_that_lead_out_of_the_store_are_refused(store, tmp_path, capsys):
+    place = store.place(SOURCE).rename(tmp_path / "elsewhere")
+    store.place(SOURCE).symlink_to(place)
+    assert not store.has(SOURCE) and "it is a link" in lines(capsys)[0]
+    execute(store, SOURCE)
+    assert store.has(SOURCE) and not store.place(SOURCE).is_symlink() and (place / "manifest.json").is_file()
+    other = Stage(name="sleep", config={"classes": 1, "seconds": 0})
+    store.work(other).parent.mkdir(parents=True)
+    store.work(other).symlink_to(tmp_path)
+    with pytest.raises(InputError, match="expected a folder, got a link"):
+        execute(store, other)
+
+
 def test_a_store_without_seals_is_read_and_its_checksums_count(store, capsys):
     (store.root / "store.json").write_text('{"format": 1}')
     for stage in (SOURCE, READER):
@@ -210,7 +223,7 @@ def test_an_artifact_that_cannot_be_moved_is_one_line(store, monkeypatch):
     path = store.place(SOURCE) / "images.safetensors"
     path.write_bytes(harmed(path.read_bytes(), "bit 1"))
     monkeypatch.setattr(artifacts, "move", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
-    with pytest.raises(artifacts.InputError, match="cannot be set aside: Permission denied"):
+    with pytest.raises(InputError, match="cannot be set aside: Permission denied"):
         store.path(SOURCE)
 
 
