@@ -228,3 +228,26 @@ def test_a_shard_whose_workers_are_killed_again_and_again_fails_with_that_cause(
         killed.add(victim.pid)
         victim.kill()
     assert failure_of(failing) == "its worker was killed 4 times"
+
+
+@pytest.mark.parametrize("harm", ["a bit", "an edited manifest", "gone"])
+def test_a_damaged_input_is_made_again_while_the_keeper_waits(keep, tmp_path, harm):
+    config = {"kind": "synthetic", "identities": 5, "per_identity": 1, "size": 16, "seed": 1, "spread": 0.4}
+    source = Stage(name="public", config=config)
+    reader = Stage(name="prior", config={"kind": "eigenfaces", "components": 3, "seed": 0}, inputs={"public": source})
+    keeper, store = keep(), open_store(str(tmp_path))
+    ray.get(keeper.ensure.remote(source), timeout=120)
+    folder = store.place(source)
+    whole, manifest = (folder / "images.safetensors").read_bytes(), (folder / "manifest.json").read_bytes()
+    if harm == "a bit":
+        (folder / "images.safetensors").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    elif harm == "an edited manifest":
+        (folder / "manifest.json").write_bytes(manifest.replace(b'"cpu"', b'"gpu"'))
+    else:
+        (folder / "images.safetensors").unlink()
+    ray.get(keeper.ensure.remote(reader), timeout=120)
+    assert store.has(reader) and (folder / "images.safetensors").read_bytes() == whole
+    assert len(list(tmp_path.glob("damaged/public/*"))) == 1
+    said = [event["line"] for event in snapshot(keeper)["events"] if event["what"] == "say"]
+    assert len(said) == (harm == "a bit"), said  # the driver itself sees the others before it asks the keeper
+    assert all(f"public {source.fingerprint[:8]}: images.safetensors differs" in line for line in said)
