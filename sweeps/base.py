@@ -11,6 +11,8 @@ from core.words import shown
 
 LARGEST = 2**63 - 1  # of whole numbers: what Parquet, torch and numpy hold
 MOST = 10**9  # of anything that is counted: products of two still fit
+MAX_TRIALS = 100_000  # of a sweep, and configurations of a search that tries them all
+MAX_KEYS = 32  # that a grid, a cell or a search's space sets
 T = TypeVar("T")
 
 

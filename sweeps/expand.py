@@ -11,6 +11,7 @@ from typing import Any
 from core.errors import InputError
 from core.words import brief, shown
 from sweeps.axes import axis_keys, axis_names, axis_value
+from sweeps.base import MAX_KEYS, MAX_TRIALS
 from sweeps.load import LoadedSweep, Sweep, check, with_values
 from sweeps.schema import InversionSweep
 from sweeps.settings import first_repeat
@@ -20,7 +21,6 @@ NOT_OF_A_TRIAL = (
     "reaudit", "min_test_acc", "tracking",
 )  # fmt: skip
 OF_THE_ATTACKER = ("attack", "prior", "public", "classes")
-MAX_TRIALS = 100_000
 SPANNING = ("grid", "cells", "search", "budget", "reaudit")
 
 
@@ -45,8 +45,8 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
     Of a search, which proposes its recipes as it goes, only the file's own recipe under every attack. InputError where
     a combination is not valid, or two are the same, naming file, keys and values.
     """
-    _check_keys(loaded)
     _check_count(loaded)
+    _check_keys(loaded)
     _check_baseline(loaded)
     make = CellMaker(loaded)
     cells = [
@@ -147,6 +147,9 @@ def _check_order(loaded: LoadedSweep) -> None:
 
 def _check_count(loaded: LoadedSweep) -> None:
     sweep = loaded.sweep
+    for place, keys in (("grid", sweep.grid), *((f"cells.{number}", cell) for number, cell in enumerate(sweep.cells))):
+        if len(keys) > MAX_KEYS:
+            raise InputError(f"{loaded.source}: {place}: expected at most {MAX_KEYS} keys, got {len(keys)}")
     trials = len(sweep.seeds) * max(1, len(sweep.cells)) * math.prod(map(len, sweep.grid.values()))
     if trials > MAX_TRIALS:
         raise InputError(f"{loaded.source}: grid: expected at most {MAX_TRIALS} trials, got {trials}")

@@ -26,12 +26,14 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str]) -> None:
                 raise InputError(f"{expected}, got {shown(earlier)} (--set {brief(other)}) and {shown(value)}")
         given.append((key, value))
         set_dotted(raw, key, value, where="--set")
-    for key, value in given:  # by now a grid that was itself set is there
-        for place, swept in _swept(raw):
-            if any(leaf == swept or leaf.startswith(f"{swept}.") for leaf in _leaves(key, value)):
+    swept = dict(_swept(raw))  # by now a grid that was itself set is there
+    for key, value in given:
+        for leaf in _leaves(key, value):
+            if found := next((holder for holder in _holders(leaf) if holder in swept), None):
+                place = swept[found]
                 raise InputError(
                     f"--set {brief(key)}: expected a key that the sweep leaves alone, got one that {place} sets in "
-                    f"every trial ({brief(swept)}); set {place} itself"
+                    f"every trial ({brief(found)}); set {place} itself"
                 )
 
 
@@ -51,11 +53,19 @@ def _leaves(key: str, value: Any) -> set[str]:
 
 def _meet(some: set[str], others: set[str]) -> bool:
     """Whether a key of one lies in, or is, a key of the other."""
-    return any(one == two or one.startswith(f"{two}.") or two.startswith(f"{one}.") for one in some for two in others)
+    return any(holder in others for key in some for holder in _holders(key)) or any(
+        holder in some for key in others for holder in _holders(key)
+    )
+
+
+def _holders(key: str) -> list[str]:
+    """A dotted key and all that it lies in: a.b.c, a.b, a."""
+    parts = key.split(".")
+    return [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
 
 
 def _swept(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(place, dotted key) of everything that a sweep sets trial by trial."""
+    """(dotted key, place) of everything that a sweep sets trial by trial."""
     cells, search = raw.get("cells"), raw.get("search")
     for place, holder in (
         ("grid", raw.get("grid")),
@@ -63,4 +73,4 @@ def _swept(raw: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("search.space", search.get("space") if isinstance(search, Mapping) else None),
     ):
         for key in holder if isinstance(holder, Mapping) else ():
-            yield place, key
+            yield key, place

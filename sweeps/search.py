@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from core.words import shown
-from sweeps.base import MOST, Count, Model, Positive, Seed, Several
+from sweeps.base import MAX_KEYS, MAX_TRIALS, MOST, Count, Model, Positive, Seed, Several
 from sweeps.dimension import Dimension
 from sweeps.settings import first_repeat
 from sweeps.space import Space, inside, make_space
@@ -31,6 +31,8 @@ OBJECTIVES: dict[str, str | None] = {
 OF_THE_TARGET = ("test_acc", "ece", "train_acc", "logit_gap", "epochs_trained", "target_conf", "gradient_cosine")
 """Columns that say nothing of what leaks."""
 
+MAX_CHOICES = 200  # of one key: each of them must occur in some valid recipe, which takes a look
+Bounded = Annotated[float, Field(ge=-1e300, le=1e300)]  # so that differences and logarithms of them are finite
 LAG = 4  # recipes at once in an adaptive search, unless the file says otherwise
 
 
@@ -42,9 +44,9 @@ class Range(Model):
     space; values at or below that one's are left out.
     """
 
-    choices: Several[Any] | None = None
-    low: float | None = None
-    high: float | None = None
+    choices: Annotated[Several[Any], Field(max_length=MAX_CHOICES)] | None = None
+    low: Bounded | None = None
+    high: Bounded | None = None
     step: Positive | None = None
     log: bool = False
     integer: bool = False
@@ -77,6 +79,10 @@ class Range(Model):
             raise ValueError(f"step: expected none with log, got {self.step:g}")
         if self.step is not None and low < high and self.step > high - low:
             raise ValueError(f"step: expected at most high - low ({high - low:g}), got {self.step:g}")
+        if self.step is not None and (high - low) / self.step > MAX_TRIALS:
+            raise ValueError(f"step: expected at most {MAX_TRIALS} values, got steps of {self.step:g}")
+        if self.integer and self.step is None and high - low > MAX_TRIALS:
+            raise ValueError(f"high: expected at most {MAX_TRIALS} whole numbers, or a step, got {high:g}")
         if self.integer and self.log:
             raise ValueError("log: expected false for whole numbers, got true")
         if self.integer and any(value is not None and value != int(value) for value in (low, high, self.step)):
@@ -140,10 +146,10 @@ class Search(Model):
 
     strategy: Literal["grid", "random", "optuna", "halving"]
     sampler: Literal["gp", "tpe"] | None = None
-    recipes: Count | None = None
+    recipes: Annotated[Count, Field(le=MAX_TRIALS)] | None = None
     seed: Seed | None = None
     in_flight: Count | None = None
-    space: dict[str, Range]
+    space: Annotated[dict[str, Range], Field(max_length=MAX_KEYS)]
     objectives: Annotated[dict[str, Direction], Field(min_length=1, max_length=3)]
     constraints: dict[str, Constraint] = Field(default_factory=dict)
     rungs: Several[Rung] = ()
@@ -198,6 +204,8 @@ class Search(Model):
                        if one.values is None]  # fmt: skip
             if endless:
                 raise ValueError(f"space.{endless[0]}: expected choices or a step with strategy grid, got a range")
+            if self.dimensions.is_larger_than(MAX_TRIALS):
+                raise ValueError(f"space: expected at most {MAX_TRIALS} recipes with strategy grid, got more")
         elif self.recipes is None:
             raise ValueError(f"recipes: expected how many to propose at most with strategy {self.strategy}, got none")
         if self.sampler and self.strategy != "optuna":
@@ -240,7 +248,7 @@ class Reaudit(Model):
     """
 
     seeds: Annotated[Several[Seed], Field(min_length=1)]
-    recipes: Count = 5
+    recipes: Annotated[Count, Field(le=MAX_TRIALS)] = 5
     share: Annotated[float, Field(ge=0, lt=1)] = 0.2
 
     @field_validator("seeds")

@@ -12,10 +12,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from sweeps.dimension import Dimension, Positions, Suggests, Values, same_value
+
+MOST_COMBINATIONS = 100_000  # of the values of conditions that are looked through for one that can hold
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +37,12 @@ class Space:
         if any(dimension.values is None for dimension in self.dimensions):
             return None
         return sum(1 for _ in self.enumerate())
+
+    def is_larger_than(self, most: int) -> bool:
+        """Whether a finite space has more configurations; no more are looked at than it takes to know."""
+        if math.prod(len(dimension.values or ()) for dimension in self.dimensions) <= most:
+            return False
+        return sum(1 for _ in itertools.islice(self.enumerate(), most + 1)) > most
 
     def enumerate(self) -> Iterator[Values]:
         """Every configuration of a finite space, the last dimension fastest."""
@@ -166,11 +175,18 @@ def _check_existence(dimension: Dimension, by_key: Mapping[str, Dimension]) -> N
     chain = [by_key[key] for key in _conditions(dimension.key, by_key)]
     if len(chain) < 2:
         return  # values of one dimension that it does have
-    for combination in itertools.product(*(one.values or () for one in chain)):
+    asked = [_asked(one, [dimension, *chain]) for one in chain]
+    for combination in itertools.islice(itertools.product(*asked), MOST_COMBINATIONS):
         values = dict(zip((one.key for one in chain), combination, strict=True))
         if dimension.exists(values) and all(one.exists(values) for one in chain):
             return
     raise ValueError(f"{dimension.key}.when: expected conditions that can hold together, got none that do")
+
+
+def _asked(one: Dimension, others: Sequence[Dimension]) -> list[Any]:
+    """The values of a dimension that some condition asks for: among the others no condition can tell a difference."""
+    asked = [value for other in others for value in other.when.get(one.key, ())]
+    return [value for value in one.values or () if any(same_value(value, other) for other in asked)]
 
 
 def _conditions(key: str, by_key: Mapping[str, Dimension]) -> list[str]:

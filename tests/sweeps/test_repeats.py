@@ -13,8 +13,8 @@ from orchestrator.results import METRIC_COLUMNS, TIME_COLUMNS, recipe_fields, tr
 from orchestrator.store import Store
 from orchestrator.trial import trials_of
 from sweeps.axes import COLUMNS, axis_names
-from sweeps.base import LARGEST, Model
-from sweeps.expand import MAX_TRIALS, expand
+from sweeps.base import LARGEST, MAX_TRIALS, Model
+from sweeps.expand import expand
 from sweeps.load import load_sweep
 from sweeps.schema import InversionSweep, ToySweep
 
