@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from core import screen
 from core.errors import InputError
 from core.words import brief, printable
-from orchestrator import interrupts, screen
+from orchestrator import interrupts
 from orchestrator.import_doors import PUBLISHED_SETS, add_import_doors
 
 if TYPE_CHECKING:

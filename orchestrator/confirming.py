@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+from core import screen
 from core.errors import InputError
-from orchestrator import screen
 from orchestrator.plan import Plan, plan_summary
 from orchestrator.plan_words import expectation
 from orchestrator.store import Store

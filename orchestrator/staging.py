@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from core import screen
 from core.errors import InputError
-from orchestrator import screen
 from orchestrator.judging import STAGED_FID, staged_file
 from sweeps.expand import expand
 from sweeps.imported import ImportedClassifier

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from core import screen
 from core.errors import InputError
 from core.uris import shown_uri
-from orchestrator import screen
 from orchestrator.confirming import Confirmation, confirm
 from orchestrator.driver import run_search, run_trials
 from orchestrator.judging import unavailable_judges

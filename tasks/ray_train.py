@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from ray.train.torch import TorchConfig, TorchTrainer
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from core import screen
 from tasks.context import SharedFolders
 from tasks.devices import promised_gpus
 from tasks.unfinished import load_checkpoint, save_checkpoint
@@ -99,7 +99,7 @@ def _throw_away_damaged(folder: Path) -> None:
     except (OSError, ValueError):
         whole = False
     if not whole:
-        print(f"smoothsweep: {folder}: checkpoints are damaged; they are thrown away", file=sys.stderr)
+        screen.err(f"smoothsweep: {folder}: checkpoints are damaged; they are thrown away")
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from core import screen
 from core.files import replacing, write_file
 
 DIGEST = "sha256"  # in the header of a tensor file; before the content of a checkpoint
@@ -82,7 +82,7 @@ def load_checkpoint(path: Path) -> dict[str, object] | None:
 
 
 def _thrown_away(path: Path) -> None:
-    print(f"smoothsweep: {path}: unfinished work is damaged; it is thrown away and made again", file=sys.stderr)
+    screen.err(f"smoothsweep: {path}: unfinished work is damaged; it is thrown away and made again")
     path.unlink(missing_ok=True)
 
 

@@ -7,6 +7,9 @@ import sys
 import pytest
 
 RANK = {"core": 0, "tasks": 1, "sweeps": 1, "orchestrator": 2}
+PRINTING = {"core/screen.py", "orchestrator/tracking/exporting.py"}  # the door; a child that answers in JSON
+OWN_TOOLS = {"core/models/train_embedder.py", "core/priors/train_demo_generator.py",
+             "core/priors/measure_demo_generator.py"}  # fmt: skip
 ONLY_IN = {"ray": ("tasks", "orchestrator"), "pydantic": ("tasks", "sweeps", "orchestrator")}
 
 
@@ -55,3 +58,15 @@ def test_rooms_are_documented(repository):
     files = [path for _, path in modules(repository) if path.name != "__init__.py"]
     bare = [path for path in files if not ast.get_docstring(ast.parse(path.read_text()))]
     assert not bare
+
+
+def test_nothing_but_the_door_prints(repository):
+    for room in ("core", "sweeps", "tasks", "orchestrator"):
+        for path in sorted((repository / room).rglob("*.py")):
+            name = path.relative_to(repository).as_posix()
+            for node in ast.walk(ast.parse(path.read_text())):
+                if name not in PRINTING | OWN_TOOLS and isinstance(node, ast.Call):
+                    called = ast.unparse(node.func)
+                    assert called not in ("print", "sys.stdout.write", "sys.stderr.write"), f"{name}:{node.lineno}"
+                    if called.endswith("console.print"):
+                        assert ast.unparse(node.args[0]).startswith("printable("), f"{name}:{node.lineno}"

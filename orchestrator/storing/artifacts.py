@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from core import screen
 from core.errors import ArtifactDamaged, InputError
 from core.files import move
-from orchestrator import screen
 from orchestrator.storing import verifying
 from orchestrator.storing.sealing import Damage, read_manifest
 

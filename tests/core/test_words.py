@@ -1,6 +1,5 @@
 """Text from outside is shown as one line that does nothing, by one door."""
 
-import ast
 import io
 import unicodedata
 
@@ -19,9 +18,7 @@ from orchestrator.report.tables import escaped
 from sweeps.axes import axis_value
 
 HOSTILE = "a\x1b[31mb\nc\r\x07\u202ed\u2028e\x9b2J\x00f\ud800"
-PRINTING = {"orchestrator/screen.py", "orchestrator/tracking/exporting.py"}  # the door; a child that answers in JSON
-OWN_TOOLS = {"core/models/train_embedder.py", "core/priors/train_demo_generator.py",
-             "core/priors/measure_demo_generator.py"}  # fmt: skip
+
 
 
 def is_quiet(text):
@@ -52,18 +49,6 @@ def test_pages_keep_line_breaks_and_lose_directions():
     page = tag("p", "one\ntwo \u202eeno\x1b \u200d <b>")
     assert page == "<p>one\ntwo \\u202eeno\\x1b \u200d &lt;b&gt;</p>"
     assert note("a <b> \x1b\n*c*") == "a &lt;b&gt; \\x1b\n*c*"
-
-
-def test_nothing_but_the_door_prints(repository):
-    for room in ("core", "sweeps", "tasks", "orchestrator"):
-        for path in sorted((repository / room).rglob("*.py")):
-            name = path.relative_to(repository).as_posix()
-            for node in ast.walk(ast.parse(path.read_text())):
-                if name not in PRINTING | OWN_TOOLS and isinstance(node, ast.Call):
-                    called = ast.unparse(node.func)
-                    assert called not in ("print", "sys.stdout.write", "sys.stderr.write"), f"{name}:{node.lineno}"
-                    if called.endswith("console.print"):
-                        assert ast.unparse(node.args[0]).startswith("printable("), f"{name}:{node.lineno}"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What a stage would refuse is refused before anything is done, and what is measured can be written."""
 
+import json
 import subprocess
 import sys
 
@@ -35,13 +36,13 @@ def refused(tmp_path, capsys, overrides, words):
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["attack.crop_scale=[0.9, 1.1]"], "attack: crop_scale: expected 0 < low <= high <= 1"),
-        (["attack.selection_crop_scale=[0.0, 1.0]"], "attack: selection_crop_scale: expected 0 < low"),
-        (["attack.selection_crop_ratio=[1.2, 0.8]"], "attack: selection_crop_ratio: expected 0 < low"),
+        (["attack.crop_scale=[0.9, 1.1]"], "attack.crop_scale: expected a pair with 0 < first <= second <= 1"),
+        (["attack.selection_crop_scale=[0.0, 1.0]"], "attack.selection_crop_scale: expected a pair with 0 < first"),
+        (["attack.selection_crop_ratio=[1.2, 0.8]"], "attack.selection_crop_ratio: expected a pair with 0 < first"),
         (["recipe.augmentation.crop_scale=[0.5, 2.0]"], "crop_scale: expected 0 < low <= high <= 1"),
         (["recipe.image_size=16"], "resnet_small: expected images of at least 32 pixels, got 16"),
         (["judges.evaluator.architecture=vit_b_16"], "vit_b_16: expected images of 224 pixels, got 32"),
-        (["attack.pool.seed=-1"], "attack.pool.seed: expected greater than or equal to 0"),
+        (["attack.pool.seed=-1"], "attack.pool.seed: expected a whole number of at least 0, got -1"),
         (["seeds=[9223372036854775808]"], "expected a whole number of at most"),
         (["classes=[4]"], "classes: expected labels below 4, got 4"),
         (["classes=[1]", "attack.selected=1"], "judges.knowledge: expected at least 2 reconstructions"),
@@ -70,13 +71,15 @@ def test_a_priors_weights_file_is_opened_before_any_work(tmp_path, capsys):
     folder = tmp_path / "prior"
     folder.mkdir()
     (folder / "weights.safetensors").write_bytes(b"nonsense")
-    (folder / "prior.json").write_text('{"kind": "stylegan2", "config": {"resolution": 32}}')
+    config = {"resolution": 32, "z_dim": 8, "w_dim": 8, "mapping_layers": 1, "channel_base": 64, "channel_max": 8,
+              "conv_clamp": None, "mbstd_group": 4}  # fmt: skip
+    (folder / "prior.json").write_text(json.dumps({"kind": "stylegan2", "config": config}))
     refused(tmp_path, capsys, [f"prior={{kind: folder, path: {folder}}}", "public=null"], "expected a safetensors file")
 
 
 def test_every_stage_that_is_checked_has_its_check():
     checked = {name for name, task in TASKS.items() if task.check}
-    assert checked == {"prior", "pool", "target", "attack", "embeddings", "knowledge"}
+    assert checked == {"prior", "target", "attack", "embeddings", "knowledge"}
     for name in checked:
         with pytest.raises((KeyError, TypeError)):  # it reads the configuration
             TASKS[name].refuse({}, {})
@@ -96,7 +99,7 @@ def test_the_checks_of_a_common_sweep_load_no_torch(repository):
 def test_what_is_done_is_not_checked_again(tmp_path):
     store, trials = Store(root=tmp_path / "store"), trials_of(load_sweep(write_tiny(tmp_path)))
     plan = make_plan(trials, store)
-    object.__setattr__(next(s for s in plan.stages if s.name == "pool"), "config", {})
+    object.__setattr__(next(s for s in plan.stages if s.name == "target"), "config", {})
     with pytest.raises(KeyError):
         refuse_impossible(plan)
     refuse_impossible(make_plan([], store))

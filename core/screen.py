@@ -1,7 +1,8 @@
 """The one door to the screen: nothing from outside (keys, names, files, values) can move the cursor or fake a line,
 and no URI shows its password.
 
-A test sees to it that nothing else of the product prints; the live panel (`progress`) shows what passed `printable`.
+`tests/test_house.py` sees to it that nothing else of the product prints; the live panel (`progress`) shows what passed
+`printable`.
 """
 
 from __future__ import annotations
