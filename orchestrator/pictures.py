@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from safetensors import safe_open
 
-from orchestrator.report.model import ContactSheet, SheetRow, Tile
-from orchestrator.report.sheets import sheet_image
+from orchestrator.page.sheets import sheet_image
+from orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
 from orchestrator.stage import Stage
 from orchestrator.store import Store
 from orchestrator.trial import InversionStages, Trial, inversion_stages

@@ -10,16 +10,16 @@ from typing import Any
 import pandas as pd
 
 from orchestrator.execute import code_version
+from orchestrator.page.writing import write_report
 from orchestrator.pictures import comparison_sheet
-from orchestrator.report.metrics import BY_KEY
-from orchestrator.report.model import Axis, ContactSheet, PaperReference, ReportData, Spent, StageLink
-from orchestrator.report.pairs import sheet_recipes
-from orchestrator.report.published import beside_paper, published_frame
-from orchestrator.report.published_text import published_text
-from orchestrator.report.recipe_words import recipe_words
-from orchestrator.report.summary import recipe_label, summarise
-from orchestrator.report.tables import text_table
-from orchestrator.report.writing import write_report
+from orchestrator.reading.findings.pairs import sheet_recipes
+from orchestrator.reading.findings.tables import text_table
+from orchestrator.reading.numbers.metrics import BY_KEY
+from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReference, ReportData, Spent, StageLink
+from orchestrator.reading.numbers.recipe_words import recipe_words
+from orchestrator.reading.numbers.summary import recipe_label, summarise
+from orchestrator.reading.published.comparison import beside_paper, published_frame
+from orchestrator.reading.published.text import published_text
 from orchestrator.results import per_class_rows, relative_links, results_table, write_results, write_rows
 from orchestrator.search.budget import spent
 from orchestrator.search_reporting import search_view

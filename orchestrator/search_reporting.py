@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.report.format import NBSP, count, duration, is_null, listing, minus
-from orchestrator.report.metrics import BY_KEY
-from orchestrator.report.recipe_words import value_text
-from orchestrator.report.search_model import Objective, Proposed, SearchView, same_recipe
+from orchestrator.reading.numbers.format import NBSP, count, duration, is_null, listing, minus
+from orchestrator.reading.numbers.metrics import BY_KEY
+from orchestrator.reading.numbers.recipe_words import value_text
+from orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, same_recipe
 from orchestrator.store import Store
 from sweeps.axes import axis_names
 from sweeps.load import LoadedSweep

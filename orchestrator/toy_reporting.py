@@ -11,7 +11,8 @@ import pandas as pd
 from safetensors.numpy import load_file
 
 from orchestrator.execute import code_version
-from orchestrator.report import StageLink, ToyData, ToyFigure, ToyPanel, write_report
+from orchestrator.page.writing import write_report
+from orchestrator.reading import StageLink, ToyData, ToyFigure, ToyPanel
 from orchestrator.results import relative_links, results_table, write_results
 from orchestrator.store import Store
 from orchestrator.trial import Trial

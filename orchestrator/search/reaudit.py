@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from core.metrics.frontier import Direction, accuracy_leak_frontier
-from orchestrator.report.metrics import CLASS_METRICS, METRICS, spec_of
+from orchestrator.reading.numbers.metrics import CLASS_METRICS, METRICS, spec_of
 from orchestrator.search.outcomes import metrics_of, worst_mean
 from orchestrator.search.proposals import recipe_of
 from orchestrator.search.ranking import crowding

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from core.metrics.frontier import accuracy_leak_frontier
 from core.metrics.verdicts import LEAST_SEEDS
-from orchestrator.report.metrics import BY_KEY, CLASS_METRICS, METRICS, MetricSpec
+from orchestrator.reading.numbers.metrics import BY_KEY, CLASS_METRICS, METRICS, MetricSpec
 from orchestrator.tracking.recipes import RecipeMeans
 
 ONE_SEED = "One seed per recipe cannot tell which leaks least: add seeds."

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.files import write_file
-from orchestrator.report.metrics import METRICS
+from orchestrator.reading.numbers.metrics import METRICS
 from orchestrator.store import Store
 from orchestrator.tracking.answer import Answer
 from orchestrator.tracking.recipes import RecipeMeans

@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from orchestrator.report.estimates import Settings, collect, estimate
-from orchestrator.report.metrics import BY_KEY
+from orchestrator.reading.numbers.estimates import Settings, collect, estimate
+from orchestrator.reading.numbers.metrics import BY_KEY
 from orchestrator.results import per_class_rows, trial_row
 from orchestrator.store import Store
 from orchestrator.tracking.names import metrics_of, recipe_params

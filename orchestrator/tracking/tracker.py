@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.words import note
-from orchestrator.report.metrics import BY_KEY
+from orchestrator.reading.numbers.metrics import BY_KEY
 from orchestrator.results import trial_row
 from orchestrator.store import Store
 from orchestrator.tracking import connection

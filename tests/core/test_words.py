@@ -12,9 +12,9 @@ from tiny import write_tiny
 from core.errors import InputError
 from core.words import MAX_LINE, brief, note, printable, printable_text, shown, upright
 from orchestrator.cli import main
+from orchestrator.page.markup import tag
 from orchestrator.progress import Display, SweepState
-from orchestrator.report.markup import tag
-from orchestrator.report.tables import escaped
+from orchestrator.reading.findings.tables import escaped
 from sweeps.axes import axis_value
 
 HOSTILE = "a\x1b[31mb\nc\r\x07\u202ed\u2028e\x9b2J\x00f\ud800"

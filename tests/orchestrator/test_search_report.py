@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from orchestrator import reporting
-from orchestrator.report import summarise
-from orchestrator.report.format import ascii_text
-from orchestrator.report.html import render
+from orchestrator.page.html import render
+from orchestrator.reading import summarise
+from orchestrator.reading.numbers.format import ascii_text
 from orchestrator.reporting import report_data
 from orchestrator.results import results_table
 from orchestrator.search.proposals import Proposal, ProposalFile, write_reaudit

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.report import (
+from orchestrator.reading import (
     Axis,
     ContactSheet,
     PaperReference,
@@ -22,7 +22,7 @@ from orchestrator.report import (
     ToyFigure,
     ToyPanel,
 )
-from orchestrator.report.recipe_words import recipe_words
+from orchestrator.reading.numbers.recipe_words import recipe_words
 from sweeps.paper_settings import Standing
 
 HOSTILE = "<script>alert(1)</script>"

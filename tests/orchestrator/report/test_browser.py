@@ -7,8 +7,8 @@ import pytest
 from chromium import browsing, find_chromium
 from made_searches import halving
 
-from orchestrator.report import StageLink, summarise
-from orchestrator.report.html import render
+from orchestrator.page.html import render
+from orchestrator.reading import StageLink, summarise
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no Chromium on this machine: apt-get install chromium, or make browser"

@@ -8,17 +8,20 @@ import pytest
 
 from core.metrics.frontier import accuracy_leak_frontier
 from core.metrics.rank_agreement import rank_agreement
-from orchestrator.report import Axis, ReportData, Spent, StageLink, summarise
-from orchestrator.report.colours import assign
-from orchestrator.report.costs import SHARED, cost_words, costs
-from orchestrator.report.decision import decide
-from orchestrator.report.format import ascii_text
-from orchestrator.report.frontier import covered, frontier_figure, frontier_words
-from orchestrator.report.html import render
-from orchestrator.report.judge_ranks import agreement, attack_agreement, judge_agreement, places_table, signed_leaks
-from orchestrator.report.pairs import SIDE, chosen_recipes, pairs_section
-from orchestrator.report.recipe_words import recipe_words
-from orchestrator.report.sureness import share
+from orchestrator.page.colours import assign
+from orchestrator.page.frontier_figure import frontier_figure
+from orchestrator.page.html import render
+from orchestrator.page.pairs_page import pairs_section
+from orchestrator.page.places import places_table
+from orchestrator.reading import Axis, ReportData, Spent, StageLink, summarise
+from orchestrator.reading.findings.costs import SHARED, cost_words, costs
+from orchestrator.reading.findings.frontier import covered, frontier_words
+from orchestrator.reading.findings.judge_ranks import agreement, attack_agreement, judge_agreement, signed_leaks
+from orchestrator.reading.findings.pairs import SIDE, chosen_recipes
+from orchestrator.reading.findings.sureness import share
+from orchestrator.reading.numbers.decision import decide
+from orchestrator.reading.numbers.format import ascii_text
+from orchestrator.reading.numbers.recipe_words import recipe_words
 
 CLASSES = [f"c{i}" for i in range(10)]
 

@@ -7,10 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from orchestrator.report import Axis, summarise
-from orchestrator.report.colours import assign
-from orchestrator.report.decision import decide
-from orchestrator.report.defense_families import (
+from orchestrator.page.colours import assign
+from orchestrator.page.defense_page import defense_section
+from orchestrator.page.defense_plots import all_panels, best_of_each, family_panels
+from orchestrator.page.html import render
+from orchestrator.page.markers import SHAPES
+from orchestrator.page.writing import write_report
+from orchestrator.reading import Axis, summarise
+from orchestrator.reading.defenses.families import (
     FAMILY_ORDER,
     accuracy_floor,
     best_point,
@@ -19,14 +23,11 @@ from orchestrator.report.defense_families import (
     rows_of,
     versus,
 )
-from orchestrator.report.defense_order import Order, agreement, our_order, paper_orders
-from orchestrator.report.defense_page import defense_section, training_costs
-from orchestrator.report.defense_plots import all_panels, best_of_each, family_panels
-from orchestrator.report.defense_readings import reading
-from orchestrator.report.format import ascii_text
-from orchestrator.report.html import render
-from orchestrator.report.markers import SHAPES
-from orchestrator.report.writing import write_report
+from orchestrator.reading.defenses.order import Order, agreement, our_order, paper_orders
+from orchestrator.reading.defenses.readings import reading
+from orchestrator.reading.defenses.training_time import training_costs
+from orchestrator.reading.numbers.decision import decide
+from orchestrator.reading.numbers.format import ascii_text
 
 SMALL = ("label_smoothing", "mid", "bido", "dropout")
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.report import Axis, ReportData, summarise
-from orchestrator.report.colours import BASELINE, assign
-from orchestrator.report.curves import alpha_curves, training_curves
-from orchestrator.report.metrics import spec_of
-from orchestrator.report.plots import exposure, judges, micro
-from orchestrator.report.scatter import accuracy_leak, leak_panels
-from orchestrator.report.svg import Labels, Scale, standalone, ticks
+from orchestrator.page.colours import BASELINE, assign
+from orchestrator.page.curves import alpha_curves, training_curves
+from orchestrator.page.plots import exposure, judges, micro
+from orchestrator.page.scatter import accuracy_leak, leak_panels
+from orchestrator.page.svg import Labels, Scale, standalone, ticks
+from orchestrator.reading import Axis, ReportData, summarise
+from orchestrator.reading.numbers.metrics import spec_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 

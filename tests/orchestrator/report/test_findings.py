@@ -5,10 +5,10 @@ import re
 import numpy as np
 import pandas as pd
 
-from orchestrator.report import Axis, ReportData, summarise
-from orchestrator.report.decision import decide
-from orchestrator.report.findings import find
-from orchestrator.report.format import ascii_text
+from orchestrator.reading import Axis, ReportData, summarise
+from orchestrator.reading.findings.findings import find
+from orchestrator.reading.numbers.decision import decide
+from orchestrator.reading.numbers.format import ascii_text
 from tests.orchestrator.report.conftest import make_frames
 
 ALPHA = Axis(key="alpha")

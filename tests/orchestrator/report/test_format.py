@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.report.format import (
+from orchestrator.reading.numbers.format import (
     MINUS,
     NBSP,
     ascii_text,
@@ -23,8 +23,8 @@ from orchestrator.report.format import (
     signed,
     signed_interval,
 )
-from orchestrator.report.metrics import spec_of
-from orchestrator.report.model import Axis
+from orchestrator.reading.numbers.metrics import spec_of
+from orchestrator.reading.numbers.model import Axis
 
 ACC, DIST = spec_of("test_acc"), spec_of("dist_face")
 

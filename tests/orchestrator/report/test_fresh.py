@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 
 from core.metrics.recommendation import reaudit
-from orchestrator.report import Axis, ReportData, summarise
-from orchestrator.report.colours import assign
-from orchestrator.report.format import ascii_text
-from orchestrator.report.fresh import checked, fresh_section, fresh_words
-from orchestrator.report.html import render
+from orchestrator.page.colours import assign
+from orchestrator.page.fresh_page import fresh_section
+from orchestrator.page.html import render
+from orchestrator.reading import Axis, ReportData, summarise
+from orchestrator.reading.findings.fresh import checked, fresh_words
+from orchestrator.reading.numbers.format import ascii_text
 
 CLASSES = [f"c{i}" for i in range(20)]
 

@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from core.metrics.verdicts import CANNOT_TELL
-from orchestrator.report import Axis, ReportData, StageLink, summarise
-from orchestrator.report.format import interval, number, points, signed, signed_interval
-from orchestrator.report.html import render
-from orchestrator.report.markup import VOID
-from orchestrator.report.metrics import BY_KEY
-from orchestrator.report.page import resource
+from orchestrator.page.html import render
+from orchestrator.page.markup import VOID
+from orchestrator.page.page import resource
+from orchestrator.reading import Axis, ReportData, StageLink, summarise
+from orchestrator.reading.numbers.format import interval, number, points, signed, signed_interval
+from orchestrator.reading.numbers.metrics import BY_KEY
 from tests.orchestrator.report.conftest import make_frames
 
 SECTIONS = ["results", "trade-off", "pairs", "sheets", "judges", "exposure", "training", "paper", "cost", "everything",

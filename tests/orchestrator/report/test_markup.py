@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.words import upright
-from orchestrator.report.markup import Markup, join, tag, text
+from orchestrator.page.markup import Markup, join, tag, text
 
 
 def test_children_and_attributes_are_escaped():

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.metrics.verdicts import CANNOT_TELL
-from orchestrator.report import Axis, ReportData, markdown_table, summarise, text_table
-from orchestrator.report.findings import find
-from orchestrator.report.format import ascii_text
-from orchestrator.report.html import render
-from orchestrator.report.sureness import standing
+from orchestrator.page.html import render
+from orchestrator.reading import Axis, ReportData, markdown_table, summarise, text_table
+from orchestrator.reading.findings.findings import find
+from orchestrator.reading.findings.sureness import standing
+from orchestrator.reading.numbers.format import ascii_text
 
 ALPHAS = (-0.2, -0.05, 0.0, 0.1)
 CLASSES = 16

@@ -3,10 +3,10 @@
 import pandas as pd
 import pytest
 
-from orchestrator.report.findings import find
-from orchestrator.report.model import Axis, ReportData
-from orchestrator.report.portfolio import by_access, control_line
-from orchestrator.report.summary import summarise
+from orchestrator.reading.findings.findings import find
+from orchestrator.reading.findings.portfolio import by_access, control_line
+from orchestrator.reading.numbers.model import Axis, ReportData
+from orchestrator.reading.numbers.summary import summarise
 
 LEAKS = {  # recipe -> attack -> leak
     0.0: {"ppa poincare": 0.6, "ppa cross_entropy": 0.7, "selection_only": 0.9, "random_latents": 0.05, "labels": 0.3},

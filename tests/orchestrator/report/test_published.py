@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from orchestrator.report import (
+from orchestrator.page.html import render
+from orchestrator.reading import (
     Axis,
     PaperReference,
     ReportData,
@@ -19,9 +20,8 @@ from orchestrator.report import (
     published_text,
     summarise,
 )
-from orchestrator.report.html import render
-from orchestrator.report.metrics import spec_of
-from orchestrator.report.published import MARKS, Line, printed, row_words, share_words
+from orchestrator.reading.numbers.metrics import spec_of
+from orchestrator.reading.published.comparison import MARKS, Line, printed, row_words, share_words
 from sweeps.paper_numbers import matching, printed_rows
 from sweeps.paper_settings import Standing, standing
 from sweeps.schema import InversionSweep

@@ -3,12 +3,13 @@
 import pytest
 from made_searches import OBJECTIVES, halving, proposed, view
 
-from orchestrator.report import summarise
-from orchestrator.report.colours import assign
-from orchestrator.report.format import ascii_text
-from orchestrator.report.html import render
-from orchestrator.report.search_model import Objective, paired_with_full, progress
-from orchestrator.report.search_page import agreement_words, ended, search_section, search_words
+from orchestrator.page.colours import assign
+from orchestrator.page.html import render
+from orchestrator.page.search_page import search_section
+from orchestrator.reading import summarise
+from orchestrator.reading.findings.searches import agreement_words, ended, search_words
+from orchestrator.reading.numbers.format import ascii_text
+from orchestrator.reading.numbers.search_model import Objective, paired_with_full, progress
 
 
 def text(*parts):

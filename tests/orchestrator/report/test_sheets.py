@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from orchestrator.report import ContactSheet, SheetRow, Tile
-from orchestrator.report.colours import Colours
-from orchestrator.report.sheets import LEAK, data_uri, sheet_image, sheet_table
+from orchestrator.page.colours import Colours
+from orchestrator.page.sheets import LEAK, data_uri, sheet_image, sheet_table
+from orchestrator.reading import ContactSheet, SheetRow, Tile
 
 COLOURS = Colours(light={}, dark={})
 

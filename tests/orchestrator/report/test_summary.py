@@ -7,8 +7,8 @@ from scipy import stats
 
 from core.metrics.comparisons import compare_recipes
 from core.metrics.intervals import bootstrap_mean_interval
-from orchestrator.report import Axis, ReportData, cells, summarise
-from orchestrator.report.metrics import METRICS
+from orchestrator.reading import Axis, ReportData, cells, summarise
+from orchestrator.reading.numbers.metrics import METRICS
 
 ALPHA, LOSS = Axis(key="alpha"), Axis(key="loss", role="attack")
 

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from orchestrator.report import Axis, ReportData, markdown_table, summarise, text_table
+from orchestrator.reading import Axis, ReportData, markdown_table, summarise, text_table
 
 
 def test_the_terminal_table_is_plain_and_aligned(make_data):

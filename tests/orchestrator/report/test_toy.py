@@ -6,10 +6,10 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pandas as pd
 
-from orchestrator.report.format import significant
-from orchestrator.report.svg import standalone
-from orchestrator.report.toy import render_toy, toy_answer
-from orchestrator.report.toy_plots import background, hue, nearest_point, sides_of, toy_panel
+from orchestrator.page.svg import standalone
+from orchestrator.page.toy import render_toy, toy_answer
+from orchestrator.page.toy_plots import background, hue, nearest_point, sides_of, toy_panel
+from orchestrator.reading.numbers.format import significant
 
 SVG = "{http://www.w3.org/2000/svg}"
 

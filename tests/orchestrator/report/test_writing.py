@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from core import files
-from orchestrator.report import summarise
-from orchestrator.report.html import render
-from orchestrator.report.writing import write_report
+from orchestrator.page.html import render
+from orchestrator.page.writing import write_report
+from orchestrator.reading import summarise
 
 FIGURES = {"accuracy-leak.svg", "judges.svg", "exposure.svg", "alpha-curves.svg", "training-curves.svg", "sheet-1.png",
            "overview.png"}  # fmt: skip

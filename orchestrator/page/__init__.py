@@ -1,0 +1,1 @@
+"""The report as a page and as figures: templates and drawings, no statistics."""

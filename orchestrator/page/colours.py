@@ -1,0 +1,123 @@
+"""One colour per recipe, the same in every figure, readable on white and on black."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.reading.defenses.families import defense_groups, family_index
+from orchestrator.reading.numbers.decision import decide
+from orchestrator.reading.numbers.format import ascii_text, is_null
+from orchestrator.reading.numbers.summary import Summary
+
+# Below the baseline (a shield, in the paper's words) cool, above it (a catalyst) warm; stronger values more saturated.
+COOL = (("#5b9fb5", "#a3d5e5"), ("#0b4f6c", "#38a3d1"))
+WARM = (("#d98a3d", "#f2c48d"), ("#a8320a", "#ff7a45"))
+BASELINE = ("#4a4a4a", "#cfcfcf")
+REST = ("#8f8b82", "#8a877f")
+CATEGORIES = (
+    ("#0072b2", "#58b4e8"),
+    ("#c4500a", "#ff9a55"),
+    ("#00805f", "#3fd0a4"),
+    ("#9a4f84", "#e3a3cd"),
+    ("#8a6d00", "#e0c040"),
+    ("#5a4fb0", "#b0a6ff"),
+    ("#7a3b2e", "#d99a8b"),
+    ("#3d7a2a", "#94d17c"),
+)
+FAMILIES = (
+    *CATEGORIES,
+    ("#b0206a", "#ff8fbf"),
+    ("#1f6f78", "#6cc6cf"),
+    ("#647700", "#c3d94a"),
+    ("#3b4a8c", "#93a5f0"),
+    ("#8c4a00", "#e8a860"),
+)
+"""A colour for each defense, for its recipes share one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Colours:
+    """light and dark: recipe label -> hex colour. classes: recipe label -> CSS class that carries it."""
+
+    light: dict[str, str]
+    dark: dict[str, str]
+
+    def css_class(self, recipe: str) -> str:
+        """The CSS class of a recipe; a label the sweep does not know (a curve's own name) looks neutral."""
+        names = [ascii_text(name) for name in self.light]
+        return f"r{names.index(ascii_text(recipe))}" if ascii_text(recipe) in names else "rx"
+
+    def css(self) -> str:
+        """Rules setting `--rc` for each recipe, light and dark."""
+        light = "".join(f".{self.css_class(recipe)}{{--rc:{value}}}" for recipe, value in self.light.items())
+        dark = "".join(f".{self.css_class(recipe)}{{--rc:{value}}}" for recipe, value in self.dark.items())
+        # Paper is white whatever the screen's scheme was: dark colours hold on screens only.
+        return f".rx{{--rc:var(--soft)}}{light}@media screen and (prefers-color-scheme:dark){{{dark}}}"
+
+
+def assign(summary: Summary) -> Colours:
+    """A diverging scale where one number separates the recipes and one is the baseline; a colour for each defense
+    where they are several; else a palette."""
+    ordered = numeric_order(summary)
+    if ordered:
+        pairs = _diverging(ordered, summary.baseline_recipe)
+    else:
+        pairs = _by_family(summary) if defense_groups(summary) else _categorical(summary)
+    return Colours(
+        light={recipe: pair[0] for recipe, pair in pairs.items()},
+        dark={recipe: pair[1] for recipe, pair in pairs.items()},
+    )
+
+
+def numeric_order(summary: Summary) -> list[tuple[str, float]]:
+    """(recipe, value) where the recipes differ in a single number, else nothing."""
+    axes = [axis for axis in summary.axes if axis.role == "recipe"]
+    if len(axes) != 1 or summary.baseline_recipe is None:
+        return []
+    found: dict[str, float] = {}
+    for _, row in summary.frame.iterrows():
+        value = row[axes[0].key]
+        if is_null(value) or isinstance(value, (str, bool, dict, list, tuple)):
+            return []
+        found[row["recipe"]] = float(value)
+    return sorted(found.items(), key=lambda item: item[1])
+
+
+def _diverging(ordered: list[tuple[str, float]], baseline: str | None) -> dict[str, tuple[str, str]]:
+    centre = next(value for recipe, value in ordered if recipe == baseline)
+    below = [recipe for recipe, value in ordered if value < centre][::-1]
+    above = [recipe for recipe, value in ordered if value > centre]
+    pairs = {recipe: BASELINE for recipe, _ in ordered}
+    for side, ramp in ((below, COOL), (above, WARM)):
+        for rank, recipe in enumerate(side, start=1):
+            share = rank / len(side)
+            pairs[recipe] = (_mix(ramp[0][0], ramp[1][0], share), _mix(ramp[0][1], ramp[1][1], share))
+    return pairs
+
+
+def _categorical(summary: Summary) -> dict[str, tuple[str, str]]:
+    """A colour each; where there are too many recipes, one for those on the front and grey for the rest."""
+    others = [recipe for recipe in summary.recipes if recipe != summary.baseline_recipe]
+    pairs = dict.fromkeys(others, REST)
+    if len(others) > len(CATEGORIES):
+        others = [recipe for recipe in others if recipe in decide(summary).front]
+    for index, recipe in enumerate(others):
+        pairs[recipe] = CATEGORIES[index % len(CATEGORIES)]
+    if summary.baseline_recipe is not None:
+        pairs[summary.baseline_recipe] = BASELINE
+    return pairs
+
+
+def _by_family(summary: Summary) -> dict[str, tuple[str, str]]:
+    """Recipes of one defense in one colour: their places and names tell them apart."""
+    pairs = dict.fromkeys(summary.recipes, REST)
+    for recipe, defended in summary.defenses.items():
+        reference = defended.words.plain or recipe == summary.baseline_recipe
+        index = family_index(summary, defended.words.family)
+        pairs[recipe] = BASELINE if reference else FAMILIES[index % len(FAMILIES)]
+    return pairs
+
+
+def _mix(start: str, end: str, share: float) -> str:
+    pairs = [(int(start[i : i + 2], 16), int(end[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)

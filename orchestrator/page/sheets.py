@@ -1,0 +1,135 @@
+"""Contact sheets: a training image beside what the attack made of each recipe, as a table and as one PNG."""
+
+from __future__ import annotations
+
+import base64
+import io
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from orchestrator.page.colours import Colours
+from orchestrator.page.markup import Markup, join, tag
+from orchestrator.reading.numbers.format import ascii_text
+from orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
+
+TILE = 96
+LARGEST = 128
+"""Pictures are stored at their own size up to this many pixels; a page of full-size ones would weigh megabytes."""
+
+INK, SOFT, LINE, LEAK, PAPER = "#1d1d1b", "#65635d", "#d9d6ce", "#b3261e", "#ffffff"
+
+
+def data_uri(pixels: np.ndarray) -> str:
+    """uint8 [H, W, 3] as a PNG inside a URI."""
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def sheet_table(sheet: ContactSheet, colours: Colours) -> Markup:
+    """The sheet as an HTML table with real headers, so that names in any script, print and screen readers work."""
+    heads = [tag("th", "class", scope="col"), tag("th", sheet.real_label, scope="col", class_="real")]
+    heads += [
+        tag("th", name, scope="col", class_=f"named {colours.css_class(name)}", data_recipe=name)
+        for name in sheet.columns
+    ]
+    rows = [_row(row, sheet) for row in sheet.rows]
+    caption = tag("caption", tag("strong", sheet.title), join(" ", sheet.caption) if sheet.caption else "")
+    table = tag("table", caption, tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="sheet")
+    return tag("div", table, class_="scroll")
+
+
+def _row(row: SheetRow, sheet: ContactSheet) -> Markup:
+    cells = [
+        tag("th", row.name, scope="row"),
+        tag("td", _picture(row.real, f"{sheet.real_label}: {row.name}", sheet.judge), class_="real"),
+    ]
+    for name, tile in zip(sheet.columns, row.reconstructions, strict=True):
+        shown = (
+            _picture(tile, f"Reconstruction of {row.name} from {name}", sheet.judge)
+            if tile
+            else tag("span", "none", class_="soft")
+        )
+        cells.append(tag("td", shown))
+    return tag("tr", *cells)
+
+
+def _picture(tile: Tile, alt: str, judge: str) -> Markup:
+    verdict = {True: " recognised", False: " missed", None: ""}[tile.recognised]
+    said = {True: f", recognised by the {judge}", False: ", not recognised", None: ""}[tile.recognised]
+    mark = {True: tag("b", "recognised"), False: tag("span", "missed"), None: ""}[tile.recognised]
+    words = join(mark, tag("br") if mark and tile.note else "", tile.note)
+    picture = tag("img", src=data_uri(_bounded(tile.pixels)), alt=alt + said, width=TILE, height=TILE, loading="lazy")
+    return tag("figure", picture, tag("figcaption", words) if words else "", class_=f"tile{verdict}")
+
+
+def _bounded(pixels: np.ndarray) -> np.ndarray:
+    if max(pixels.shape[:2]) <= LARGEST:
+        return pixels
+    image = Image.fromarray(pixels)
+    image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
+    return np.asarray(image)
+
+
+def sheet_image(sheet: ContactSheet, *, tile: int = TILE, rows: int | None = None) -> Image.Image:
+    """The sheet as one picture: REAL column first, names at the left, a red frame where the judge recognises."""
+    shown = sheet.rows[:rows]
+    gap, margin = 10, 16
+    left = margin + _name_width(shown) + 12
+    top = margin + 34
+    pitch = tile + gap
+    width = left + pitch * (1 + len(sheet.columns)) + gap + margin
+    image = Image.new("RGB", (width, top + pitch * len(shown) + margin), PAPER)
+    draw = ImageDraw.Draw(image)
+    for column, name in enumerate((sheet.real_label, *sheet.columns)):
+        x = left + column * pitch + (gap if column else 0)
+        _centred(draw, x + tile / 2, top - 18, ascii_text(name), tile + gap - 4, INK)
+    draw.line([(left + pitch, top - 28), (left + pitch, top + pitch * len(shown) - gap)], fill=LINE, width=2)
+    for down, row in enumerate(shown):
+        y = top + down * pitch
+        draw.text((left - 12, y + tile / 2), _fit(draw, row.name, 150), font=font(14), fill=INK, anchor="rm")
+        for column, picture in enumerate((row.real, *row.reconstructions)):
+            x = left + column * pitch + (gap if column else 0)
+            _paste(image, draw, picture, (x, y), tile)
+    return image
+
+
+def _paste(image: Image.Image, draw: ImageDraw.ImageDraw, tile: Tile | None, at: tuple[int, int], size: int) -> None:
+    x, y = at
+    if tile is None:
+        draw.text((x + size / 2, y + size / 2), "none", font=font(13), fill=SOFT, anchor="mm")
+        return
+    picture = Image.fromarray(tile.pixels).resize((size, size), Image.Resampling.BICUBIC)
+    image.paste(picture, (x, y))
+    if tile.recognised:
+        draw.rectangle((x - 3, y - 3, x + size + 2, y + size + 2), outline=LEAK, width=3)
+
+
+def _name_width(rows: tuple[SheetRow, ...]) -> int:
+    draw = ImageDraw.Draw(Image.new("RGB", (1, 1)))
+    return int(max((draw.textlength(_fit(draw, row.name, 150), font=font(14)) for row in rows), default=0))
+
+
+def _centred(draw: ImageDraw.ImageDraw, x: float, y: float, words: str, width: float, fill: str) -> None:
+    draw.text((x, y), _fit(draw, words, width), font=font(14), fill=fill, anchor="mm")
+
+
+def _fit(draw: ImageDraw.ImageDraw, words: str, width: float) -> str:
+    """The words cut to `width` pixels; line breaks, which the font cannot draw in one line, become spaces."""
+    words = " ".join(words.split())
+    if draw.textlength(words, font=font(14)) <= width:
+        return words
+    while words and draw.textlength(words + "\u2026", font=font(14)) > width:
+        words = words[:-1]
+    return words + "\u2026"
+
+
+@lru_cache(maxsize=8)
+def font(size: int) -> ImageFont.FreeTypeFont:
+    """DejaVu Sans, which matplotlib brings along: it knows Latin, Greek, Cyrillic and the minus sign."""
+    from matplotlib import get_data_path  # heavy, and needed only where a picture is drawn
+
+    return ImageFont.truetype(str(Path(get_data_path()) / "fonts" / "ttf" / "DejaVuSans.ttf"), size)

@@ -1,0 +1,1 @@
+"""Recipes grouped by defense."""

@@ -1,0 +1,222 @@
+"""Recipes grouped by defense: each defense is a curve over its strength, of which a recipe is one point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import pandas as pd
+
+from orchestrator.reading.numbers.estimates import NOTHING, Comparison
+from orchestrator.reading.numbers.evidence import leak_sign, worst_rows
+from orchestrator.reading.numbers.metrics import spec_of
+from orchestrator.reading.numbers.recipe_words import FAMILIES, SMOOTHING, RecipeWords
+from orchestrator.reading.numbers.summary import Summary
+
+FAMILY_ORDER = (SMOOTHING, *FAMILIES)
+"""Families in the order of every report; kinds not listed follow in order of appearance."""
+
+CHEAP = 0.02
+"""Test accuracy that most owners would give up for less leak."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One recipe of a family."""
+
+    recipe: str
+    words: RecipeWords
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arm:
+    """Points of a family in order of strength, to be joined. name: what they share beside the family, empty for the
+    family's main curve. The weakest end may be a point of another family: plain training, or smoothing alone."""
+
+    name: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefenseFamily:
+    """One defense in one setting. points: its own recipes, weakest first, combinations last. starts_plain: whether
+    plain training is the weak end of its curve; why: what is left there, where it is not."""
+
+    key: str
+    name: str
+    points: tuple[Point, ...]
+    arms: tuple[Arm, ...]
+    starts_plain: bool
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DefenseGroup:
+    """All defenses in one setting (the defender's other axes in words, empty without any).
+
+    plain: the recipe without any defense, if the sweep has it. reference: the recipe that differences refer to, the
+    sweep's baseline or else plain training.
+    """
+
+    setting: str
+    families: tuple[DefenseFamily, ...]
+    plain: Point | None = None
+    reference: str | None = None
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Every recipe of the group, plain training first."""
+        own = tuple(point for family in self.families for point in family.points)
+        return own if self.plain is None else (self.plain, *own)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Versus:
+    """A recipe against the group's reference, each under the attack that works best against it."""
+
+    leak: Comparison = NOTHING
+    accuracy: Comparison = NOTHING
+
+
+def defense_groups(summary: Summary) -> tuple[DefenseGroup, ...]:
+    """One group per setting; empty where the sweep tries fewer than two families, as nothing is there to group."""
+    if len(family_keys(summary)) < 2:
+        return ()
+    found: dict[str, list[Point]] = {}
+    for recipe, defended in summary.defenses.items():
+        found.setdefault(defended.setting, []).append(Point(recipe=recipe, words=defended.words))
+    return tuple(_group(summary, setting, points) for setting, points in found.items())
+
+
+def family_keys(summary: Summary) -> list[str]:
+    """The families that the sweep tries, in the report's order; plain training alone is none."""
+    met = dict.fromkeys(defended.words.family for defended in summary.defenses.values() if not defended.words.plain)
+    return sorted(met, key=lambda key: FAMILY_ORDER.index(key) if key in FAMILY_ORDER else len(FAMILY_ORDER))
+
+
+def family_index(summary: Summary, key: str) -> int:
+    """A family's colour and marker: the same in every report for those that we know."""
+    if key in FAMILY_ORDER:
+        return FAMILY_ORDER.index(key)
+    strangers = [other for other in family_keys(summary) if other not in FAMILY_ORDER]
+    return len(FAMILY_ORDER) + strangers.index(key)
+
+
+def rows_of(summary: Summary, metric: str, attack: str | None = None) -> dict[str, int]:
+    """Recipe -> its row of the frame where the metric was measured: under one attack, or (None) the worst for it."""
+    if attack is None:
+        return worst_rows(summary.frame, metric)
+    frame = summary.frame[(summary.frame["attack"] == attack) & summary.frame[metric].notna()]
+    return {recipe: int(index) for index, recipe in frame["recipe"].items()}
+
+
+def versus(summary: Summary, group: DefenseGroup) -> dict[str, Versus]:
+    """Recipe -> how it compares with the reference; recipes without a measured leak are left out."""
+    if summary.primary is None or summary.primary not in summary.measured:
+        return {}
+    rows = worst_rows(summary.frame, summary.primary)
+    reference = rows.get(group.reference) if group.reference is not None else None
+    found = {}
+    for point in group.points:
+        row = rows.get(point.recipe)
+        if row is None:
+            continue
+        compared = reference is not None and row != reference
+        found[point.recipe] = Versus(
+            leak=summary.versus(summary.primary, point.recipe, group.reference) if compared else NOTHING,
+            accuracy=summary.compare("test_acc", row, reference) if compared else NOTHING,
+        )
+    return found
+
+
+def accuracy_floor(summary: Summary, group: DefenseGroup) -> float | None:
+    """What a recipe must reach to be its family's best: the accuracy asked for, else `CHEAP` below the reference's."""
+    if summary.min_test_acc is not None:
+        return summary.min_test_acc
+    frame = summary.frame
+    known = frame.loc[frame["recipe"] == group.reference, "test_acc"].dropna()
+    return float(known.iloc[0]) - CHEAP if len(known) else None
+
+
+def best_point(summary: Summary, group: DefenseGroup, points: Iterable[Point]) -> tuple[Point, bool] | None:
+    """The point that leaks least among those that reach the accuracy floor; where none does, the most accurate one.
+
+    The truth value says whether it reaches the floor. None where no leak was measured.
+    """
+    rows = worst_rows(summary.frame, summary.primary) if summary.primary in summary.measured else {}
+    known = [point for point in points if point.recipe in rows]
+    if not known:
+        return None
+    floor, sign, frame = accuracy_floor(summary, group), leak_sign(spec_of(summary.primary)), summary.frame
+
+    def accuracy(point: Point) -> float:
+        value = frame.loc[rows[point.recipe], "test_acc"]
+        return -1.0 if pd.isna(value) else float(value)
+
+    enough = [point for point in known if floor is None or accuracy(point) >= floor]
+    if not enough:
+        return max(known, key=accuracy), False
+    return min(enough, key=lambda point: sign * frame.loc[rows[point.recipe], summary.primary]), True
+
+
+def _group(summary: Summary, setting: str, points: Sequence[Point]) -> DefenseGroup:
+    plain = next((point for point in points if point.words.plain), None)
+    mine = {point.recipe for point in points}
+    stated = summary.frame.loc[summary.frame["is_baseline"] & summary.frame["recipe"].isin(mine), "recipe"].unique()
+    reference = str(stated[0]) if len(stated) == 1 else plain.recipe if plain else None
+    by_label = {point.words.label: point for point in points}
+    families = []
+    for key in family_keys(summary):
+        own = [point for point in points if point.words.family == key and not point.words.plain]
+        if own:
+            families.append(_family(key, own, plain, by_label))
+    return DefenseGroup(setting=setting, families=tuple(families), plain=plain, reference=reference)
+
+
+def _family(key: str, own: Sequence[Point], plain: Point | None, by_label: Mapping[str, Point]) -> DefenseFamily:
+    ordered = sorted(own, key=_rank)
+    arms: dict[str, list[Point]] = {}
+    for point in ordered:
+        arms.setdefault(point.words.arm, []).append(point)
+    words, known = ordered[0].words, FAMILIES.get(key)
+    return DefenseFamily(
+        key=key,
+        name=words.name,
+        points=tuple(ordered),
+        arms=tuple(part for name, points in arms.items() for part in _arms(name, points, plain, by_label)),
+        starts_plain=words.starts_plain,
+        why=known.why if known else "" if words.starts_plain else "its weakest setting is not known here",
+    )
+
+
+def _rank(point: Point) -> tuple:
+    words = point.words
+    return (words.combined, words.arm, words.order is None, words.order or (), words.strength)
+
+
+def _arms(name: str, points: Sequence[Point], plain: Point | None, by_label: Mapping[str, Point]) -> list[Arm]:
+    """Curves through the points: one where all parameters grow together, else one for each value of the others."""
+    loose = [Arm(name=name, points=(point,)) for point in points if point.words.order is None]
+    known = [point for point in points if point.words.order is not None]
+    chains = [known]
+    if not all(_grows(a.words.order, b.words.order) for a, b in pairwise(known)):
+        apart: dict[tuple[float, ...], list[Point]] = {}
+        for point in known:
+            apart.setdefault(point.words.order[:-1], []).append(point)
+        chains = list(apart.values())
+    return [Arm(name=name, points=_with_start(chain, plain, by_label)) for chain in chains if chain] + loose
+
+
+def _grows(weaker: Sequence[float], stronger: Sequence[float]) -> bool:
+    return len(weaker) == len(stronger) and all(a <= b for a, b in zip(weaker, stronger, strict=True))
+
+
+def _with_start(chain: Sequence[Point], plain: Point | None, by_label: Mapping[str, Point]) -> tuple[Point, ...]:
+    """The chain with the recipe that its defense fades into: plain training, or the smoothing it is combined with."""
+    words = chain[0].words
+    start = by_label.get(words.smoothing) if words.combined else plain
+    if start is None or not words.starts_plain:
+        return tuple(chain)
+    nothing = replace(start, words=replace(start.words, order=tuple(0.0 for _ in words.order)))
+    return tuple(sorted((nothing, *chain), key=lambda point: point.words.order))

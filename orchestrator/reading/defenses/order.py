@@ -1,0 +1,116 @@
+"""The order of the defenses by leak, in the paper's Tables 1 and 3 and here: orders alone, for the scales differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import combinations
+
+from core.metrics.verdicts import CANNOT_TELL
+from orchestrator.reading.defenses.families import DefenseGroup, Point
+from orchestrator.reading.numbers.evidence import leak_sign, worst_rows
+from orchestrator.reading.numbers.format import minus
+from orchestrator.reading.numbers.metrics import spec_of
+from orchestrator.reading.numbers.recipe_words import SMOOTHING
+from orchestrator.reading.numbers.summary import Summary
+from orchestrator.reading.published.comparison import NAMES
+from sweeps.paper_numbers import PaperNumber, datasets_of, printed_rows
+
+PAPER_TABLES = ("1", "3")
+ARMS = {"none": "No defense", "negative": "Smoothing below\u00a00", "positive": "Smoothing above\u00a00", "mid": "MID",
+        "bido": "BiDO"}  # fmt: skip
+"""The kinds of recipe that the paper's tables compare, by which an order is read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """Arms by their leak, least first. title: where it comes from. chosen: arm -> the strength that stands for it.
+    clear: pairs of arms whose difference is no chance; None where the source gives no interval."""
+
+    title: str
+    arms: tuple[str, ...]
+    chosen: Mapping[str, str]
+    clear: frozenset[frozenset[str]] | None = field(default=None)
+
+
+def paper_orders() -> tuple[Order, ...]:
+    """The orders by Acc@1 in Tables 1 and 3, one for each data set; an arm stands at its least leaking strength."""
+    found = []
+    for table in PAPER_TABLES:
+        for dataset in datasets_of(table):
+            best: dict[str, PaperNumber] = {}
+            for row in printed_rows(table, dataset):
+                number, arm = row.numbers.get("attack_acc1"), _paper_arm(row.first)
+                if number is not None and arm and (arm not in best or number.value < best[arm].value):
+                    best[arm] = number
+            ordered = tuple(sorted(best, key=lambda arm: best[arm].value))
+            chosen = {arm: _paper_strength(number) for arm, number in best.items()}
+            found.append(Order(title=f"Table {table}, {NAMES.get(dataset, dataset)}", arms=ordered, chosen=chosen))
+    return tuple(found)
+
+
+def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | None:
+    """Our order of the same arms by one judge; None where fewer than two arms were measured. Combinations and arms
+    that the paper does not have are left out."""
+    if metric not in summary.measured:
+        return None
+    rows, frame, sign = worst_rows(summary.frame, metric), summary.frame, leak_sign(spec_of(metric))
+    best: dict[str, Point] = {}
+    for point in group.points:
+        arm, row = _arm(point), rows.get(point.recipe)
+        if arm is None or row is None:
+            continue
+        if arm not in best or sign * frame.loc[row, metric] < sign * frame.loc[rows[best[arm].recipe], metric]:
+            best[arm] = point
+    if len(best) < 2:
+        return None
+    at = {arm: rows[point.recipe] for arm, point in best.items()}
+    clear = {
+        frozenset((one, other))
+        for one, other in combinations(best, 2)
+        if summary.versus(metric, best[one].recipe, best[other].recipe).verdict not in ("", CANNOT_TELL)
+    }
+    return Order(
+        title=spec_of(metric).label,
+        arms=tuple(sorted(best, key=lambda arm: sign * frame.loc[at[arm], metric])),
+        chosen={arm: "" if point.words.plain else point.words.strength for arm, point in best.items()},
+        clear=frozenset(clear),
+    )
+
+
+def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:
+    """Of the pairs of arms that both have: how many, how many ordered alike, how many are clear here, and how many of
+    these are ordered alike."""
+    shared = [arm for arm in ours.arms if arm in theirs.arms]
+    pairs = list(combinations(shared, 2))  # in our order: least leak first
+    alike = {pair for pair in pairs if theirs.arms.index(pair[0]) < theirs.arms.index(pair[1])}
+    clear = {pair for pair in pairs if frozenset(pair) in (ours.clear or ())}
+    return len(pairs), len(alike), len(clear), len(alike & clear)
+
+
+
+
+
+
+
+
+def _paper_arm(first: PaperNumber) -> str | None:
+    if first.defense == SMOOTHING:
+        return "negative" if first.alpha < 0 else "positive"
+    return first.defense if first.defense in ARMS else None
+
+
+def _paper_strength(number: PaperNumber) -> str:
+    values = (number.lambda_input, number.lambda_label) if number.defense == "bido" else (number.alpha, number.beta)
+    name = {SMOOTHING: "alpha", "mid": "beta", "bido": "lambda"}.get(number.defense)
+    return f"{name} {' / '.join(minus(f'{value:g}') for value in values if value is not None)}" if name else ""
+
+
+def _arm(point: Point) -> str | None:
+    """The arm that a recipe of ours belongs to; None for what the paper did not try."""
+    words = point.words
+    if words.plain:
+        return "none"
+    if words.family == SMOOTHING and words.order is not None and not words.arm:
+        return "negative" if words.order[0] < 0 else "positive"
+    return words.family if words.family in ("mid", "bido") and not words.arm else None

@@ -1,0 +1,104 @@
+"""What a defense's curve says, in one or two sentences computed from its comparisons with the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from core.metrics.verdicts import CANNOT_TELL, HIGHER, LOWER
+from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, Point, Versus
+from orchestrator.reading.numbers.evidence import leak_sign
+from orchestrator.reading.numbers.format import count, difference, listing, points
+from orchestrator.reading.numbers.metrics import spec_of
+from orchestrator.reading.numbers.summary import Summary
+
+
+def reading(summary: Summary, group: DefenseGroup, family: DefenseFamily, compared: Mapping[str, Versus]) -> str:
+    """Where the family leaks clearly less or more than the reference and at what cost, and where that cannot be told.
+
+    compared: `versus(summary, group)`.
+    """
+    measured = [point for point in family.points if point.recipe in compared]
+    absent = [point for point in family.points if point.recipe not in compared]
+    if not measured:
+        return "No leak has been measured."
+    parts = []
+    if all(compared[point.recipe].leak.n == 0 for point in measured):
+        parts.append(f"Nothing to compare with at {_strengths(measured)}: no reference shares a seed.")
+    else:
+        parts += _clear(summary, group, measured, compared, gain=True)
+        parts += _clear(summary, group, measured, compared, gain=False)
+        parts += _unclear(group, measured, compared)
+    if absent:
+        parts.append(f"Not measured: {_strengths(absent)}.")
+    return " ".join(parts)
+
+
+def reference_words(group: DefenseGroup) -> str:
+    """What differences refer to, in a sentence."""
+    plain = group.plain is not None and group.reference == group.plain.recipe
+    return "plain training" if plain else f"the baseline ({group.reference})"
+
+
+def _clear(
+    summary: Summary, group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus], *, gain: bool
+) -> list[str]:
+    """The largest clear difference in one direction, and the cheapest where that is another recipe."""
+    spec = spec_of(summary.primary)
+    sign = leak_sign(spec)
+    wanted = LOWER if (sign > 0) == gain else HIGHER
+    clear = [point for point in measured if compared[point.recipe].leak.verdict == wanted]
+    if not clear:
+        return []
+    largest = max(clear, key=lambda point: abs(compared[point.recipe].leak.difference))
+    told = [_sentence(summary, group, largest, compared[largest.recipe], gain=gain)]
+    cheapest = max(clear, key=lambda point: compared[point.recipe].accuracy.difference)
+    saved = compared[cheapest.recipe].accuracy.difference - compared[largest.recipe].accuracy.difference
+    if gain and cheapest != largest and saved >= 0.005:
+        told.append(_sentence(summary, group, cheapest, compared[cheapest.recipe], gain=gain, again=True))
+        clear = [point for point in clear if point != cheapest]
+    others = [point for point in clear if point != largest]
+    if others:
+        told.append(f"Clear too, and smaller: {_strengths(others)}.")
+    return told
+
+
+def _sentence(
+    summary: Summary, group: DefenseGroup, point: Point, gap: Versus, *, gain: bool, again: bool = False
+) -> str:
+    """`Leaks clearly less at beta 0.01: -12.0 points [-18, -6], for 3.4 points of test accuracy (n = 3).`"""
+    size = difference(spec_of(summary.primary), gap.leak.difference, gap.leak.low, gap.leak.high)
+    than = "" if again else f" than {reference_words(group)}"
+    first = "At less cost" if again else f"Leaks clearly {'less' if gain else 'more'}{than}"
+    return f"{first} at {point.words.strength}: {size}{_cost(gap)} (n = {gap.leak.n})."
+
+
+def _cost(gap: Versus) -> str:
+    """`, for 3.4 points of test accuracy`, with a doubt where the accuracies cannot be told apart."""
+    if gap.accuracy.n == 0:
+        return ", at an accuracy that was not measured"
+    change = gap.accuracy.difference
+    if abs(change) < 0.0005:
+        return ", at the same test accuracy"
+    spec = spec_of("test_acc")
+    doubt = ", which cannot be told from none" if gap.accuracy.verdict == CANNOT_TELL else ""
+    if change < 0:
+        return f", for {points(spec, change)} of test accuracy{doubt}"
+    return f", with {points(spec, change)} more test accuracy{doubt and ', which may be chance'}"
+
+
+def _unclear(group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus]) -> list[str]:
+    """Points whose difference may be chance: never proof that there is none."""
+    told = [point for point in measured if compared[point.recipe].leak.verdict == CANNOT_TELL]
+    alone = [point for point in measured if compared[point.recipe].leak.n == 0 and point.recipe != group.reference]
+    parts = []
+    if told:
+        seeds = sorted({compared[point.recipe].leak.n for point in told})
+        sample = count(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {count(seeds[-1], 'seed')}"
+        parts.append(f"Cannot be told from {reference_words(group)} with {sample}: {_strengths(told)}.")
+    if alone:
+        parts.append(f"Without a seed in common with {reference_words(group)}: {_strengths(alone)}.")
+    return parts
+
+
+def _strengths(chosen: Sequence[Point]) -> str:
+    return listing(point.words.strength for point in chosen)

@@ -1,0 +1,1 @@
+"""What the numbers say, in sentences, and which recipes a decision is about."""

@@ -1,0 +1,127 @@
+"""Checked again with fresh seeds: how much the choice flattered the recipes it chose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+import pandas as pd
+
+from core.metrics.recommendation import Reaudit, reaudit
+from core.metrics.verdicts import CANNOT_TELL, HIGHER
+from orchestrator.reading.findings.sureness import named
+from orchestrator.reading.numbers.evidence import worst_rows
+from orchestrator.reading.numbers.format import count, difference, number
+from orchestrator.reading.numbers.metrics import spec_of
+from orchestrator.reading.numbers.model import ReportData
+from orchestrator.reading.numbers.summary import Summary, summarise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checked:
+    """recipes: recipe -> first against fresh audit, in the metric's own unit. together: their average. seeds: the
+    fresh ones. classes: whether they were paired by class."""
+
+    recipes: dict[str, Reaudit]
+    together: Reaudit | None
+    seeds: tuple[int, ...]
+    by_class: bool
+
+
+def checked(data: ReportData, summary: Summary) -> Checked | None:
+    """The recipes audited again; None where there are none (yet)."""
+    if data.fresh is None or not len(data.fresh) or summary.evidence is None:
+        return None
+    again = summarise(
+        replace(data, results=data.fresh, fresh=None, search=None, paper=None),
+        level=summary.settings.level, resamples=summary.settings.resamples, seed=summary.settings.seed,
+    )  # fmt: skip
+    metric, first = summary.primary, summary.evidence.rows
+    if metric not in again.measured:
+        return None
+    fresh = {recipe: row for recipe, row in worst_rows(again.frame, metric).items() if recipe in first}
+    pairs = {
+        recipe: _matrices(_rates(summary, first[recipe], metric), _rates(again, row, metric))
+        for recipe, row in fresh.items()
+    }
+    if not pairs:
+        return None
+    seeds = sorted({seed for row in fresh.values() for seed in again.samples[row][metric]})
+    return Checked(
+        recipes={recipe: reaudit(*pair, level=summary.settings.level) for recipe, pair in pairs.items()},
+        together=_together(list(pairs.values()), summary.settings.level),
+        seeds=tuple(seeds),
+        by_class=all(before.shape[1] > 1 for before, _ in pairs.values()),
+    )
+
+
+
+
+def fresh_words(summary: Summary, found: Checked) -> list[str]:
+    """What the second audit says of the choice, and of the frontier as a whole."""
+    spec, best = spec_of(summary.primary), summary.evidence.recommendation.best
+    lines = []
+    if best in found.recipes:
+        one = found.recipes[best]
+        shown = difference(spec, one.bias, one.low, one.high)
+        lines.append(
+            f"{_start(named(best))} leaks {number(spec, one.fresh)} with fresh seeds, {number(spec, one.selected)} "
+            f"when it was chosen: {shown}, {meaning(summary, one)}."
+        )
+    if found.together is not None and len(found.recipes) > 1:
+        one = found.together
+        shown = difference(spec, one.bias, one.low, one.high)
+        many = count(len(found.recipes), "recipe")
+        lines.append(f"Over the {many} checked, selection bias is {shown} on average, {meaning(summary, one)}.")
+    return lines
+
+
+def fresh_answer(data: ReportData, summary: Summary) -> tuple[str, ...]:
+    """The same for the head of the page, in one sentence; none without a second audit of the choice."""
+    found = checked(data, summary)
+    if found is None or summary.evidence.recommendation.best not in found.recipes:
+        return ()
+    return (f"Checked again: {fresh_words(summary, found)[0]}",)
+
+
+def meaning(summary: Summary, one: Reaudit) -> str:
+    if one.low is None:
+        return "from one seed nothing tells whether that is chance"
+    if one.verdict == CANNOT_TELL:
+        return "no more than chance explains"
+    flattered = (one.verdict == HIGHER) == (summary.evidence.sign > 0)
+    return "the first audit flattered it" if flattered else "the first audit was too harsh"
+
+
+
+
+def _rates(summary: Summary, row: int, metric: str) -> list[pd.Series]:
+    """By seed: hit rates by class, or the one value where no classes are known."""
+    samples = summary.samples[row][metric].values()
+    if any(sample.by_class is None for sample in samples):
+        return [pd.Series({"all": sample.value}) for sample in samples]
+    return [sample.by_class for sample in samples]
+
+
+def _matrices(first: Sequence[pd.Series], fresh: Sequence[pd.Series]) -> tuple[np.ndarray, np.ndarray]:
+    """[seeds, classes] of either audit on the classes that all have, else the means of each seed."""
+    shared = reduce(lambda one, other: one.intersection(other), (rates.index for rates in (*first, *fresh)))
+    if not len(shared):
+        first, fresh = ([pd.Series({"all": rates.mean()}) for rates in side] for side in (first, fresh))
+        shared = pd.Index(["all"])
+    before, after = (np.stack([rates.loc[shared].to_numpy() for rates in side]) for side in (first, fresh))
+    return before, after
+
+
+def _together(pairs: Sequence[tuple[np.ndarray, np.ndarray]], level: float) -> Reaudit | None:
+    """The average over the recipes, where all were audited with the same seeds and classes."""
+    if len({(before.shape, after.shape) for before, after in pairs}) != 1:
+        return None
+    before, after = (np.mean([pair[side] for pair in pairs], axis=0) for side in (0, 1))
+    return reaudit(before, after, level=level)
+
+
+def _start(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

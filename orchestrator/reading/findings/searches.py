@@ -1,0 +1,154 @@
+"""A search in sentences: where it looked, what it cost, how it went, and whether its cheap attacks may choose."""
+
+from __future__ import annotations
+
+from core.metrics.rank_agreement import RankAgreement, rank_agreement
+from orchestrator.reading.numbers.format import (
+    ABSENT,
+    NBSP,
+    count,
+    duration,
+    is_null,
+    listing,
+    minus,
+    number,
+    significant,
+)
+from orchestrator.reading.numbers.metrics import BY_KEY, spec_of
+from orchestrator.reading.numbers.search_model import (
+    Objective,
+    Progress,
+    SearchView,
+    paired_with_full,
+)
+from orchestrator.reading.numbers.summary import Summary
+
+STRATEGIES = {
+    "grid": "Every point of the space was tried",
+    "random": "Recipes were drawn by chance",
+    "optuna": "Optuna's sampler proposed recipes from what the earlier ones showed",
+    "halving": "Many recipes met cheap attacks, and the best of them the full one",
+}
+
+
+
+BEST = 3
+"""How many count as the best where a cheap attack's choice is checked."""
+
+
+
+def search_words(view: SearchView) -> list[str]:
+    """How it looked, what it aimed at, what it cost and what ended it."""
+    up = {"max": "up", "min": "down"}
+    aims = listing(f"{aim_words(objective)} {up[objective.way]}" for objective in view.objectives)
+    met = len({proposal.key for proposal in view.proposals})
+    asked = f" of at most {view.asked:,}" if view.asked and view.asked > met else ""
+    kept = f", with {listing(view.constraints)}" if view.constraints else ""
+    first = f"{STRATEGIES.get(view.strategy, view.strategy)}: {count(met, 'recipe')}{asked}, to drive {aims}{kept}."
+    states = [f"{many}{NBSP}{name}" for name in ("open", "failed") if (many := _many(view, name))]
+    troubled = f" ({listing(states)})" if states else ""
+    allowed = f" of {view.budget} allowed" if view.budget else ""
+    second = (
+        f"It took {duration(3600 * view.spent_device_hours)} of device time{allowed}, work reused from the store not "
+        f"counted{troubled}. {ended(view)}"
+    )
+    return [first, second]
+
+
+
+def aim_words(objective: Objective) -> str:
+    """`leak by independent judge`, where the objective is a leak in hit rates; else its label."""
+    spec = BY_KEY.get(objective.column)
+    rate = spec is not None and spec.group == "leak" and spec.unit == "percent"
+    return f"leak by {objective.label}" if rate else objective.label
+
+
+
+def ended(view: SearchView) -> str:
+    """What ended the search, as a sentence."""
+    if view.stopped_by is None:
+        return "It is not finished: the same command goes on where it is."
+    if view.stopped_by == "recipes":
+        return "It ended when it had tried as many recipes as it was given."
+    if view.stopped_by == "exhausted":
+        return "It ended when the space held no recipe that it had not tried."
+    return f"It was ended: {view.stopped_by.removesuffix('.')}."
+
+
+
+def _many(view: SearchView, status: str) -> int:
+    return sum(proposal.status == status for proposal in view.proposals)
+
+
+
+def worst_in(summary: Summary) -> dict[str, int]:
+    return {} if summary.evidence is None else dict(summary.evidence.rows)
+
+
+
+def value_words(objective: Objective, value: float | None) -> str:
+    """A value of an objective with its unit; a dash where it was not measured."""
+    if objective.column in BY_KEY:
+        return number(spec_of(objective.column), value)
+    return ABSENT if is_null(value) else significant(float(value))
+
+
+
+def progress_words(view: SearchView, gone: Progress) -> str:
+    cost = "Device time is counted in the order of the proposals, the cheap attacks of others included."
+    if len(view.objectives) == 1:
+        return f"The best {view.objectives[0].label} so far among the recipes that meet the constraints. {cost}"
+    ends = listing(
+        f"{value_words(objective, end)} {aim_words(objective)}"
+        for objective, end in zip(view.objectives, gone.reference, strict=True)
+    )
+    return (
+        f"Hypervolume of what was found so far, measured from {ends}: it grows where a recipe beats what was known, "
+        f"and ends at {significant(gone.values[-1])} with {count(len(gone.best), 'recipe')} on the frontier. {cost}"
+    )
+
+
+
+def leaks_searched(view: SearchView) -> list[Objective]:
+    return [o for o in view.objectives if o.column in BY_KEY and spec_of(o.column).group == "leak"]
+
+
+
+def agreement_words(view: SearchView, rung: int, objective: Objective, summary: Summary) -> str:
+    """Whether a rung ranks recipes as the full attack does, in a sentence with its interval and what it means."""
+    sign = -1 if objective.way == "max" else 1
+    pairs = paired_with_full(view, rung, objective.column)
+    audited = sum(proposal.audited for proposal in view.full)
+    which = f"{count(len(pairs), 'recipe')} met both it and the full attack"
+    if audited:
+        which += f", {audited} of them though dropped, chosen by chance"
+    if len(pairs) < 2:
+        return f"{which}: too few to say whether it ranks them alike by {objective.label}."
+    cheap, dear = ([sign * value for value in side] for side in zip(*pairs, strict=True))
+    found = rank_agreement(
+        cheap, dear, k=min(BEST, len(pairs)), level=summary.settings.level, resamples=summary.settings.resamples,
+        seed=summary.settings.seed,
+    )  # fmt: skip
+    return f"{which}. {_ranked(found, objective.label)}"
+
+
+
+def _ranked(found: RankAgreement, judge: str) -> str:
+    if found.kendall.value != found.kendall.value:
+        return f"By {judge} one of the two finds them all equal, so that there is nothing to rank."
+    ends = "" if found.kendall.low is None else f" [{_tau(found.kendall.low)}, {_tau(found.kendall.high)}]"
+    meaning = {
+        "agree": "it ranks recipes as the full attack does, and may choose among them",
+        "disagree": "it ranks recipes against the full attack, so its choice misleads",
+        "cannot tell": "whether it ranks recipes as the full attack does cannot be told from so few",
+    }[found.verdict]
+    best = f"the best {found.k}" if found.k > 1 else "the best one"
+    return (
+        f"By {judge} {meaning}: Kendall's tau {_tau(found.kendall.value)}{ends} (1: the same order, 0: none), and of "
+        f"{best} by the full attack it has {100 * found.top_overlap:.0f}{NBSP}% among its own."
+    )
+
+
+
+def _tau(value: float) -> str:
+    return minus(f"{value:.2f}")

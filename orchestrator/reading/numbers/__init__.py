@@ -1,0 +1,1 @@
+"""Statistics: from trials to cells, intervals and verdicts."""

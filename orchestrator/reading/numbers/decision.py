@@ -1,0 +1,70 @@
+"""Which recipe the numbers choose: each recipe meets the attack that works best against it, the least leak wins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from core.metrics.frontier import accuracy_leak_frontier
+from core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
+from orchestrator.reading.numbers.summary import Summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """rows: recipe -> its row of the frame under its worst attack, where the leak was measured. best: the row that
+    leaks least among the recipes accurate enough, None where there is none. reference: the baseline's row, if known.
+    clear: whether the best differs clearly from the reference. tied: another allowed recipe leaks as little.
+    front: recipes accurate enough that no other such recipe beats in both test accuracy and leak, most accurate first.
+    seeds: how many the recipes share.
+    """
+
+    rows: dict[str, int]
+    best: int | None
+    reference: int | None
+    clear: bool = False
+    tied: bool = False
+    front: tuple[str, ...] = ()
+    seeds: int = 0
+
+    @property
+    def marked(self) -> int | None:
+        """The row a table marks as leaking least: none among one, none where another leaks exactly as little, none with
+        a single seed."""
+        return self.best if len(self.rows) > 1 and not self.tied and self.seeds >= LEAST_SEEDS else None
+
+
+def decide(summary: Summary) -> Decision:
+    """The defender picks the recipe, the attacker the attack; recipes below `min_test_acc` cannot win.
+
+    Who leaks least is decided on the seeds that the recipes share, see `Evidence`.
+    """
+    evidence = summary.evidence
+    if evidence is None:
+        return Decision(rows={}, best=None, reference=None)
+    rows, choice, baseline = dict(evidence.rows), evidence.recommendation, summary.baseline_recipe
+    front = _front(summary, rows, evidence.sign)
+    reference = rows.get(baseline) if baseline is not None else None
+    if choice.best is None:
+        return Decision(rows=rows, best=None, reference=reference, front=front, seeds=len(evidence.seeds))
+    clear = False
+    if baseline is not None and choice.best != baseline:
+        clear = evidence.against(choice.best, baseline).verdict == (LOWER if evidence.sign > 0 else HIGHER)
+    least = evidence.mean(choice.best)
+    tied = sum(evidence.mean(recipe) == least for recipe in choice.allowed) > 1
+    return Decision(
+        rows=rows, best=rows[choice.best], reference=reference, clear=clear, tied=bool(tied), front=front,
+        seeds=len(evidence.seeds),
+    )
+
+
+def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]:
+    """The Pareto front of accuracy and leak, by their means, among the recipes accurate enough."""
+    known = {recipe: row for recipe, row in rows.items() if not pd.isna(summary.frame.loc[row, "test_acc"])}
+    if not known:
+        return ()
+    places = summary.frame.loc[list(known.values())]
+    leak = sign * places[summary.primary].to_numpy(float)
+    found = accuracy_leak_frontier(places["test_acc"].to_numpy(float), leak, min_accuracy=summary.min_test_acc)
+    return tuple(list(known)[index] for index in found.members)

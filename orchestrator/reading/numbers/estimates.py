@@ -1,0 +1,131 @@
+"""From the seeds of a cell to a mean with its interval, and from two cells to a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from core.metrics.comparisons import compare_recipes
+from core.metrics.intervals import bootstrap_mean_interval, seed_mean_interval
+from core.metrics.verdicts import Verdict
+from orchestrator.reading.numbers.format import is_null
+from orchestrator.reading.numbers.metrics import BY_KEY, CLASS_METRICS, MetricSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One metric of one trial: its value, and the hit rates by class where they are known."""
+
+    value: float
+    by_class: pd.Series | None = None
+
+
+Seeds = Mapping[int, Sample]
+"""The samples of one metric in one cell, by seed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How intervals are computed: coverage, bootstrap resamples, and the bootstrap's own seed."""
+
+    level: float = 0.95
+    resamples: int = 2000
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A mean over `n` seeds; low and high are NaN where no interval is known."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A cell minus its reference, over the `n` seeds both have, as `core.metrics.comparisons` decides it. low and high:
+    NaN without an interval (one seed). verdict: "" where there is nothing to compare. p: corrected for all comparisons
+    made together, None for one seed."""
+
+    difference: float
+    low: float
+    high: float
+    n: int
+    verdict: Verdict | Literal[""]
+    p: float | None = None
+
+
+NOTHING = Comparison(difference=np.nan, low=np.nan, high=np.nan, n=0, verdict="")
+
+
+def collect(trials: pd.DataFrame, per_class: pd.DataFrame | None) -> dict[str, dict[int, Sample]]:
+    """metric -> seed -> sample, from the trials that are done."""
+    found: dict[str, dict[int, Sample]] = {key: {} for key in BY_KEY}
+    for _, trial in trials[trials["status"] == "done"].iterrows():
+        rows = None if per_class is None else per_class[per_class["trial"] == trial["trial"]]
+        for key in BY_KEY:
+            if key in trial and not is_null(trial[key]):
+                found[key][int(trial["seed"])] = Sample(value=float(trial[key]), by_class=_by_class(rows, key))
+    return found
+
+
+def _by_class(rows: pd.DataFrame | None, key: str) -> pd.Series | None:
+    if rows is None or key not in CLASS_METRICS or key not in rows.columns:
+        return None
+    hits = rows.set_index("class")[key].dropna().astype(float).sort_index()
+    return hits if len(hits) else None
+
+
+def aligned(hits: Sequence[pd.Series | None]) -> list[np.ndarray] | None:
+    """The hit rates of the classes that all have, in one order; None where any has none."""
+    if any(by_class is None for by_class in hits):
+        return None
+    classes = reduce(lambda shared, other: shared.intersection(other), (by_class.index for by_class in hits))
+    return [by_class.loc[classes].to_numpy() for by_class in hits] if len(classes) else None
+
+
+def estimate(spec: MetricSpec, seeds: Seeds, settings: Settings) -> Estimate:
+    """Two-level bootstrap (seeds, classes) where every seed has hit rates by class, else Student's t over seeds."""
+    if not seeds:
+        return Estimate(mean=np.nan, low=np.nan, high=np.nan, n=0)
+    values = [sample.value for sample in seeds.values()]
+    hits = aligned([sample.by_class for sample in seeds.values()])
+    if hits is None:
+        found = seed_mean_interval(values, level=settings.level, bounds=spec.range)
+    else:
+        found = bootstrap_mean_interval(
+            hits, level=settings.level, resamples=settings.resamples, seed=settings.seed, bounds=spec.range
+        )
+    return Estimate(mean=float(np.mean(values)), low=_end(found.low), high=_end(found.high), n=len(seeds))
+
+
+def compare(mine: Seeds, reference: Seeds, settings: Settings, *, among: int) -> Comparison:
+    """`mine` minus `reference` by themselves, paired by seed and, where hit rates are known, by class; corrected for
+    the `among` comparisons that this is one of."""
+    shared = [seed for seed in mine if seed in reference]
+    if not shared:
+        return NOTHING
+    hits = aligned([cell[seed].by_class for cell in (mine, reference) for seed in shared])
+    if hits is None:
+        hits = [np.array([cell[seed].value]) for cell in (mine, reference) for seed in shared]
+    (pair,) = compare_recipes(
+        {"mine": np.stack(hits[: len(shared)]), "reference": np.stack(hits[len(shared) :])},
+        level=settings.level,
+        among=among,
+    ).pairs
+    return Comparison(
+        difference=pair.difference, low=_end(pair.low), high=_end(pair.high), n=len(shared), verdict=pair.verdict,
+        p=pair.p_corrected,
+    )  # fmt: skip
+
+
+def _end(value: float | None) -> float:
+    """The end of an interval; NaN where there is none."""
+    return float("nan") if value is None else float(value)

@@ -1,0 +1,165 @@
+"""Numbers as a reader wants them: as many digits as the interval supports, true minus signs, units that never wrap."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from orchestrator.reading.numbers.metrics import MetricSpec
+from orchestrator.reading.numbers.model import Axis
+
+NBSP = "\u00a0"
+MINUS = "\u2212"
+ABSENT = "\u2013"
+ROUGH = 0.02
+"""Intervals of fractions at least this far to either side are given in whole per cents."""
+
+
+def is_null(value: Any) -> bool:
+    """None, NaN and pandas' NA mean "not measured"."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas.NA refuses to be a truth value
+        return True
+
+
+def axis_value(axis: Axis, value: Any) -> str:
+    """A value of an axis as text: the axis's own wording first, numbers without a tail of digits."""
+    if is_null(value):
+        return ABSENT
+    if isinstance(value, (dict, list, tuple)):
+        return json.dumps(value, sort_keys=True, default=str)
+    if value in axis.values:
+        return str(axis.values[value])
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return _native(value)
+    return minus(f"{value:g}")
+
+
+def _native(value: Any) -> str:
+    item = value.item() if hasattr(value, "item") else value
+    return minus(f"{item:g}") if isinstance(item, (int, float)) and not isinstance(item, bool) else str(item)
+
+
+def minus(text: str) -> str:
+    """The typographer's minus in front of a number."""
+    return text.replace("-", MINUS, 1) if text.startswith("-") else text
+
+
+def ascii_text(text: str) -> str:
+    """The same text for a terminal: plain minus signs and spaces."""
+    return text.replace(MINUS, "-").replace(NBSP, " ").replace(ABSENT, "-")
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`value` to three digits but no more than three decimals, unless it would look like 0; never in powers of ten."""
+    if value == 0:
+        return "0"
+    power = math.floor(math.log10(abs(value)))
+    decimals = min(3, max(0, digits - 1 - power))
+    if round(abs(value), decimals) == 0:
+        decimals = min(-power, 9)
+    return minus(f"{value:,.{decimals}f}")
+
+
+def _width(low: float, high: float) -> float:
+    return (high - low) / 2
+
+
+def number(spec: MetricSpec, value: Any, *, rough: bool = False) -> str:
+    """A metric's value with its unit, or a dash where it was not measured. rough: whole per cents."""
+    if is_null(value):
+        return ABSENT
+    if spec.unit == "percent":
+        return f"{minus(f'{100 * value:.{0 if rough else 1}f}')}{NBSP}%"
+    return significant(value)
+
+
+def interval(spec: MetricSpec, low: Any, high: Any) -> str:
+    """`[low, high]` without unit; empty where no interval is known."""
+    if is_null(low) or is_null(high):
+        return ""
+    if spec.unit == "percent":
+        decimals = 0 if _width(low, high) >= ROUGH else 1
+        ends = [minus(f"{100 * end:.{decimals}f}") for end in (low, high)]
+    else:
+        ends = [significant(end) for end in (low, high)]
+    return f"[{ends[0]},{NBSP}{ends[1]}]"
+
+
+def estimate(spec: MetricSpec, mean: Any, low: Any, high: Any) -> str:
+    """Mean and interval for a sentence: whole per cents where the interval is wide."""
+    rough = not is_null(low) and not is_null(high) and _width(low, high) >= ROUGH
+    bracket = interval(spec, low, high)
+    return f"{number(spec, mean, rough=rough)} {bracket}".strip()
+
+
+def signed(spec: MetricSpec, value: Any) -> str:
+    """A difference with its sign: percentage points for fractions."""
+    if is_null(value):
+        return ABSENT
+    digits = f"{100 * abs(value):.1f}" if spec.unit == "percent" else significant(abs(value))
+    if float(digits.replace(",", "")) == 0:
+        return digits
+    return ("+" if value > 0 else MINUS) + digits
+
+
+def difference(spec: MetricSpec, value: Any, low: Any, high: Any) -> str:
+    """A difference with sign, unit and interval, for a sentence."""
+    if is_null(value):
+        return ABSENT
+    text = signed(spec, value)
+    unit = "" if spec.unit != "percent" else f"{NBSP}{'point' if text.lstrip('+' + MINUS) == '1.0' else 'points'}"
+    return f"{text}{unit} {signed_interval(spec, low, high)}".strip()
+
+
+def signed_interval(spec: MetricSpec, low: Any, high: Any) -> str:
+    """The interval of a difference, both ends with their sign. An end near zero keeps the digits that show its side."""
+    if is_null(low) or is_null(high):
+        return ""
+    decimals = 0 if _width(low, high) >= ROUGH else 1
+    ends = [_signed_end(spec, end, decimals) for end in (low, high)]
+    return f"[{ends[0]},{NBSP}{ends[1]}]"
+
+
+def _signed_end(spec: MetricSpec, end: float, decimals: int) -> str:
+    if spec.unit != "percent":
+        return signed(spec, end)
+    digits = f"{100 * abs(end):.{decimals}f}"
+    while float(digits) == 0 and end != 0 and decimals < 3:
+        decimals += 1
+        digits = f"{100 * abs(end):.{decimals}f}"
+    return digits if float(digits) == 0 else ("+" if end > 0 else MINUS) + digits
+
+
+def points(spec: MetricSpec, value: float) -> str:
+    """The size of a difference in words: "1.2 points", "0.4"."""
+    if spec.unit != "percent":
+        return significant(abs(value))
+    text = f"{100 * abs(value):.1f}"
+    return f"{text}{NBSP}{'point' if text == '1.0' else 'points'}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a reader says them: 42 s, 3 min 5 s, 2 h 10 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f}{NBSP}s" if seconds < 10 else f"{whole}{NBSP}s"
+    if whole < 3600:
+        return f"{whole // 60}{NBSP}min {whole % 60}{NBSP}s"
+    return f"{whole // 3600}{NBSP}h {whole % 3600 // 60}{NBSP}min"
+
+
+def count(number_of: int, noun: str, plural: str = "") -> str:
+    """`1 seed`, `2 seeds`, `3 classes`."""
+    return f"{number_of:,}{NBSP}{noun if number_of == 1 else plural or noun + 's'}"
+
+
+def listing(items: Iterable[str]) -> str:
+    """`a, b and c`."""
+    words = list(items)
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""

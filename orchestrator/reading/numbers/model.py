@@ -1,0 +1,291 @@
+"""What a report is made from. The orchestrator fills these; everything else in this package only reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from orchestrator.reading.numbers.metrics import BY_KEY, CLASS_METRICS
+from orchestrator.reading.numbers.search_model import SearchView
+from sweeps.paper_settings import Standing
+
+STATUSES = ("done", "failed", "missing")
+QUESTION = "Which training recipe gives the accuracy I need and leaks the least?"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """A field the sweep varies; `key` is its column in `results`.
+
+    role: "recipe" is the defender's choice (alpha, schedule, defense), "attack" the attacker's (attack loss, prior).
+    Recipes are compared within one attack. label: how a reader calls it. values: how a reader calls its values.
+    bare: the values speak for themselves ("MID"), so that a recipe's name leaves the axis's name out. defense: the
+    axis is part of the defense; recipes that differ in other axes of the defender share no accuracy-leak curve.
+    """
+
+    key: str
+    label: str = ""
+    role: Literal["recipe", "attack"] = "recipe"
+    values: Mapping[Any, str] = field(default_factory=dict)
+    bare: bool = False
+    defense: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.label or self.key.replace("_", " ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile:
+    """One picture of a contact sheet: uint8 [H, W, 3] or [3, H, W].
+
+    recognised: whether the sheet's judge takes it for the class (None: not judged). note: a few words below it.
+    """
+
+    image: np.ndarray
+    recognised: bool | None = None
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.image.dtype != np.uint8 or self.image.ndim != 3 or 3 not in (self.image.shape[0], self.image.shape[2]):
+            got = f"{self.image.dtype} {self.image.shape}"
+            raise ValueError(f"tile: expected uint8 [H, W, 3] or [3, H, W], got {got}")
+
+    @property
+    def pixels(self) -> np.ndarray:
+        """uint8 [H, W, 3]."""
+        return self.image if self.image.shape[2] == 3 else np.ascontiguousarray(self.image.transpose(1, 2, 0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SheetRow:
+    """One class: a training image beside one reconstruction per column (None: there is none)."""
+
+    name: str
+    real: Tile
+    reconstructions: tuple[Tile | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContactSheet:
+    """Classes in rows, recipes in columns. Use recipe labels (`Summary.recipe_label`) as columns to share colours.
+
+    judge: who says whether a tile is recognised.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[SheetRow, ...]
+    caption: str = ""
+    real_label: str = "REAL"
+    judge: str = "independent judge"
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row.reconstructions) != len(self.columns):
+                raise ValueError(
+                    f"contact sheet {self.title!r}, row {row.name!r}: expected {len(self.columns)} reconstructions, "
+                    f"got {len(row.reconstructions)}"
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageLink:
+    """A stage of a trial and where its manifest lies, relative to the report.
+
+    devices: how many it held while it ran.
+    """
+
+    stage: str
+    path: str
+    seconds: float
+    devices: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What the runs of a sweep took, all together: devices held times seconds, and seconds on the wall."""
+
+    device_s: float
+    wall_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperReference:
+    """The table of the paper that the sweep reproduces, and how every trial's cell stands to it (trial -> standing)."""
+
+    table: str
+    datasets: tuple[str, ...]
+    standings: Mapping[str, Standing]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportData:
+    """A whole sweep.
+
+    results: one row per trial: `trial`, `seed`, `status` (done | failed | missing), `failure` (sentence or null), one
+    column per axis, and any columns of `METRICS` (null: not measured). Other columns are kept in results.parquet only.
+    per_class: `trial`, `class` (name), and hit fractions `attack_acc1` and/or `embedder_acc1`; None: no class values.
+    baseline: axis -> value of the reference; an axis it does not name takes the value of the cell compared.
+    reasons: metric -> one sentence on why it was not measured. primary: the metric that decides; by default the
+    independent judge where measured, else the evaluator. min_test_acc: the accuracy the reader needs, if stated.
+    alpha_curves: recipe label -> effective alpha per epoch. training_curves: recipe label -> one mapping per epoch
+    with `epoch` (from 0) and any of `loss`, `train_acc`, `test_acc`. links: trial -> its stages. paper: the
+    table that the sweep reproduces, if any. defenses: trial -> its defense as the sweep file gives it (`kind`, its
+    parameters, `smoothing`); with them the report groups recipes by defense. Without, or for trials not named, it does
+    not. fresh: rows like those of `results` of recipes that were audited again with other seeds; others: rows of trials
+    that only their cost and their manifests are shown of (cheap attacks). search: what was searched, if anything.
+    spent: what the runs of the sweep took.
+    Raises ValueError where a column is missing, a status is unknown, a cell holds a seed twice, or a fraction is none.
+    """
+
+    title: str
+    results: pd.DataFrame
+    axes: tuple[Axis, ...]
+    protocol: Literal["clean", "paper"] = "clean"
+    question: str = QUESTION
+    intro: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    per_class: pd.DataFrame | None = None
+    baseline: Mapping[str, Any] = field(default_factory=dict)
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    primary: str | None = None
+    min_test_acc: float | None = None
+    alpha_curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    training_curves: Mapping[str, Sequence[Mapping[str, float]]] = field(default_factory=dict)
+    sheets: tuple[ContactSheet, ...] = ()
+    links: Mapping[str, Sequence[StageLink]] = field(default_factory=dict)
+    paper: PaperReference | None = None
+    defenses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fresh: pd.DataFrame | None = None
+    others: pd.DataFrame | None = None
+    search: SearchView | None = None
+    spent: Spent | None = None
+
+    def __post_init__(self) -> None:
+        keys = [axis.key for axis in self.axes]
+        _need_columns(self.results, ["trial", "seed", "status", *keys], "results")
+        unknown = sorted(set(self.results["status"]) - set(STATUSES))
+        if unknown:
+            raise ValueError(f"results: expected status {' | '.join(STATUSES)}, got {', '.join(map(str, unknown))}")
+        _check_unique(self.results.assign(cell=self.results[keys].map(str).agg(" ".join, axis=1) if keys else ""))
+        _check_fractions(self.results, "results")
+        if self.per_class is not None:
+            _need_columns(self.per_class, ["trial", "class"], "per_class")
+            _check_fractions(self.per_class, "per_class")
+            if self.per_class.duplicated(["trial", "class"]).any():
+                raise ValueError("per_class: expected each class once per trial")
+        strange = [] if self.paper is None else sorted(set(self.results["trial"]) - set(self.paper.standings))
+        if strange:
+            raise ValueError(f"paper: expected a standing of every trial, got none of {strange[0]}")
+        strangers = sorted(set(self.baseline) - set(keys))
+        if strangers:
+            raise ValueError(f"baseline: {', '.join(strangers)} is no axis; the axes are {', '.join(keys)}")
+        for name, valid, got in (
+            ("primary", BY_KEY, [self.primary] if self.primary else []),
+            ("reasons", BY_KEY, self.reasons),
+            ("protocol", ("clean", "paper"), [self.protocol]),
+        ):
+            wrong = [value for value in got if value not in valid]
+            if wrong:
+                raise ValueError(f"{name}: expected one of {', '.join(valid)}, got {wrong[0]}")
+
+    @property
+    def judged_classes(self) -> int | None:
+        """Number of classes with a hit rate, None without class values."""
+        if self.per_class is None or not len(self.per_class):
+            return None
+        return int(self.per_class["class"].nunique())
+
+    @property
+    def every_trial(self) -> pd.DataFrame:
+        """Rows of all trials, those of cheap attacks and of fresh seeds included."""
+        known = [rows for rows in (self.results, self.fresh, self.others) if rows is not None and len(rows)]
+        return pd.concat(known, ignore_index=True) if len(known) > 1 else self.results
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToyPanel:
+    """One attack on one model of the two-dimensional example.
+
+    confidence: [R, R] in [0, 1], the highest class probability; row r and column c lie at the r-th y and c-th x of R
+    even steps through the extent, both ascending. predicted: int [R, R], the class it belongs to, if known.
+    path: [T, 2], the attack's points from start to end. distance: from the end to the nearest training point of the
+    target class, None where the attack left all bounds. paper_steps, paper_distance: the published numbers, None where
+    there are none.
+    """
+
+    alpha: float
+    confidence: np.ndarray
+    path: np.ndarray
+    steps: int
+    distance: float | None
+    label: str = ""
+    predicted: np.ndarray | None = None
+    paper_steps: int | None = None
+    paper_distance: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.confidence.ndim != 2 or self.confidence.shape[0] != self.confidence.shape[1]:
+            raise ValueError(f"toy panel: expected confidence [R, R], got {self.confidence.shape}")
+        if self.path.ndim != 2 or self.path.shape[1] != 2 or not len(self.path):
+            raise ValueError(f"toy panel: expected path [T, 2], got {self.path.shape}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToyFigure:
+    """Panels side by side, as in the paper's Figure 1 (with a stopping criterion) or 8 (without)."""
+
+    title: str
+    panels: tuple[ToyPanel, ...]
+    caption: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToyData:
+    """The two-dimensional example: points [N, 2] with labels int [N] into class_names, and what the attacks did.
+
+    Colours and shapes follow the words in the class names ("orange pentagons") where they say any.
+    extent: lowest and highest x and y shown. results: one row per trial as in `ReportData`, for the trials' states.
+    """
+
+    title: str
+    points: np.ndarray
+    labels: np.ndarray
+    class_names: tuple[str, ...]
+    target_class: int
+    figures: tuple[ToyFigure, ...]
+    results: pd.DataFrame | None = None
+    extent: tuple[float, float] = (-15.0, 15.0)
+    protocol: Literal["clean", "paper"] = "paper"
+    intro: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, Sequence[StageLink]] = field(default_factory=dict)
+
+
+def _check_unique(results: pd.DataFrame) -> None:
+    """Cells may share a trial (two spellings of one recipe), but no cell holds a seed twice."""
+    repeated = results[results.duplicated(["cell", "seed"])]
+    if len(repeated):
+        first = repeated.iloc[0]
+        raise ValueError(f"results: trial {first['trial']} repeats seed {first['seed']} of its cell")
+
+
+def _need_columns(frame: pd.DataFrame, columns: Sequence[str], where: str) -> None:
+    missing = [name for name in columns if name not in frame.columns]
+    if missing:
+        raise ValueError(f"{where}: expected a column {missing[0]!r}, got {list(frame.columns)}")
+
+
+def _check_fractions(frame: pd.DataFrame, where: str) -> None:
+    """A percentage where a fraction belongs is a hundredfold lie in the table: refuse it here."""
+    for key in frame.columns:
+        if (key in BY_KEY and BY_KEY[key].unit == "percent") or key in CLASS_METRICS:
+            values = pd.to_numeric(frame[key]).dropna()
+            outside = values[(values < 0) | (values > 1)]
+            if len(outside):
+                raise ValueError(f"{where}: {key} is a fraction in [0, 1], got {outside.iloc[0]:g}")

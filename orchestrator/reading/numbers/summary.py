@@ -1,0 +1,291 @@
+"""Trials to cells: one row per combination of axes, with intervals over seeds and classes and a verdict each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.base import ACCESS_LEVELS
+from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Sample, Settings, collect, estimate
+from orchestrator.reading.numbers.evidence import (
+    Evidence,
+    between_rows,
+    gather,
+    leak_sign,
+    with_differences,
+    worst_rows,
+)
+from orchestrator.reading.numbers.format import NBSP, axis_value, is_null
+from orchestrator.reading.numbers.metrics import CLASS_METRICS, METRICS, spec_of
+from orchestrator.reading.numbers.model import Axis, ReportData
+from orchestrator.reading.numbers.recipe_words import RecipeWords, recipe_words
+
+Key = tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defended:
+    """The defense of a recipe, and its other axes in words (an architecture, say), empty without any."""
+
+    words: RecipeWords
+    setting: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The cells of a sweep and how to read them.
+
+    frame: one row per cell, see `cells`. samples: per row of the frame, metric -> seed -> sample. primary: the metric
+    that decides, None where no leak was measured. measured: the metrics with at least one value. min_test_acc: the
+    accuracy a recipe needs to be chosen, if one was asked for. defenses: recipe label -> its defense, where known.
+    Differences in every metric are corrected for the number of recipes.
+    """
+
+    frame: pd.DataFrame
+    samples: tuple[dict[str, dict[int, Sample]], ...]
+    axes: tuple[Axis, ...]
+    primary: str | None
+    measured: tuple[str, ...]
+    judged_classes: int | None = None
+    min_test_acc: float | None = None
+    settings: Settings = field(default_factory=Settings)
+    defenses: Mapping[str, Defended] = field(default_factory=dict)
+    _evidence: dict[tuple[str, str], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def recipes(self) -> list[str]:
+        """Recipe labels in the order of the frame."""
+        return list(dict.fromkeys(self.frame["recipe"]))
+
+    @property
+    def attacks(self) -> list[str]:
+        """Attack labels in the order of the frame, controls left out; [""] where the sweep varies no attack."""
+        return list(dict.fromkeys(self.frame.loc[~self.frame["control"], "attack"]))
+
+    @property
+    def controls(self) -> list[str]:
+        """Labels of the controls in the order of the frame."""
+        return list(dict.fromkeys(self.frame.loc[self.frame["control"], "attack"]))
+
+    def worst_of_control(self, metric: str) -> tuple[str, int] | None:
+        """(control, row) with the largest leak that a judge credits to a control, whatever the recipe."""
+        measured = self.frame[self.frame["control"] & self.frame[metric].notna()]
+        if not len(measured):
+            return None
+        row = (leak_sign(spec_of(metric)) * measured[metric]).idxmax()
+        return str(measured.loc[row, "attack"]), int(row)
+
+    @property
+    def access_levels(self) -> list[str]:
+        """Those that some attack of the sweep has, the least first."""
+        present = set(self.frame.loc[~self.frame["control"], "access"])
+        return [level for level in ACCESS_LEVELS if level in present]
+
+    @property
+    def baseline_recipe(self) -> str | None:
+        """The label of the reference recipe, None where the sweep has none or several."""
+        return _only_baseline(self.frame)
+
+    @property
+    def evidence(self) -> Evidence | None:
+        """What can be told of the recipes by the primary metric, None where it was never measured."""
+        return None if self.primary is None else self.evidence_by(self.primary)
+
+    def evidence_by(self, metric: str) -> Evidence | None:
+        """The same by any leak metric, each recipe under the attack that works best by that metric."""
+        return self._gathered(metric, worst_by=metric)
+
+    def _gathered(self, metric: str, *, worst_by: str) -> Evidence | None:
+        key = metric, worst_by
+        if key not in self._evidence:
+            rows = worst_rows(self.frame, worst_by) if metric in self.measured else {}
+            rows = {recipe: row for recipe, row in rows.items() if not is_null(self.frame.loc[row, metric])}
+            self._evidence[key] = gather(
+                self.frame, self.samples, metric, settings=self.settings, rows=rows, min_test_acc=self.min_test_acc,
+                baseline=self.baseline_recipe,
+            )  # fmt: skip
+        return self._evidence[key]
+
+    def recipe_label(self, values: Mapping[str, Any]) -> str:
+        """What this report calls the recipe with these axis values."""
+        return recipe_label(self.axes, values)
+
+    def compare(self, metric: str, row: int, reference: int) -> Comparison:
+        """Two rows of the frame, paired by seed and class, corrected for as many recipes as the deciding metric has."""
+        evidence = self._gathered(metric, worst_by=self.primary or metric)
+        if evidence is None:
+            return NOTHING
+        return between_rows(self.frame, self.samples, evidence, row, reference, self.settings)
+
+    def versus(self, metric: str, recipe: str, reference: str) -> Comparison:
+        """Two recipes by a leak metric, each at its worst, corrected for how many are compared; recipes that are short
+        of seeds are compared by themselves."""
+        evidence = self.evidence_by(metric)
+        if evidence is None or recipe not in evidence.rows or reference not in evidence.rows:
+            return NOTHING
+        rows = evidence.rows[recipe], evidence.rows[reference]
+        return between_rows(self.frame, self.samples, evidence, *rows, self.settings)
+
+
+def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Summary:
+    """The cells of `data`, and the metric that decides between them."""
+    settings = Settings(level=level, resamples=resamples, seed=seed)
+    groups = _groups(data.results, data.axes)
+    samples = {key: collect(trials, data.per_class) for key, trials in groups.items()}
+    frame = _frame(groups, samples, data.axes, data.baseline, settings, data.min_test_acc)
+    measured = tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())
+    leaks = [key for key in measured if spec_of(key).group == "leak" and spec_of(key).better]
+    primary = data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
+    return Summary(
+        frame=frame,
+        samples=tuple(samples.values()),
+        axes=data.axes,
+        primary=primary,
+        measured=measured,
+        judged_classes=data.judged_classes,
+        min_test_acc=data.min_test_acc,
+        settings=settings,
+        defenses=_defenses(data, frame),
+    )
+
+
+def _references(groups: Mapping[Key, Any], axes: Sequence[Axis], baseline: Mapping[str, Any]) -> list[int | None]:
+    """The row that each row is compared with, None for a baseline itself and where there is none."""
+    place = {key: row for row, key in enumerate(groups)}
+    found = [place.get(_reference_key(key, axes, baseline)) if baseline else None for key in groups]
+    return [None if reference == row else reference for row, reference in enumerate(found)]
+
+
+def _reference_key(key: Key, axes: Sequence[Axis], baseline: Mapping[str, Any]) -> Key:
+    named = {name: _hashable(value) for name, value in baseline.items()}
+    return tuple(named.get(axis.key, value) for axis, value in zip(axes, key, strict=True))
+
+
+def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, Defended]:
+    others = [axis for axis in data.axes if not axis.defense]
+    found = {}
+    for row in frame.to_dict("records"):
+        defense = data.defenses.get(row["trials"][0])
+        if defense is not None and row["recipe"] not in found:
+            found[row["recipe"]] = Defended(words=recipe_words(defense), setting=_label(others, row, "recipe"))
+    return found
+
+
+def cells(
+    results: pd.DataFrame,
+    per_class: pd.DataFrame | None,
+    axes: Sequence[Axis],
+    *,
+    baseline: Mapping[str, Any] | None = None,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """One row per combination of axes: the axes, `recipe` and `attack` (labels), `n` (seeds done), `failed`, `missing`,
+    `trials`, `is_baseline`, and for every metric m of `METRICS`
+
+    m, m_low, m_high (mean over the seeds and its interval), m_n (seeds measured), and
+    m_diff, m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "cannot tell" | "")
+    against the baseline cell, paired by seed and, where hit rates per class are known, by class, as
+    `core.metrics.comparisons` decides it among all recipes that meet the same attack.
+    Means of hit rates use the two-level bootstrap over seeds and classes, the rest Student's t over seeds; with one
+    seed the first resamples classes only and the second has no interval (NaN). Intervals of fractions stay within
+    [0, 1]. Attacks outermost, numbers ascending.
+    """
+    groups = _groups(results, axes)
+    samples = {key: collect(trials, per_class) for key, trials in groups.items()}
+    settings = Settings(level=level, resamples=resamples, seed=seed)
+    return _frame(groups, samples, axes, baseline or {}, settings)
+
+
+def recipe_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
+    """`alpha -0.2, schedule ramp`: the defender's axes in words. Axes without a value in this recipe are left out."""
+    return _label(axes, values, "recipe") or "the recipe"
+
+
+def _label(axes: Sequence[Axis], values: Mapping[str, Any], role: str) -> str:
+    mine = [(axis, values[axis.key]) for axis in axes if axis.role == role and not is_null(values[axis.key])]
+    words = [
+        axis_value(axis, value) if axis.bare else f"{axis.name}{NBSP}{axis_value(axis, value)}" for axis, value in mine
+    ]
+    return ", ".join(words)
+
+
+def _hashable(value: Any) -> Hashable:
+    """Axis values as dictionary keys: null is None, 0 equals 0.0, a list or mapping is its JSON."""
+    if isinstance(value, (dict, list, tuple, np.ndarray)):
+        return json.dumps(value, sort_keys=True, default=list)
+    if is_null(value):
+        return None
+    value = value.item() if hasattr(value, "item") else value
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def _groups(results: pd.DataFrame, axes: Sequence[Axis]) -> dict[Key, pd.DataFrame]:
+    """Trials by cell; attacks outermost, numbers ascending, other values in order of appearance."""
+    columns = {axis.key: [_hashable(value) for value in results[axis.key]] for axis in axes}
+    ranks = [_ranks(columns[axis.key]) for axis in axes]
+    keys: list[Key] = list(zip(*columns.values(), strict=True)) if axes else [()] * len(results)
+    outermost = sorted(range(len(axes)), key=lambda index: axes[index].role != "attack")
+    order = sorted(set(keys), key=lambda key: [ranks[index][key[index]] for index in outermost])
+    return {key: results[[other == key for other in keys]] for key in order}
+
+
+def _ranks(values: Sequence[Hashable]) -> dict[Hashable, int]:
+    unique = list(dict.fromkeys(values))
+    if all(value is None or isinstance(value, float) for value in unique):
+        unique.sort(key=lambda value: (value is not None, value or 0.0))
+    return {value: rank for rank, value in enumerate(unique)}
+
+
+def _frame(
+    groups: Mapping[Key, pd.DataFrame],
+    samples: Mapping[Key, dict[str, dict[int, Sample]]],
+    axes: Sequence[Axis],
+    baseline: Mapping[str, Any],
+    settings: Settings,
+    min_test_acc: float | None = None,
+) -> pd.DataFrame:
+    rows = []
+    for key, trials in groups.items():
+        row = _counts(trials, axes) | {"is_baseline": bool(baseline) and key == _reference_key(key, axes, baseline)}
+        for spec in METRICS:
+            found = estimate(spec, samples[key][spec.key], settings)
+            row |= {
+                spec.key: found.mean,
+                f"{spec.key}_low": found.low,
+                f"{spec.key}_high": found.high,
+                f"{spec.key}_n": found.n,
+            }
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    return with_differences(
+        frame, tuple(samples.values()), _references(groups, axes, baseline), settings=settings,
+        min_test_acc=min_test_acc, baseline=_only_baseline(frame),
+    ) if rows else frame  # fmt: skip
+
+
+def _only_baseline(frame: pd.DataFrame) -> str | None:
+    """The label of the baseline recipe, None where there is none or several."""
+    labels = set(frame.loc[frame["is_baseline"], "recipe"]) if len(frame) else set()
+    return labels.pop() if len(labels) == 1 else None
+
+
+def _counts(trials: pd.DataFrame, axes: Sequence[Axis]) -> dict[str, Any]:
+    values = {axis.key: trials[axis.key].iloc[0] for axis in axes}
+    status = trials["status"].value_counts()
+    return values | {
+        "recipe": recipe_label(axes, values),
+        "attack": _label(axes, values, "attack"),
+        "access": trials["attack_access"].iloc[0] if "attack_access" in trials else ACCESS_LEVELS[-1],
+        "control": bool(trials["attack_control"].iloc[0]) if "attack_control" in trials else False,
+        "n": int(status.get("done", 0)),
+        "failed": int(status.get("failed", 0)),
+        "missing": int(status.get("missing", 0)),
+        "trials": tuple(trials["trial"]),
+    }

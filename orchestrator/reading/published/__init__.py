@@ -1,0 +1,1 @@
+"""Ours beside the paper's numbers."""

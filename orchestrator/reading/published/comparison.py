@@ -1,0 +1,286 @@
+"""Our cells beside a table of the paper: the row each reproduces, and whether its numbers lie in our intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pandas as pd
+
+from core.errors import InputError
+from orchestrator.reading.numbers.format import is_null, minus
+from orchestrator.reading.numbers.metrics import BY_KEY, MetricSpec, spec_of
+from orchestrator.reading.numbers.model import ReportData
+from orchestrator.reading.numbers.summary import Summary
+from sweeps.paper_numbers import PaperNumber, PaperRow, matching, printed_rows
+
+SHOWN = ("test_acc", "ece", "attack_acc1", "attack_acc1_std", "attack_acc5", "dist_face", "dist_eval", "dist_knn",
+         "fid", "xi_train", "xi_test")  # fmt: skip
+"""The order of the metrics; whatever else a table prints follows."""
+
+SYMBOLS = {
+    "test_acc": "Test Acc", "ece": "ECE", "attack_acc1": "Acc@1", "attack_acc1_std": "\u00b1 of Acc@1",
+    "attack_acc5": "Acc@5", "dist_face": "\u03b4 face", "dist_eval": "\u03b4 eval", "dist_knn": "\u03b4 KNN",
+    "fid": "FID", "xi_train": "\u03be train", "xi_test": "\u03be test",
+}  # fmt: skip
+"""What the paper calls a metric."""
+
+Mark = Literal["within", "outside", "no interval", "not comparable", "not measured", "not printed"]
+MARKS: tuple[Mark, ...] = ("within", "outside", "no interval", "not comparable", "not measured", "not printed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One metric of one cell: the paper's number and ours, either of which may be missing.
+
+    mean, low, high: ours over `n` seeds, NaN where not measured or without interval. incomparable: why the two do not
+    measure the same, empty where they do. reason: why ours is missing, empty where it is there.
+    """
+
+    spec: MetricSpec
+    paper: PaperNumber | None
+    mean: float
+    low: float
+    high: float
+    n: int
+    incomparable: str = ""
+    reason: str = ""
+
+    @property
+    def mark(self) -> Mark:
+        """Whether our interval reaches a number that prints as the paper's, or why that cannot be said."""
+        if self.paper is None:
+            return "not printed"
+        if is_null(self.mean):
+            return "not measured"
+        if self.incomparable:
+            return "not comparable"
+        if is_null(self.low) or is_null(self.high):
+            return "no interval"
+        slack = self.paper.half_unit * (1 + 1e-9)  # the printed number is rounded, and so are our floats
+        return "within" if self.low - slack <= self.paper.value <= self.high + slack else "outside"
+
+    @property
+    def difference(self) -> float:
+        """Ours minus the paper's; NaN where one is missing or they do not measure the same."""
+        if self.mark in ("not printed", "not measured", "not comparable"):
+            return math.nan
+        return self.mean - self.paper.value
+
+    @property
+    def remark(self) -> str:
+        """What a reader must know beside the mark."""
+        return self.reason if is_null(self.mean) else self.incomparable
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """One of our cells and the printed row it reproduces. cell: its row in the summary's frame. departures: where its
+    settings leave the paper's in a way that not all cells share."""
+
+    cell: int
+    recipe: str
+    attack: str
+    row: PaperRow
+    lines: tuple[Line, ...]
+    departures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """A sweep beside a table. departures: what all its cells share. strangers: our recipes without a printed row, with
+    the reason. absent: printed rows without a cell of ours, in words."""
+
+    table: str
+    datasets: tuple[str, ...]
+    protocol: str
+    blocks: tuple[Block, ...]
+    departures: tuple[str, ...] = ()
+    strangers: Mapping[str, str] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[Mark, int]:
+        """How many lines carry each mark."""
+        marks = [line.mark for block in self.blocks for line in block.lines]
+        return {mark: marks.count(mark) for mark in MARKS}
+
+
+def beside_paper(data: ReportData, summary: Summary) -> Published | None:
+    """The comparison that the sweep asks for, None where it names no table."""
+    reference = data.paper
+    if reference is None:
+        return None
+    standings = [reference.standings[cell["trials"][0]] for _, cell in summary.frame.iterrows()]
+    shared = [d for d in (standings[0].departures if standings else ()) if all(d in s.departures for s in standings)]
+    blocks, strangers = [], {}
+    for (index, cell), standing in zip(summary.frame.iterrows(), standings, strict=True):
+        row, reason = _row(standing.axes, reference.table)
+        if row is None:
+            strangers[cell["recipe"]] = reason
+            continue
+        blocks.append(
+            Block(
+                cell=int(index),
+                recipe=cell["recipe"],
+                attack=cell["attack"],
+                row=row,
+                lines=tuple(_lines(row, cell, standing.incomparable, data)),
+                departures=tuple(d for d in standing.departures if d not in shared),
+            )
+        )
+    reproduced = {block.row.first.row for block in blocks}
+    rows = [row for dataset in reference.datasets for row in printed_rows(reference.table, dataset)]
+    return Published(
+        table=reference.table,
+        datasets=reference.datasets,
+        protocol=data.protocol,
+        blocks=tuple(blocks),
+        departures=tuple(shared),
+        strangers=strangers,
+        absent=tuple(row_words(row) for row in rows if row.first.row not in reproduced),
+    )
+
+
+def published_frame(published: Published) -> pd.DataFrame:
+    """The comparison as rows, for `published_comparison.parquet`: one per cell and metric.
+
+    table, dataset, paper_row (its position in the table), recipe, attack, protocol (of our number), metric, paper (as
+    printed, fractions for percentages), ours, ours_low, ours_high, n, difference (ours minus the paper's), within
+    (null where it cannot be said), mark (one of `MARKS`), remark.
+    """
+    rows = [
+        {
+            "table": published.table,
+            "dataset": block.row.first.dataset,
+            "paper_row": block.row.first.row,
+            "recipe": block.recipe,
+            "attack": block.attack,
+            "protocol": published.protocol,
+            "metric": line.spec.key,
+            "paper": None if line.paper is None else line.paper.value,
+            "ours": line.mean,
+            "ours_low": line.low,
+            "ours_high": line.high,
+            "n": line.n,
+            "difference": line.difference,
+            "within": line.mark == "within" if line.mark in ("within", "outside") else None,
+            "mark": line.mark,
+            "remark": line.remark,
+        }
+        for block in published.blocks
+        for line in block.lines
+    ]
+    frame = pd.DataFrame(rows, columns=FRAME_COLUMNS)
+    numeric = {key: float for key in ("paper", "ours", "ours_low", "ours_high", "difference")}
+    return frame.astype({**numeric, "n": int, "paper_row": int, "within": "boolean"})
+
+
+FRAME_COLUMNS = ["table", "dataset", "paper_row", "recipe", "attack", "protocol", "metric", "paper", "ours", "ours_low",
+                 "ours_high", "n", "difference", "within", "mark", "remark"]  # fmt: skip
+
+
+def _row(axes: Mapping[str, object] | None, table: str) -> tuple[PaperRow | None, str]:
+    """The printed row of a recipe, or None and why there is none."""
+    if axes is None:
+        return None, "how the imported target was trained is not stated"
+    try:
+        row = matching(axes, table)
+    except InputError as error:  # settings that tell the table's rows apart are not among the sweep's
+        return None, str(error)
+    return row, "" if row else "the table has no such row"
+
+
+def _lines(row: PaperRow, cell: pd.Series, incomparable: Mapping[str, str], data: ReportData) -> list[Line]:
+    """Every metric that the paper prints for the row or that we measured and the paper's tables know."""
+    keys = [key for key in SHOWN if key in row.numbers or not is_null(cell.get(key))]
+    keys += [key for key in row.numbers if key not in SHOWN]
+    return [_line(key, row, cell, incomparable, data) for key in keys]
+
+
+def _line(key: str, row: PaperRow, cell: pd.Series, incomparable: Mapping[str, str], data: ReportData) -> Line:
+    mean, low, high = (float(cell.get(f"{key}{end}", math.nan)) for end in ("", "_low", "_high"))
+    return Line(
+        spec=_spec(key, row.numbers.get(key)),
+        paper=row.numbers.get(key),
+        mean=mean,
+        low=low,
+        high=high,
+        n=int(cell.get(f"{key}_n", 0)),
+        incomparable=incomparable.get(key, ""),
+        reason=_reason(key, cell, data.reasons) if is_null(mean) else "",
+    )
+
+
+def _reason(key: str, cell: pd.Series, reasons: Mapping[str, str]) -> str:
+    if key in reasons:
+        return reasons[key]
+    if key not in BY_KEY:
+        return "no judge here measures it"
+    return "no seed has finished" if not cell["n"] else "not measured in this sweep"
+
+
+def _spec(key: str, paper: PaperNumber | None) -> MetricSpec:
+    """The metric as this report knows it, or a plain one for what only the paper has."""
+    if key in BY_KEY:
+        return spec_of(key)
+    unit = "percent" if paper is not None and paper.unit == "fraction" else "plain"
+    words = key.replace("_", " ")
+    return MetricSpec(key=key, label=words, description=words, unit=unit, better=None, group="check")
+
+
+NAMES = {
+    "facescrub": "FaceScrub", "celeba": "CelebA", "imagenette": "ImageNette", "resnet152": "ResNet-152",
+    "resnext50": "ResNeXt-50", "densenet121": "DenseNet-121", "vgg16": "VGG-16",
+}  # fmt: skip
+
+
+def dataset_names(published: Published) -> str:
+    """The data sets of the comparison in words."""
+    return " and ".join(NAMES.get(dataset, dataset) for dataset in published.datasets)
+
+
+def row_words(row: PaperRow) -> str:
+    """`ResNet-152, alpha -0.05, 10 images per class`: a printed row's recipe in words."""
+    first = row.first
+    words = [NAMES.get(first.architecture, first.architecture), _defense_words(first)]
+    if first.samples_per_class is not None:
+        words.append(f"{first.samples_per_class} images per class")
+    if first.attack not in (None, "ppa"):
+        words.append(f"attack {first.attack}")
+    words += [f"{name.replace('_', ' ')} {value.replace('_', ' ')}" for name, value in first.setting.items()]
+    return ", ".join(words)
+
+
+def _defense_words(first: PaperNumber) -> str:
+    if first.defense == "mid":
+        return f"MID beta {first.beta:g}"
+    if first.defense == "bido":
+        return f"BiDO lambda ({first.lambda_input:g}, {first.lambda_label:g})"
+    return f"alpha {minus(f'{first.alpha:g}')}"
+
+
+def printed(paper: PaperNumber | None, spec: MetricSpec) -> str:
+    """The paper's number with the digits it printed; empty where it printed none."""
+    if paper is None:
+        return ""
+    if spec.unit == "percent":
+        return f"{100 * paper.value:.{max(0, paper.decimals - 2)}f}\u00a0%"
+    return f"{paper.value:,.{paper.decimals}f}"
+
+
+def share_words(counts: Mapping[Mark, int]) -> str:
+    """How the comparison came out, in one sentence."""
+    said = counts["within"] + counts["outside"]
+    if not said and not counts["no interval"]:
+        return "No number can be compared yet."
+    parts: Sequence[str] = [
+        f"Of {said} numbers that can be held against an interval of ours, {counts['within']} lie within it"
+    ]
+    if counts["no interval"]:
+        parts = [*parts, f"{counts['no interval']} have no interval here (one seed)"]
+    if counts["not comparable"]:
+        parts = [*parts, f"{counts['not comparable']} do not measure the same in both places"]
+    return f"{'; '.join(parts)}."
