@@ -32,6 +32,7 @@ from tests.orchestrator.search.made import finish, work_off
 STAGES = (Stage(name="target", config={"workers": 1}), Stage(name="attack", config={"classes": 12}))
 
 
+@patch("core.files._flush", lambda path: None)  # hundreds of small files, which need not outlive a power failure
 def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
     """Everything that a sweep does, as values that can be compared; the refusal in one line where it is refused."""
     store = Store(root=folder / "store")

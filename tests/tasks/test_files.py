@@ -2,7 +2,6 @@
 
 import pandas as pd
 import pyarrow.parquet as pq
-import pytest
 import torch
 
 from core.data.images import ImageSet
@@ -35,29 +34,3 @@ def test_rows_come_back_without_an_index_compressed(tmp_path):
     found = pd.read_parquet(tmp_path / "rows.parquet")
     pd.testing.assert_frame_equal(found, rows.reset_index(drop=True))
     assert pq.ParquetFile(tmp_path / "rows.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
-
-
-def test_a_checkpoint_comes_back_on_the_cpu_and_runs_nothing(tmp_path):
-    path = tmp_path / "checkpoint.pt"
-    assert files.load_checkpoint(path) is None
-    files.save_checkpoint(path, {"epoch": 3, "model": {"w": torch.ones(2)}})
-    found = files.load_checkpoint(path)
-    assert found["epoch"] == 3 and torch.equal(found["model"]["w"], torch.ones(2))
-    torch.save({"epoch": print}, path)
-    with pytest.raises(Exception, match=r"[Ww]eights.only"):
-        files.load_checkpoint(path)
-
-
-def test_a_checkpoint_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch):
-    path = tmp_path / "checkpoint.pt"
-    files.save_checkpoint(path, {"epoch": 3})
-
-    def full(state, file):
-        file.write(b"half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files.torch, "save", full)
-    with pytest.raises(OSError, match="No space left"):
-        files.save_checkpoint(path, {"epoch": 4})
-    monkeypatch.undo()
-    assert files.load_checkpoint(path)["epoch"] == 3
