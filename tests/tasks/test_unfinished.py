@@ -48,3 +48,20 @@ def test_a_class_without_a_checksum_is_made_again(tmp_path):
     assert load_class(tmp_path / "class") is None
     with pytest.raises(OSError, match="cannot be read back"):
         finished_class(tmp_path / "class")
+
+
+@pytest.mark.parametrize("harm", [None, "the checkpoint", "Ray Train's note"])
+def test_damaged_checkpoints_of_ray_train_are_thrown_away_before_it_reads_them(tmp_path, capsys, harm):
+    from tasks import ray_train
+
+    folder = tmp_path / "ray_train"
+    (folder / "checkpoint_1").mkdir(parents=True)
+    save_checkpoint(folder / "checkpoint_1" / ray_train.STATE_FILE, STATE)
+    (folder / "checkpoint_manager_snapshot.json").write_text('{"latest": "checkpoint_1"}')
+    damaged = {"the checkpoint": f"checkpoint_1/{ray_train.STATE_FILE}",
+               "Ray Train's note": "checkpoint_manager_snapshot.json"}.get(harm)  # fmt: skip
+    if damaged:
+        (folder / damaged).write_bytes(harmed((folder / damaged).read_bytes(), "zeroed"))
+    ray_train._throw_away_damaged(folder)
+    assert folder.exists() == (harm is None)
+    assert ("checkpoints are damaged" in capsys.readouterr().err) == (harm is not None)
