@@ -77,10 +77,11 @@ def import_target(
             f"import {path}: transform_input: expected true or false for inception_v3, got none: the file does not "
             "say whether inputs are mapped to ImageNet statistics (published trainings do, published attacks do not)"
         )
-    classifier = build_classifier(architecture, num_classes, protocol=protocol, transform_input=bool(transform_input))
     content, state, prefix = _read(path)
     where = f"checkpoint {path} as {architecture}"
-    _check_classes(state, f"{ARCHITECTURES[architecture].head}.weight", architecture, num_classes, where)
+    if entry is not None:  # before anything of that size is made
+        _check_classes(state, f"{entry.head}.weight", architecture, num_classes, where)
+    classifier = build_classifier(architecture, num_classes, protocol=protocol, transform_input=bool(transform_input))
     load_published_state(classifier, state, ARCHITECTURES[architecture].head, where=where)
     wrapping = _wrapping(content)
     epoch = content.get("epoch") if wrapping != "bare" else None

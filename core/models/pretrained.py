@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-import warnings
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +20,11 @@ from core.models.weight_files import (
     weight_folders,
     wrong_content,
 )
+from core.pickles.archive import COMPRESSED
+from core.pickles.checkpoints import StoredTensor, read_checkpoint
+from core.pickles.cursor import Refused
+from core.pickles.mapped import map_file
+from core.words import shown
 
 # Wrappers that training scripts leave in front of the keys: DataParallel, the publication's own class,
 # torch.compile.
@@ -29,7 +32,7 @@ _WRAPPER = re.compile(r"^(?:(?:module|model|_orig_mod)\.)+")
 # torchvision's DenseNet files still spell "norm.1", its modules "norm1".
 _OLD_DENSE_LAYER = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)")
 _NUMBERS = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64)
-_FORBIDDEN = re.compile(r"GLOBAL (\S+)")
+MOST_BYTES = 64 * 2**30
 
 
 def pretrained_weights_path(weights_url: str) -> Path:
@@ -56,29 +59,29 @@ def read_pretrained_state(architecture: str, weights_url: str | None) -> dict[st
 
 
 def read_tensor_file(path: Path, where: str) -> Any:
-    """What `torch.save` wrote, on the CPU: tensors and plain containers; never an object whose code would run.
+    """What `torch.save` wrote: plain containers, numbers, texts, and tensors that `plain_tensors` brings into memory.
 
-    Raises InputError, one line beginning with `where`: no such file, none that torch wrote, cut short, compressed (a
-    small file could then fill the memory), or holding anything but tensors, numbers, text and containers of them.
+    It is read by `core.pickles.checkpoints`, within a budget; nothing in it is run, and neither torch nor Python
+    unpickles it. Raises InputError, one line beginning with `where`: no such file, none that torch wrote, cut short,
+    compressed, or holding anything but tensors, numbers, text and containers of them.
     """
     if not path.is_file():
         raise InputError(f"{where}: no file {path}")
     if reason := wrong_content(path):
         raise InputError(f"{where}: {path} {reason}")
+
+    def unknown(module: str, name: str) -> NoReturn:
+        found = f"{module}.{name}"
+        raise InputError(f"{where}: {path} holds more than tensors ({found}); refused, none of its code was run")
+
+    damaged = f"{where}: {path} is no readable weight file: damaged, cut short, or of another format"
     try:
-        compressed = _is_compressed(path)
-        with warnings.catch_warnings():  # about the format; a file that cannot be read is refused below
-            warnings.simplefilter("ignore")
-            content = None if compressed else torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # damaged bytes make torch and zipfile raise nearly anything
-        if found := _FORBIDDEN.search(str(error)):
-            what = f"holds more than tensors ({found[1]}); refused, none of its code was run"
-        else:
-            what = f"is no readable weight file: damaged, cut short, or of another format ({type(error).__name__})"
-        raise InputError(f"{where}: {path} {what}") from error
-    if compressed:
-        raise InputError(f"{where}: {path} is a compressed archive, which torch does not write")
-    return content
+        return read_checkpoint(map_file(path, most_bytes=MOST_BYTES), name=damaged, unknown=unknown)
+    except Refused as error:
+        what = f"{where}: {path} {error}" if str(error) == COMPRESSED else f"{damaged}: {error}"
+        raise InputError(what) from None
+    except OSError as error:
+        raise InputError(f"{where}: {path} cannot be read: {error.strerror}") from None
 
 
 def plain_tensors(state: Any, where: str) -> dict[str, Tensor]:
@@ -86,12 +89,15 @@ def plain_tensors(state: Any, where: str) -> dict[str, Tensor]:
     if not isinstance(state, Mapping) or not state:
         raise InputError(f"{where}: expected a dictionary of tensors, got {type(state).__name__}")
     for key, value in state.items():
-        if not isinstance(key, str) or not isinstance(value, Tensor):
-            raise InputError(f"{where}: {key!r}: expected a tensor, got {type(value).__name__}")
-        if value.layout != torch.strided or value.device.type != "cpu" or value.dtype not in _NUMBERS:
+        if not isinstance(key, str) or not isinstance(value, Tensor | StoredTensor):
+            raise InputError(f"{where}: {shown(key)}: expected a tensor, got {type(value).__name__}")
+        if isinstance(value, StoredTensor):
+            if value.dtype not in _NUMBERS:
+                raise InputError(f"{where}: {key}: expected a dense tensor of real numbers, got {value.dtype}")
+        elif value.layout != torch.strided or value.device.type != "cpu" or value.dtype not in _NUMBERS:
             got = f"{value.dtype}, {value.layout}, {value.device}"
             raise InputError(f"{where}: {key}: expected a dense tensor of real numbers, got {got}")
-    return {key: value.detach() for key, value in state.items()}
+    return {key: value.tensor() if isinstance(value, StoredTensor) else value.detach() for key, value in state.items()}
 
 
 def strip_wrappers(key: str) -> str:
@@ -144,11 +150,3 @@ def _published(architecture: str, weights_url: str) -> WeightFile:
     return WeightFile(
         name=architecture, url=weights_url, sha256=prefix, mebibytes=None, licence="unknown", purpose="pretrained"
     )
-
-
-def _is_compressed(path: Path) -> bool:
-    """Whether a zip archive's members are larger than itself; torch stores them as they are."""
-    if not zipfile.is_zipfile(path):
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return sum(member.file_size for member in archive.infolist()) > path.stat().st_size

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.errors import InputError
-from core.priors.official.cursor import describe
+from core.pickles.cursor import describe
 from core.priors.stylegan2_layers import StyleGAN2Config
 
 _LARGEST = 2**20

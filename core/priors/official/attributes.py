@@ -7,7 +7,7 @@ run. The layers carry the resulting values, so a file whose defaults differ from
 from __future__ import annotations
 
 from core.errors import InputError
-from core.priors.official.cursor import describe
+from core.pickles.cursor import describe
 from core.priors.official.records import Layers
 from core.priors.stylegan2 import MAPPING_LEARNING_RATE
 from core.priors.stylegan2_layers import StyleGAN2Config

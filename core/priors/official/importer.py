@@ -7,23 +7,21 @@ and legacy.py. No NVIDIA source text or weight is part of this project: the user
 from __future__ import annotations
 
 import hashlib
-import mmap
-import os
-import stat
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
 from torch import Tensor, nn
 
 from core.errors import InputError
+from core.pickles.cursor import Cursor, describe
+from core.pickles.machine import Machine
+from core.pickles.mapped import map_file
+from core.pickles.opcodes import run
 from core.priors.official.arguments import Arguments, discriminator_arguments, generator_arguments, shared_config
 from core.priors.official.attributes import check_attributes
-from core.priors.official.cursor import Cursor, describe
 from core.priors.official.layout import discriminator_shapes, generator_shapes
-from core.priors.official.machine import Machine
-from core.priors.official.opcodes import run
 from core.priors.official.records import Layers, copy_tensors, flatten, parameter_count
 from core.priors.official.standins import NEEDED, NetworkRecord, network_dialect
 from core.priors.stylegan2 import StyleGAN2
@@ -93,29 +91,16 @@ def import_prior(path: Path) -> ImportedPrior:
     """
     path = Path(path)
     try:
-        with open(path, "rb", opener=_open_regular) as handle:
-            size = os.fstat(handle.fileno()).st_size
-            machine = _parse(handle, path, size)
-            layers = _networks(machine, path)
-            sha256 = hashlib.file_digest(handle, "sha256").hexdigest()
+        view = map_file(path, most_bytes=MAX_FILE_BYTES)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    return _imported(path, machine, layers, size=size, sha256=sha256)
+    machine = _parse(view, path)
+    layers = _networks(machine, path)
+    sha256 = hashlib.sha256(view).hexdigest()
+    return _imported(path, machine, layers, size=len(view), sha256=sha256)
 
 
-def _open_regular(path: str, flags: int) -> int:
-    # Without blocking: opening a named pipe would wait for its writer.
-    descriptor = os.open(path, flags | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise InputError(f"{path}: expected a regular file")
-    return descriptor
-
-
-def _parse(handle: BinaryIO, path: Path, size: int) -> Machine:
-    if not 0 < size <= MAX_FILE_BYTES:
-        raise InputError(f"{path}: expected a file of 1 to {MAX_FILE_BYTES} bytes, got {size}")
-    view = memoryview(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ))
+def _parse(view: memoryview, path: Path) -> Machine:
     for head, meaning in _NOT_PICKLES.items():
         if view[: len(head)] == head:
             raise InputError(f"{path}: expected a StyleGAN2-ADA pickle, this is {meaning}")

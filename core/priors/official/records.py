@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from core.errors import InputError
-from core.priors.official.cursor import describe
+from core.pickles.cursor import describe
+from core.pickles.storages import TensorRecord, array_of
 from core.priors.official.layout import FILTER, Shapes
 from core.priors.official.standins import NetworkRecord
-from core.priors.official.storages import TensorRecord, array_of
 
 MAX_DEPTH = 8
 MAX_LAYERS = 1000

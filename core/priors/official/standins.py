@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from core.priors.official.cursor import Refused, describe
-from core.priors.official.machine import Data, Dialect, Global, Limits
-from core.priors.official.opcodes import NETWORK_OPCODES
-from core.priors.official.storages import StorageRecord, TensorRecord, read_storage, rebuild_tensor
+from core.pickles.cursor import Refused, describe
+from core.pickles.machine import Data, Dialect, Global, Limits
+from core.pickles.opcodes import NETWORK_OPCODES
+from core.pickles.storages import StorageRecord, TensorRecord, read_storage, rebuild_tensor
 
 PERSISTENCE_VERSION = 6
 MAX_STORAGES, MAX_TENSORS, MAX_RECORDS = 2000, 2000, 2000
@@ -94,7 +94,12 @@ def network_dialect(name: str, *, limits: Limits | None = None) -> Dialect:
     table = {key: Global(name=" ".join(key), reduce=make) for key, make in makers.items()}
     table["dnnlib.util", "EasyDict"] = Global(name="dnnlib.util EasyDict", new=dict)
     return Dialect(
-        globals=table, opcodes=NETWORK_OPCODES, explained=EXPLAINED, build=_set_byte_order, limits=limits or Limits()
+        what="a StyleGAN2-ADA file",
+        globals=table,
+        opcodes=NETWORK_OPCODES,
+        explained=EXPLAINED,
+        build=_set_byte_order,
+        limits=limits or Limits(),
     )
 
 

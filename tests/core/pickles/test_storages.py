@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from core.priors.official.cursor import Refused
-from core.priors.official.machine import Data
-from core.priors.official.storages import StorageRecord, array_of, read_storage, rebuild_tensor
+from core.pickles.cursor import Refused
+from core.pickles.machine import Data
+from core.pickles.storages import StorageRecord, array_of, read_storage, rebuild_tensor
 
 
 def blob(tensor):

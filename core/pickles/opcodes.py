@@ -1,9 +1,10 @@
 """A pickle stream run as data: plain values and records come out, nothing is imported or called.
 
-The opcodes are those that official StyleGAN2 files use, of protocols 3 to 5, and no other. A global becomes an
-inert token of a table that the caller gives; the functions of that table are ours and check their arguments. There
-is no use of Python's `pickle`: subclassing its Unpickler leaves BUILD able to rewrite whatever the table names, and
-allocates what a length claims before looking whether the bytes exist.
+The opcodes are those that official StyleGAN2 files (protocols 3 to 5) and torch's checkpoints (2 and later) use, and no
+other. A global becomes an inert token of a table that the caller gives; the functions of that table are ours and check
+their arguments. Whatever is made counts against a budget (`Machine.make`, `Machine.fill`). There is no use of Python's
+`pickle`: subclassing its Unpickler leaves BUILD able to rewrite whatever the table names, and allocates what a length
+claims before looking whether the bytes exist.
 
 Source of the opcodes' meaning: Lib/pickletools.py of CPython.
 """
@@ -14,8 +15,8 @@ import struct
 from collections.abc import Callable
 
 from core.errors import InputError
-from core.priors.official.cursor import Cursor, Refused, describe
-from core.priors.official.machine import Data, Dialect, Global, Machine
+from core.pickles.cursor import Cursor, Refused, describe
+from core.pickles.machine import Data, Dialect, Global, Machine
 
 PROTOCOLS = (2, 3, 4, 5)
 """2 is read only as far as needed to say what is wrong with it, and inside storages."""
@@ -45,7 +46,7 @@ def _step(machine: Machine, code: int) -> None:
     if machine.protocol == 0 and code != _PROTO:
         raise Refused("expected the opcode PROTO first: this is no pickle of protocol 2 or later")
     if code not in _STEPS or _STEPS[code][0] not in machine.dialect.opcodes:
-        raise Refused("this opcode is not of a StyleGAN2-ADA file")
+        raise Refused(f"this opcode is not of {machine.dialect.what}")
     _STEPS[code][1](machine)
 
 
@@ -82,7 +83,7 @@ def _mark(machine: Machine) -> None:
 
 
 def _push(make: Callable[[Machine], object]) -> Callable[[Machine], None]:
-    return lambda machine: machine.push(make(machine))
+    return lambda machine: machine.make(make(machine))
 
 
 def _long(machine: Machine) -> int:
@@ -100,7 +101,7 @@ def _text(width: int) -> Callable[[Machine], None]:
             raise Refused(f"text of {length} bytes: one holds at most {machine.limits.text}, all of them at most "
                           f"{machine.limits.all_text}")  # fmt: skip
         try:
-            machine.push(str(machine.cursor.take(length), "utf-8"))
+            machine.make(str(machine.cursor.take(length), "utf-8"))
         except UnicodeDecodeError as error:
             raise Refused(f"expected UTF-8 text: {error.reason}") from None
 
@@ -113,7 +114,7 @@ def _data(width: int) -> Callable[[Machine], None]:
         if length > machine.limits.data:
             raise Refused(f"{length} bytes are claimed, at most {machine.limits.data} are allowed")
         offset = machine.cursor.here
-        machine.push(Data(view=machine.cursor.take(length), offset=offset))
+        machine.make(Data(view=machine.cursor.take(length), offset=offset))
 
     return step
 
@@ -121,22 +122,23 @@ def _data(width: int) -> Callable[[Machine], None]:
 def _tuple(length: int) -> Callable[[Machine], None]:
     def step(machine: Machine) -> None:
         items = [machine.pop() for _ in range(length)]
-        machine.push(tuple(reversed(items)))
+        machine.make(tuple(reversed(items)))
 
     return step
 
 
 def _set_items(machine: Machine, items: list[object]) -> None:
-    target = machine.container(dict)
+    target, new = machine.container(dict), {}
     if len(items) % 2:
         raise Refused("expected pairs of key and value")
     for key, value in zip(items[::2], items[1::2], strict=True):
         # Small keys only: whole numbers can be chosen so that a dictionary degenerates.
         if not (type(key) is str or (type(key) is int and abs(key) < 2**31)):
             raise Refused(f"expected a text or a small whole number as key, got {describe(key)}")
-        if key in target:
+        if key in target or key in new:
             raise Refused(f"the key {describe(key)} is given twice")
-        target[key] = value
+        new[key] = value
+    machine.fill(target, lambda: target.update(new))
 
 
 def _set_item(machine: Machine) -> None:
@@ -146,19 +148,22 @@ def _set_item(machine: Machine) -> None:
 
 def _append(machine: Machine) -> None:
     value = machine.pop()
-    machine.container(list).append(value)
+    target = machine.container(list)
+    machine.fill(target, lambda: target.append(value))
 
 
 def _appends(machine: Machine) -> None:
     values = machine.pop_marked()
-    machine.container(list).extend(values)
+    target = machine.container(list)
+    machine.fill(target, lambda: target.extend(values))
 
 
 def _add_items(machine: Machine) -> None:
     values = machine.pop_marked()
     if not all(type(value) is str for value in values):
         raise Refused("expected a set of texts")
-    machine.container(set).update(values)
+    target = machine.container(set)
+    machine.fill(target, lambda: target.update(values))
 
 
 def _global(machine: Machine) -> None:
@@ -178,7 +183,7 @@ def _reduce(machine: Machine) -> None:
     if token.reduce is None:
         raise Refused(f"{token.name} is not made this way")
     try:
-        machine.push(token.reduce(arguments))
+        machine.make(token.reduce(arguments))
     except Refused as error:
         raise Refused(f"{token.name}: {error}") from None
 
@@ -187,7 +192,7 @@ def _new_object(machine: Machine) -> None:
     arguments, token = machine.pop(), machine.pop()
     if type(token) is not Global or token.new is None or type(arguments) is not tuple or arguments:
         raise Refused(f"expected an EasyDict without arguments, got {describe(token)} and {describe(arguments)}")
-    machine.push(token.new())
+    machine.make(token.new())
 
 
 def _build(machine: Machine) -> None:
@@ -196,7 +201,7 @@ def _build(machine: Machine) -> None:
 
 
 def _persistent_id(machine: Machine) -> None:
-    machine.push(machine.dialect.persistent(machine.pop()))
+    machine.make(machine.dialect.persistent(machine.pop()))
 
 
 _PROTO = 0x80
@@ -214,6 +219,8 @@ _STEPS: dict[int, tuple[str, Callable[[Machine], None]]] = {
     ord("M"): ("BININT2", _push(lambda machine: machine.cursor.unsigned(2))),
     0x8A: ("LONG1", _push(_long)),
     ord("G"): ("BINFLOAT", _push(lambda machine: struct.unpack(">d", machine.cursor.take(8))[0])),
+    ord("U"): ("SHORT_BINSTRING", _text(1)),
+    ord("T"): ("BINSTRING", _text(4)),
     ord("X"): ("BINUNICODE", _text(4)),
     0x8C: ("SHORT_BINUNICODE", _text(1)),
     ord("C"): ("SHORT_BINBYTES", _data(1)),
@@ -245,16 +252,22 @@ _STEPS: dict[int, tuple[str, Callable[[Machine], None]]] = {
     ord("Q"): ("BINPERSID", _persistent_id),
 }
 
-NETWORK_OPCODES = frozenset(name for name, _ in _STEPS.values()) - {"BINPERSID"}
+OLD_TEXTS = frozenset(["SHORT_BINSTRING", "BINSTRING"])  # of Python 2, in which old checkpoints were written
+NETWORK_OPCODES = frozenset(name for name, _ in _STEPS.values()) - {"BINPERSID"} - OLD_TEXTS
 STORAGE_OPCODES = frozenset([
     "PROTO", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE",
     "EMPTY_DICT", "EMPTY_LIST", "TUPLE", "APPEND", "SETITEM", "SETITEMS", "BINPUT", "BINGET", "GLOBAL", "BINPERSID",
 ])  # fmt: skip
 
+CHECKPOINT_OPCODES = STORAGE_OPCODES | OLD_TEXTS | frozenset([
+    "FRAME", "BINFLOAT", "SHORT_BINUNICODE", "EMPTY_TUPLE", "EMPTY_SET", "TUPLE1", "TUPLE2", "TUPLE3", "APPENDS",
+    "ADDITEMS", "LONG_BINPUT", "LONG_BINGET", "MEMOIZE", "STACK_GLOBAL", "REDUCE", "BUILD",
+])  # fmt: skip
+
 # Only for the sentence that refuses them.
 _REFUSED: dict[int, str] = {
-    ord("I"): "INT", ord("L"): "LONG", 0x8B: "LONG4", ord("S"): "STRING", ord("T"): "BINSTRING",
-    ord("U"): "SHORT_BINSTRING", ord("V"): "UNICODE", 0x8D: "BINUNICODE8", 0x96: "BYTEARRAY8",
+    ord("I"): "INT", ord("L"): "LONG", 0x8B: "LONG4", ord("S"): "STRING", ord("V"): "UNICODE", 0x8D: "BINUNICODE8",
+    0x96: "BYTEARRAY8",
     0x97: "NEXT_BUFFER", 0x98: "READONLY_BUFFER", ord("F"): "FLOAT", ord("l"): "LIST", ord("d"): "DICT",
     0x91: "FROZENSET", ord("0"): "POP", ord("1"): "POP_MARK", ord("2"): "DUP", ord("g"): "GET", ord("p"): "PUT",
     0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4", ord("i"): "INST", ord("o"): "OBJ", 0x92: "NEWOBJ_EX",

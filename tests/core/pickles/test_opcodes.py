@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from core.priors.official import opcodes
-from core.priors.official.cursor import Cursor
-from core.priors.official.machine import Global
-from core.priors.official.opcodes import NETWORK_OPCODES, STORAGE_OPCODES, run
+from core.pickles import opcodes
+from core.pickles.cursor import Cursor
+from core.pickles.machine import Global
+from core.pickles.opcodes import CHECKPOINT_OPCODES, NETWORK_OPCODES, STORAGE_OPCODES, run
 from core.priors.official.standins import network_dialect
 
 BY_NAME = {opcode.name: opcode.code.encode("latin-1") for opcode in pickletools.opcodes}
@@ -55,7 +55,7 @@ def test_the_table_of_opcodes_is_that_of_python():
     for name, code in ((name, code) for code, (name, _) in opcodes._STEPS.items()):
         assert BY_NAME[name] == bytes([code])
     assert {BY_NAME[name][0]: name for name in opcodes._REFUSED.values()} == opcodes._REFUSED
-    assert NETWORK_OPCODES | {"BINPERSID"} | set(opcodes._REFUSED.values()) == BY_NAME.keys()
+    assert NETWORK_OPCODES | CHECKPOINT_OPCODES | set(opcodes._REFUSED.values()) == BY_NAME.keys()
     assert STORAGE_OPCODES - {"BINPERSID"} < NETWORK_OPCODES
 
 

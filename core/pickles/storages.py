@@ -12,9 +12,9 @@ from math import prod
 
 import numpy as np
 
-from core.priors.official.cursor import Cursor, Refused, describe
-from core.priors.official.machine import Data, Dialect, Global, Limits
-from core.priors.official.opcodes import STORAGE_OPCODES, run
+from core.pickles.cursor import Cursor, Refused, describe
+from core.pickles.machine import Data, Dialect, Global, Limits
+from core.pickles.opcodes import STORAGE_OPCODES, run
 
 MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
 MAX_RANK = 6
@@ -28,7 +28,7 @@ STORAGE_TYPES: dict[str, str] = {
 }
 """Only float32 can be imported. The others are read so that the refusal can name the tensor."""
 
-_LIMITS = Limits(opcodes=200, memo=50, stack=50, text=200, all_text=2000)
+_LIMITS = Limits(opcodes=60, memo=50, stack=50, text=200, all_text=2000)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -74,6 +74,7 @@ def _storage_id(value: object) -> _StorageId:
 
 
 _DIALECT = Dialect(
+    what="torch's legacy storage format",
     globals={("torch", name): Global(name=name) for name in STORAGE_TYPES},
     opcodes=STORAGE_OPCODES,
     persistent=_storage_id,

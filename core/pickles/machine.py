@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from sys import getsizeof
+from typing import NoReturn
 
-from core.priors.official.cursor import Cursor, Refused, describe
+from core.pickles.cursor import Cursor, Refused, describe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +22,10 @@ class Limits:
     all_text: int = 16 * 2**20
     name: int = 200  # characters of a global's module or name
     integer: int = 16  # bytes
+    memory: int = 64 * 2**20  # bytes of all values ever made, as Python holds them; bytes of the file are not copied
+
+
+OVERHEAD = 64  # bytes beside a value's own: its place in the memo, a record's attributes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -41,13 +47,19 @@ class Global:
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """What one kind of stream may hold. `explained`: globals outside the table that deserve a better sentence."""
+    """What one kind of stream may hold.
 
+    what: the kind, in words. explained: globals outside the table that deserve a better sentence; unknown: what to
+    raise for the others, instead of the usual sentence.
+    """
+
+    what: str
     globals: Mapping[tuple[str, str], Global]
     opcodes: frozenset[str]
     explained: Mapping[tuple[str, str], str] = field(default_factory=dict)
     build: Callable[[object, object], None] | None = None
     persistent: Callable[[object], object] | None = None
+    unknown: Callable[[str, str], NoReturn] | None = None
     limits: Limits = field(default_factory=Limits)
 
     def resolve(self, module: object, name: object) -> Global:
@@ -56,7 +68,9 @@ class Dialect:
         if (module, name) in self.explained:
             raise Refused(self.explained[module, name])
         if (module, name) not in self.globals:
-            raise Refused(f"the global {describe(module)} {describe(name)} is not of a StyleGAN2-ADA file")
+            if self.unknown is not None:
+                self.unknown(module, name)
+            raise Refused(f"the global {describe(module)} {describe(name)} is not of {self.what}")
         return self.globals[module, name]
 
 
@@ -71,6 +85,7 @@ class Machine:
         self.marks: list[int] = []
         self.memo: dict[int, object] = {}
         self.text = 0
+        self.memory = 0
         self.protocol = 0
         self.operations = 0
         self.stopped = False
@@ -79,6 +94,23 @@ class Machine:
         if len(self.stack) >= self.limits.stack:
             raise Refused(f"the stack is deeper than {self.limits.stack}")
         self.stack.append(value)
+
+    def make(self, value: object) -> None:
+        """Push a value that did not exist before, and count it."""
+        self.spend(getsizeof(value) + OVERHEAD)
+        self.push(value)
+
+    def spend(self, size: int) -> None:
+        """Count so many bytes. What is given up again stays counted: no stream has to make things to drop them."""
+        self.memory += size
+        if self.memory > self.limits.memory:
+            raise Refused(f"the values take more than {self.limits.memory >> 20} MiB")
+
+    def fill(self, target: list[object] | dict[object, object] | set[object], grow: Callable[[], None]) -> None:
+        """Let a container grow, and count by how much it did."""
+        before = getsizeof(target)
+        grow()
+        self.spend(max(0, getsizeof(target) - before))
 
     def top(self) -> object:
         if len(self.stack) <= (self.marks[-1] if self.marks else 0):
