@@ -20,7 +20,7 @@ OF_TRAINING = {  # null -> what it stands for, with the choice that it belongs t
     "precision": ("fp32", None, None),
 }
 
-OF_ATTACK = {"clip": False, "discriminator_weight": 0.0, "precision": "fp32"}
+OF_ATTACK = {"precision": "fp32"}
 
 CLASSES = {"facescrub": 530, "celeba": 1000, "celeba64": 1000, "stanford_dogs": 120, "imagenette": 10}
 """The paper's number of people, breeds or things in each of its data sets."""

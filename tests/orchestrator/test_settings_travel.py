@@ -22,6 +22,12 @@ from sweeps.settings import dotted_value, set_dotted
 from tests.orchestrator.far_ends import far_ends
 from tests.orchestrator.search.made import ALPHA, KIND, SPACE
 
+
+def BESIDE(control):
+    attacks = [{"kind": "ppa", **tiny_sweep()["attack"]}, control]
+    return TINY(grid={"attack": attacks}, baseline={})
+
+
 SELECTION = {"kind": "selection_only", "selected": 2, "pool": {"size": 20}}
 REFUSED = "one value there is, or none that this sweep could have"
 
@@ -217,11 +223,11 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
                  "attack.optimise", {"kind": "none"}),
     "Select": (lambda: TINY(attack={**tiny_sweep()["attack"], "selection_repeats": 100}),
                "attack.select", {"kind": "top_confidence"}),
-    "SelectionOnly": (lambda: TINY(attack=SELECTION), "attack", {
+    "SelectionOnly": (lambda: BESIDE(SELECTION), "control", {
         "kind": REFUSED, "pool": {"size": 30}, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20,
-        "readout": ({"/recipe.defense": {"kind": "mid", "beta": 0.01}, "/grid": {}, "/baseline": {}}, "mean"),
+        "readout": ({"/recipe.defense": {"kind": "mid", "beta": 0.01}}, "mean"),
     }),
-    "RandomLatents": (lambda: TINY(attack={"kind": "random_latents", "selected": 2}), "attack", {
+    "RandomLatents": (lambda: BESIDE({"kind": "random_latents", "selected": 2}), "control", {
         "kind": REFUSED, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20, "readout": REFUSED,
         "truncation_psi": 0.9, "truncation_cutoff": 2, "image_crop": 30,
     }),
@@ -272,7 +278,9 @@ def place(raw: dict[str, Any], where: str, key: str, value: Any) -> None:
     """Set `key` of what stands at `where`; '/a.b' is a key of the whole sweep."""
     if key.startswith("/"):
         return set_dotted(raw, key[1:], value, where="case")
-    if "[" in where:  # a key with dots in it
+    if where == "control":  # an attack beside Plug & Play, without which controls are refused
+        raw["grid"]["attack"][1][key] = value
+    elif "[" in where:  # a key with dots in it
         where, _, dotted = where.rstrip("]").partition("[")
         dotted_value(raw, where)[0][dotted][key] = value
     elif where.endswith(".0"):
