@@ -29,15 +29,18 @@ def gone(process: psutil.Process) -> bool:
         return True
 
 
-def drained(run: SweepRun, cluster, kind: str, seconds: float = NOTICE_S) -> float:
-    """Drain a node on which such work runs, wait until it has let go of it, take it away; how long letting go took."""
+def drained(run: SweepRun, cluster, kind: str, seconds: float = NOTICE_S) -> tuple[float, Kept]:
+    """Drain a node on which such work runs, wait until it has let go of it, take it away.
+
+    Returns how long letting go took, and what the store held then.
+    """
     victim = run.until(lambda: cluster.find(kind))[0]
     told, node = time.monotonic(), cluster.drain_node_of(victim, seconds)
     run.until(lambda: gone(victim))
-    took = time.monotonic() - told
+    took, kept = time.monotonic() - told, Kept.now(run.store)
     cluster.take_away(node)
     cluster.mend()
-    return took
+    return took, kept
 
 
 def test_a_training_moves_more_often_than_a_worker_may_die(cluster, tmp_path):
@@ -51,8 +54,9 @@ def test_a_training_moves_more_often_than_a_worker_may_die(cluster, tmp_path):
     started, run, took, kept = time.monotonic(), SweepRun(sweep, store, cluster.address), [], []
     for _ in range(moves):
         run.until(lambda: any(store.glob("target/*.work/progress.json")))
-        took.append(drained(run, cluster, "task"))
-        kept.append(Kept.now(store))
+        seconds, left = drained(run, cluster, "task")
+        took.append(seconds)
+        kept.append(left)
     assert run.wait() == 0, run.tail()
     assert run.log.read_text().count(LEAVES) == moves, run.log.read_text()
     assert table(store).equals(table(calm / "store")) and not stray_files(store)
@@ -69,7 +73,7 @@ def test_an_attacks_shards_move(drill):
     run = drill.run()
     run.until(lambda: any(drill.store.glob("attack/*.work/classes/*")))
     kept = drill.about_to_harm()
-    took = drained(run, drill.cluster, "shard")
+    took, _ = drained(run, drill.cluster, "shard")
     assert run.wait() == 0, run.tail()
     assert kept.lost_s
     drill.check("a node drained in the middle of an attack", note=f"left within {took:.0f} s of the notice")
