@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from core.files import write_file
+from core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS, Metric
 from orchestrator.judging import unavailable_judges
 from orchestrator.stage import with_ancestors
 from orchestrator.store import MANIFEST, Store
@@ -19,29 +20,7 @@ from sweeps.imported import ImportedClassifier
 from sweeps.schema import ToySweep
 from sweeps.training import Recipe
 
-METRIC_COLUMNS = (
-    "test_acc", "test_acc_mean_readout", "train_acc", "epochs_trained", "ece", "logit_gap", "attack_acc1",
-    "attack_acc1_std", "attack_acc1_std_slots", "attack_acc5", "attack_conf", "target_conf", "dist_eval",
-    "dist_eval_plain", "embedder_acc1", "embedder_acc1_std", "embedder_acc5", "embedder_real_acc",
-    "evaluator_real_acc", "dist_face", "dist_face_plain", "dist_knn", "fid", "kid", "precision", "recall", "density",
-    "coverage", "xi_train", "xi_test", "gradient_cosine", "num_frozen",
-)  # fmt: skip
-TOY_COLUMNS = ("steps", "distance", "train_loss", "distance_no_stop")
-TIME_COLUMNS = ("seconds_target", "seconds_attack")
-
-REASONS = {
-    "test_acc_mean_readout": "only a target with a bottleneck (defense mid) is read in more than one way",
-    "dist_knn": "belongs to the low-resolution attacks; dist_eval is the same distance in our evaluator",
-}
-JUDGE_REASONS = {
-    "judge_evaluator": ("attack_acc1", "attack_acc1_std", "attack_acc1_std_slots", "attack_acc5", "attack_conf",
-                        "dist_eval", "dist_eval_plain", "evaluator_real_acc"),
-    "judge_embedder": ("embedder_acc1", "embedder_acc1_std", "embedder_acc5", "embedder_real_acc", "dist_face",
-                       "dist_face_plain"),
-    "judge_fidelity": ("fid", "kid", "precision", "recall", "density", "coverage"),
-    "knowledge": ("xi_train", "xi_test"),
-}
-OF_TRAINING = ("train_acc", "logit_gap", "epochs_trained")
+UNFINISHED = "the stage that measures it has not finished"
 
 
 def results_table(trials: list[Trial], store: Store, failures: dict[str, str]) -> pd.DataFrame:
@@ -76,7 +55,7 @@ def trial_row(trial: Trial, store: Store, failure: str | None = None) -> dict[st
     manifests = {s.name: store.manifest(s) for s in trial.stages if store.has(s)}
     done = len(manifests) == len(trial.stages)
     metrics = {key: value for manifest in manifests.values() for key, value in manifest["metrics"].items()}
-    columns = TOY_COLUMNS if isinstance(trial.settings, ToySweep) else METRIC_COLUMNS
+    columns = TOY_COLUMNS if isinstance(trial.settings, ToySweep) else tuple(BY_KEY)
     return {
         "trial": trial.id,
         "seed": trial.seed,
@@ -87,7 +66,7 @@ def trial_row(trial: Trial, store: Store, failure: str | None = None) -> dict[st
         **trial.cell.axes,
         **recipe_fields(trial),
         **{column: metrics.get(column) for column in columns},
-        "reasons": json.dumps(missing_reasons(trial, metrics, columns), sort_keys=True),
+        "reasons": json.dumps(missing_reasons(trial, metrics, columns, set(manifests)), sort_keys=True),
         **{column: _seconds(manifests, column.removeprefix("seconds_")) for column in TIME_COLUMNS},
     }
 
@@ -136,26 +115,24 @@ def _imported_fields(target: ImportedClassifier) -> dict[str, Any]:
     }
 
 
-def missing_reasons(trial: Trial, metrics: dict[str, Any], columns: tuple[str, ...]) -> dict[str, str]:
-    """Why a metric is null: no such judge in the sweep, or a reason that goes with the metric."""
-    present = {stage.name for stage in trial.stages}
-    unheard = {} if isinstance(trial.settings, ToySweep) else unavailable_judges(trial.settings)
-    reasons = {}
-    for column in columns:
-        if metrics.get(column) is not None:
-            continue
-        judge = next((judge for judge, owned in JUDGE_REASONS.items() if column in owned), None)
-        if column in REASONS:
-            reasons[column] = REASONS[column]
-        elif judge in unheard:
-            reasons[column] = unheard[judge]
-        elif column in OF_TRAINING and "imported" in present:
-            reasons[column] = "the target was brought in; its training was not seen"
-        elif judge and judge not in present:
-            reasons[column] = f"the sweep has no {judge.removeprefix('judge_')} judge"
-        else:
-            reasons[column] = "the stage that measures it has not finished"
-    return reasons
+def missing_reasons(trial: Trial, metrics: dict[str, Any], columns: tuple[str, ...], done: set[str]) -> dict[str, str]:
+    """Column -> why it is null, for those that are. done: names of the stages that have finished."""
+    if isinstance(trial.settings, ToySweep):
+        return {column: UNFINISHED for column in columns if metrics.get(column) is None}
+    present, unheard = {stage.name for stage in trial.stages}, unavailable_judges(trial.settings)
+    missing = [BY_KEY[column] for column in columns if metrics.get(column) is None]
+    return {metric.key: _why_missing(metric, present, done, unheard) for metric in missing}
+
+
+def _why_missing(metric: Metric, present: set[str], done: set[str], unheard: dict[str, str]) -> str:
+    stage = "imported" if metric.stage == "target" and "imported" in present else metric.stage
+    if stage in unheard:
+        return unheard[stage]
+    if metric.judge and stage not in present:
+        return f"the sweep has no {metric.judge} judge"
+    if stage is None or stage in done:
+        return metric.null or "there was too little to compute it from"
+    return UNFINISHED
 
 
 def per_class_rows(trials: list[Trial], store: Store) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from core import screen
 from core.errors import InputError
+from core.metrics.table import BY_KEY
 from core.uris import shown_uri
 from orchestrator.confirming import Confirmation, confirm
 from orchestrator.driver import run_search, run_trials
@@ -29,7 +30,6 @@ from orchestrator.trial import Trial, trials_of
 from orchestrator.workplace import Workplace
 from sweeps.load import LoadedSweep, load_sweep
 from sweeps.schema import InversionSweep, ToySweep
-from sweeps.search import OBJECTIVES
 
 
 def run_and_report(
@@ -124,8 +124,7 @@ def refuse_missing_judges(loaded: LoadedSweep, settings: InversionSweep) -> None
     """Raise InputError where an objective's judge has no weights here: the search would look at empty columns."""
     unheard = unavailable_judges(settings)
     for column in (*loaded.sweep.search.objectives, *loaded.sweep.search.constraints):
-        stage = f"judge_{OBJECTIVES[column]}"
-        if stage in unheard:
+        if (stage := BY_KEY[column].stage) in unheard:
             raise InputError(f"{loaded.source}: search: {column}: expected a judge that measures it: {unheard[stage]}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from core.metrics.table import BY_KEY, TIME_COLUMNS
 from core.words import printable
 
 if TYPE_CHECKING:
@@ -11,13 +12,8 @@ if TYPE_CHECKING:
 
 COLUMNS = frozenset({
     "trial", "seed", "phase", "protocol", "status", "failure", "reasons", "prior", "attack", "class", "recipe",
-    "test_acc", "test_acc_mean_readout", "train_acc", "epochs_trained", "ece", "logit_gap", "attack_acc1",
-    "attack_acc1_std", "attack_acc1_std_slots", "attack_acc5", "attack_conf", "target_conf", "dist_eval",
-    "dist_eval_plain", "embedder_acc1", "embedder_acc1_std", "embedder_acc5", "embedder_real_acc",
-    "evaluator_real_acc", "dist_face", "dist_face_plain", "dist_knn", "fid", "kid", "precision", "recall", "density",
-    "coverage", "xi_train", "xi_test", "gradient_cosine", "num_frozen", "seconds_target",
-    "seconds_attack", "attack_access", "attack_control", "recipe_architecture", "recipe_defense",
-    "recipe_defense_parameters", "recipe_alpha", "recipe_schedule", "recipe_epochs", "recipe_workers",
+    "attack_access", "attack_control", "recipe_architecture", "recipe_defense", "recipe_defense_parameters",
+    "recipe_alpha", "recipe_schedule", "recipe_epochs", "recipe_workers", *BY_KEY, *TIME_COLUMNS,
 })  # fmt: skip
 """Columns of the results that are no axes: an axis of that name would take another's place."""
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from core.metrics.table import METRICS, Judge
 from core.words import shown
 from sweeps.base import MAX_KEYS, MAX_TRIALS, MOST, Count, Model, Positive, Seed, Several
 from sweeps.dimension import Dimension
@@ -16,20 +17,8 @@ from sweeps.space import Space, inside, make_space
 
 Direction = Literal["max", "min"]
 
-OBJECTIVES: dict[str, str | None] = {
-    "test_acc": None, "ece": None, "train_acc": None, "logit_gap": None, "epochs_trained": None,
-    "target_conf": None, "gradient_cosine": None,
-    "embedder_acc1": "embedder", "embedder_acc5": "embedder", "dist_face": "embedder", "dist_face_plain": "embedder",
-    "attack_acc1": "evaluator", "attack_acc5": "evaluator", "attack_conf": "evaluator", "dist_eval": "evaluator",
-    "dist_eval_plain": "evaluator",
-    "fid": "fidelity", "kid": "fidelity", "precision": "fidelity", "recall": "fidelity", "density": "fidelity",
-    "coverage": "fidelity",
-    "xi_train": "knowledge", "xi_test": "knowledge",
-}  # fmt: skip
+OBJECTIVES: dict[str, Judge | None] = {metric.key: metric.judge for metric in METRICS if metric.searched}
 """Columns of the results that a search can aim at -> the judge that measures them, None for every sweep's own."""
-
-OF_THE_TARGET = ("test_acc", "ece", "train_acc", "logit_gap", "epochs_trained", "target_conf", "gradient_cosine")
-"""Columns that say nothing of what leaks."""
 
 MAX_CHOICES = 200  # of one key: each of them must occur in some valid recipe, which takes a look
 Bounded = Annotated[float, Field(ge=-1e300, le=1e300)]  # so that differences and logarithms of them are finite
@@ -173,7 +162,7 @@ class Search(Model):
     @property
     def leaks(self) -> dict[str, Direction]:
         """The objectives that say what leaks."""
-        return {column: way for column, way in self.objectives.items() if column not in OF_THE_TARGET}
+        return {column: way for column, way in self.objectives.items() if OBJECTIVES[column] is not None}
 
     @field_validator("space")
     @classmethod

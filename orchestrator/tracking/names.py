@@ -11,7 +11,7 @@ import json
 import math
 from typing import Any
 
-from orchestrator.results import METRIC_COLUMNS, TIME_COLUMNS, TOY_COLUMNS
+from core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
 from orchestrator.trial import Trial
 from sweeps.imported import ImportedClassifier
 from sweeps.schema import InversionSweep
@@ -76,7 +76,7 @@ def _is_said(name: str, text: str, said: dict[str, str]) -> bool:
 
 def metrics_of(row: dict[str, Any]) -> dict[str, float]:
     """Name -> value of what was measured."""
-    columns = dict.fromkeys((*SHOWN_FIRST, *METRIC_COLUMNS, *TOY_COLUMNS, *TIME_COLUMNS))
+    columns = dict.fromkeys((*SHOWN_FIRST, *BY_KEY, *TOY_COLUMNS, *TIME_COLUMNS))
     return {c: float(row[c]) for c in columns if row.get(c) is not None and math.isfinite(row[c])}
 
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from tiny import write_tiny
 
+from core.metrics.table import TIME_COLUMNS
 from orchestrator.cli import main
-from orchestrator.results import TIME_COLUMNS
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 

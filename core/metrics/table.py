@@ -1,0 +1,269 @@
+"""The numbers that a sweep yields: what each is called and means, who measures it, what may be done with it.
+
+The one place that says so: the columns of `results`, the objectives of a search, the report's words, the judges' page.
+Loads nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Judge = Literal["evaluator", "embedder", "fidelity", "knowledge"]
+JUDGES: tuple[Judge, ...] = get_args(Judge)
+"""The keys of a sweep's `judges`."""
+
+AT_LEAST_0 = (0.0, float("inf"))
+UNSEEN = "the target was brought in; its training was not seen"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """One metric: its column, and how a reader meets it.
+
+    key: the column of `results`. unit: "percent" metrics are fractions in [0, 1] and shown as percentages, "plain"
+    ones are shown as they are. better: what the *defender* wants, None where neither direction is better.
+    group: "utility" is what the owner of the model gets, "leak" what the attacker gets, "check" tells whether the
+    other two can be trusted. bounds: what a "plain" metric can be, None if anything. measured_by: what of a trial, None
+    where nothing here does; ceiling: what the same judge reaches on real images; searched: whether a search may aim at
+    it or constrain it; null: why it may be missing where all that measures it has finished, None where it never is.
+    """
+
+    key: str
+    label: str
+    description: str
+    unit: Literal["percent", "plain"]
+    better: Literal["low", "high"] | None
+    group: Literal["utility", "leak", "check"]
+    measured_by: Literal["target", "attack"] | Judge | None
+    bounds: tuple[float, float] | None = None
+    ceiling: str | None = None
+    searched: bool = False
+    null: str | None = None
+
+    @property
+    def range(self) -> tuple[float, float] | None:
+        """What the metric can be; an interval does not leave it."""
+        return (0.0, 1.0) if self.unit == "percent" else self.bounds
+
+    @property
+    def judge(self) -> Judge | None:
+        """The judge that measures it, None for what every sweep has."""
+        return self.measured_by if self.measured_by in JUDGES else None
+
+    @property
+    def stage(self) -> str | None:
+        """The name of the stage that measures it; a target that is brought in has another."""
+        has_prefix = self.judge is not None and self.judge != "knowledge"
+        return f"judge_{self.judge}" if has_prefix else self.measured_by
+
+
+# fmt: off
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        key="test_acc", label="test accuracy", unit="percent", better="high", group="utility", measured_by="target",
+        searched=True,
+        description="Share of held-out images of the private classes that the target classifies correctly.",
+    ),
+    Metric(
+        key="ece", label="calibration error", unit="plain", bounds=(0.0, 1.0), better="low", group="utility",
+        measured_by="target", searched=True,
+        description="Expected calibration error of the target on the test images: the mean gap between its confidence "
+        "and its accuracy, 0 to 1.",
+    ),
+    Metric(
+        key="embedder_acc1", label="independent judge", unit="percent", better="low", group="leak",
+        measured_by="embedder", ceiling="embedder_real_acc", searched=True,
+        description="Share of reconstructions taken for the attacked class by a judge whose face features were learnt "
+        "on other people, with a linear head for the private classes. What fools a classifier trained "
+        "like the target does not fool this one: it wants likeness.",
+    ),
+    Metric(
+        key="embedder_acc5", label="independent judge, top 5", unit="percent", better="low", group="leak",
+        measured_by="embedder", searched=True,
+        description="As the independent judge, counting the attacked class among its five best guesses.",
+    ),
+    Metric(
+        key="attack_acc1", label="evaluator", unit="percent", better="low", group="leak", measured_by="evaluator",
+        ceiling="evaluator_real_acc", searched=True,
+        description="The paper's Acc@1: share of reconstructions that a second classifier, trained on the same "
+        "private images as the target, takes for the attacked class. It may accept what only classifiers "
+        "accept.",
+    ),
+    Metric(
+        key="attack_acc5", label="evaluator, top 5", unit="percent", better="low", group="leak",
+        measured_by="evaluator", searched=True,
+        description="The paper's Acc@5: the attacked class is among the evaluator's five best guesses.",
+    ),
+    Metric(
+        key="attack_acc1_std", label="evaluator, spread over classes", unit="percent", better=None, group="leak",
+        measured_by="evaluator",
+        description="Standard deviation of the evaluator's hit rate over the classes.",
+    ),
+    Metric(
+        key="attack_acc1_std_slots", label="evaluator, spread over slots", unit="percent", better=None, group="leak",
+        measured_by="evaluator",
+        description="Standard deviation over the per-class result slots, the official code's convention.",
+    ),
+    Metric(
+        key="xi_train", label="knowledge extracted, train", unit="percent", better="low", group="leak",
+        measured_by="knowledge", searched=True,
+        description="A surrogate is trained on the reconstructions alone; its accuracy on the target's training "
+        "images says how much class knowledge left the model.",
+    ),
+    Metric(
+        key="xi_test", label="knowledge extracted, test", unit="percent", better="low", group="leak",
+        measured_by="knowledge", searched=True,
+        description="The same surrogate's accuracy on the target's test images.",
+    ),
+    Metric(
+        key="dist_face", label="face distance", unit="plain", bounds=AT_LEAST_0, better="high", group="leak",
+        measured_by="embedder", searched=True,
+        description="Squared distance between a reconstruction and the nearest training image of its class, in the "
+        "feature space of a face embedder. Smaller means a closer likeness.",
+    ),
+    Metric(
+        key="dist_eval", label="evaluator distance", unit="plain", bounds=AT_LEAST_0, better="high", group="leak",
+        measured_by="evaluator", searched=True,
+        description="The same nearest-image distance (squared) in the evaluator's penultimate features.",
+    ),
+    Metric(
+        key="dist_eval_plain", label="evaluator distance, not squared", unit="plain", bounds=AT_LEAST_0, better="high",
+        group="leak", measured_by="evaluator", searched=True,
+        description="The nearest-image distance in the evaluator's penultimate features, as a plain L2 distance.",
+    ),
+    Metric(
+        key="dist_knn", label="k-NN distance", unit="plain", bounds=AT_LEAST_0, better="high", group="leak",
+        measured_by=None,
+        description="Shortest distance from a reconstruction's evaluator features to those of its class, as used in "
+        "the low-resolution attack literature.",
+        null="belongs to the low-resolution attacks; dist_eval is the same distance in our evaluator",
+    ),
+    Metric(
+        key="fid", label="FID", unit="plain", bounds=AT_LEAST_0, better="high", group="leak", measured_by="fidelity",
+        searched=True,
+        description="Frechet distance between the features of reconstructions and training images. Smaller means a "
+        "more similar distribution of images.",
+    ),
+    Metric(
+        key="kid", label="KID", unit="plain", better="high", group="leak", measured_by="fidelity", searched=True,
+        description="Kernel distance between the same features, unbiased also for few images: near 0 for sets alike.",
+    ),
+    Metric(
+        key="precision", label="precision", unit="percent", better="low", group="leak", measured_by="fidelity",
+        searched=True,
+        description="Share of reconstructions that lie among the training images of their class, in the features of "
+        "the FID network; mean over classes.",
+    ),
+    Metric(
+        key="recall", label="recall", unit="percent", better="low", group="leak", measured_by="fidelity", searched=True,
+        description="Share of training images that lie among the reconstructions of their class.",
+    ),
+    Metric(
+        key="density", label="density", unit="plain", bounds=AT_LEAST_0, better="low", group="leak",
+        measured_by="fidelity", searched=True,
+        description="How many neighbourhoods of training images a reconstruction lies in, relative to their number.",
+    ),
+    Metric(
+        key="coverage", label="coverage", unit="percent", better="low", group="leak", measured_by="fidelity",
+        searched=True,
+        description="Share of training images with a reconstruction in their neighbourhood.",
+    ),
+    Metric(
+        key="dist_face_plain", label="face distance, not squared", unit="plain", bounds=AT_LEAST_0, better="high",
+        group="leak", measured_by="embedder", searched=True,
+        description="The nearest-image distance in the face embedder's features, as a plain L2 distance.",
+    ),
+    Metric(
+        key="embedder_acc1_std", label="independent judge, spread over classes", unit="percent", better=None,
+        group="leak", measured_by="embedder",
+        description="Standard deviation of the independent judge's hit rate over the classes.",
+    ),
+    Metric(
+        key="attack_conf", label="evaluator's confidence", unit="percent", better=None, group="leak",
+        measured_by="evaluator", searched=True,
+        description="Mean confidence of the evaluator in the attacked class, over all reconstructions.",
+    ),
+    Metric(
+        key="target_conf", label="target's confidence", unit="percent", better=None, group="check",
+        measured_by="attack", searched=True,
+        description="Mean confidence of the attacked model in the attacked class. The attack maximises it, so a high "
+        "value says that the attack converged, not that it found a likeness.",
+        null="this attack sees no scores of the target",
+    ),
+    Metric(
+        key="gradient_cosine", label="gradient stability", unit="plain", bounds=(-1.0, 1.0), better=None, group="check",
+        measured_by="attack", searched=True,
+        description="Mean cosine between consecutive attack gradients. Near 1: the attack walks straight; near 0: it "
+        "keeps changing its mind, and a low leak may be masked gradients.",
+        null="this attack follows no gradients",
+    ),
+    Metric(
+        key="num_frozen", label="frozen candidates", unit="plain", bounds=AT_LEAST_0, better=None, group="check",
+        measured_by="attack",
+        description="Attack candidates that could not be optimised any further because their loss was not finite.",
+        null="this attack follows no gradients",
+    ),
+    Metric(
+        key="queries", label="queries", unit="plain", bounds=AT_LEAST_0, better=None, group="check",
+        measured_by="attack",
+        description="Images shown to the target while a class was attacked, parts made for all classes apart; mean "
+        "over the classes.",
+        null="this attack asks the target nothing",
+    ),
+    Metric(
+        key="embedder_real_acc", label="independent judge on real images", unit="percent", better=None, group="check",
+        measured_by="embedder",
+        description="How often the independent judge names real images of the private classes correctly: the ceiling "
+        "of its verdict on reconstructions.",
+    ),
+    Metric(
+        key="evaluator_real_acc", label="evaluator on real images", unit="percent", better=None, group="check",
+        measured_by="evaluator",
+        description="How often the evaluator names real test images correctly.",
+    ),
+    Metric(
+        key="train_acc", label="training accuracy", unit="percent", better=None, group="check", measured_by="target",
+        searched=True,
+        description="Accuracy of the target on its own training images.",
+        null=UNSEEN,
+    ),
+    Metric(
+        key="logit_gap", label="logit gap", unit="plain", better=None, group="check", measured_by="target",
+        searched=True,
+        description="The true class's logit minus the mean of the others, over the training images: how far apart "
+        "training has pushed them. Grows under negative smoothing.",
+        null=UNSEEN,
+    ),
+    Metric(
+        key="epochs_trained", label="epochs trained", unit="plain", bounds=AT_LEAST_0, better=None, group="check",
+        measured_by="target", searched=True,
+        description="Passes over the training images until the target was done; fewer than its recipe's where it "
+        "stopped at an accuracy.",
+        null=UNSEEN,
+    ),
+    Metric(
+        key="test_acc_mean_readout", label="test accuracy, mean readout", unit="percent", better=None, group="check",
+        measured_by="target",
+        description="The same accuracy where a target with a noisy bottleneck is read at the bottleneck's mean "
+        "instead of by a sample.",
+        null="only a target with a bottleneck (defense mid) is read in more than one way",
+    ),
+)
+# fmt: on
+
+BY_KEY: dict[str, Metric] = {metric.key: metric for metric in METRICS}
+
+CLASS_METRICS: tuple[str, ...] = tuple(metric.key for metric in METRICS if metric.ceiling)
+"""Metrics with one value per class, whose intervals resample seeds and classes. The most telling judge first."""
+
+TOY_COLUMNS = ("steps", "distance", "train_loss", "distance_no_stop")
+TIME_COLUMNS = ("seconds_target", "seconds_attack")
+"""Columns of `results` that are no metrics of a trial: those of the toy experiment, and durations."""
+
+
+def metric_of(key: str) -> Metric:
+    """The metric named `key`. Raises KeyError listing the valid names."""
+    if key not in BY_KEY:
+        raise KeyError(f"unknown metric {key!r}; the metrics are {', '.join(BY_KEY)}")
+    return BY_KEY[key]

@@ -1,0 +1,46 @@
+"""The table of metrics, against whoever measures them and whoever speaks of them."""
+
+import re
+
+import pytest
+
+from core.attacks.registry import ATTACKS
+from core.metrics.table import BY_KEY, CLASS_METRICS, JUDGES, METRICS, metric_of
+from sweeps.judging import Judges
+from sweeps.search import OBJECTIVES, Search
+
+
+def test_every_metric_stands_once_and_names_judges_that_a_sweep_can_have():
+    assert len(BY_KEY) == len(METRICS)
+    assert set(JUDGES) == set(Judges.model_fields)
+    for metric in METRICS:
+        assert metric.label and metric.description.endswith("."), metric.key
+
+
+def test_a_ceiling_is_measured_by_the_same_judge():
+    assert CLASS_METRICS == ("embedder_acc1", "attack_acc1")
+    for key in CLASS_METRICS:
+        assert metric_of(metric_of(key).ceiling).judge == metric_of(key).judge
+    with pytest.raises(KeyError, match="the metrics are test_acc"):
+        metric_of("no_such")
+
+
+def test_what_an_attack_reports_of_its_classes_is_a_metric_and_may_be_null():
+    for attack in ATTACKS.values():
+        for fact in (*attack.facts, "queries", "target_conf"):
+            assert metric_of(fact).measured_by == "attack" and metric_of(fact).null
+
+
+def test_a_search_aims_at_no_metric_that_nothing_measures():
+    assert all(metric_of(column).measured_by for column in OBJECTIVES)
+    assert {metric_of(column).group for column, judge in OBJECTIVES.items() if judge} == {"leak"}
+    aims = {"test_acc": "max", "gradient_cosine": "max", "fid": "max"}
+    search = Search(strategy="random", recipes=1, space={"recipe.lr": {"low": 0.1, "high": 0.2}}, objectives=aims)
+    assert search.leaks == {"fid": "max"}
+
+
+def test_the_page_on_judges_names_exactly_their_columns(repository):
+    lines = (repository / "docs" / "judges.md").read_text().splitlines()
+    rows = [line.split("|")[1:3] for line in lines if line.startswith("|") and line.split("|")[1].strip() in JUDGES]
+    named = {judge.strip(): set(re.findall(r"`(\w+)`", columns)) for judge, columns in rows}
+    assert named == {judge: {m.key for m in METRICS if m.judge == judge} for judge in JUDGES}
