@@ -35,7 +35,7 @@ class Metric:
     unit: Literal["percent", "plain"]
     better: Literal["low", "high"] | None
     group: Literal["utility", "leak", "check"]
-    measured_by: Literal["target", "attack"] | Judge | None
+    measured_by: Literal["target", "attack"] | Judge | None = None
     bounds: tuple[float, float] | None = None
     ceiling: str | None = None
     searched: bool = False
@@ -134,7 +134,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         key="dist_knn", label="k-NN distance", unit="plain", bounds=AT_LEAST_0, better="high", group="leak",
-        measured_by=None,
+       
         description="Shortest distance from a reconstruction's evaluator features to those of its class, as used in "
         "the low-resolution attack literature.",
         null="belongs to the low-resolution attacks; dist_eval is the same distance in our evaluator",
