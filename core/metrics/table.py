@@ -134,7 +134,6 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         key="dist_knn", label="k-NN distance", unit="plain", bounds=AT_LEAST_0, better="high", group="leak",
-       
         description="Shortest distance from a reconstruction's evaluator features to those of its class, as used in "
         "the low-resolution attack literature.",
         null="belongs to the low-resolution attacks; dist_eval is the same distance in our evaluator",
