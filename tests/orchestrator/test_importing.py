@@ -76,6 +76,15 @@ def test_a_checkpoint_becomes_a_target_with_its_card(tmp_path, checkpoint, capsy
         ({"architecture": "resnet34"}, "resnet34"),
         ({"architecture": "resnet19"}, "expected one of"),
         ({"image_size": 8}, "at least 32 pixels, got 8"),
+        ({"image_size": 0}, "at least 32 pixels, got 0"),
+        ({"image_size": 10**9}, "image_size: expected less than or equal to 2048"),
+        ({"classes": 10**9}, "num_classes: expected less than or equal to 100000"),
+        ({"classes": -1}, "num_classes: expected greater than or equal to 2"),
+        ({"alpha": "nan"}, "defense.alpha: expected a finite number"),
+        ({"alpha": 7}, "defense.alpha: expected less than or equal to 1"),
+        ({"test_acc": 81.8}, "stated_acc: expected less than or equal to 1"),
+        ({"data": "no/such/place"}, "--data no/such/place: expected a folder, a Parquet file or one of"),
+        ({"class_names": "no-such-file"}, "--class-names no-such-file: expected a text file"),
         ({"transform_input": "true"}, "transform_input"),
     ],
 )
@@ -84,6 +93,30 @@ def test_a_checkpoint_that_does_not_fit_is_one_line(tmp_path, checkpoint, capsys
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and words in error
     assert not (tmp_path / "target").exists() and not list(tmp_path.glob(".target*"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--mean", "0.5", "0.5", "0.5"], "--mean, --std: expected both or neither"),
+        (["--input-range", "1", "0"], "input range: expected two numbers, the lower one first"),
+        (["--input-range", "nan", "1"], "input range: expected two numbers"),
+        (["--mean", "0", "0", "0", "--std", "0", "1", "1"], "std: expected three numbers > 0"),
+        (["--mean", "0", "0", "nan", "--std", "1", "1", "1"], "mean: expected three numbers"),
+        (["--input-range", "0", "1", "--mean", "0", "0", "0", "--std", "1", "1", "1"], "got both"),
+    ],
+)
+def test_an_impossible_normalisation_is_one_line(tmp_path, checkpoint, capsys, flags, words):
+    assert main([*target_arguments(checkpoint, tmp_path / "target"), *flags]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and words in error and not (tmp_path / "target").exists()
+
+
+def test_the_image_size_is_not_guessed(tmp_path, checkpoint, capsys):
+    arguments = target_arguments(checkpoint, tmp_path / "target")
+    at = arguments.index("--image-size")
+    assert main(arguments[:at] + arguments[at + 2 :]) == 2
+    assert "--image-size: expected the side in pixels" in capsys.readouterr().err
 
 
 def test_inception_must_say_how_it_sees_its_inputs(tmp_path, capsys):

@@ -1,0 +1,143 @@
+"""The gate on a classifier of somebody else's: passes under the right card alone, and names the reading that fits."""
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from core.data.images import ImageSet
+from core.errors import InputError
+from core.models.inference import evaluate_logits
+from core.models.normalisation import USUAL, Normalisation, input_layer
+from core.models.reading import Claim, check_reading, order_by_name, usual_orders
+
+CLASSES = 6
+NAMES = ("dot", "Ann", "cy", "bob", "eve", "fay")
+SIZES = torch.tensor([5, 9, 4, 8, 6, 7])
+IMAGENET = USUAL["ImageNet mean/std"]
+
+
+def images(per_class=20, noise=3.0, seed=0):
+    """Squares of six shades, 25 apart, in the order of NAMES."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(CLASSES).repeat_interleave(per_class)
+    shades = 60 + 25 * labels[:, None, None, None] + noise * torch.randn(len(labels), 1, 4, 4, generator=generator)
+    pixels = shades.expand(-1, 3, -1, -1).round().clamp(0, 255).to(torch.uint8)
+    return ImageSet(images=pixels, labels=labels, names=NAMES)
+
+
+class Shades(nn.Module):
+    """Knows each person's shade as it looks under `trained`; its outputs are in the order `outputs` of the classes."""
+
+    def __init__(self, trained: Normalisation, outputs: torch.Tensor):
+        super().__init__()
+        shades = ((60 + 25.0 * torch.arange(CLASSES)) / 127.5 - 1)[:, None, None, None].expand(-1, 3, 1, 1)
+        self.known = input_layer(trained)(shades).mean((1, 2, 3))[outputs]
+        self.normalise = nn.Identity()
+
+    def wants(self, normalisation):
+        self.normalise = input_layer(normalisation)
+
+    def forward(self, x):
+        return -(self.normalise(x).mean((1, 2, 3))[:, None] - self.known).abs()
+
+
+def judge(trained, outputs, card, order, *, data=None, accuracy=None):
+    """check_reading as `tasks.imported` calls it: the model's outputs brought into the claimed order of the data."""
+    data, model = data or images(), Shades(trained, outputs)
+    model.known = model.known[order]
+    model.wants(card)
+    logits = evaluate_logits(model, data.images, image_size=4)
+    claim = Claim(normalisation=card, order=order, accuracy=accuracy)
+    check_reading(model, data, logits, claim, orders=usual_orders(NAMES, SIZES), image_size=4, device="cpu", where="f")
+    return model
+
+
+def alphabetical():
+    """(outputs: the class of each output, order: the output of each class)."""
+    order = order_by_name(sorted(NAMES), NAMES, "f")
+    return torch.argsort(order), order
+
+
+@pytest.mark.parametrize("trained", USUAL)
+@pytest.mark.parametrize("accuracy", [None, 0.97])
+def test_the_right_card_passes_and_the_model_stays_as_it_was(trained, accuracy):
+    outputs, order = alphabetical()
+    model = judge(USUAL[trained], outputs, USUAL[trained], order, accuracy=accuracy)
+    expected = input_layer(USUAL[trained])(torch.ones(1, 3, 1, 1))
+    assert torch.equal(model.normalise(torch.ones(1, 3, 1, 1)), expected)
+
+
+@pytest.mark.parametrize("trained", USUAL)
+@pytest.mark.parametrize("card", USUAL)
+def test_every_wrong_normalisation_is_named(trained, card):
+    outputs, order = alphabetical()
+    if trained == card:
+        return
+    with pytest.raises(InputError, match=rf"\d% with {trained.replace('[', '.').replace(']', '.')}; .* as stated"):
+        judge(USUAL[trained], outputs, USUAL[card], order)
+
+
+def test_a_wrong_order_is_named_also_beside_a_wrong_normalisation():
+    outputs, _ = alphabetical()
+    data_order = torch.arange(CLASSES)
+    with pytest.raises(InputError, match="with alphabetical classes;"):
+        judge(IMAGENET, outputs, IMAGENET, data_order)
+    with pytest.raises(InputError, match="with ImageNet mean/std and alphabetical classes;"):
+        judge(IMAGENET, outputs, Normalisation(), data_order)
+    by_size = torch.sort(SIZES, descending=True).indices
+    with pytest.raises(InputError, match="with classes by number of images;"):
+        judge(IMAGENET, by_size, IMAGENET, data_order)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.permutations(range(CLASSES)))
+def test_any_order_of_the_classes_is_noticed(outputs):
+    """Also one that leaves some people where they are, and so stays above chance."""
+    assume(outputs != list(range(CLASSES)))
+    with pytest.raises(InputError, match=r"with (the )?(alphabetical )?classes"):
+        judge(IMAGENET, torch.tensor(outputs), IMAGENET, torch.arange(CLASSES))
+
+
+def test_an_accuracy_that_is_not_reached_is_refused_although_above_chance():
+    outputs, order = alphabetical()
+    blurred = images(noise=120.0)
+    judge(IMAGENET, outputs, IMAGENET, order, data=blurred)
+    with pytest.raises(InputError, match=r"its card states 99\.0%\); no usual normalisation or class order fits"):
+        judge(IMAGENET, outputs, IMAGENET, order, data=blurred, accuracy=0.99)
+
+
+def test_chance_is_what_the_largest_class_gives():
+    data = images()
+    lopsided = data.subset(torch.cat([torch.arange(20), torch.tensor([20, 40, 60, 80, 100])]))
+    with pytest.raises(InputError, match=r"got 80\.0% of 25 \(chance 80\.0%\)"):
+        constant = Shades(IMAGENET, torch.arange(CLASSES))
+        logits = torch.eye(CLASSES)[torch.zeros(25, dtype=torch.long)]
+        claim = Claim(normalisation=Normalisation(), order=torch.arange(CLASSES))
+        constant.known = torch.tensor([0.0, 9, 9, 9, 9, 9])
+        check_reading(constant, lopsided, logits, claim, orders=usual_orders(NAMES, SIZES), image_size=4,
+                      device="cpu", where="f")  # fmt: skip
+
+
+def test_a_normalisation_is_what_torchvision_makes_of_it():
+    from torchvision.transforms.functional import normalize
+
+    pictures = torch.rand(2, 3, 5, 5)
+    got = input_layer(IMAGENET)(pictures * 2 - 1)
+    torch.testing.assert_close(got, normalize(pictures, list(IMAGENET.mean), list(IMAGENET.std)))
+    torch.testing.assert_close(input_layer(Normalisation.of_range(0, 255))(pictures * 2 - 1), pictures * 255)
+    assert isinstance(input_layer(Normalisation.of_range(-1, 1)), nn.Identity)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"mean": (0.0, 0.0)}, {"std": (0.0, 1.0, 1.0)}, {"std": (float("nan"),) * 3}, {"mean": (float("inf"), 0.0, 0.0)},
+     {"std": (-1.0, 1.0, 1.0)}],
+)  # fmt: skip
+def test_impossible_normalisations_are_refused(wrong):
+    with pytest.raises(InputError, match="expected three numbers"):
+        Normalisation(**wrong)
+    for low, high in ((1, 0), (0, 0), (float("nan"), 1), (0, float("inf"))):
+        with pytest.raises(InputError, match="input range"):
+            Normalisation.of_range(low, high)
