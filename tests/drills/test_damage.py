@@ -71,7 +71,7 @@ def test_the_power_fails(drill):
 
 
 def test_bits_that_turn_in_what_is_finished_and_in_what_is_not(drill):
-    """A target's weights, a judge's rows, a manifest, and the checkpoint and classes of unfinished work."""
+    """The targets' weights, the prior's, a manifest, and the classes of unfinished work."""
     draw = random.Random(7)
 
     def turn_a_bit(path):
@@ -87,12 +87,13 @@ def test_bits_that_turn_in_what_is_finished_and_in_what_is_not(drill):
     drill.nothing_left_on_the_cluster()
     for path in drill.store.glob("*/*.work/**/*.safetensors"):
         turn_a_bit(path)
-    turn_a_bit(next(drill.store.glob("target/*/weights.safetensors")))
-    turn_a_bit(next(drill.store.glob("pool/*/latents.safetensors")))
-    manifest = next(drill.store.glob("embeddings/*/manifest.json"), next(drill.store.glob("prior/*/manifest.json")))
+    for path in drill.store.glob("target/*/weights.safetensors"):
+        turn_a_bit(path)
+    turn_a_bit(next(drill.store.glob("prior/*/weights.safetensors")))
+    manifest = next(drill.store.glob("data/*/manifest.json"))
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps({**content, "metrics": {key: 0.99 for key in content["metrics"]}}))
-    drill.finish("bits that turn: weights, latents, a manifest, finished classes")
+    drill.finish("bits that turn: weights, a manifest, finished classes")
     said = (drill.folder / "driver.log").read_text()
     assert "weights.safetensors differs from its checksum" in said and "was changed after it was written" in said
     assert len(list(drill.store.glob("damaged/*/*"))) >= 3
