@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -15,6 +16,10 @@ from core.errors import InputError
 from orchestrator.fingerprints import SHIPPED_FILES
 from orchestrator.store import open_store
 from orchestrator.storing.examining import examine_store
+from orchestrator.tokens import live_runs
+
+if TYPE_CHECKING:
+    from orchestrator.listening import Port
 
 PACKAGES = (
     "torch", "torchvision", "ray", "mlflow", "pyarrow", "pandas", "facenet-pytorch", "safetensors", "scikit-learn",
@@ -49,9 +54,36 @@ def examine_artifacts(location: str) -> list[Finding]:
 
 
 def examine(store: str) -> list[Finding]:
-    """Look at Python, packages, cores, memory, devices, disk and the files that come with smoothsweep."""
+    """Look at Python, packages, cores, memory, devices, disk, the files that come with smoothsweep, and what runs."""
     machine = [_python(), *map(_package, PACKAGES), _cores(), _memory(), _device()]
-    return [*machine, *map(_shipped, SHIPPED_FILES.values()), _staged(), *_store(store)]
+    return [*machine, *map(_shipped, SHIPPED_FILES.values()), _staged(), *_store(store), *running()]
+
+
+def running() -> list[Finding]:
+    """What the Ray of every run of this user on this machine listens on, and whether it asks for the token."""
+    findings = []
+    for driver, _ in live_runs():
+        try:
+            from orchestrator.listening import ports_of  # brings Ray, which only a run needs
+
+            ports = ports_of(driver)
+        except (ImportError, psutil.Error):  # no Ray to ask with; it has just ended
+            continue
+        guarded = [port for port in ports if port.is_guarded and port.is_loopback]
+        findings += [_open_port(driver, port) for port in ports if port not in guarded]
+        calls = sum(port.refused for port in guarded)
+        said = f"run {driver}: its Ray listens on {len(guarded)} ports of the loopback interface"
+        said += f"; all of {calls} calls without the run's token were refused"
+        findings.append(Finding(fine=True, needed=False, text=said))
+    return findings
+
+
+def _open_port(driver: int, port: Port) -> Finding:
+    where = "the loopback interface" if port.is_loopback else "every interface" if port.is_any else port.address
+    answered = f"answers {', '.join(port.answered[:3])} to anybody" if port.answered else "asks nobody for a token"
+    guard = "asks for the run's token" if port.is_guarded else answered
+    text = f"run {driver}: {port.process} (process {port.pid}) listens on port {port.port} of {where}; {guard}"
+    return Finding(fine=False, needed=False, text=text)
 
 
 def _python() -> Finding:

@@ -8,7 +8,6 @@ import importlib
 import pkgutil
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
@@ -20,13 +19,19 @@ OBJECT_MANAGER = ("/ray.rpc.ObjectManagerService/Push", "/ray.rpc.ObjectManagerS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Port:
-    """process: its title. refused: calls that it answered by asking for the token; answered: those that it did."""
+class _Place:
+    """Where a process listens. process: its name."""
 
     pid: int
     process: str
     address: str
     port: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port(_Place):
+    """refused: how many calls were answered by asking for the token; answered: those that were let in."""
+
     refused: int
     answered: tuple[str, ...]
 
@@ -36,6 +41,11 @@ class Port:
         address = ip_address(self.address)
         mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
         return (mapped or address).is_loopback
+
+    @property
+    def is_any(self) -> bool:
+        """Whether it is reached by every address of this machine."""
+        return ip_address(self.address).is_unspecified
 
     @property
     def is_guarded(self) -> bool:
@@ -49,11 +59,8 @@ def ports_of(pid: int) -> list[Port]:
     """
     root = psutil.Process(pid)
     methods = ray_methods()
-    return [
-        _asked(process, address.ip, address.port, methods)
-        for process in (root, *root.children(recursive=True))
-        for address in _listens_on(process)
-    ]
+    processes = (root, *root.children(recursive=True))
+    return [_asked(place, methods) for process in processes for place in _listens_on(process)]
 
 
 def ray_methods() -> tuple[str, ...]:
@@ -68,20 +75,20 @@ def ray_methods() -> tuple[str, ...]:
     return (*found, *OBJECT_MANAGER)
 
 
-def _listens_on(process: psutil.Process) -> Iterator[psutil._common.addr]:
-    with contextlib.suppress(psutil.NoSuchProcess):
-        yield from (c.laddr for c in process.net_connections(kind="tcp") if c.status == psutil.CONN_LISTEN)
+def _listens_on(process: psutil.Process) -> list[_Place]:
+    with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+        found = [c.laddr for c in process.net_connections(kind="tcp") if c.status == psutil.CONN_LISTEN]
+        name = process.name()
+        return [_Place(pid=process.pid, process=name, address=address.ip, port=address.port) for address in found]
+    return []
 
 
-def _asked(process: psutil.Process, address: str, port: int, methods: tuple[str, ...]) -> Port:
-    host = f"[{address}]" if ":" in address else address
-    refused, answered = _ask_web(f"{host}:{port}")
+def _asked(place: _Place, methods: tuple[str, ...]) -> Port:
+    target = f"[{place.address}]:{place.port}" if ":" in place.address else f"{place.address}:{place.port}"
+    refused, answered = _ask_web(target)
     if not refused and not answered:
-        refused, answered = _ask_grpc(f"{host}:{port}", methods)
-    title = process.name()
-    return Port(
-        pid=process.pid, process=title, address=address, port=port, refused=refused, answered=tuple(answered)
-    )
+        refused, answered = _ask_grpc(target, methods)
+    return Port(**vars(place), refused=refused, answered=tuple(answered))
 
 
 def _ask_grpc(target: str, methods: tuple[str, ...]) -> tuple[int, list[str]]:
