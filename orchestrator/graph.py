@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from core.attacks.base import Part
 from core.errors import InputError
-from orchestrator.fingerprints import content_of, normalised, shipped_file
+from orchestrator.fingerprints import content_of, normalised
 from orchestrator.other_people import refuse_same_people
 from orchestrator.stage import Stage
-from sweeps.attacker import PriorFolder, ShippedPrior
 from sweeps.data import PublishedData
 from sweeps.imported import WEIGHTS, ImportedClassifier
-from sweeps.prior_card import PriorCard, read_prior_card
+from sweeps.prior_card import read_prior_card
 from sweeps.schema import InversionSweep
 from sweeps.training import Recipe, Training
 
@@ -43,18 +41,17 @@ def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = 
 def prior_stage(settings: InversionSweep) -> Stage:
     """The generative prior: fitted on public images, shipped, or read from a folder."""
     prior = settings.prior
-    if isinstance(prior, PriorFolder):
-        config = {"kind": prior.kind, **content_of(Path(prior.path) / "weights.safetensors", "prior.path")}
-        config["card"] = _card_of(prior).model_dump(mode="json")
-        if "discriminator" in settings.attack.built.needs:
-            wanted = Path(prior.path) / "discriminator.safetensors"
-            config["discriminator"] = content_of(wanted, "attack.discriminator_weight")["content"]
-        return Stage(name="prior", config=config, hints={"path": prior.path})
-    config = normalised(prior)
-    if isinstance(prior, ShippedPrior):
-        return Stage(name="prior", config={**config, **content_of(shipped_file(prior.name), "prior.name")})
-    refuse_same_people(settings)
-    return Stage(name="prior", config=config, inputs={"public": public_stage(settings)})
+    config, files = normalised(prior, without={"path"}), prior.built.files
+    if files is None:
+        refuse_same_people(settings)
+        return Stage(name="prior", config=config, inputs={"public": public_stage(settings)})
+    config |= content_of(files.weights, files.key)
+    if (path := getattr(prior, "path", None)) is None:
+        return Stage(name="prior", config=config)
+    config["card"] = read_prior_card(files.description).model_dump(mode="json")
+    if "discriminator" in settings.attack.built.needs:
+        config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
+    return Stage(name="prior", config=config, hints={"path": path})
 
 
 def public_stage(settings: InversionSweep) -> Stage:
@@ -146,18 +143,10 @@ def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage) -> Sta
 
 def _check_crop(settings: InversionSweep, crop: int | None) -> None:
     """Say at once if the crop is larger than what the prior draws: 800 pixels suit a 1024-pixel prior only."""
-    prior = settings.prior
-    side = getattr(settings.public, "size", None)
-    if isinstance(prior, PriorFolder):
-        side = _card_of(prior).config.resolution
-    elif isinstance(prior, ShippedPrior):
-        side = read_prior_card(shipped_file(prior.name).with_suffix(".json")).config.resolution
+    files = settings.prior.built.files
+    side = read_prior_card(files.description).config.resolution if files else getattr(settings.public, "size", None)
     if crop is not None and side is not None and crop > side:
         raise InputError(f"attack.pool.crop: expected at most the prior's {side} pixels, got {crop}")
-
-
-def _card_of(prior: PriorFolder) -> PriorCard:
-    return read_prior_card(Path(prior.path).expanduser() / "prior.json")
 
 
 def _passes(settings: InversionSweep, asks: bool) -> dict[str, str]:

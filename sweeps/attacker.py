@@ -1,49 +1,36 @@
-"""The attacker's prior in a sweep file."""
+"""The attacker's prior in a sweep file. Its keys are the fields of its settings in core/priors/kinds.py."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from functools import cached_property
+from typing import Annotated, Literal, Union
 
 from pydantic import Field
 
-from sweeps.base import Count, FilePath, Model, NotNegative, Positive, Seed
+from core.priors.kinds import PRIORS, PriorKind, PriorSettings, make_settings
+from sweeps.base import Model
+from sweeps.derived import derived
 
 
-class Eigenfaces(Model):
-    """PCA of the public images: fitted in seconds, needs no file."""
+class AnyPrior(Model):
+    """What every prior of a sweep file has; the keys of its kind are added to it."""
 
-    kind: Literal["eigenfaces"]
-    components: Count = 150
-    seed: Seed = 0
+    kind: str
 
+    @property
+    def row(self) -> PriorKind:
+        """What is known of its kind."""
+        return PRIORS[self.kind]
 
-class ShippedPrior(Model):
-    """A generator that comes with smoothsweep."""
-
-    kind: Literal["shipped"]
-    name: Literal["stylegan2_synthetic64"] = "stylegan2_synthetic64"
-
-
-class PriorFolder(Model):
-    """A prior written by smoothsweep earlier: a directory with weights.safetensors and prior.json."""
-
-    kind: Literal["folder"]
-    path: FilePath
+    @cached_property
+    def built(self) -> PriorSettings:
+        """Its settings. Raises InputError where their class refuses the values."""
+        return make_settings(self.kind, **self.model_dump(mode="python", exclude={"kind"}))
 
 
-class StyleGAN2(Model):
-    """A StyleGAN2 trained on the public images (non-saturating loss, lazy R1, EMA)."""
+MODELS: dict[str, type[AnyPrior]] = {
+    kind: derived(row.settings, AnyPrior, kind=(Literal[kind], ...)) for kind, row in PRIORS.items()
+}
 
-    kind: Literal["stylegan2"]
-    z_dim: Count = 128
-    w_dim: Count = 128
-    mapping_layers: Count = 4
-    channel_base: Count = 2048
-    channel_max: Count = 128
-    kimg: Positive = 200.0
-    batch_size: Annotated[Count, Field(ge=4)] = 16
-    lr: Positive = 0.002
-    r1_gamma: NotNegative = 1.0
-    augmentation: Literal["none", "light", "adaptive"] = "light"
-    workers: Count = 1
-    seed: Seed = 0
+Prior = Annotated[Union[tuple(MODELS.values())], Field(discriminator="kind")]  # noqa: UP007 - made at run time
+"""The type of a sweep's `prior`: chosen by `kind`."""

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Strict
 
-from core.words import shown
+from core.bounds import LARGEST, MOST, Beta, Count, Fraction, NotNegative, Positive, Seed, is_a_path
 
-LARGEST = 2**63 - 1  # of whole numbers: what Parquet, torch and numpy hold
-MOST = 10**9  # of anything that is counted: products of two still fit
+__all__ = [
+    "LARGEST", "MOST", "Beta", "Count", "FilePath", "Fraction", "Model", "NotNegative", "Pair", "Positive", "Range",
+    "Seed", "Several", "only_with",
+]  # fmt: skip
+
 MAX_TRIALS = 100_000  # of a sweep, and configurations of a search that tries them all
 MAX_KEYS = 32  # that a grid, a cell or a search's space sets
 T = TypeVar("T")
 
-
-def _is_a_path(given: str) -> str:
-    """Refuse what no file can be called, before anything looks for it."""
-    if "\0" in given or len(given.encode(errors="surrogatepass")) > 4096 or not given:
-        raise ValueError(f"expected the path of a file or folder, got {shown(given)}")
-    try:
-        Path(given).expanduser()
-    except RuntimeError:
-        raise ValueError(f"expected a path, got {shown(given)}, the home of nobody here") from None
-    return given
-
-
-Fraction = Annotated[float, Field(ge=0, le=1)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1, le=MOST)]
-Seed = Annotated[int, Field(ge=0, le=LARGEST)]  # what torch's and numpy's generators take
-Beta = Annotated[float, Field(ge=0, lt=1)]
-FilePath = Annotated[str, AfterValidator(_is_a_path)]
+FilePath = Annotated[str, AfterValidator(is_a_path)]
 Pair = Annotated[tuple[T, T], Strict(False)]  # YAML has lists, no tuples; what is in them stays strict
 Several = Annotated[tuple[T, ...], Strict(False)]
 Range = Pair[float]

@@ -7,8 +7,9 @@ from functools import lru_cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from pydantic import Strict, create_model
+from pydantic import AfterValidator, Strict, create_model
 
+from core.bounds import Checked
 from sweeps.base import Model
 
 
@@ -23,7 +24,7 @@ def derived(declared: type, base: type[Model] = Model, **more: Any) -> type[Mode
 
 @lru_cache
 def _hints(declared: type) -> dict[str, Any]:
-    return get_type_hints(declared)
+    return get_type_hints(declared, include_extras=True)
 
 
 @lru_cache
@@ -35,12 +36,19 @@ def _key_type(hint: Any) -> Any:
     """The type of a parameter as a file gives it: keys for a dataclass, lists for tuples."""
     if is_dataclass(hint):
         return _nested(hint)
+    if get_origin(hint) is Annotated:
+        return Annotated[(_key_type(hint.__origin__), *map(_validator, hint.__metadata__))]
     arguments = tuple(_key_type(one) for one in get_args(hint))
     if get_origin(hint) is tuple:  # YAML has lists, no tuples; what is in them stays strict
         return Annotated[tuple[arguments], Strict(False)]
     if get_origin(hint) in (Union, UnionType):
         return Union[arguments]  # noqa: UP007 - made at run time
     return hint
+
+
+def _validator(bound: Any) -> Any:
+    """A bound as pydantic knows it."""
+    return AfterValidator(bound.check) if isinstance(bound, Checked) else bound
 
 
 def _default(field: Field[Any]) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from core.priors.kinds import PRIORS
 from core.words import brief, shown
 
 
@@ -22,7 +23,7 @@ def first_mistake(error: ValidationError) -> str:
 
 def _is_union_tag(part: str | int, location: tuple[str | int, ...]) -> bool:
     """pydantic adds the chosen variant of a union to the location; it is not a key of the file."""
-    tags = {"synthetic", "labelled", "unlabelled", "eigenfaces", "shipped", "folder", "stylegan2"}
+    tags = {"synthetic", "labelled", "unlabelled", *PRIORS}
     tags |= {"facescrub", "celeba", "celeba64", "stanford_dogs", "imagenette", "trained_here", "brought_in"}
     return isinstance(part, str) and (part in tags or "[" in part) and location.index(part) > 0
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
 from core.errors import InputError
-from sweeps.attacker import Eigenfaces, PriorFolder, ShippedPrior, StyleGAN2
+from sweeps.attacker import Prior
 from sweeps.attacks import Attack, read_attack
 from sweeps.base import MOST, Count, Fraction, Model, NotNegative, Positive, Seed, Several
 from sweeps.data import LabelledData, PublishedData, SyntheticData, SyntheticPublic, UnlabelledPublic
@@ -96,7 +96,7 @@ class InversionSweep(Model):
     data: Annotated[SyntheticData | LabelledData | PublishedData, Field(discriminator="kind")]
     public: Annotated[SyntheticPublic | UnlabelledPublic, Field(discriminator="kind")] | None = None
     recipe: Target = Recipe()
-    prior: Annotated[Eigenfaces | ShippedPrior | PriorFolder | StyleGAN2, Field(discriminator="kind")]
+    prior: Prior
     attack: Attack = read_attack({})
     judges: Judges = Judges()
     classes: Literal["all"] | Annotated[Several[Annotated[int, Field(ge=0, le=MOST)]], Field(min_length=1)] = "all"
@@ -149,12 +149,9 @@ class InversionSweep(Model):
             raise ValueError(f"data.kind: expected one of {expected} for table {table}, got {self.data.kind}")
         if isinstance(self.data, SyntheticData):
             self._fits_synthetic(self.data)
-        if isinstance(self.prior, Eigenfaces) and isinstance(self.public, SyntheticPublic):
-            images = self.public.identities * self.public.per_identity
-            if self.prior.components >= images:
-                got = self.prior.components
-                raise ValueError(f"prior.components: expected fewer than the {images} public images, got {got}")
-        if self.prior.kind in ("eigenfaces", "stylegan2") and self.public is None:
+        if isinstance(self.public, SyntheticPublic):
+            self.prior.built.check_public(count=self.public.identities * self.public.per_identity)
+        if self.prior.row.needs_public and self.public is None:
             raise ValueError(f"public: expected the images to fit the {self.prior.kind} prior on, got none")
         if self.judges.evaluator and self.judges.evaluator.architecture == self.recipe.architecture:
             raise ValueError(
@@ -169,7 +166,7 @@ class InversionSweep(Model):
         if self.attack.loot_size is not None and self.protocol == "paper":
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
         learns = any("public" in part.needs for part in self.attack.built.parts)
-        if self.prior.kind in ("shipped", "folder") and self.public is not None and not learns:
+        if not self.prior.row.needs_public and self.public is not None and not learns:
             raise ValueError(f"public: expected none, since a {self.prior.kind} prior is already fitted")
         self._fits_classes()
         self._fits_search()

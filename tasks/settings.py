@@ -16,7 +16,7 @@ from core.data.augmentation_settings import Augmentation
 from core.defenses.schedules import AlphaSchedule, alpha_at
 from core.models.image_sizes import check_image_size
 from core.models.recipe import TrainingRecipe
-from core.priors.gan_recipe import GanRecipe
+from core.priors.kinds import PRIORS, PriorSettings, make_settings
 from tasks.context import Config
 
 InputConfigs = Mapping[str, Config]
@@ -25,8 +25,6 @@ RECIPE_KEYS = (
     "architecture", "image_size", "epochs", "batch_size", "optimizer", "lr", "betas", "momentum", "weight_decay",
     "lr_schedule", "lr_milestones", "lr_factor", "lr_min", "precision",
 )  # fmt: skip
-
-GENERATOR_KEYS = ("z_dim", "w_dim", "mapping_layers", "channel_base", "channel_max")
 
 
 def recipe_from(config: Config) -> TrainingRecipe:
@@ -54,15 +52,10 @@ def attack_of(config: Config) -> Attack:
     return make_attack(config["kind"], **{key: config[key] for key in names if key in config})
 
 
-def gan_recipe(config: Config) -> GanRecipe:
-    """The settings of the training within a stage's configuration."""
-    return GanRecipe(
-        kimg=config["kimg"],
-        batch_size=config["batch_size"],
-        learning_rate=config["lr"],
-        r1_gamma=config["r1_gamma"],
-        augmentation=config["augmentation"],
-    )
+def prior_settings(config: Config) -> PriorSettings:
+    """The settings of the prior in its stage's configuration."""
+    names = {field.name for field in fields(PRIORS[config["kind"]].settings)}
+    return make_settings(config["kind"], **{key: config[key] for key in names if key in config})
 
 
 def check_training(config: Config, inputs: InputConfigs) -> None:

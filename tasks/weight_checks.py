@@ -8,19 +8,18 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from core.errors import InputError
-from core.priors.gan_recipe import check_batch
 from tasks.context import Config
-from tasks.settings import GENERATOR_KEYS, InputConfigs, gan_recipe
+from tasks.settings import InputConfigs, prior_settings
 
 
 def check_prior(config: Config, inputs: InputConfigs) -> None:
     """A prior that is trained, or read from a folder. Raises InputError."""
-    if config["kind"] == "folder":
-        folder = Path(config["path"]).expanduser()
-        for name in ("weights", *(["discriminator"] if "discriminator" in config else [])):
-            _check_safetensors(folder / f"{name}.safetensors")
-    if config["kind"] == "stylegan2":
-        _check_generator(config, inputs["public"]["size"])
+    settings = prior_settings(config)
+    if files := settings.files:
+        for path in (files.weights, *([files.discriminator] if "discriminator" in config else [])):
+            _check_safetensors(path)
+    else:
+        settings.check_public(size=inputs["public"].get("size"))
 
 
 def check_judge(config: Config, inputs: InputConfigs) -> None:
@@ -39,13 +38,6 @@ def _check_safetensors(path: Path) -> None:
         raise InputError(f"{path}: expected a safetensors file, got: {error}") from None
     if not names:
         raise InputError(f"{path}: expected tensors, got none")
-
-
-def _check_generator(config: Config, side: int) -> None:
-    from core.priors.stylegan2_layers import StyleGAN2Config
-
-    network = StyleGAN2Config(resolution=side, **{key: config[key] for key in GENERATOR_KEYS})
-    check_batch(gan_recipe(config), network.mbstd_group, config["workers"])
 
 
 @lru_cache(maxsize=8)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from core.errors import InputError
 from core.priors.base import check_whole, sample_latents, spread_over_places, truncate
+from core.priors.kinds import EigenfacesFit
 
 EXACT_UP_TO = 1024
 """Below this many images (or pixels) the eigenproblem is solved exactly; above it, from a random sketch."""
@@ -113,6 +114,12 @@ def fit_eigenfaces(images: Tensor, *, components: int, seed: int) -> Eigenfaces:
     prior.components.copy_(rows * torch.where(strongest < 0, -1.0, 1.0))
     prior.std.copy_(scale / (count - 1) ** 0.5)
     return prior.eval()
+
+
+def from_public(settings: EigenfacesFit, images: Tensor) -> Eigenfaces:
+    """The prior of these settings. Raises InputError for too few images."""
+    settings.check_public(count=len(images))
+    return fit_eigenfaces(images, components=settings.components, seed=settings.seed)
 
 
 def _check_images(images: Tensor, components: int) -> None:

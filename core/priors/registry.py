@@ -1,4 +1,4 @@
-"""Priors by name, and their files: weights.safetensors beside prior.json.
+"""The networks of priors, and their files: weights.safetensors beside prior.json.
 
 A directory holds a prior when it holds both. An imported StyleGAN2 has its discriminator.safetensors beside them.
 Only plain tensors and JSON are read; nothing is unpickled.
@@ -22,6 +22,7 @@ from core.errors import InputError
 from core.files import write_file
 from core.priors.base import Prior
 from core.priors.eigenfaces import Eigenfaces, EigenfacesConfig
+from core.priors.kinds import DESCRIPTION, DISCRIMINATOR, SHIPPED, WEIGHTS, PriorSettings, ShippedPrior
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 from core.priors.stylegan2_layers import StyleGAN2Config
@@ -29,25 +30,20 @@ from core.words import shown
 
 VERSION = 1
 STORED = {"F32": "float32", "F16": "float16"}  # safetensors' words for what weights may be kept as
-WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriorKind:
+class PriorNetwork:
     """A network class whose constructor takes one frozen dataclass, and that dataclass."""
 
     network: Callable[[Any], nn.Module]
     config: type
 
 
-PRIORS: dict[str, PriorKind] = {
-    "eigenfaces": PriorKind(network=Eigenfaces, config=EigenfacesConfig),
-    "stylegan2": PriorKind(network=StyleGAN2, config=StyleGAN2Config),
+NETWORKS: dict[str, PriorNetwork] = {
+    "eigenfaces": PriorNetwork(network=Eigenfaces, config=EigenfacesConfig),
+    "stylegan2": PriorNetwork(network=StyleGAN2, config=StyleGAN2Config),
 }
-
-_SHIPPED_AT = Path(__file__).parent / "weights"
-SHIPPED: dict[str, Path] = {"stylegan2_synthetic64": _SHIPPED_AT / "stylegan2_synthetic64"}
-"""Priors that come with the package: the common stem of the two files. weights/README.md says how good they are."""
 
 
 def save_prior(prior: Prior, directory: Path) -> None:
@@ -74,19 +70,24 @@ def load_discriminator(directory: Path) -> StyleGAN2Discriminator:
     return _read_weights(StyleGAN2Discriminator, config, directory / DISCRIMINATOR)
 
 
+def from_files(settings: PriorSettings, images: None = None) -> Prior:
+    """The prior that the settings find in a file. Raises InputError."""
+    files = settings.files
+    return read_prior(weights=files.weights, description=files.description)
+
+
 def load_shipped_prior(name: str) -> Prior:
     """One of `SHIPPED` by name. Raises InputError for another name."""
     if name not in SHIPPED:
         raise InputError(f"shipped prior: expected one of {', '.join(sorted(SHIPPED))}, got {name!r}")
-    stem = SHIPPED[name]
-    return read_prior(weights=stem.with_suffix(".safetensors"), description=stem.with_suffix(".json"))
+    return from_files(ShippedPrior(name=name))
 
 
 def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.dtype = torch.float32) -> None:
     """As `save_prior`, under any two names. dtype: of the stored weights, float32 or float16."""
-    kinds = {kind.network: name for name, kind in PRIORS.items()}
+    kinds = {kind.network: name for name, kind in NETWORKS.items()}
     if type(prior) not in kinds:
-        raise ValueError(f"prior: expected one of {', '.join(sorted(PRIORS))}, got {type(prior).__name__}")
+        raise ValueError(f"prior: expected one of {', '.join(sorted(NETWORKS))}, got {type(prior).__name__}")
     text = json.dumps({"version": VERSION, "kind": kinds[type(prior)], "config": asdict(prior.config)}, indent=2) + "\n"
     _write_weights(prior, weights, dtype)
     write_file(description, text)
@@ -95,7 +96,7 @@ def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.
 def read_prior(*, weights: Path, description: Path) -> Prior:
     """As `load_prior`, from any two names; float16 weights become float32. Raises InputError."""
     kind, config = _read_description(description)
-    return _read_weights(PRIORS[kind].network, config, weights)
+    return _read_weights(NETWORKS[kind].network, config, weights)
 
 
 def _write_weights(network: nn.Module, path: Path, dtype: torch.dtype) -> None:
@@ -129,16 +130,16 @@ def _read_description(path: Path) -> tuple[str, Any]:
     version, kind, values = description.get("version", VERSION), description["kind"], description["config"]
     if type(version) is not int or version != VERSION:
         raise InputError(f"{path}: version: expected {VERSION}, got {shown(version)}")
-    if not isinstance(kind, str) or kind not in PRIORS:
-        raise InputError(f"{path}: kind: expected one of {', '.join(sorted(PRIORS))}, got {shown(kind)}")
-    names = {field.name for field in fields(PRIORS[kind].config)}
+    if not isinstance(kind, str) or kind not in NETWORKS:
+        raise InputError(f"{path}: kind: expected one of {', '.join(sorted(NETWORKS))}, got {shown(kind)}")
+    names = {field.name for field in fields(NETWORKS[kind].config)}
     if not isinstance(values, dict) or set(values) != names:
         raise InputError(f"{path}: config: expected the keys {', '.join(sorted(names))}")
     for name, value in values.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise InputError(f"{path}: config.{name}: expected a number or null, got {shown(value)}")
     try:
-        return kind, PRIORS[kind].config(**values)
+        return kind, NETWORKS[kind].config(**values)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 

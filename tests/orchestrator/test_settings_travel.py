@@ -194,12 +194,12 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "evaluator": {**EVALUATOR, "seed": 3}, "embedder": None, "knowledge": None,
         "fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1},
     }),
-    "Eigenfaces": (TINY, "prior", {"kind": REFUSED, "components": 5, "seed": 3}),
+    "EigenfacesFit": (TINY, "prior", {"kind": REFUSED, "components": 5, "seed": 3}),
     "ShippedPrior": (lambda: TINY(prior={"kind": "shipped"}, public=None), "prior",
                      {"kind": REFUSED, "name": REFUSED}),
     "PriorFolder": (lambda: TINY(prior={"kind": "folder", "path": "$a"}, public=None), "prior",
                     {"kind": REFUSED, "path": "$b"}),
-    "StyleGAN2": (lambda: TINY(prior=TRAINED), "prior", {
+    "StyleGAN2Training": (lambda: TINY(prior=TRAINED), "prior", {
         "kind": REFUSED, "z_dim": 64, "w_dim": 64, "mapping_layers": 2, "channel_base": 1024, "channel_max": 64,
         "kimg": 1.0, "batch_size": 8, "lr": 0.01, "r1_gamma": 5.0, "augmentation": "none", "workers": 2, "seed": 3,
     }),

@@ -127,14 +127,14 @@ def leaves_of(model, prefix=""):
 VARIANTS = {  # settings class -> what a file holds to have it
     "SyntheticData": {"data": {"kind": "synthetic"}, "attack__candidates": 200},
     "LabelledData": {"data": {"kind": "labelled", "path": "mine"}},
-    "Eigenfaces": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "synthetic"}},
+    "EigenfacesFit": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "synthetic"}},
     "ShippedPrior": {"prior": {"kind": "shipped"}},
-    "StyleGAN2": {"prior": {"kind": "stylegan2"}, "public": {"kind": "synthetic"}},
+    "StyleGAN2Training": {"prior": {"kind": "stylegan2"}, "public": {"kind": "synthetic"}},
     "SyntheticPublic": {"prior": {"kind": "stylegan2"}, "public": {"kind": "synthetic"}},
     "UnlabelledPublic": {"prior": {"kind": "stylegan2"}, "public": {"kind": "unlabelled", "path": "p"}},
 }
-OTHER_KIND = {"SyntheticData": "data.kind", "LabelledData": "data.kind", "Eigenfaces": "prior.kind",
-              "ShippedPrior": "prior.kind", "StyleGAN2": "prior.kind", "SyntheticPublic": "prior.kind",
+OTHER_KIND = {"SyntheticData": "data.kind", "LabelledData": "data.kind", "EigenfacesFit": "prior.kind",
+              "ShippedPrior": "prior.kind", "StyleGAN2Training": "prior.kind", "SyntheticPublic": "prior.kind",
               "UnlabelledPublic": "prior.kind"}  # fmt: skip
 """Classes of another kind than the paper's: that line is there whatever the rest of the part says."""
 

@@ -144,7 +144,7 @@ def test_names_in_the_schema_are_those_of_the_core():
     from core.defenses.schedules import SCHEDULES
     from core.models.classifiers import ARCHITECTURES
     from core.models.embedders import EMBEDDERS
-    from core.priors.registry import SHIPPED
+    from core.priors.kinds import SHIPPED
     from sweeps import attacker, attacks, defenses, judging, training
 
     assert set(get_args(training.Architecture)) == set(ARCHITECTURES)
@@ -153,7 +153,7 @@ def test_names_in_the_schema_are_those_of_the_core():
         (defenses.Schedule, "kind", SCHEDULES),
         (attacks.schema_of("ppa"), "loss", ATTACK_LOSSES),
         (judging.Embedder, "name", EMBEDDERS),
-        (attacker.ShippedPrior, "name", SHIPPED),
+        (attacker.MODELS["shipped"], "name", SHIPPED),
     ):
         assert set(get_args(model.model_fields[field].annotation)) == set(registry)
 

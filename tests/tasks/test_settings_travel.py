@@ -19,8 +19,7 @@ from core.priors.registry import save_discriminator, save_prior
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 from core.priors.stylegan2_layers import StyleGAN2Config
-from sweeps.attacker import Eigenfaces
-from sweeps.attacker import StyleGAN2 as StyleGAN2Settings
+from sweeps.attacker import MODELS
 from sweeps.attacks import schema_of
 from sweeps.data import LabelledData, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.training import Augmentation, Knowledge, Recipe
@@ -301,8 +300,8 @@ def test_of_a_trained_generator(key, few_faces, travels):
         (LabelledData, LABELLED, {"kind", "path"}),
         (SyntheticPublic, PUBLIC, {"kind"}),
         (UnlabelledPublic, UNLABELLED, {"kind", "path"}),
-        (Eigenfaces, EIGENFACES, {"kind"}),
-        (StyleGAN2Settings, STYLEGAN2, {"kind", "workers"}),
+        (MODELS["eigenfaces"], EIGENFACES, {"kind"}),
+        (MODELS["stylegan2"], STYLEGAN2, {"kind", "workers"}),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

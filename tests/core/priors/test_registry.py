@@ -9,7 +9,7 @@ from core.errors import InputError
 from core.priors import registry
 from core.priors.base import Prior
 from core.priors.eigenfaces import fit_eigenfaces
-from core.priors.registry import PRIORS, SHIPPED, load_prior, load_shipped_prior, save_prior
+from core.priors.registry import NETWORKS, SHIPPED, load_prior, load_shipped_prior, save_prior
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_layers import StyleGAN2Config
 
@@ -37,7 +37,7 @@ def images_of(prior):
 
 
 def test_every_kind_is_covered():
-    assert {type(prior) for prior in (eigenfaces(), stylegan2())} == {kind.network for kind in PRIORS.values()}
+    assert {type(prior) for prior in (eigenfaces(), stylegan2())} == {kind.network for kind in NETWORKS.values()}
 
 
 def test_round_trip(prior, tmp_path):

@@ -1,0 +1,42 @@
+"""Ranges of settings, said with their type (`epochs: Count`), for whoever derives a schema. Loads no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from core.words import shown
+
+LARGEST = 2**63 - 1  # of whole numbers: what Parquet, torch and numpy hold
+MOST = 10**9  # of anything that is counted: products of two still fit
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A range that no comparison says: `check` returns the value, or raises ValueError."""
+
+    check: Callable[[str], str]
+
+
+def is_a_path(given: str) -> str:
+    """Refuse what no file can be called, before anything looks for it. Raises ValueError."""
+    if "\0" in given or len(given.encode(errors="surrogatepass")) > 4096 or not given:
+        raise ValueError(f"expected the path of a file or folder, got {shown(given)}")
+    try:
+        Path(given).expanduser()
+    except RuntimeError:
+        raise ValueError(f"expected a path, got {shown(given)}, the home of nobody here") from None
+    return given
+
+
+Fraction = Annotated[float, Ge(0), Le(1)]
+Positive = Annotated[float, Gt(0)]
+NotNegative = Annotated[float, Ge(0)]
+Count = Annotated[int, Ge(1), Le(MOST)]
+Seed = Annotated[int, Ge(0), Le(LARGEST)]  # what torch's and numpy's generators take
+Beta = Annotated[float, Ge(0), Lt(1)]
+FilePath = Annotated[str, Checked(is_a_path)]

@@ -1,0 +1,174 @@
+"""The attacker's priors by kind: their settings, declared once, and who makes them. Reading the table loads no torch.
+
+docs/new-prior.md shows how to add one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_types import Ge
+
+from core.bounds import Count, FilePath, NotNegative, Positive, Seed
+from core.declared import build
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from core.priors.gan_recipe import GanRecipe
+    from core.priors.stylegan2_layers import StyleGAN2Config
+
+WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
+
+_SHIPPED_AT = Path(__file__).parent / "weights"
+SHIPPED: dict[str, Path] = {"stylegan2_synthetic64": _SHIPPED_AT / "stylegan2_synthetic64"}
+"""Priors that come with the package: the common stem of the two files. weights/README.md says how good they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorFiles:
+    """Where a prior that is there already lies. key: of the sweep file, which named it."""
+
+    weights: Path
+    description: Path
+    key: str
+    discriminator: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorSettings:
+    """The parameters of a prior, the keys of a sweep file's `prior`; a kind overrides what it changes."""
+
+    @property
+    def files(self) -> PriorFiles | None:
+        """What it is read from; None where it is made from public images."""
+        return None
+
+    def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
+        """Raise InputError if it cannot be made from so many public images of that side; None: not known yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EigenfacesFit(PriorSettings):
+    """PCA of the public images: fitted in seconds, needs no file."""
+
+    components: Count = 150
+    seed: Seed = 0
+
+    def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
+        """Raise InputError for as many components as images, or more."""
+        if count is not None and self.components >= count:
+            got = self.components
+            raise InputError(f"prior.components: expected fewer than the {count} public images, got {got}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShippedPrior(PriorSettings):
+    """A generator that comes with smoothsweep."""
+
+    name: Literal["stylegan2_synthetic64"] = "stylegan2_synthetic64"
+
+    @property
+    def files(self) -> PriorFiles:
+        """Beside this file."""
+        stem = SHIPPED[self.name]
+        return PriorFiles(
+            weights=stem.with_suffix(".safetensors"), description=stem.with_suffix(".json"), key="prior.name"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorFolder(PriorSettings):
+    """A prior written by smoothsweep earlier: a directory with weights.safetensors and prior.json."""
+
+    path: FilePath
+
+    @property
+    def files(self) -> PriorFiles:
+        """What `core.priors.registry.save_prior` wrote."""
+        place = Path(self.path).expanduser()
+        return PriorFiles(
+            weights=place / WEIGHTS, description=place / DESCRIPTION, discriminator=place / DISCRIMINATOR,
+            key="prior.path",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class StyleGAN2Training(PriorSettings):
+    """A StyleGAN2 trained on the public images (non-saturating loss, lazy R1, EMA)."""
+
+    z_dim: Count = 128
+    w_dim: Count = 128
+    mapping_layers: Count = 4
+    channel_base: Count = 2048
+    channel_max: Count = 128
+    kimg: Positive = 200.0
+    batch_size: Annotated[Count, Ge(4)] = 16
+    lr: Positive = 0.002
+    r1_gamma: NotNegative = 1.0
+    augmentation: Literal["none", "light", "adaptive"] = "light"
+    workers: Count = 1
+    seed: Seed = 0
+
+    def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
+        """Raise InputError for images of a side, or batches, that the networks do not take. Loads torch."""
+        if size is not None:
+            from core.priors.gan_recipe import check_batch
+
+            check_batch(self.recipe, self.network(size).mbstd_group, self.workers)
+
+    def network(self, resolution: int) -> StyleGAN2Config:
+        """The pair of networks for images of this side."""
+        from core.priors.stylegan2_layers import StyleGAN2Config
+
+        return StyleGAN2Config(
+            resolution=resolution, z_dim=self.z_dim, w_dim=self.w_dim, mapping_layers=self.mapping_layers,
+            channel_base=self.channel_base, channel_max=self.channel_max,
+        )  # fmt: skip
+
+    @property
+    def recipe(self) -> GanRecipe:
+        """How they are trained."""
+        from core.priors.gan_recipe import GanRecipe
+
+        return GanRecipe(
+            kimg=self.kimg, batch_size=self.batch_size, learning_rate=self.lr, r1_gamma=self.r1_gamma,
+            augmentation=self.augmentation,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorKind:
+    """One kind of prior.
+
+    make: 'module:function' of (settings, public images uint8 [N, 3, R, R] or None) -> Prior; None where it is trained
+    step by step, which tasks/stylegan.py does, on several workers if asked; needs_public: whether it learns from the
+    public images.
+    """
+
+    settings: type[PriorSettings]
+    make: str | None
+    needs_public: bool = False
+
+    def function(self) -> Callable[..., Any]:
+        """The function that makes it."""
+        module, _, name = str(self.make).partition(":")
+        return getattr(import_module(module), name)
+
+
+PRIORS: dict[str, PriorKind] = {
+    "eigenfaces": PriorKind(settings=EigenfacesFit, make="core.priors.eigenfaces:from_public", needs_public=True),
+    "shipped": PriorKind(settings=ShippedPrior, make="core.priors.registry:from_files"),
+    "folder": PriorKind(settings=PriorFolder, make="core.priors.registry:from_files"),
+    "stylegan2": PriorKind(settings=StyleGAN2Training, make=None, needs_public=True),
+}
+
+
+def make_settings(kind: str, **parameters: Any) -> PriorSettings:
+    """The settings of a prior of that kind, of plain values. Raises InputError, which lists the kinds."""
+    if kind not in PRIORS:
+        raise InputError(f"prior.kind: expected one of {', '.join(PRIORS)}, got {kind!r}")
+    return build(PRIORS[kind].settings, parameters, what=f"prior {kind}")
