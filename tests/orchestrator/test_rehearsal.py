@@ -22,6 +22,9 @@ from core.data.transforms import resize, to_unit
 from core.models.facenet import FaceNet
 from core.models.fid_inception import FidInception
 from core.priors.registry import SHIPPED, read_prior
+from tasks.context import TaskContext
+from tasks.data import prepare_private
+from tasks.files import load_images
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -52,7 +55,7 @@ def smoothsweep(*arguments: object, code: int = 0) -> str:
 def stage(tmp_path_factory):
     """A folder with everything that the paper's experiment needs before it starts, small and generated."""
     folder = tmp_path_factory.mktemp("rehearsal")
-    faces = private_faces()
+    faces = synthetic_faces(population="private", identities=len(PEOPLE), per_identity=PICTURES, size=96, seed=3)
     for i, image in enumerate(faces.images.permute(0, 2, 3, 1).numpy()):
         group, name = PEOPLE[int(faces.labels[i])]
         path = folder / "facescrub" / group / "faces" / name / f"{i % PICTURES}.jpg"
@@ -67,8 +70,15 @@ def stage(tmp_path_factory):
     return folder
 
 
-def private_faces():
-    return synthetic_faces(population="private", identities=len(PEOPLE), per_identity=PICTURES, size=96, seed=3)
+def seen_images(stage, size):
+    """All pictures and labels exactly as a sweep reads them: random weights tell nothing from pictures a little off."""
+    config = {"kind": "facescrub", "path": str(stage / "facescrub"), "size": size, "split_seed": 42,
+              "on_corrupt": "refuse", "classes": len(PEOPLE)}  # fmt: skip
+    out = stage / f"seen{size}"
+    out.mkdir()
+    prepare_private(config, {}, out, TaskContext(work=out))
+    parts = [load_images(out, part) for part in ("train", "test")]
+    return to_unit(torch.cat([part.images for part in parts])), torch.cat([part.labels for part in parts])
 
 
 def random_network(network, images):
@@ -127,8 +137,7 @@ def test_an_official_checkpoint_is_attacked_like_any_target(stage, settings):
     from torchvision.models import resnet152
 
     torch.manual_seed(1)
-    faces = private_faces()
-    network = learn(resnet152(num_classes=len(PEOPLE)), resize(to_unit(faces.images), 64), faces.labels)
+    network = learn(resnet152(num_classes=len(PEOPLE)), *seen_images(stage, 64))
     state = {f"model._orig_mod.{key}": value for key, value in network.state_dict().items()}
     torch.save({"epoch": 100, "model_state_dict": state, "optimizer_state_dict": {}}, stage / "Classifier_9123.pth")
     text = smoothsweep(
