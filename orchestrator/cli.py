@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from core import screen
+from core.data.names import PUBLISHED_SETS
 from core.errors import InputError
 from core.words import brief, printable
 from orchestrator import interrupts
-from orchestrator.import_doors import PUBLISHED_SETS, add_import_doors
+from orchestrator.import_doors import add_import_doors
 
 if TYPE_CHECKING:
     from orchestrator.confirming import Confirmation

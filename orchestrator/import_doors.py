@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from core.data.names import PUBLISHED_SETS
 from core.errors import InputError
-
-PUBLISHED_SETS = ("facescrub", "celeba", "celeba64", "stanford_dogs", "stanford_dogs_cropped", "imagenette")
 
 
 def add_import_doors(doors: argparse._SubParsersAction) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from core import screen
+from core.data.names import PUBLISHED_SETS
 from core.errors import InputError
 from core.files import making_folder, write_file
-from orchestrator.import_doors import PUBLISHED_SETS
 from sweeps.data import LabelledData
 from sweeps.imported import CARD, CARD_VERSION, WEIGHTS, TargetCard, checked_card
 

@@ -137,7 +137,7 @@ def test_a_diverging_recipe_fails_alone_with_its_cause(finished, tmp_path):
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("recipe.defense.alpha=3", "expected a number in (-inf, 1]"),
+        ("recipe.defense.schedule={kind: ramp, start: 3}", "less than or equal to 1"),
         ("data={kind: labelled, path: nowhere.parquet}", "expected a file or folder"),
         ("data.samples_per_class=99", "samples_per_class"),
         ("prior.components=60", "expected fewer than the 60 public images"),
