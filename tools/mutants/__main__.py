@@ -43,12 +43,12 @@ def main() -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     started = time.monotonic()
     with Copy(ROOT) as tree:  # whoever goes on working on the sources does not disturb
-        chosen = [target for target in targets(tree.root) if options.only in target.module]
+        chosen = [target for target in targets(tree.root) if target.module.startswith(options.only)]
         with multiprocessing.get_context("fork").Pool(options.processes, _begin, [tree.root]) as pool:
-            limits = _limits(pool, chosen)
-            if limits is None:
+            seconds = _seconds(pool, chosen)
+            if seconds is None:
                 return 2
-            results = _asked(pool, sample(tree.root, chosen, options.sample, options.seed, limits), options.out)
+            results = _asked(pool, sample(tree.root, chosen, options.sample, options.seed, seconds), options.out)
     results.sort(key=lambda result: (result["module"], result["line"], result["after"]))
     options.out.write_text(json.dumps(results, indent=1))
     print("\n".join(summary_lines(results, options.seed, time.monotonic() - started)))
@@ -69,7 +69,7 @@ def _asked(pool: Any, questions: list[Question], out: Path) -> list[dict[str, An
 
 
 def sample(
-    root: Path, chosen: list[Target], count: int, seed: int, limits: dict[tuple[str, ...], float]
+    root: Path, chosen: list[Target], count: int, seed: int, seconds: dict[str, float]
 ) -> list[Question]:
     """As many faults of each room, drawn from all that its modules can have; fewer where there are not as many."""
     rooms, questions = [room for room in ROOMS if any(target.room == room for target in chosen)], []
@@ -78,23 +78,23 @@ def sample(
                 for mutant in mutants_of(root, target.module)]  # fmt: skip
         share = count // len(rooms) + (number < count % len(rooms))
         for target, mutant in random.Random(f"{seed} {room}").sample(pool, min(share, len(pool))):
-            limit_s = limits[target.tests]
+            limit_s = max(LEAST_S, TIMES * sum(seconds[test] for test in target.tests))
             questions.append(Question(mutant=mutant, room=room, tests=target.tests, limit_s=limit_s))
     random.Random(seed).shuffle(questions)  # a run that is interrupted says something of every room
     return questions
 
 
-def _limits(pool: Any, chosen: list[Target]) -> dict[tuple[str, ...], float] | None:
-    """How long each set of tests may take: a multiple of what it takes without a fault. None if one fails so."""
-    sets = sorted({target.tests: target.module for target in chosen}.items())
-    answers = pool.starmap(_ask_without, sets, chunksize=1)
-    limits = {}
-    for (tests, _), answer in zip(sets, answers, strict=True):
+def _seconds(pool: Any, chosen: list[Target]) -> dict[str, float] | None:
+    """Seconds that each test file takes without a fault; None if one fails so."""
+    tests = sorted({test for target in chosen for test in target.tests})
+    seconds = {}
+    for test, answer in zip(tests, pool.imap(_ask_without, tests), strict=True):
         if answer.said != UNNOTICED:
-            print(f"without any fault: {' '.join(tests)}: {answer.said}\n{answer.tail}", file=sys.stderr)
+            print(f"without any fault: {test}: {answer.said}\n{answer.tail}", file=sys.stderr)
             return None
-        limits[tests] = max(LEAST_S, TIMES * answer.seconds)
-    return limits
+        seconds[test] = answer.seconds
+        print(f"without any fault {answer.seconds:6.1f} s  {test}", flush=True)
+    return seconds
 
 
 _copy: Copy | None = None
@@ -107,8 +107,8 @@ def _begin(tree: Path) -> None:
     multiprocessing.util.Finalize(_copy, _copy.__exit__, exitpriority=10)
 
 
-def _ask_without(tests: tuple[str, ...], module: str) -> Any:
-    return _copy.ask(module, None, tests, 900.0)
+def _ask_without(test: str) -> Any:
+    return _copy.ask(None, None, (test,), 900.0)
 
 
 def _ask(question: Question) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__.splitlines()[0])
     parser.add_argument("--sample", type=int, default=250, help="how many faults")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="only modules whose path holds this")
+    parser.add_argument("--only", default="", help="only modules whose path begins with this")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=ROOT / "mutants.json")
     parser.add_argument("--table", type=Path, help="write the kill rates between the marks of this file")

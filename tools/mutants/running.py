@@ -58,13 +58,14 @@ class Copy:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def ask(self, module: str, source: str | None, tests: tuple[str, ...], limit_s: float) -> Answer:
-        """Run the tests with `source` in the place of a module; None: with the module as it is."""
+    def ask(self, module: str | None, source: str | None, tests: tuple[str, ...], limit_s: float) -> Answer:
+        """Run the tests with `source` in the place of a module; with all as it is if there is none."""
+        if module is None or source is None:
+            return self._run(tests, limit_s)
         path = self.root / module
         original = path.read_text()
         try:
-            if source is not None:
-                path.write_text(source)
+            path.write_text(source)
             return self._run(tests, limit_s)
         finally:
             path.write_text(original)

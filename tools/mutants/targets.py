@@ -18,38 +18,47 @@ OF_THE_ORCHESTRATOR = (
 OF_THE_STORE = ("joining", "layout", "manifests", "verifying", "healing")
 
 TRAVEL, FAR = "tests/tasks/test_settings_travel.py", "tests/orchestrator/test_settings_travel.py"
+STORING = tuple(
+    f"tests/orchestrator/{name}.py" for name in ("test_store", "storing/test_damage", "storing/test_remote")
+)
+OF_AN_ATTACK = f"{TRAVEL}::test_of_an_attack"
+OF_A_TRAINING = (f"{TRAVEL}::test_of_a_target", f"{TRAVEL}::test_of_an_augmentation", f"{TRAVEL}::test_of_a_defense")
+OF_PICTURES = (f"{TRAVEL}::test_of_labelled_pictures", f"{TRAVEL}::test_of_unlabelled_pictures")
 
 TESTS: dict[str, tuple[str, ...]] = {
-    "tasks/attack.py": ("tests/tasks/test_attack.py", TRAVEL, "tests/tasks/test_noisy_target.py"),
+    "tasks/attack.py": ("tests/tasks/test_attack.py", OF_AN_ATTACK, "tests/tasks/test_noisy_target.py"),
     "tasks/class_names.py": ("tests/tasks/test_class_names.py",),
     "tasks/classes.py": ("tests/tasks/test_classes.py", "tests/tasks/test_attack.py"),
     "tasks/context.py": ("tests/tasks/test_context.py", "tests/tasks/test_training.py"),
-    "tasks/data.py": ("tests/tasks/test_data.py", TRAVEL),
+    "tasks/data.py": ("tests/tasks/test_data.py", *OF_PICTURES),
     "tasks/devices.py": ("tests/tasks/test_devices.py", "tests/orchestrator/test_fits.py"),
     "tasks/fidelity.py": ("tests/tasks/test_fidelity.py",),
     "tasks/files.py": ("tests/tasks/test_files.py", "tests/tasks/test_target.py"),
     "tasks/imported.py": ("tests/tasks/test_imported.py", "tests/orchestrator/test_imported_reading.py"),
     "tasks/judges.py": ("tests/tasks/test_judges.py", "tests/tasks/test_fidelity.py"),
-    "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", TRAVEL),
-    "tasks/loot.py": ("tests/tasks/test_loot.py", TRAVEL),
+    "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", f"{TRAVEL}::test_of_a_surrogate"),
+    "tasks/loot.py": ("tests/tasks/test_loot.py", f"{TRAVEL}::test_of_the_loot"),
     "tasks/manifests.py": ("tests/tasks/test_judges.py",),
     "tasks/prior.py": ("tests/tasks/test_prior.py",),
-    "tasks/stylegan.py": ("tests/tasks/test_prior.py", TRAVEL),
-    "tasks/settings.py": ("tests/tasks/test_attack.py", TRAVEL, "tests/orchestrator/test_before_work.py"),
+    "tasks/stylegan.py": ("tests/tasks/test_prior.py", f"{TRAVEL}::test_of_a_trained_generator"),
+    "tasks/settings.py": (
+        "tests/tasks/test_attack.py", "tests/tasks/test_target.py", OF_AN_ATTACK, *OF_A_TRAINING,
+        "tests/orchestrator/test_before_work.py",
+    ),
     "tasks/weight_checks.py": ("tests/orchestrator/test_before_work.py",),
     "tasks/target.py": ("tests/tasks/test_target.py", "tests/tasks/test_defended.py", "tests/tasks/test_protocols.py"),
     "tasks/toy.py": ("tests/tasks/test_toy.py",),
     "tasks/training.py": (
-        "tests/tasks/test_target.py", "tests/tasks/test_training.py", "tests/tasks/test_defended.py", TRAVEL,
+        "tests/tasks/test_target.py", "tests/tasks/test_training.py", "tests/tasks/test_defended.py", *OF_A_TRAINING,
     ),
-    "tasks": (TRAVEL, "tests/tasks/test_attack.py"),
+    "tasks": ("tests/tasks/test_attack.py", OF_AN_ATTACK),
     "sweeps/defenses.py": ("tests/sweeps/test_defenses.py", FAR),
     "sweeps/dimension.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
     "sweeps/expand.py": ("tests/sweeps/test_load.py", "tests/sweeps/test_cells.py", "tests/sweeps/test_repeats.py"),
     "sweeps/imported.py": ("tests/sweeps/test_imported.py", "tests/orchestrator/test_imported_reading.py", FAR),
     "sweeps/paper_numbers.py": ("tests/sweeps/test_paper_numbers.py",),
     "sweeps/paper_settings.py": ("tests/sweeps/test_paper_settings.py", "tests/sweeps/test_paper_numbers.py"),
-    "sweeps/recipes.py": ("tests/sweeps/test_search.py", "tests/orchestrator/search"),
+    "sweeps/recipes.py": ("tests/sweeps/test_search.py", "tests/orchestrator/search/test_agenda.py"),
     "sweeps/search.py": ("tests/sweeps/test_search.py", FAR),
     "sweeps/space.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
     "sweeps": ("tests/sweeps", FAR),
@@ -63,13 +72,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     "orchestrator/limits.py": ("tests/orchestrator/test_limits.py",),
     "orchestrator/execute.py": ("tests/orchestrator/test_execute.py", "tests/orchestrator/test_store.py",
                                 "tests/orchestrator/test_two_drivers.py", "tests/tasks/test_target.py"),
-    "orchestrator/storing": ("tests/orchestrator/storing", "tests/orchestrator/test_store.py"),
-    "orchestrator/store.py": ("tests/orchestrator/test_store.py", "tests/orchestrator/storing",
-                              "tests/orchestrator/test_two_drivers.py"),
+    "orchestrator/storing": STORING,
+    "orchestrator/store.py": (*STORING, "tests/orchestrator/test_two_drivers.py"),
     "orchestrator": (FAR, "tests/orchestrator/test_identity.py", "tests/orchestrator/test_plan.py"),
 }  # fmt: skip
-"""Module, or folder of those that are not named, -> test files and folders. A test file that mirrors a module's path is
-asked first in any case."""
+"""Module, or folder of those that have no test file of their name, -> test files, folders, or functions of a file."""
+
+BESIDE = {"tasks": (), "sweeps": (FAR,), "core/attacks": ("tests/tasks/test_attack.py",)}
+"""Folder -> what is asked beside the test file of a module's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +98,7 @@ def targets(root: Path) -> Iterator[Target]:
             module = path.relative_to(root).as_posix()
             if path.name == "__init__.py" or module in LEFT_OUT or not _counts(module):
                 continue
-            tests = tuple(test for test in _tests_of(module, room) if (root / test).exists())
+            tests = tuple(test for test in _tests_of(root, module, room) if (root / test.partition("::")[0]).exists())
             if not tests:
                 raise ValueError(f"{module}: expected tests to ask, got none that exist")
             yield Target(module=module, room=room, tests=tests)
@@ -101,7 +111,9 @@ def _counts(module: str) -> bool:
     return name in OF_THE_STORE if room == "orchestrator/storing" else not room.startswith("orchestrator")
 
 
-def _tests_of(module: str, room: str) -> tuple[str, ...]:
+def _tests_of(root: Path, module: str, room: str) -> tuple[str, ...]:
     folder, name = module.rsplit("/", 1)
-    named = TESTS.get(module) or TESTS.get(folder) or TESTS[room]
-    return tuple(dict.fromkeys([f"tests/{folder}/test_{name}", *named]))
+    own = f"tests/{folder}/test_{name}"
+    if module in TESTS:
+        return tuple(dict.fromkeys([own, *TESTS[module]]))
+    return (own, *BESIDE.get(folder, ())) if (root / own).exists() else TESTS.get(folder, TESTS[room])
