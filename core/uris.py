@@ -18,6 +18,7 @@ IN_QUERY = re.compile(
 )
 WITHOUT_SECRETS = ("sqlite:///", "file:///")  # a path follows, whatever characters it has
 AMBIGUOUS = re.compile(r"[@/?#\\\[\]\s]")  # in a password: each reader of the URI would end it elsewhere
+AFTER_A_PORT = re.compile(r"([^/?#]*//[^/?#@]*:[0-9]+)([,.;)]+)")
 IN_TEXT = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,40}://[^\s'\"<>]+")
 
 
@@ -38,7 +39,13 @@ def without_secrets(text: str, uri: str) -> str:
 
 def hidden(text: str) -> str:
     """The text with every URI in it shown without its secrets."""
-    return IN_TEXT.sub(lambda found: shown_uri(found[0]), text)
+    return IN_TEXT.sub(lambda found: _in_a_sentence(found[0]), text)
+
+
+def _in_a_sentence(uri: str) -> str:
+    """As `shown_uri`; punctuation after a port is the sentence's, and makes no password of the port."""
+    ended = AFTER_A_PORT.fullmatch(uri)
+    return f"{shown_uri(ended[1])}{ended[2]}" if ended else shown_uri(uri)
 
 
 def ambiguity(uri: str) -> str | None:

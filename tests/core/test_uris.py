@@ -98,3 +98,11 @@ def test_a_forgotten_host_does_not_make_the_password_a_port():
 def test_short_words_are_hidden_too():
     assert "mlflow" not in without_secrets('role "mlflow" refused', "postgresql://u:mlflow@h/db")
     assert string.ascii_lowercase == without_secrets(string.ascii_lowercase, "http://u@h")
+
+
+@pytest.mark.parametrize("end", [",", ".", ";", ")", "),"])
+def test_punctuation_after_a_port_is_the_sentences(end):
+    told = f"no answer from http://127.0.0.1:9{end} got none"
+    assert hidden(told) == told
+    assert "pass1" not in hidden(f"no answer from http://me:pass1{end} got none")
+    assert "9," not in hidden("no answer from postgresql://me:9,@host, got none")
