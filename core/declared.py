@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from core.errors import InputError
 
@@ -34,6 +34,6 @@ def _hints(declared: type) -> dict[str, Any]:
 
 
 def _value(hint: Any, value: Any, what: str) -> Any:
-    if isinstance(value, Mapping) and is_dataclass(hint):
-        return build(hint, value, what=what)
+    if isinstance(value, Mapping) and (nested := next(filter(is_dataclass, (hint, *get_args(hint))), None)):
+        return build(nested, value, what=what)
     return tuple(value) if isinstance(value, list) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import lru_cache
 from types import UnionType
@@ -13,12 +14,16 @@ from core.bounds import Checked
 from sweeps.base import Model
 
 
-def derived(declared: type, base: type[Model] = Model, **more: Any) -> type[Model]:
+def derived(
+    declared: type, base: type[Model] = Model, *, without: Sequence[str] = (), optional: Sequence[str] = (), **more: Any
+) -> type[Model]:
     """A model with a key for every field of `declared`, beside what `base` and `more` (name -> (type, default)) have.
 
+    without: fields that a file does not say; optional: fields whose default depends on others, null in a file.
     What values may be beyond their types is checked by the dataclass itself, when it is built.
     """
-    keys = {field.name: (_key_type(_hints(declared)[field.name]), _default(field)) for field in fields(declared)}
+    keys = {field.name: _key(declared, field) for field in fields(declared) if field.name not in without}
+    keys |= {name: (Union[keys[name][0], None], None) for name in optional}  # noqa: UP007 - made at run time
     return create_model(declared.__name__, __base__=base, __doc__=declared.__doc__, **{**keys, **more})
 
 
@@ -49,6 +54,10 @@ def _key_type(hint: Any) -> Any:
 def _validator(bound: Any) -> Any:
     """A bound as pydantic knows it."""
     return AfterValidator(bound.check) if isinstance(bound, Checked) else bound
+
+
+def _key(declared: type, field: Field[Any]) -> tuple[Any, Any]:
+    return _key_type(_hints(declared)[field.name]), _default(field)
 
 
 def _default(field: Field[Any]) -> Any:

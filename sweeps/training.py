@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from core.data.augmentation_settings import Augmentation as AugmentationSettings
 from core.models.image_sizes import check_image_size
-from sweeps.base import Beta, Count, Fraction, Model, NotNegative, Pair, Positive, Range, Seed, Several, only_with
+from core.models.recipe import Architecture, BatchSize, ImageSize, LrSchedule, Optimizer, TrainingRecipe
+from sweeps.base import Count, Model, NotNegative, Positive, Seed, only_with
 from sweeps.defenses import Defense, LabelSmoothing
+from sweeps.derived import derived
 
-Architecture = Literal[
-    "resnet_small", "vgg_small", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50",
-    "densenet121", "densenet169", "vit_b_16", "inception_v3",
-]  # fmt: skip
+DEPENDENT = ("betas", "momentum", "lr_milestones", "lr_factor", "lr_min", "precision")
+"""Keys that belong to one optimizer or schedule, or whose default is older than the key: null unless said."""
 
 
-class Augmentation(Model):
+class Augmentation(derived(AugmentationSettings, without=("shared",))):
     """Per-image training augmentation; the defaults are the paper's Appendix B.3."""
-
-    crop_scale: Range = (0.85, 1.0)
-    crop_ratio: Range = (1.0, 1.0)
-    brightness: NotNegative = 0.2
-    contrast: NotNegative = 0.2
-    saturation: NotNegative = 0.1
-    hue: Annotated[float, Field(ge=0, le=0.5)] = 0.1
-    flip: Fraction = 0.5
 
     @model_validator(mode="after")
     def _can_be_drawn(self) -> Augmentation:
@@ -34,25 +26,18 @@ class Augmentation(Model):
         return self
 
 
-class Training(Model):
-    """How one classifier is trained; the defaults are the paper's 224-pixel recipe (Appendix B.3)."""
+class Training(derived(TrainingRecipe, without=("augmentation",), optional=DEPENDENT)):
+    """How one classifier is trained; the defaults are the paper's 224-pixel recipe (Appendix B.3).
+
+    pretrained: ImageNet weights from the local torch hub cache; transform_input: inception_v3 only, map inputs to
+    ImageNet statistics first, by default not.
+    """
 
     architecture: Architecture = "resnet152"
-    pretrained: bool = True  # ImageNet weights from the local torch hub cache
-    image_size: Annotated[int, Field(ge=16, le=1024)] = 224
-    transform_input: bool | None = None  # inception_v3 only: map inputs to ImageNet statistics first; default false
+    image_size: ImageSize = 224
     epochs: Count = 100
-    batch_size: Annotated[Count, Field(ge=2)] = 128  # global: over all workers
-    optimizer: Literal["adam", "sgd"] = "adam"
-    lr: Positive = 0.001
-    betas: Pair[Beta] | None = None  # adam only
-    momentum: Beta | None = None  # sgd only
-    weight_decay: NotNegative = 0.0
-    lr_schedule: Literal["multistep", "cosine"] = "multistep"
-    lr_milestones: Several[Fraction] | None = None  # fractions of training; multistep only, default (0.75, 0.9)
-    lr_factor: Positive | None = None  # multistep only, default 0.1
-    lr_min: NotNegative | None = None  # cosine only, default 0
-    precision: Literal["fp32", "bf16"] | None = None  # of the network's passes; null: fp32, as the paper
+    pretrained: bool = True
+    transform_input: bool | None = None
     augmentation: Augmentation = Augmentation()
 
     @model_validator(mode="after")
@@ -104,7 +89,7 @@ class Evaluator(Training):
     """The paper's judge: another architecture trained on the same private data."""
 
     architecture: Architecture = "inception_v3"
-    image_size: Annotated[int, Field(ge=16, le=1024)] = 299
+    image_size: ImageSize = 299
     seed: Seed = 1000
     checkpoint_every: Count = 10
 
@@ -117,11 +102,11 @@ class Knowledge(Training):
 
     architecture: Architecture = "resnet50"
     epochs: Count = 75
-    batch_size: Annotated[Count, Field(ge=2)] = 32
-    optimizer: Literal["adam", "sgd"] = "sgd"
+    batch_size: BatchSize = 32
+    optimizer: Optimizer = "sgd"
     lr: Positive = 0.1
     weight_decay: NotNegative = 1e-4
-    lr_schedule: Literal["multistep", "cosine"] = "cosine"
+    lr_schedule: LrSchedule = "cosine"
     augmentation: Augmentation = Augmentation(
         crop_scale=(0.8, 1.0), brightness=0, contrast=0, saturation=0, hue=0
     )

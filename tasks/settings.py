@@ -12,7 +12,7 @@ from dataclasses import fields
 
 from core.attacks.base import Attack
 from core.attacks.registry import attack_class, make_attack
-from core.data.augmentation_settings import Augmentation
+from core.declared import build
 from core.defenses.schedules import AlphaSchedule, alpha_at
 from core.models.image_sizes import check_image_size
 from core.models.recipe import TrainingRecipe
@@ -21,20 +21,11 @@ from tasks.context import Config
 
 InputConfigs = Mapping[str, Config]
 
-RECIPE_KEYS = (
-    "architecture", "image_size", "epochs", "batch_size", "optimizer", "lr", "betas", "momentum", "weight_decay",
-    "lr_schedule", "lr_milestones", "lr_factor", "lr_min", "precision",
-)  # fmt: skip
-
 
 def recipe_from(config: Config) -> TrainingRecipe:
     """The training settings within a stage's configuration."""
-    settings = {key: config[key] for key in RECIPE_KEYS if key in config}
-    for key in ("betas", "lr_milestones"):
-        if key in settings:
-            settings[key] = tuple(settings[key])
-    augmentation = {k: tuple(v) if isinstance(v, list) else v for k, v in config["augmentation"].items()}
-    return TrainingRecipe(**settings, augmentation=Augmentation(**augmentation))
+    names = {field.name for field in fields(TrainingRecipe)}
+    return build(TrainingRecipe, {key: config[key] for key in names if key in config}, what="training")
 
 
 def smoothing_of_epoch(defense: Config, epochs: int) -> Callable[[int], float]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
+from annotated_types import Ge, Le
+
+from core.bounds import Fraction, NotNegative
 from core.errors import InputError
 
 
@@ -22,11 +26,11 @@ class Augmentation:
 
     crop_scale: tuple[float, float] = (0.85, 1.0)
     crop_ratio: tuple[float, float] = (1.0, 1.0)
-    brightness: float = 0.2
-    contrast: float = 0.2
-    saturation: float = 0.1
-    hue: float = 0.1
-    flip: float = 0.5
+    brightness: NotNegative = 0.2
+    contrast: NotNegative = 0.2
+    saturation: NotNegative = 0.1
+    hue: Annotated[float, Ge(0), Le(0.5)] = 0.1
+    flip: Fraction = 0.5
     shared: bool = False
 
     def __post_init__(self) -> None:

@@ -5,18 +5,29 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Annotated, Literal, get_args
 
+from annotated_types import Ge, Le
+
+from core.bounds import Beta, Count, Fraction, NotNegative, Positive
 from core.data.augmentation_settings import Augmentation
 from core.errors import InputError
 
-OPTIMIZERS = ("adam", "sgd")
-LR_SCHEDULES = ("multistep", "cosine")
-PRECISIONS = ("fp32", "bf16")
+Architecture = Literal[
+    "resnet_small", "vgg_small", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50",
+    "densenet121", "densenet169", "vit_b_16", "inception_v3",
+]  # fmt: skip
+BatchSize = Annotated[Count, Ge(2)]
+ImageSize = Annotated[int, Ge(16), Le(1024)]
+Optimizer = Literal["adam", "sgd"]
+LrSchedule = Literal["multistep", "cosine"]
+Precision = Literal["fp32", "bf16"]
+OPTIMIZERS, LR_SCHEDULES, PRECISIONS = get_args(Optimizer), get_args(LrSchedule), get_args(Precision)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRecipe:
-    """How a classifier is trained.
+    """How a classifier is trained. The types say what a sweep file may ask for; its schema is derived from them.
 
     batch_size: images per step over all workers; betas: adam's; momentum: sgd's; lr_milestones: fractions of
     the training in (0, 1), ascending, after which the rate is multiplied by lr_factor (`multistep`); lr_min:
@@ -25,21 +36,21 @@ class TrainingRecipe:
     and evaluation stay fp32). What the chosen optimizer or schedule does not have must stay at its default.
     """
 
-    architecture: str = "resnet_small"
-    epochs: int = 40
-    batch_size: int = 128
-    optimizer: str = "adam"
-    lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    lr_schedule: str = "multistep"
-    lr_milestones: tuple[float, ...] = (0.75, 0.9)
-    lr_factor: float = 0.1
-    lr_min: float = 0.0
-    image_size: int = 64
+    architecture: Architecture = "resnet_small"
+    epochs: Count = 40
+    batch_size: BatchSize = 128
+    optimizer: Optimizer = "adam"
+    lr: Positive = 1e-3
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
+    momentum: Beta = 0.0
+    weight_decay: NotNegative = 0.0
+    lr_schedule: LrSchedule = "multistep"
+    lr_milestones: tuple[Fraction, ...] = (0.75, 0.9)
+    lr_factor: Positive = 0.1
+    lr_min: NotNegative = 0.0
+    image_size: ImageSize = 64
     augmentation: Augmentation | None = field(default_factory=Augmentation)
-    precision: str = "fp32"
+    precision: Precision = "fp32"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "image_size"):
