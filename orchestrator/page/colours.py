@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orchestrator.page.figures.canvas import DARK, SOFT
 from orchestrator.reading.defenses.families import defense_groups, family_index
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import ascii_text, is_null
@@ -37,22 +38,30 @@ FAMILIES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Colours:
-    """light and dark: recipe label -> hex colour. classes: recipe label -> CSS class that carries it."""
+    """light and dark: recipe label -> hex colour, on paper and on a dark screen."""
 
     light: dict[str, str]
     dark: dict[str, str]
+    behind: str = REST[0]
+
+    def of(self, recipe: str) -> str:
+        """The colour of a recipe in a figure; a label the sweep does not know (a curve's own name) looks neutral."""
+        names = {ascii_text(name): colour for name, colour in self.light.items()}
+        return names.get(ascii_text(recipe), SOFT)
 
     def css_class(self, recipe: str) -> str:
-        """The CSS class of a recipe; a label the sweep does not know (a curve's own name) looks neutral."""
+        """The CSS class of a recipe."""
         names = [ascii_text(name) for name in self.light]
         return f"r{names.index(ascii_text(recipe))}" if ascii_text(recipe) in names else "rx"
 
     def css(self) -> str:
-        """Rules setting `--rc` for each recipe, light and dark."""
+        """Rules setting `--rc` for each recipe, light and dark, and what figures' colours become on a dark screen."""
         light = "".join(f".{self.css_class(recipe)}{{--rc:{value}}}" for recipe, value in self.light.items())
         dark = "".join(f".{self.css_class(recipe)}{{--rc:{value}}}" for recipe, value in self.dark.items())
+        pairs = DARK | {value: self.dark[recipe] for recipe, value in self.light.items()} | {REST[0]: REST[1]}
+        named = "".join(f"--c{one[1:]}:{other};" for one, other in pairs.items())
         # Paper is white whatever the screen's scheme was: dark colours hold on screens only.
-        return f".rx{{--rc:var(--soft)}}{light}@media screen and (prefers-color-scheme:dark){{{dark}}}"
+        return f".rx{{--rc:var(--soft)}}{light}@media screen and (prefers-color-scheme:dark){{:root{{{named}}}{dark}}}"
 
 
 def assign(summary: Summary) -> Colours:

@@ -1,4 +1,4 @@
-"""Contact sheets: a training image beside what the attack made of each recipe, as a table and as one PNG."""
+"""Contact sheets: a training image beside what the attack made of each recipe, as one PNG."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from orchestrator.page.colours import Colours
-from orchestrator.page.markup import Markup, join, tag
+from orchestrator.page.figures.canvas import ACCENT, INK, LINE, PAPER, SOFT
 from orchestrator.reading.numbers.format import ascii_text
 from orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
 
@@ -19,7 +18,7 @@ TILE = 96
 LARGEST = 128
 """Pictures are stored at their own size up to this many pixels; a page of full-size ones would weigh megabytes."""
 
-INK, SOFT, LINE, LEAK, PAPER = "#1d1d1b", "#65635d", "#d9d6ce", "#b3261e", "#ffffff"
+LEAK = ACCENT
 
 
 def data_uri(pixels: np.ndarray) -> str:
@@ -29,49 +28,12 @@ def data_uri(pixels: np.ndarray) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def sheet_table(sheet: ContactSheet, colours: Colours) -> Markup:
-    """The sheet as an HTML table with real headers, so that names in any script, print and screen readers work."""
-    heads = [tag("th", "class", scope="col"), tag("th", sheet.real_label, scope="col", class_="real")]
-    heads += [
-        tag("th", name, scope="col", class_=f"named {colours.css_class(name)}", data_recipe=name)
-        for name in sheet.columns
-    ]
-    rows = [_row(row, sheet) for row in sheet.rows]
-    caption = tag("caption", tag("strong", sheet.title), join(" ", sheet.caption) if sheet.caption else "")
-    table = tag("table", caption, tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_="sheet")
-    return tag("div", table, class_="scroll")
-
-
-def _row(row: SheetRow, sheet: ContactSheet) -> Markup:
-    cells = [
-        tag("th", row.name, scope="row"),
-        tag("td", _picture(row.real, f"{sheet.real_label}: {row.name}", sheet.judge), class_="real"),
-    ]
-    for name, tile in zip(sheet.columns, row.reconstructions, strict=True):
-        shown = (
-            _picture(tile, f"Reconstruction of {row.name} from {name}", sheet.judge)
-            if tile
-            else tag("span", "none", class_="soft")
-        )
-        cells.append(tag("td", shown))
-    return tag("tr", *cells)
-
-
-def _picture(tile: Tile, alt: str, judge: str) -> Markup:
-    verdict = {True: " recognised", False: " missed", None: ""}[tile.recognised]
-    said = {True: f", recognised by the {judge}", False: ", not recognised", None: ""}[tile.recognised]
-    mark = {True: tag("b", "recognised"), False: tag("span", "missed"), None: ""}[tile.recognised]
-    words = join(mark, tag("br") if mark and tile.note else "", tile.note)
-    picture = tag("img", src=data_uri(_bounded(tile.pixels)), alt=alt + said, width=TILE, height=TILE, loading="lazy")
-    return tag("figure", picture, tag("figcaption", words) if words else "", class_=f"tile{verdict}")
-
-
-def _bounded(pixels: np.ndarray) -> np.ndarray:
-    if max(pixels.shape[:2]) <= LARGEST:
-        return pixels
-    image = Image.fromarray(pixels)
-    image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
-    return np.asarray(image)
+def tile_uri(tile: Tile) -> str:
+    """A tile as a URI, `LARGEST` pixels wide at most."""
+    image = Image.fromarray(tile.pixels)
+    if max(image.size) > LARGEST:
+        image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
+    return data_uri(np.asarray(image))
 
 
 def sheet_image(sheet: ContactSheet, *, tile: int = TILE, rows: int | None = None) -> Image.Image:

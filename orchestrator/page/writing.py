@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 
-from PIL import Image
-
 from core.files import write_file
-from orchestrator.page import curves, plots, scatter
-from orchestrator.page.colours import assign
-from orchestrator.page.defense_plots import all_panels, best_of_each
-from orchestrator.page.html import render
-from orchestrator.page.overview import overview_png, toy_overview_png
+from orchestrator.page.colours import Colours, assign
+from orchestrator.page.figures import curves, strips
+from orchestrator.page.figures.accuracy_leak import grid_of, one_plot
+from orchestrator.page.figures.canvas import Canvas
+from orchestrator.page.figures.overview import overview
+from orchestrator.page.figures.panels import attack_panels, best_panel, family_panels
+from orchestrator.page.figures.toy import toy_overview, toy_panel
+from orchestrator.page.render import render, render_toy
 from orchestrator.page.sheets import sheet_image
-from orchestrator.page.svg import standalone
-from orchestrator.page.toy import render_toy
-from orchestrator.page.toy_plots import toy_panel
 from orchestrator.reading.defenses.families import defense_groups
+from orchestrator.reading.findings.shown import judges_shown
 from orchestrator.reading.numbers.model import ReportData, ToyData
 from orchestrator.reading.numbers.summary import Summary, summarise
 
@@ -44,33 +44,48 @@ def write_report(data: ReportData | ToyData, out: Path, summary: Summary | None 
 def _figures(data: ReportData, summary: Summary) -> dict[str, bytes]:
     """File name -> content of every figure there is something to show in."""
     colours = assign(summary)
-    drawn = {
-        "accuracy-leak.svg": scatter.accuracy_leak(summary, colours),
-        "judges.svg": plots.judges(summary, colours),
-        "exposure.svg": plots.exposure(summary, colours),
+    found = {
+        name: canvas.svg_file()
+        for name, canvas in (_drawn(data, summary, colours) | _of_defenses(summary, colours)).items()
+        if canvas is not None
+    }
+    for number, sheet in enumerate(data.sheets, start=1):
+        buffer = io.BytesIO()
+        sheet_image(sheet).save(buffer, format="PNG", optimize=True)
+        found[f"sheet-{number}.png"] = buffer.getvalue()
+    whole = overview(data, summary, colours)
+    return found | ({"overview.png": whole.png()} if whole else {})
+
+
+def _drawn(data: ReportData, summary: Summary, colours: Colours) -> Mapping[str, Canvas | None]:
+    panels = attack_panels(summary, colours)
+    title = "Test accuracy against leak for each recipe, by attack and judge"
+    return {
+        "accuracy-leak.svg": grid_of(panels, len(judges_shown(summary)), 500, 390, title) if panels else None,
+        "judges.svg": strips.judges(summary, colours),
+        "exposure.svg": strips.exposure(summary, colours),
         "alpha-curves.svg": curves.alpha_curves(data.alpha_curves, colours),
         "training-curves.svg": curves.training_curves(data.training_curves, colours),
     }
+
+
+def _of_defenses(summary: Summary, colours: Colours) -> Mapping[str, Canvas | None]:
+    drawn: dict[str, Canvas | None] = {}
     for number, group in enumerate(defense_groups(summary), start=1):
-        drawn[f"defense-curves-{number}.svg"] = all_panels(summary, group, colours)
-        drawn[f"defense-best-{number}.svg"] = best_of_each(summary, group, colours)
-    found = {name: standalone(figure, colours.css()).encode("utf-8") for name, figure in drawn.items() if figure}
-    for number, sheet in enumerate(data.sheets, start=1):
-        found[f"sheet-{number}.png"] = _png(sheet_image(sheet))
-    overview = overview_png(data, summary, colours)
-    return found | ({"overview.png": overview} if overview else {})
+        measured = summary.primary in summary.measured
+        panels = [panel for _, panel in family_panels(summary, group, colours, summary.primary)] if measured else []
+        title = "Test accuracy against leak, one panel for each defense"
+        drawn[f"defense-curves-{number}.svg"] = grid_of(panels, 3, 360, 320, title) if panels else None
+        best = best_panel(summary, group, colours)
+        drawn[f"defense-best-{number}.svg"] = one_plot(best, 1024, 500) if best else None
+    return drawn
 
 
 def _toy_figures(data: ToyData) -> dict[str, bytes]:
-    found = {}
-    for number, shown in enumerate(data.figures, start=1):
-        for panel in shown.panels:
-            found[f"toy-{number}-alpha{panel.alpha:g}.svg"] = standalone(toy_panel(data, panel), "").encode("utf-8")
+    found = {
+        f"toy-{number}-alpha{panel.alpha:g}.svg": toy_panel(data, panel).svg_file()
+        for number, shown in enumerate(data.figures, start=1)
+        for panel in shown.panels
+    }
     drawn = data.figures and data.figures[0].panels
-    return found | ({"overview.png": toy_overview_png(data)} if drawn else {})
-
-
-def _png(image: Image.Image) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, format="PNG", optimize=True)
-    return buffer.getvalue()
+    return found | ({"overview.png": toy_overview(data).png()} if drawn else {})

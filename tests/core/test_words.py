@@ -12,7 +12,7 @@ from tiny import write_tiny
 from core.errors import InputError
 from core.words import MAX_LINE, brief, note, printable, printable_text, shown, upright
 from orchestrator.cli import main
-from orchestrator.page.markup import tag
+from orchestrator.page.render import environment, fill
 from orchestrator.progress import Display, SweepState
 from orchestrator.reading.findings.tables import escaped
 from sweeps.axes import axis_value
@@ -46,7 +46,7 @@ def test_long_text_is_cut():
 
 
 def test_pages_keep_line_breaks_and_lose_directions():
-    page = tag("p", "one\ntwo \u202eeno\x1b \u200d <b>")
+    page = fill(environment().from_string("<p>{{ words }}</p>"), words="one\ntwo \u202eeno\x1b \u200d <b>")
     assert page == "<p>one\ntwo \\u202eeno\\x1b \u200d &lt;b&gt;</p>"
     assert note("a <b> \x1b\n*c*") == "a &lt;b&gt; \\x1b\n*c*"
 

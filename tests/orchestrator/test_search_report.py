@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from orchestrator import reporting
-from orchestrator.page.html import render
+from orchestrator.page.render import render
 from orchestrator.reading import summarise
 from orchestrator.reading.numbers.format import ascii_text
 from orchestrator.reporting import report_data

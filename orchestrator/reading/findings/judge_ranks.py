@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from core.metrics.rank_agreement import LEAST_FOR_INTERVAL, RankAgreement, rank_agreement
+from orchestrator.reading.findings.pairs import SIDE, chosen_recipes
 from orchestrator.reading.numbers.evidence import leak_sign, worst_rows
-from orchestrator.reading.numbers.format import NBSP, minus
-from orchestrator.reading.numbers.metrics import CLASS_METRICS, KEY_METRICS, METRICS, spec_of
+from orchestrator.reading.numbers.format import NBSP, listing, minus, number
+from orchestrator.reading.numbers.metrics import CEILINGS, CLASS_METRICS, KEY_METRICS, METRICS, spec_of
 from orchestrator.reading.numbers.summary import Summary
 
 BEST = 3
@@ -106,3 +107,22 @@ def _number(value: float) -> str:
 
 def place(value: float, all_values: Sequence[float]) -> int:
     return 1 + sum(other < value for other in all_values)
+
+
+def lead(summary: Summary) -> str:
+    """Why two judges, and what each reaches on real images."""
+    ceilings = [
+        f"the {spec_of(judge).label} names {number(spec_of(real), summary.frame[real].mean())}"
+        for judge, real in CEILINGS.items()
+        if real in summary.measured and judge in summary.measured
+    ]
+    limit = f" Of real images of these classes, {listing(ceilings)} correctly." if ceilings else ""
+    return (
+        "The evaluator was trained on the same private images as the target and may accept what only classifiers "
+        f"accept; the independent judge's features come from other people. The gap is itself a finding.{limit}"
+    )
+
+
+def listed(summary: Summary) -> list[str]:
+    """The recipes whose places are shown."""
+    return chosen_recipes(summary) if summary.evidence.pairs else list(summary.evidence.rows)[:SIDE]

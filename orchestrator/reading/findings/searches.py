@@ -18,6 +18,7 @@ from orchestrator.reading.numbers.metrics import BY_KEY, spec_of
 from orchestrator.reading.numbers.search_model import (
     Objective,
     Progress,
+    Proposed,
     SearchView,
     paired_with_full,
 )
@@ -152,3 +153,25 @@ def _ranked(found: RankAgreement, judge: str) -> str:
 
 def _tau(value: float) -> str:
     return minus(f"{value:.2f}")
+
+
+def rung_lines(view: SearchView, summary: Summary) -> list[str]:
+    """What the cheap attacks of successive halving did, and whether they rank recipes as the full attack does."""
+    lines = []
+    for rung, members in view.on_rungs:
+        how = f" ({view.rungs[rung]})" if rung < len(view.rungs) else ""
+        through = sum(proposal.kept is True for proposal in members)
+        lines.append(f"Rung {rung + 1}{how}: {count(len(members), 'recipe')} met it, {through} went on.")
+        lines += [agreement_words(view, rung, objective, summary) for objective in leaks_searched(view)]
+    return lines
+
+
+def marks(proposal: Proposed, gone: Progress | None) -> list[str]:
+    """What became of a proposal, a word each."""
+    done = proposal.status == "done"
+    decided = "" if proposal.kept is None else "went on" if proposal.kept else "dropped"
+    words = (
+        "" if done else proposal.status, "frontier" if gone is not None and proposal.number in gone.best else "",
+        "misses a constraint" if done and not proposal.feasible else "", decided, "audit" if proposal.audited else "",
+    )  # fmt: skip
+    return [word for word in words if word]

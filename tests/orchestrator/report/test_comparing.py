@@ -9,10 +9,9 @@ import pytest
 from core.metrics.frontier import accuracy_leak_frontier
 from core.metrics.rank_agreement import rank_agreement
 from orchestrator.page.colours import assign
-from orchestrator.page.frontier_figure import frontier_figure
-from orchestrator.page.html import render
-from orchestrator.page.pairs_page import pairs_section
-from orchestrator.page.places import places_table
+from orchestrator.page.figures.accuracy_leak import one_plot
+from orchestrator.page.figures.panels import frontier_panel
+from orchestrator.page.render import part, render
 from orchestrator.reading import Axis, ReportData, Spent, StageLink, summarise
 from orchestrator.reading.findings.costs import SHARED, cost_words, costs
 from orchestrator.reading.findings.frontier import covered, frontier_words
@@ -62,16 +61,18 @@ def test_the_frontier_and_its_hypervolume_are_those_of_the_means():
 def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():
     summary = summarise(sweep(POINTS, baseline="base", min_test_acc=0.8), resamples=100)
     assert decide(summary).front == ("base", "best")
-    drawn = frontier_figure(summary, assign(summary))
-    assert 'class="asked"' in drawn and "80.0" in drawn
+    panel = frontier_panel(summary, assign(summary))
+    assert panel.asked[0] == 0.8 and len(panel.stairs) == 2
+    drawn = one_plot(panel, 620, 370).svg()
+    assert "80.0" in drawn and "asked for" in drawn
     free = summarise(sweep(POINTS), resamples=50)
-    assert 'class="asked"' not in frontier_figure(free, assign(free))
+    assert frontier_panel(free, assign(free)).asked is None
     for recipe in POINTS:
         assert f'data-recipe="{recipe}"' in drawn and f'href="#row-{summary.evidence.rows[recipe]}"' in drawn
     assert len(re.findall("best with probability", drawn)) == 3  # "dear" cannot be chosen
     nobody = summarise(sweep(POINTS, min_test_acc=0.99), resamples=50)
     assert decide(nobody).front == () and covered(nobody) is None and frontier_words(nobody) == ""
-    assert "stairs" not in frontier_figure(nobody, assign(nobody))
+    assert frontier_panel(nobody, assign(nobody)).stairs == ()
 
 
 @pytest.mark.parametrize("order", [("poor", "good"), ("good", "poor")])
@@ -85,18 +86,20 @@ def test_of_two_that_leak_alike_the_more_accurate_is_recommended(order):
 
 
 def test_one_recipe_has_no_frontier_and_no_pairs():
-    summary = summarise(sweep({"base": POINTS["base"]}), resamples=50)
-    assert frontier_figure(summary, assign(summary)) is None and pairs_section(summary, assign(summary)) == ""
+    data = sweep({"base": POINTS["base"]})
+    summary = summarise(data, resamples=50)
+    assert frontier_panel(summary, assign(summary)) is None and part("pairs", data, summary) == ""
 
 
 def test_the_matrix_holds_every_difference_twice_with_its_p_value():
-    summary = summarise(sweep(POINTS, baseline="base"), resamples=100)
-    shown = ascii_text(pairs_section(summary, assign(summary)))
+    data = sweep(POINTS, baseline="base")
+    summary = summarise(data, resamples=100)
+    shown = ascii_text(part("pairs", data, summary))
     gap = summary.evidence.against("best", "base")
     assert gap.verdict == "lower"
     assert f'class="good" title="best against base: {100 * gap.difference:.1f} points' in shown
     assert f'class="bad" title="base against best: +{-100 * gap.difference:.1f} points' in shown
-    assert "all 6 pairs" in shown and "<details" not in shown
+    assert "all 6 pairs" in shown and shown.count("<details") == 1
     assert chosen_recipes(summary) == sorted(POINTS, key=lambda r: POINTS[r][1])
 
 
@@ -108,29 +111,31 @@ def test_many_recipes_show_those_a_decision_is_about_and_fold_the_rest():
     chosen = chosen_recipes(summary)
     assert len(chosen) <= SIDE and {"r59", summary.evidence.recommendation.best} <= set(chosen)
     page = render(data, summary)
-    assert "All 1,770" in ascii_text(page) and 'class="told"' in page and len(page) < 1_700_000
+    assert "All 1,770" in ascii_text(page) and "told apart from" in page and len(page) < 1_700_000
 
 
 def test_one_seed_and_left_out_recipes_are_said():
     data = sweep(POINTS, seeds=1)
     summary = summarise(data, resamples=50)
-    assert "With one seed none can be told from another" in pairs_section(summary, assign(summary))
+    assert "With one seed none can be told from another" in part("pairs", data, summary)
     rows = data.results.copy()
     rows.loc[rows["name"] == "beaten", "seed"] = 7
-    summary = summarise(sweep(POINTS, seeds=1, results=rows), resamples=50)
-    assert "Without seed 0 and so not compared: beaten." in pairs_section(summary, assign(summary))
+    data = sweep(POINTS, seeds=1, results=rows)
+    summary = summarise(data, resamples=50)
+    assert "Without seed 0 and so not compared: beaten." in part("pairs", data, summary)
 
 
 def test_judges_are_compared_by_the_order_they_give():
     points = {f"r{k}": (0.9, 0.1 + 0.1 * k, 0.95 - 0.1 * k) for k in range(8)}
-    summary = summarise(sweep(points, noise=0.0), resamples=200)
+    data = sweep(points, noise=0.0)
+    summary = summarise(data, resamples=200)
     ours, theirs = (signed_leaks(summary, key) for key in ("embedder_acc1", "attack_acc1"))
     found, many = agreement(summary, ours, theirs)
     expected = rank_agreement(list(ours.values()), [theirs[r] for r in ours], resamples=200, seed=0)
     assert many == 8 and found.kendall == expected.kendall and found.kendall.value == -1
     (said,) = judge_agreement(summary)
     assert "in opposite orders: Kendall's tau \u22121.00 [" in said and attack_agreement(summary) == []
-    table = places_table(summary, assign(summary))
+    table = part("judges", data, summary)
     assert "<b>1</b>" in table and "<b>8</b>" in table
     assert judge_agreement(summarise(sweep(dict(list(points.items())[:2])), resamples=50)) == []
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from orchestrator.page.colours import assign
-from orchestrator.page.defense_page import defense_section
-from orchestrator.page.defense_plots import all_panels, best_of_each, family_panels
-from orchestrator.page.html import render
-from orchestrator.page.markers import SHAPES
+from orchestrator.page.figures.accuracy_leak import SHAPES, one_plot
+from orchestrator.page.figures.panels import best_panel, family_panels
+from orchestrator.page.render import part, render
 from orchestrator.page.writing import write_report
 from orchestrator.reading import Axis, summarise
 from orchestrator.reading.defenses.families import (
@@ -158,7 +157,7 @@ def test_failed_and_missing_trials_leave_their_mark(small):
     (group,) = defense_groups(summary)
     said = text_of(reading(summary, group, family(group, "mid"), versus(summary, group)))
     assert "Not measured: beta 0.003." in said and "2 to 3 seeds" in said
-    page = text_of(defense_section(data, summary, assign(summary)))
+    page = text_of(part("defenses", data, summary))
     assert "0 of 3" in page and "2 of 3" in page and "nan" not in page
 
 
@@ -168,7 +167,7 @@ def test_one_seed_says_so(defense_data):
     (group,) = defense_groups(summary)
     said = " ".join(text_of(reading(summary, group, f, versus(summary, group))) for f in group.families)
     assert "one seed" in said or "1 seed" in said
-    page = defense_section(data, summary, assign(summary))
+    page = part("defenses", data, summary)
     assert "no interval" in page and "nan" not in text_of(page).lower()
 
 
@@ -177,22 +176,23 @@ def test_one_point_per_family_is_enough(defense_data):
     summary = summarise(data, resamples=50)
     (group,) = defense_groups(summary)
     assert [len(found.points) for found in group.families] == [1, 1]
-    page = defense_section(data, summary, assign(summary))
-    assert page.count("<figure") == 5 and "under the attack" not in text_of(page)
+    page = part("defenses", data, summary)
+    assert page.count("<figure") == 3 and page.count("The same by the") == 1 and "under the attack" not in text_of(page)
     assert "The paper's order" not in text_of(page)
 
 
 def test_no_section_without_several_defenses_or_a_leak(defense_data, make_data):
     for data in (make_data(), defense_data(only=("mid",)), defense_data(defenses={})):
         summary = summarise(data, resamples=50)
-        assert defense_groups(summary) == () and defense_section(data, summary, assign(summary)) == ""
+        assert defense_groups(summary) == () and part("defenses", data, summary) == ""
     data = defense_data(only=SMALL)
     metrics = ["test_acc", "embedder_acc1", "attack_acc1", "seconds_target"]
     nothing = replace(data, results=data.results.assign(status="missing", **dict.fromkeys(metrics, np.nan)))
     summary = summarise(nothing)
-    assert defense_section(nothing, summary, assign(summary)) == ""
+    assert part("defenses", nothing, summary) == ""
     (group,) = defense_groups(summary)
-    assert best_of_each(summary, group, assign(summary)) is None and all_panels(summary, group, assign(summary)) is None
+    assert best_panel(summary, group, assign(summary)) is None
+    assert family_panels(summary, group, assign(summary), "embedder_acc1") == []
     assert versus(summary, group) == {}
 
 
@@ -205,7 +205,7 @@ def test_without_a_baseline_plain_training_is_the_reference_and_without_both_not
     summary = summarise(data, resamples=50)
     (group,) = defense_groups(summary)
     assert (group.plain, group.reference, accuracy_floor(summary, group)) == (None, None, None)
-    page = text_of(defense_section(data, summary, assign(summary)))
+    page = text_of(part("defenses", data, summary))
     assert "Nothing to compare with" in page and "Training time" not in page
 
 
@@ -236,14 +236,15 @@ def test_panels_show_the_family_and_grey_the_rest(whole):
     (group,) = defense_groups(summary)
     panels = family_panels(summary, group, colours, "embedder_acc1")
     assert [found.key for found, _ in panels] == [found.key for found in group.families]
-    for found, drawn in panels:
-        behind = len(re.findall(r'class="behind"', drawn))
+    for found, panel in panels:
+        behind = [point for point in panel.points if point.small]
         away = 0 if found.key == "logit_clipping" else 1  # at 55 % accuracy it lies outside the other panels
-        assert behind == len(summary.recipes) - 1 - len(found.points) - away
-        for point in found.points:
-            assert point.words.mark in drawn
+        assert len(behind) == len(summary.recipes) - 1 - len(found.points) - away
+        assert {point.colour for point in behind} == {colours.behind}
+        assert {point.words.mark for point in found.points} <= {point.name for point in panel.points}
+        drawn = one_plot(panel, 360, 320).svg()
         assert not re.search(r'="-?(nan|inf)', drawn)
-    clipped = dict((found.key, drawn) for found, drawn in panels)["logit_clipping"]
+    clipped = dict((found.key, one_plot(panel, 360, 320).svg()) for found, panel in panels)["logit_clipping"]
     assert "5 (at 55." in text_of(clipped)
 
 
@@ -285,7 +286,7 @@ def test_agreement_counts_pairs():
 def test_the_page_and_its_files_hold_the_section(small, tmp_path):
     data, summary = small
     page = render(data, summary)
-    assert page.index('id="defenses"') < page.index('id="results"')
+    assert page.index('id="defenses"') < page.index('id="recipes"')
     for recipe in summary.recipes:
         assert json.dumps(recipe, ensure_ascii=False)[1:-1] in page
     write_report(data, tmp_path, summary)

@@ -1,52 +1,33 @@
-"""Scales, labels and the figures drawn with them."""
+"""Labels and the figures drawn with them."""
 
 import re
 import xml.etree.ElementTree as ElementTree
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from orchestrator.page.colours import BASELINE, assign
-from orchestrator.page.curves import alpha_curves, training_curves
-from orchestrator.page.plots import exposure, judges, micro
-from orchestrator.page.scatter import accuracy_leak, leak_panels
-from orchestrator.page.svg import Labels, Scale, standalone, ticks
+from orchestrator.page.content import _micro
+from orchestrator.page.figures.accuracy_leak import grid_of, one_plot
+from orchestrator.page.figures.curves import alpha_curves, training_curves
+from orchestrator.page.figures.labels import Labels
+from orchestrator.page.figures.panels import attack_panels, frontier_panel
+from orchestrator.page.figures.strips import exposure, judges
 from orchestrator.reading import Axis, ReportData, summarise
-from orchestrator.reading.numbers.metrics import spec_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawn(figure, colours):
-    return ElementTree.fromstring(standalone(figure, colours.css()).encode())
+def drawn(canvas):
+    return ElementTree.fromstring(canvas.svg_file())
+
+
+def titles(canvas):
+    return [title.text for title in drawn(canvas).iter(f"{SVG}title")]
 
 
 @pytest.fixture(scope="module")
 def summary(make_data):
     return summarise(make_data())
-
-
-def test_ticks_are_round_and_inside():
-    assert ticks(0, 1) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    assert ticks(0.853, 0.886) == [0.86, 0.87, 0.88] or ticks(0.853, 0.886)[0] == 0.855
-    assert ticks(3, 3) == [3]
-
-
-@given(st.floats(-1e6, 1e6), st.floats(1e-4, 1e6), st.integers(2, 9))
-def test_ticks_stay_inside_any_domain(lo, share, about):
-    width = share * max(1.0, abs(lo))
-    hi = lo + width
-    found = ticks(lo, hi, about)
-    assert all(lo - width * 1e-6 <= tick <= hi + width * 1e-6 for tick in found)
-    assert len(found) <= 2 * about + 3
-
-
-def test_a_scale_maps_ends_to_ends():
-    x = Scale(lo=0, hi=10, start=50, end=0)
-    assert (x(0), x(10), x(5)) == (50, 0, 25)
-    assert x.clamp(12) == 10 and not x.inside(12)
 
 
 def test_labels_do_not_cover_each_other():
@@ -59,26 +40,46 @@ def test_labels_do_not_cover_each_other():
     assert not overlaps
 
 
-def test_the_scatter_shows_every_measured_cell_in_every_panel(summary):
-    colours = assign(summary)
-    tree = drawn(accuracy_leak(summary, colours), colours)
-    means = [c for c in tree.iter(f"{SVG}circle") if c.get("class") in ("dot", "ring")]
-    assert len(means) == 2 * 8  # judges x cells
-    assert sum(c.get("class") == "ring" for c in means) == 4
-    titles = [t.text for t in tree.iter(f"{SVG}title")]
-    assert any("alpha\u00a0\u22120.2" in t and "independent judge" in t and "n = 3" in t for t in titles)
-    # Small dots: a seed each, for the seeds that are done.
-    assert sum(c.get("class") == "faint" for c in tree.iter(f"{SVG}circle")) == 2 * 22
+def test_the_panels_show_every_measured_cell_with_its_seeds(summary):
+    panels = attack_panels(summary, assign(summary))
+    points = [point for panel in panels for point in panel.points]
+    assert len(panels) == 4 and len(points) == 2 * 8  # judges x cells
+    assert sum(point.hollow for point in points) == 4
+    assert sum(len(point.seeds) for point in points) == 2 * 22  # for the seeds that are done
+    told = titles(grid_of(panels, 2, 500, 390, "all"))
+    assert any("alpha\u00a0\u22120.2" in t and "independent judge" in t and "n = 3" in t for t in told)
+    assert len(told) == 16
 
 
 def test_points_lie_where_the_numbers_say(summary):
-    colours = assign(summary)
-    tree = drawn(accuracy_leak(summary, colours), colours)
-    first = [c for c in tree.iter(f"{SVG}circle") if c.get("class") in ("dot", "ring")][:4]
+    panel = attack_panels(summary, assign(summary))[0]
     rows = summary.frame.iloc[:4]
-    xs, ys = [float(c.get("cx")) for c in first], [float(c.get("cy")) for c in first]
-    assert np.corrcoef(xs, rows["test_acc"])[0, 1] > 0.999
-    assert np.corrcoef(ys, rows["embedder_acc1"])[0, 1] < -0.999
+    assert [point.x for point in panel.points] == list(rows["test_acc"])
+    assert [point.y for point in panel.points] == list(rows["embedder_acc1"])
+    axes = one_plot(panel, 500, 390).figure.axes[0]
+    marks = {tuple(line.get_xydata()[0]) for line in axes.lines if len(line.get_xdata()) == 1}
+    assert {(point.x, point.y) for point in panel.points} <= marks
+
+
+def test_marks_of_the_first_plot_are_links_that_the_keyboard_reaches(summary):
+    canvas = one_plot(frontier_panel(summary, assign(summary)), 620, 370)
+    links = list(drawn(canvas).iter(f"{SVG}a"))
+    assert len(links) == len(summary.recipes)
+    for link in links:
+        assert link.get("href").startswith("#row-") and link.get("data-recipe") in summary.recipes
+        assert link.find(f"{SVG}title").text.startswith(link.get("data-recipe"))
+
+
+def test_names_in_a_plot_do_not_touch(summary):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    panel = frontier_panel(summary, assign(summary))
+    figure = one_plot(panel, 620, 370).figure
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    names = {point.name for point in panel.points}
+    boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts if text.get_text() in names]
+    assert len(boxes) == len(names)
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
 def test_no_coordinate_is_lost(make_data):
@@ -86,44 +87,42 @@ def test_no_coordinate_is_lost(make_data):
     one = summarise(make_data(results=data.results[data.results["seed"] == 0]))
     for summary in (summarise(data), one):
         colours = assign(summary)
-        for figure in (accuracy_leak(summary, colours), judges(summary, colours), exposure(summary, colours)):
-            assert "nan" not in re.sub(r"<title>.*?</title>", "", figure, flags=re.S).lower()
+        panels = grid_of(attack_panels(summary, colours), 2, 500, 390, "all")
+        for canvas in (panels, judges(summary, colours), exposure(summary, colours)):
+            assert "nan" not in re.sub(r"<title>.*?</title>", "", canvas.svg(), flags=re.S).lower()
 
 
 def test_figures_without_data_are_left_out(make_data):
     nothing = summarise(make_data(results=make_data().results.assign(status="missing")))
     colours = assign(nothing)
-    assert accuracy_leak(nothing, colours) is None and leak_panels(nothing, colours) == []
+    assert attack_panels(nothing, colours) == [] and frontier_panel(nothing, colours) is None
     assert judges(nothing, colours) is None and exposure(nothing, colours) is None
     assert alpha_curves({}, colours) is None and training_curves({}, colours) is None
     assert training_curves({"a": [{"epoch": 0}]}, colours) is None
 
 
 def test_exposure_draws_each_class_once_and_counts_the_recognised(summary):
-    colours = assign(summary)
-    figure = exposure(summary, colours)
-    dots = [c for c in drawn(figure, colours).iter(f"{SVG}circle")]
-    assert len(dots) == 8 * 20
+    canvas = exposure(summary, assign(summary))
+    assert len(titles(canvas)) == 8 * 20
     row = summary.frame.index[(summary.frame["alpha"] == 0.1) & (summary.frame["attack_loss"] == "poincare")][0]
     classes = [s.by_class for s in summary.samples[row]["embedder_acc1"].values()]
     often = int((sum(classes) / len(classes) > 0.5).sum())
-    assert f"{often} of 20" in figure
+    assert f"{often} of 20" in canvas.svg()
 
 
 def test_judges_show_chance(summary):
-    assert "chance 5.0" in judges(summary, assign(summary))
+    assert "chance 5.0" in judges(summary, assign(summary)).svg()
 
 
 def test_curves_name_their_recipes(make_data, summary):
     data, colours = make_data(), assign(summary)
-    tree = drawn(alpha_curves(data.alpha_curves, colours), colours)
-    lines = [line for line in tree.iter(f"{SVG}polyline")]
-    assert len(lines) == 3 and all(len(line.get("points").split()) == 40 for line in lines)
-    words = [t.text for t in tree.iter(f"{SVG}text")]
-    assert {"alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1"} <= set(words)
-    classes = {g.get("data-recipe"): g.get("class") for g in tree.iter(f"{SVG}g") if g.get("data-recipe")}
-    assert "rx" not in " ".join(classes.values())
-    assert len(list(drawn(training_curves(data.training_curves, colours), colours).iter(f"{SVG}polyline"))) == 9
+    canvas = alpha_curves(data.alpha_curves, colours)
+    told = {"alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1"}
+    assert set(titles(canvas)) == told
+    assert told <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
+    lines = [line for line in canvas.figure.axes[0].lines if len(line.get_xdata()) == 40]
+    assert len(lines) == 3 and {line.get_color() for line in lines} == {colours.of(name) for name in told}
+    assert len(titles(training_curves(data.training_curves, colours))) == 9
 
 
 def test_one_number_axis_gets_a_diverging_scale(summary):
@@ -147,6 +146,4 @@ def test_other_recipes_get_distinct_colours(make_data):
 
 
 def test_micro_bars_stay_in_their_cell():
-    bar = micro(spec_of("test_acc"), 0.5, -1.0, 2.0, (0.0, 1.0))
-    xs = [float(value) for value in re.findall(r'x[12]="([\d.]+)"', bar)]
-    assert min(xs) >= 0 and max(xs) <= 96
+    assert [_micro(value, (0.0, 1.0)) for value in (-1.0, 0.0, 0.5, 1.0, 2.0)] == [5, 5, 48, 91, 91]

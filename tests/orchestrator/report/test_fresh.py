@@ -5,9 +5,7 @@ import pandas as pd
 import pytest
 
 from core.metrics.recommendation import reaudit
-from orchestrator.page.colours import assign
-from orchestrator.page.fresh_page import fresh_section
-from orchestrator.page.html import render
+from orchestrator.page.render import part, render
 from orchestrator.reading import Axis, ReportData, summarise
 from orchestrator.reading.findings.fresh import checked, fresh_words
 from orchestrator.reading.numbers.format import ascii_text
@@ -75,7 +73,7 @@ def test_only_the_recipes_checked_are_listed_and_the_first_audit_alone_decides()
     data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.1: 0.01})
     summary = summarise(data, resamples=200)
     assert ascii_text(summary.evidence.recommendation.best) == "alpha -0.2"
-    shown = ascii_text(fresh_section(data, summary, assign(summary)))
+    shown = ascii_text(part("fresh", data, summary))
     assert "alpha -0.1" in shown and "alpha -0.2" not in shown and "too harsh" in shown
     page = render(data, summary)
     assert 'id="fresh"' in page and "101" in page
@@ -84,7 +82,7 @@ def test_only_the_recipes_checked_are_listed_and_the_first_audit_alone_decides()
 def test_without_a_second_audit_there_is_no_section():
     data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2}, fresh=None)
     summary = summarise(data, resamples=50)
-    assert checked(data, summary) is None and fresh_section(data, summary, assign(summary)) == ""
+    assert checked(data, summary) is None and part("fresh", data, summary) == ""
     unfinished = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2})
     unfinished = ReportData(**{**vars(unfinished), "fresh": unfinished.fresh.assign(status="missing")})
     assert checked(unfinished, summarise(unfinished, resamples=50)) is None

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.metrics.verdicts import CANNOT_TELL
-from orchestrator.page.html import render
+from orchestrator.page.render import render
 from orchestrator.reading import Axis, ReportData, markdown_table, summarise, text_table
 from orchestrator.reading.findings.findings import find
 from orchestrator.reading.findings.sureness import standing

@@ -1,11 +1,11 @@
 """The search on the page: progress in closed form, what ended it, and whether the cheap attacks may choose."""
 
+import re
+
 import pytest
 from made_searches import OBJECTIVES, halving, proposed, view
 
-from orchestrator.page.colours import assign
-from orchestrator.page.html import render
-from orchestrator.page.search_page import search_section
+from orchestrator.page.render import part, render
 from orchestrator.reading import summarise
 from orchestrator.reading.findings.searches import agreement_words, ended, search_words
 from orchestrator.reading.numbers.format import ascii_text
@@ -84,18 +84,20 @@ def test_a_cheap_attack_that_ranks_alike_may_choose(make_data):
 
 
 def test_the_section_lists_every_proposal_with_what_became_of_it(make_data):
-    summary = summarise(make_data(), resamples=200)
-    assert search_section(None, summary, assign(summary)) == ""
-    shown = search_section(halving([(0.1 * k, 0.1 * k) for k in range(1, 9)], kept=4, audited=2), summary,
-                           assign(summary))  # fmt: skip
+    def section(search):
+        data = make_data(search=search)
+        return part("search", data, summarise(data, resamples=50))
+
+    assert section(None) == ""
+    shown = section(halving([(0.1 * k, 0.1 * k) for k in range(1, 9)], kept=4, audited=2))
     words = text(shown)
     assert words.count("<tr") == 1 + 8 + 6 and "went on" in words and "dropped" in words and "audit" in words
     assert "Rung 1 (4 classes, steps 10): 8 recipes met it, 4 went on." in words
     assert 'class="plain proposals sortable"' in shown and "Hypervolume" in shown and "nan" not in words
-    empty = search_section(view(stopped_by=None), summary, assign(summary))
+    empty = section(view(stopped_by=None))
     assert "The proposals" not in empty and "0 recipes" in text(empty)
-    many = view(*(proposed(k, 0.9, 0.001 * k) for k in range(60)))
-    assert "<details" in search_section(many, summary, assign(summary))
+    many = section(view(*(proposed(k, 0.9, 0.001 * k) for k in range(60))))
+    assert many.count("<details") == 2 and " open" not in re.findall("<details[^>]*>", many)[1]
 
 
 def test_a_page_with_a_search_holds_it(make_data):

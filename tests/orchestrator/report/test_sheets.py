@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from orchestrator.page.colours import Colours
-from orchestrator.page.sheets import LEAK, data_uri, sheet_image, sheet_table
-from orchestrator.reading import ContactSheet, SheetRow, Tile
-
-COLOURS = Colours(light={}, dark={})
+from orchestrator.page.render import part
+from orchestrator.page.sheets import LEAK, data_uri, sheet_image
+from orchestrator.reading import ContactSheet, SheetRow, Tile, summarise
 
 
 def decoded(uri):
@@ -37,17 +35,22 @@ def test_pictures_survive_the_uri():
     assert np.array_equal(decoded(data_uri(image)), image)
 
 
-def test_the_table_has_real_headers_and_says_who_was_recognised(sheet):
-    table = sheet_table(sheet, COLOURS)
+def table_of(make_data, sheet):
+    data = make_data(sheets=(sheet,))
+    return part("sheets", data, summarise(data, resamples=50))
+
+
+def test_the_table_has_real_headers_and_says_who_was_recognised(make_data, sheet):
+    table = table_of(make_data, sheet)
     assert table.count("<img") == 2 * 3 and table.count('scope="row"') == 2 and table.count('scope="col"') == 5
     assert "recognised by the independent judge" in table and "REAL" in table
     assert table.count("<b>recognised</b>") == 2 and "none" in table
 
 
-def test_large_pictures_are_stored_small():
+def test_large_pictures_are_stored_small(make_data):
     big = Tile(image=np.zeros((300, 300, 3), np.uint8))
     sheet = ContactSheet(title="T", columns=(), rows=(SheetRow(name="a", real=big, reconstructions=()),))
-    uri = sheet_table(sheet, COLOURS).split('src="')[1].split('"')[0]
+    uri = table_of(make_data, sheet).split('src="')[1].split('"')[0]
     assert decoded(uri).shape == (128, 128, 3)
 
 

@@ -6,9 +6,9 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pandas as pd
 
-from orchestrator.page.svg import standalone
-from orchestrator.page.toy import render_toy, toy_answer
-from orchestrator.page.toy_plots import background, hue, nearest_point, sides_of, toy_panel
+from orchestrator.page.figures.toy import background, hue, nearest_point, sides_of, toy_panel
+from orchestrator.page.render import render_toy
+from orchestrator.reading.findings.toy import toy_answer
 from orchestrator.reading.numbers.format import significant
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -19,7 +19,7 @@ def test_the_page_shows_panels_numbers_and_the_papers(toy_data):
     assert page.count('class="panels"') == 2 and page.count("data:image/png;base64,") == 6
     for panel in toy_data.figures[0].panels:
         assert f"{panel.steps:,}" in page and significant(panel.distance) in page
-    assert "3.23" in page and "0.65" in page and "the paper&#x27;s" in page
+    assert "3.23" in page and "0.65" in page and "the paper&#39;s" in page
     assert "<script>alert(1)" not in page and "&lt;script&gt;" in page
     assert "https://" not in page
 
@@ -45,12 +45,13 @@ def test_the_background_has_north_up_and_is_white_where_unsure(toy_data):
 
 def test_the_panel_draws_every_point_the_thinned_path_and_the_gap(toy_data):
     panel = toy_data.figures[0].panels[1]
-    tree = ElementTree.fromstring(standalone(toy_panel(toy_data, panel), "").encode())
-    assert len(list(tree.iter(f"{SVG}polygon"))) == 60 and len(list(tree.iter(f"{SVG}circle"))) == 30 + 2
-    path = next(iter(tree.iter(f"{SVG}polyline"))).get("points").split()
-    assert len(path) == 400
-    start, end = ([float(v) for v in path[i].split(",")] for i in (0, -1))
-    assert end[1] < start[1]  # north is up
+    canvas = toy_panel(toy_data, panel)
+    lines = canvas.figure.axes[0].lines
+    assert sum(len(line.get_xdata()) for line in lines[:3]) == 90
+    path = next(line for line in lines if line.get_gid() == "path").get_xydata()
+    assert len(path) == 400 and path[-1][1] > path[0][1]  # north is up
+    tree = ElementTree.fromstring(canvas.svg_file())
+    assert tree.get("aria-label") == canvas.title and len(list(tree.iter(f"{SVG}image"))) == 1
     gap = np.linalg.norm(nearest_point(toy_data, panel) - panel.path[-1])
     assert np.isclose(gap, panel.distance)
 
@@ -68,7 +69,8 @@ def test_an_attack_that_left_all_bounds_is_shown_as_such(toy_data):
     figures = (dataclasses.replace(toy_data.figures[0], panels=(lost, *toy_data.figures[0].panels[1:])),)
     page = render_toy(dataclasses.replace(toy_data, figures=figures))
     assert "the path left all bounds" in page
-    assert "inf" not in toy_panel(toy_data, lost) and "nan" not in toy_panel(toy_data, lost)
+    drawn = [line.get_xydata() for line in toy_panel(toy_data, lost).figure.axes[0].lines]
+    assert all(np.isfinite(points).all() and np.abs(points).max() < 1e4 for points in drawn)
     outside = dataclasses.replace(panel, path=np.array([[0.0, 0.0], [20.0, 0.0]]), distance=13.0)
     figures = (dataclasses.replace(toy_data.figures[0], panels=(outside,)),)
     assert "outside the picture" in render_toy(dataclasses.replace(toy_data, figures=figures))

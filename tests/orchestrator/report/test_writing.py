@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from core import files
-from orchestrator.page.html import render
+from orchestrator.page.render import render
 from orchestrator.page.writing import write_report
 from orchestrator.reading import summarise
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from orchestrator.page.markup import Markup, tag
-from orchestrator.page.sheets import data_uri
-from orchestrator.page.svg import Scale, figure, label, line, plain, ticks
-from orchestrator.reading.numbers.format import minus
+from orchestrator.page.figures.canvas import INK, SOFT, Canvas
+from orchestrator.reading.numbers.format import minus, significant
 from orchestrator.reading.numbers.model import ToyData, ToyPanel
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 SIZE = 340.0
+YELLOW = "#ffd60a"
 HUES = {
     "blue": "#3b6fb6",
     "green": "#3f8f4f",
@@ -22,59 +24,52 @@ HUES = {
     "grey": "#5c6b73",
 }
 SIDES = {"square": 4, "circle": 0, "pentagon": 5}
+MARKERS = {0: "o", 4: "s", 5: "p"}
+"""Corners -> matplotlib marker."""
 
 
-def toy_panel(data: ToyData, panel: ToyPanel) -> Markup:
+def toy_panel(data: ToyData, panel: ToyPanel) -> Canvas:
     """Confidence as background, training points, the attack's path, and the distance it ended at."""
-    lo, hi = data.extent
-    x, y = Scale(lo=lo, hi=hi, start=26, end=26 + SIZE), Scale(lo=lo, hi=hi, start=8 + SIZE, end=8)
-    ground = tag(
-        "image",
-        href=data_uri(background(data, panel)),
-        x=x.start,
-        y=y.end,
-        width=SIZE,
-        height=SIZE,
-        preserveAspectRatio="none",
-        style="image-rendering:auto",
-    )
-    dots = [
-        shape(int(index), data.class_names[int(index)], x(px), y(py), 3.1)
-        for (px, py), index in zip(data.points, data.labels, strict=True)
-    ]
-    marks = [label(x(value), y.start + 17, plain(value), "soft small", "middle") for value in ticks(lo, hi, 4)]
-    marks += [label(x.start - 5, y(value) + 4, plain(value), "soft small", "end") for value in ticks(lo, hi, 4)]
-    clipped = {"x": x.start, "y": y.end, "width": SIZE, "height": SIZE, "overflow": "hidden"}
-    window = f"{x.start:g} {y.end:g} {SIZE:g} {SIZE:g}"
-    inside = tag("svg", *dots, *_path(data, panel, x, y), viewBox=window, **clipped)
     title = f"Attack on the model trained with alpha {minus(f'{panel.alpha:g}')}: {panel.steps:,} steps"
-    return figure(x.end + 8, y.start + 26, title, tag("title", title), ground, inside, *marks)
+    canvas = Canvas(SIZE + 40, SIZE + 36, title)
+    axes = canvas.axes(32, 8, 32 + SIZE, 8 + SIZE, grid=None)
+    draw_panel(axes, data, panel)
+    return canvas
 
 
-def _path(data: ToyData, panel: ToyPanel, x: Scale, y: Scale) -> list[Markup]:
-    points = [(x(px), y(py)) for px, py in _thinned(_drawable(data, panel.path))]
-    parts = [
-        tag(
-            "polyline",
-            points=" ".join(f"{px:.1f},{py:.1f}" for px, py in points),
-            fill="none",
-            stroke=colour,
-            stroke_width=width,
-            stroke_linejoin="round",
-        )
-        for colour, width in (("#1d1d1b", 5), ("#ffd60a", 2.8))
-    ]
-    (sx, sy), (ex, ey) = points[0], points[-1]
+def toy_overview(data: ToyData) -> Canvas:
+    """The panels of the first figure side by side."""
+    panels = data.figures[0].panels
+    canvas = Canvas(245 * len(panels), 270, data.title)
+    for index, panel in enumerate(panels):
+        axes = canvas.axes(245 * index + 3, 34, 245 * index + 242, 266, grid=None)
+        draw_panel(axes, data, panel)
+        axes.set(xticks=[], yticks=[])
+        distance = "" if panel.distance is None else f", distance {significant(panel.distance)}"
+        words = f"alpha {minus(f'{panel.alpha:g}')}: {panel.steps:,} steps{distance}"
+        axes.set_title(words, fontsize=10, color=INK)
+    return canvas
+
+
+def draw_panel(axes: Axes, data: ToyData, panel: ToyPanel) -> None:
+    """The panel into axes of any size."""
+    lo, hi = data.extent
+    axes.imshow(background(data, panel), extent=(lo, hi, lo, hi), interpolation="bilinear", aspect="auto")
+    for index, name in enumerate(data.class_names):
+        mine = data.points[data.labels == index]
+        axes.plot(mine[:, 0], mine[:, 1], MARKERS[sides_of(index, name)], ms=5.5, color=hue(index, name), mec=INK,
+                  mew=0.6)  # fmt: skip
+    path = _thinned(_drawable(data, panel.path))
+    for colour, width in ((INK, 5), (YELLOW, 2.8)):
+        axes.plot(path[:, 0], path[:, 1], color=colour, lw=width, gid="path")
     nearest = nearest_point(data, panel)
     if nearest is not None:
-        gap = line(ex, ey, x(nearest[0]), y(nearest[1]), "gap")
-        parts.append(tag("g", gap, stroke="#1d1d1b", stroke_width=1.6, stroke_dasharray="4 3"))
-    ring = {"r": 5.5, "stroke": "#1d1d1b", "stroke_width": 2}
-    return [
-        *parts,
-        tag("circle", cx=sx, cy=sy, fill="#fff", **ring),
-        tag("circle", cx=ex, cy=ey, fill="#ffd60a", **ring),
-    ]
+        axes.plot(*zip(path[-1], nearest, strict=True), color=INK, lw=1.6, ls=(0, (4, 3)))
+    for point, face in ((path[0], "white"), (path[-1], YELLOW)):
+        axes.plot(*point, "o", ms=11, mfc=face, mec=INK, mew=2)
+    axes.set(xlim=(lo, hi), ylim=(lo, hi))
+    axes.tick_params(labelcolor=SOFT)
+    axes.locator_params(nbins=5)
 
 
 def ends_inside(data: ToyData, panel: ToyPanel) -> bool:
@@ -130,21 +125,3 @@ def hue(index: int, name: str) -> str:
 def sides_of(index: int, name: str) -> int:
     """Corners of a class's mark: 4 for squares, 5 for pentagons, 0 for circles, as its name says, else in turn."""
     return next((corners for word, corners in SIDES.items() if word in name), list(SIDES.values())[index % len(SIDES)])
-
-
-def swatch(index: int, name: str) -> Markup:
-    """A class's mark for the legend."""
-    mark = shape(index, name, 7, 7, 5)
-    return tag("svg", mark, viewBox="0 0 14 14", width=14, height=14, aria_hidden="true")
-
-
-def shape(index: int, name: str, x: float, y: float, radius: float) -> Markup:
-    """A class's mark at a point: told apart without colour."""
-    style = {"fill": hue(index, name), "stroke": "#1d1d1b", "stroke_width": 0.7}
-    sides = sides_of(index, name)
-    if sides == 0:
-        return tag("circle", cx=float(x), cy=float(y), r=radius, **style)
-    turn, reach = (math.pi / 4, 1.3 * radius) if sides == 4 else (-math.pi / 2, 1.2 * radius)
-    angles = [turn + 2 * math.pi * corner / sides for corner in range(sides)]
-    corners = " ".join(f"{x + reach * math.cos(angle):.1f},{y + reach * math.sin(angle):.1f}" for angle in angles)
-    return tag("polygon", points=corners, **style)

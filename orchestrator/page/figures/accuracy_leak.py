@@ -1,0 +1,205 @@
+"""The accuracy-leak plot, for all of its uses: the frontier, one attack, one family of defenses, the best of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orchestrator.page.figures.canvas import ACCENT, INK, LINE, PAPER, SOFT, Canvas, words_for
+from orchestrator.page.figures.labels import Labels, text_width
+from orchestrator.reading.numbers.format import minus
+from orchestrator.reading.numbers.metrics import MetricSpec
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SHAPES = ("o", "s", "D", "^", "v", "*", "P", "X", "p", ">", "h", "<", "d")
+"""Marks that tell families apart without their colours, in the order of the families."""
+
+LONGEST = 34
+"""Letters of a name."""
+
+Ends = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """One recipe: x is its test accuracy, y its leak, with their intervals where known. name: drawn beside it, if any.
+    seeds: single seeds' places. small: one of many, without bars. chosen: with a ring around it."""
+
+    recipe: str
+    x: float
+    y: float
+    colour: str
+    words: str
+    x_ends: Ends | None = None
+    y_ends: Ends | None = None
+    name: str = ""
+    shape: int = 0
+    hollow: bool = False
+    small: bool = False
+    chosen: bool = False
+    link: str = ""
+    seeds: tuple[tuple[float, float], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """Points joined in order."""
+
+    spots: tuple[tuple[float, float], ...]
+    colour: str
+    dashed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One plot. x, y: what its axes span. guide: where dotted lines cross, the reference. asked: an accuracy with its
+    words. stairs: the frontier, most accurate recipe first. control: the most that a judge credits to a control.
+    """
+
+    title: str
+    spec: MetricSpec
+    points: tuple[Point, ...]
+    x: Ends
+    y: Ends
+    curves: tuple[Curve, ...] = ()
+    guide: tuple[float, float] | None = None
+    asked: tuple[float, str] | None = None
+    stairs: tuple[tuple[float, float], ...] = ()
+    control: tuple[float, str] | None = None
+    colour: str = INK
+    shape: int | None = None
+
+
+def one_plot(panel: Panel, width: float, height: float, title: str = "") -> Canvas:
+    """A figure of its own."""
+    return grid_of([panel], 1, width, height, title or f"Test accuracy against leak. {panel.title}")
+
+
+def grid_of(panels: Sequence[Panel], across: int, width: float, height: float, title: str) -> Canvas:
+    """Panels in rows of `across`, each `width` by `height`."""
+    across = min(across, len(panels))
+    canvas = Canvas(across * width, -(-len(panels) // across) * height, title)
+    for index, panel in enumerate(panels):
+        draw(canvas, panel, index % across * width, index // across * height, width, height)
+    return canvas
+
+
+def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, height: float) -> None:
+    """The panel between these pixels of the canvas."""
+    axes = canvas.axes(left + 44, top + 30, left + width - 12, top + height - 44)
+    axes.set(xlim=panel.x, ylim=panel.y)
+    axes.locator_params(nbins=5 if width < 400 else 7)
+    percent = panel.spec.unit == "percent"
+    axes.xaxis.set_major_formatter(_percent)
+    axes.yaxis.set_major_formatter(_percent if percent else lambda value, _: minus(f"{value:g}"))
+    axes.set_xlabel("test accuracy, %", fontsize=12, color=SOFT)
+    corner = {"xycoords": "axes fraction", "textcoords": "offset pixels"}
+    axes.annotate(words_for(panel.title), (0, 1), (0 if panel.shape is None else 18, 12), fontsize=12.5,
+                  color=panel.colour, weight="bold", **corner)  # fmt: skip
+    if panel.shape is not None:
+        axes.plot([0.012], [1 + 17 / (height - 74)], SHAPES[panel.shape % len(SHAPES)], color=panel.colour, ms=8,
+                  transform=axes.transAxes, clip_on=False)  # fmt: skip
+    better = "better \u2198" if panel.spec.better == "low" else "better \u2197"
+    axes.annotate(better, (1, 1), (0, 12), ha="right", fontsize=11, color=SOFT, **corner)
+    labels = Labels()
+    _background(axes, panel, labels)
+    for point in panel.points:
+        _point(canvas, axes, panel, point, labels)
+    for point in panel.points:
+        if point.name:
+            _name(canvas, axes, panel, point, labels)
+
+
+def _percent(value: float, _: int) -> str:
+    return minus(f"{round(100 * value, 6):g}")
+
+
+def _background(axes: Axes, panel: Panel, labels: Labels) -> None:
+    """Lines that say what points are to be held against."""
+    if panel.stairs:
+        high = panel.y[1] if panel.spec.better == "low" else panel.y[0]
+        corners = [(panel.stairs[0][0], high)]
+        for spot in panel.stairs:
+            corners += [(spot[0], corners[-1][1]), spot]
+        corners.append((panel.x[0], corners[-1][1]))
+        axes.fill(*zip(*corners, (panel.x[0], high), strict=True), color=LINE, alpha=0.35, lw=0, gid="covered")
+        axes.plot(*zip(*corners[1:], strict=True), color=INK, lw=1.4, alpha=0.75, gid="stairs")
+    if panel.guide:
+        for draw_line, value in ((axes.axvline, panel.guide[0]), (axes.axhline, panel.guide[1])):
+            draw_line(value, color=SOFT, lw=1, ls=(0, (2, 4)))
+    if panel.asked and panel.x[0] <= panel.asked[0] <= panel.x[1]:
+        axes.axvline(panel.asked[0], color=ACCENT, lw=1.4, ls=(0, (6, 4)))
+        _beside(axes, labels, (panel.asked[0], panel.y[0]), panel.asked[1], above=8)
+    if panel.control and panel.y[0] <= panel.control[0] <= panel.y[1]:
+        axes.axhline(panel.control[0], color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
+        _beside(axes, labels, (panel.x[0], panel.control[0]), panel.control[1], above=4)
+    for curve in panel.curves:
+        axes.plot(*zip(*curve.spots, strict=True), color=curve.colour, lw=1.6 if curve.dashed else 2.2,
+                  ls=(0, (5, 4)) if curve.dashed else "-")  # fmt: skip
+
+
+def _beside(axes: Axes, labels: Labels, at: tuple[float, float], words: str, *, above: float) -> None:
+    x, y = axes.transData.transform(at)
+    labels.keep_clear(x, -y - above - 14, x + text_width(words, 11) + 10, -y)
+    axes.annotate(words_for(words), at, (5, above), textcoords="offset pixels", fontsize=11, color=SOFT)
+
+
+def _point(canvas: Canvas, axes: Axes, panel: Panel, point: Point, labels: Labels) -> None:
+    """A recipe's mark with its bars; one that lies outside sits at the left edge."""
+    inside = panel.x[0] <= point.x <= panel.x[1]
+    x, y = min(max(point.x, panel.x[0]), panel.x[1]), min(max(point.y, panel.y[0]), panel.y[1])
+    px, py = axes.transData.transform((x, y))
+    if not point.small:
+        labels.keep_clear(px - 8, -py - 8, px + 8, -py + 8)
+        if inside and point.x_ends:
+            _bar(canvas, axes, point, point.x_ends, panel.x, y, upright=False, labels=labels)
+        if point.y_ends:
+            _bar(canvas, axes, point, point.y_ends, panel.y, x, upright=True, labels=labels)
+        if point.seeds:
+            (seeds,) = axes.plot(*zip(*point.seeds, strict=True), "o", ms=5, color=point.colour, alpha=0.4, mew=0)
+            canvas.tell(seeds, recipe=point.recipe)
+        if not inside:
+            axes.plot([x], [y], "<", ms=5, color=point.colour, transform=axes.transData, clip_on=False)
+    if point.chosen:
+        axes.plot([x], [y], "o", ms=21, mfc="none", mec=ACCENT, mew=2, clip_on=False)
+    size = 6.5 if point.small else 11
+    face = PAPER if point.hollow else point.colour
+    (mark,) = axes.plot([x], [y], SHAPES[point.shape % len(SHAPES)], ms=size, mfc=face, mec=point.colour,
+                        mew=0 if point.small else 2, clip_on=False,
+                        alpha=0.55 if point.small else 1, zorder=2 if point.small else 4)  # fmt: skip
+    canvas.tell(mark, point.words, recipe=point.recipe, link=point.link)
+
+
+def _bar(canvas: Canvas, axes: Axes, point: Point, ends: Ends, span: Ends, at: float, *, upright: bool,
+         labels: Labels) -> None:  # fmt: skip
+    """An error bar, cut at the panel's edge, where an arrow head says that it goes on."""
+    cut = [min(max(end, span[0]), span[1]) for end in ends]
+    spots = [(at, end) for end in cut] if upright else [(end, at) for end in cut]
+    (line,) = axes.plot(*zip(*spots, strict=True), color=point.colour, lw=1.6, alpha=0.6, clip_on=False)
+    canvas.tell(line, recipe=point.recipe)
+    (x1, y1), (x2, y2) = axes.transData.transform(spots)
+    labels.keep_clear(min(x1, x2) - 1, -max(y1, y2) - 1, max(x1, x2) + 1, -min(y1, y2) + 1)
+    for end, spot, head in zip(ends, spots, "v^" if upright else "<>", strict=True):
+        shape = ("_" if upright else "|") if span[0] <= end <= span[1] else head
+        axes.plot([spot[0]], [spot[1]], shape, ms=7, color=point.colour, alpha=0.6, clip_on=False)
+
+
+def _name(canvas: Canvas, axes: Axes, panel: Panel, point: Point, labels: Labels) -> None:
+    """The name beside its point; with its accuracy where that lies outside the panel."""
+    lost = "" if panel.x[0] <= point.x <= panel.x[1] else f" (at {100 * point.x:.1f}\u00a0%)"
+    whole = words_for(f"{point.name}{lost}")
+    shown = whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}\u2026"
+    x = min(max(point.x, panel.x[0]), panel.x[1])
+    px, py = axes.transData.transform((x, min(max(point.y, panel.y[0]), panel.y[1])))
+    box = axes.get_window_extent()
+    spot = labels.place(px, -py, text_width(shown), (box.x0, -box.y1 - 10, box.x1 + 10, -box.y0 - 2))
+    at = axes.transData.inverted().transform((spot.x, -spot.y))
+    start = axes.transData.inverted().transform((px, py))
+    if spot.leader:
+        axes.plot(*zip(start, at, strict=True), color=point.colour, lw=1, alpha=0.6)
+    text = axes.text(*at, shown, fontsize=12, color=point.colour, weight="bold", zorder=5,
+                     ha="left" if spot.left_aligned else "right")  # fmt: skip
+    canvas.tell(text, recipe=point.recipe)

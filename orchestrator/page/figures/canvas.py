@@ -1,0 +1,192 @@
+"""Figures by matplotlib, drawn once: as SVG inside the page, as an SVG file, or as PNG.
+
+One library draws everything, because a page that works offline must bring what draws it: a JavaScript chart library
+would add a megabyte or more to every report and could not draw the PNG that MLflow and a README show. The same data
+give the same bytes: identifiers are salted, dates left out. Text stays text. Marks carry their words as `<title>`;
+those that lead to a row of a table are links, which the keyboard reaches.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from core.words import upright
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+
+INK, SOFT, LINE, PAPER, ACCENT = "#1d1d1b", "#65635d", "#d9d6ce", "#ffffff", "#b3261e"
+DARK = {INK: "#ecebe7", SOFT: "#a5a299", LINE: "#3c3b38", PAPER: "#181817", ACCENT: "#ff8a80"}
+"""Colour on paper -> on a dark screen."""
+
+LOOK = {
+    "svg.fonttype": "none", "svg.hashsalt": "smoothsweep", "text.parse_math": False, "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"], "axes.unicode_minus": True, "path.simplify": False,
+}  # fmt: skip
+SVG = "http://www.w3.org/2000/svg"
+XLINK = "{http://www.w3.org/1999/xlink}href"
+PX = 72  # matplotlib's SVG counts 72 units to the inch: with as many dots, its pixels are ours
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What a mark says and where it leads."""
+
+    words: str = ""
+    recipe: str = ""
+    link: str = ""
+
+
+class Canvas:
+    """A figure of `width` by `height` pixels; `title` is read aloud in its place."""
+
+    def __init__(self, width: float, height: float, title: str) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg  # heavy: only where a picture is drawn
+        from matplotlib.figure import Figure
+
+        self.width, self.height, self.title = width, height, title
+        self.figure = Figure(figsize=(width / PX, height / PX), dpi=PX)
+        FigureCanvasAgg(self.figure)
+        self._told: dict[str, Told] = {}
+
+    def axes(self, left: float, top: float, right: float, bottom: float, *, grid: str | None = "y") -> Axes:
+        """A bare panel between these pixels, counted from the top left. grid: the axis with lines across."""
+        box = (left / self.width, 1 - bottom / self.height, (right - left) / self.width, (bottom - top) / self.height)
+        axes = self.figure.add_axes(box)
+        axes.patch.set_visible(False)
+        for side in ("top", "right", "left"):
+            axes.spines[side].set_visible(False)
+        axes.spines["bottom"].set_color(SOFT)
+        axes.tick_params(labelsize=11, labelcolor=SOFT, length=0, pad=5)
+        axes.set_axisbelow(True)
+        if grid:
+            axes.grid(axis=grid, color=LINE, linewidth=1)
+        return axes
+
+    def tell(self, artist: Artist, words: str = "", *, recipe: str = "", link: str = "") -> None:
+        """Let a mark say something, belong to a recipe, lead somewhere."""
+        gid = f"told-{len(self._told)}"
+        artist.set_gid(gid)
+        self._told[gid] = Told(words=words, recipe=recipe, link=link)
+
+    def svg(self) -> Markup:
+        """For a page: colours follow the screen's scheme, every mark has its words."""
+        return Markup(self._text(_themed(self._tree())))
+
+    def svg_file(self) -> bytes:
+        """A file of its own."""
+        return b'<?xml version="1.0" encoding="UTF-8"?>\n' + self._text(self._tree()).encode("utf-8")
+
+    def png(self, dpi: int = 160) -> bytes:
+        """For MLflow and a README, at `dpi` dots to 72 pixels."""
+        from matplotlib import rc_context
+
+        buffer = io.BytesIO()
+        with rc_context(LOOK):
+            self.figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
+        return buffer.getvalue()
+
+    def _tree(self) -> ElementTree.Element:
+        from matplotlib import rc_context
+
+        buffer = io.BytesIO()
+        empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        with rc_context(LOOK):
+            self.figure.savefig(buffer, format="svg", metadata=empty, transparent=True)
+        tree = ElementTree.fromstring(buffer.getvalue())
+        for metadata in tree.findall(f"{{{SVG}}}metadata"):
+            tree.remove(metadata)
+        _speak(tree, self._told)
+        _tidy(tree, f"f{abs(hash_of(self.title + repr(sorted(self._told.items())))):x}")
+        for name in ("width", "height", "version"):
+            tree.attrib.pop(name, None)
+        tree.attrib |= {"class": "fig", "role": "img", "aria-label": _harmless(self.title),
+                        "style": f"max-width:{self.width:g}px"}  # fmt: skip
+        return tree
+
+    def _text(self, tree: ElementTree.Element) -> str:
+        ElementTree.register_namespace("", SVG)
+        return ElementTree.tostring(tree, encoding="unicode")
+
+
+def hash_of(text: str) -> int:
+    """A number for a text, the same in every process."""
+    from zlib import crc32
+
+    return crc32(text.encode("utf-8", "replace"))
+
+
+def words_for(text: str) -> str:
+    """Text that a drawing may hold: control characters and marks of direction as escapes, on one line."""
+    return _harmless(text.replace("\n", " "))
+
+
+def _harmless(text: str) -> str:
+    return upright(text.encode("utf-8", "replace").decode("utf-8"))
+
+
+def _speak(tree: ElementTree.Element, told: dict[str, Told]) -> None:
+    """Titles, recipes and links for the groups that stand for marks."""
+    for parent in list(tree.iter()):
+        for place, child in enumerate(list(parent)):
+            one = told.get(child.get("id", ""))
+            if one is None:
+                continue
+            if one.link:
+                link = ElementTree.Element(f"{{{SVG}}}a", {"href": one.link})
+                parent[place] = link
+                link.append(child)
+                child = link
+            child.set("class", "pt")
+            if one.recipe:
+                child.set("data-recipe", _harmless(one.recipe))
+            if one.words:
+                if not one.link:
+                    child.set("tabindex", "0")
+                title = ElementTree.Element(f"{{{SVG}}}title")
+                title.text = _harmless(one.words)
+                child.insert(0, title)
+
+
+def _tidy(tree: ElementTree.Element, prefix: str) -> None:
+    """Only identifiers that something refers to stay, and each page holds each once; numbers lose useless digits."""
+    used = set()
+    for node in tree.iter():
+        node.attrib |= {"href": node.attrib.pop(XLINK)} if XLINK in node.attrib else {}
+        for name, value in node.attrib.items():
+            if name == "href" and value.startswith("#row"):
+                continue
+            found = re.fullmatch(r"url\(#(.+)\)|#(.+)", value)
+            if found:
+                used.add(found[1] or found[2])
+                node.set(name, value.replace("#", f"#{prefix}-", 1))
+            elif name in ("d", "x", "y", "transform"):
+                node.set(name, re.sub(r"-?\d+\.\d{3,}", lambda n: f"{float(n[0]):.2f}", value).replace("\n", ""))
+    for node in tree.iter():
+        name = node.attrib.pop("id", None)
+        if name in used:
+            node.set("id", f"{prefix}-{name}")
+
+
+def _themed(tree: ElementTree.Element) -> ElementTree.Element:
+    """Colours by name, so that a dark screen may set them otherwise."""
+    for node in tree.iter():
+        if "style" in node.attrib:
+            named = re.sub(r"(?<=: )#([0-9a-f]{6})", r"var(--c\1,#\1)", node.attrib["style"])
+            node.set("style", re.sub(r"(font: .*?px|font: \w+ .*?px) [^;]*", r"\1 var(--sans)", named))
+    return tree
+
+
+def limits(values: Sequence[float], *, share: float = 0.12, least: float = 0.02) -> tuple[float, float]:
+    """A domain around the values with room at both ends, never empty."""
+    lo, hi = min(values), max(values)
+    room = max((hi - lo) * share, least)
+    return lo - room, hi + room

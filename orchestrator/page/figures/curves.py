@@ -1,0 +1,113 @@
+"""Curves over the epochs (the smoothing that took effect, how training went) and over the device time of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from orchestrator.page.colours import Colours
+from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, words_for
+from orchestrator.reading.findings.searches import value_words
+from orchestrator.reading.numbers.format import minus
+from orchestrator.reading.numbers.search_model import Progress, Proposed, SearchView
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, HEIGHT = 880.0, 306.0
+Curve = Sequence[tuple[float, float]]
+
+
+def alpha_curves(
+    curves: Mapping[str, Sequence[float]], colours: Colours, named: Collection[str] | None = None
+) -> Canvas | None:
+    """Effective alpha per epoch, one line per recipe. named: those that get a name; None: all of them."""
+    lines = {name: list(enumerate(values, start=1)) for name, values in curves.items() if len(values)}
+    if not lines:
+        return None
+    canvas = Canvas(WIDTH, HEIGHT, "Effective smoothing factor alpha in every epoch, by recipe")
+    axes = _panel(canvas, lines.values(), (52, 720), "")
+    axes.axhline(0, color=SOFT, lw=1)
+    marked = {name: points for name, points in lines.items() if named is None or name in named}
+    _lines(canvas, axes, {name: points for name, points in lines.items() if name not in marked}, colours, alpha=0.5)
+    _lines(canvas, axes, marked, colours)
+    _end_labels(axes, marked, colours)
+    return canvas
+
+
+def training_curves(curves: Mapping[str, Sequence[Mapping[str, float]]], colours: Colours) -> Canvas | None:
+    """Loss, and accuracy on training (dashed) and test images, by epoch."""
+
+    def series(key: str) -> dict[str, Curve]:
+        found = {name: [(row["epoch"] + 1, row[key]) for row in rows if row.get(key) == row.get(key) is not None]
+                 for name, rows in curves.items()}  # fmt: skip
+        return {name: points for name, points in found.items() if points}
+
+    loss, train, test = series("loss"), series("train_acc"), series("test_acc")
+    if not (loss or train or test):
+        return None
+    canvas = Canvas(WIDTH, HEIGHT, "Training loss and accuracy by epoch and recipe")
+    if loss:
+        _lines(canvas, _panel(canvas, loss.values(), (52, 340), "Training loss"), loss, colours)
+    if train or test:
+        both = [*train.values(), *test.values()]
+        axes = _panel(canvas, both, (410, 720), "Accuracy, %: test and training (dashed)")
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
+        _lines(canvas, axes, train, colours, ls=(0, (5, 4)), lw=1.6)
+        _lines(canvas, axes, test, colours)
+        _end_labels(axes, test or train, colours)
+    return canvas
+
+
+def search_steps(view: SearchView, gone: Progress) -> Canvas:
+    """The step curve over device-hours, a dot where a recipe of the final frontier was found."""
+    end = max(gone.hours[-1], sum(proposal.device_hours for proposal in view.proposals), 1e-9)
+    unit, factor = ("device-minutes", 60.0) if end < 1.5 else ("device-hours", 1.0)
+    head = "Hypervolume" if len(view.objectives) > 1 else f"Best {view.objectives[0].label}"
+    canvas = Canvas(WIDTH, HEIGHT, f"{head} over the device time spent")
+    spots = [(hour * factor, value) for hour, value in zip(gone.hours, gone.values, strict=True)]
+    axes = _panel(canvas, [spots], (64, WIDTH - 20), head)
+    axes.set(xlim=(0, end * factor))
+    axes.set_xlabel(f"{unit} spent", fontsize=12, color=SOFT)
+    axes.step(*zip(*spots, (end * factor, spots[-1][1]), strict=True), where="post", color=SOFT, lw=2.2)
+    done = [p for p in view.full if p.status == "done" and p.feasible and p.point(view.objectives) is not None]
+    for proposal, spot in zip(done, spots, strict=True):
+        if proposal.number in gone.best:
+            (dot,) = axes.plot(*([value] for value in spot), "o", ms=9, color=INK, clip_on=False)
+            canvas.tell(dot, _found(view, proposal), recipe=proposal.recipe or "")
+    return canvas
+
+
+def _found(view: SearchView, proposal: Proposed) -> str:
+    shown = [f"{o.label}: {value_words(o, proposal.objectives.get(o.column))}" for o in view.objectives]
+    name = proposal.recipe or ", ".join(f"{key} {value}" for key, value in proposal.values.items())
+    return "\n".join([f"{name} (proposal {proposal.number})", *shown])
+
+
+def _panel(canvas: Canvas, lines: Collection[Curve], across: tuple[float, float], title: str) -> Axes:
+    axes = canvas.axes(across[0], 34, across[1], HEIGHT - 46)
+    points = [point for curve in lines for point in curve]
+    first, last = (pick(x for x, _ in points) for pick in (min, max))
+    axes.set(xlim=(first, last if last > first else first + 1), ylim=limits([y for _, y in points], least=0.005))
+    axes.locator_params(axis="x", integer=True, nbins=6)
+    axes.yaxis.set_major_formatter(lambda value, _: minus(f"{value:g}"))
+    axes.set_xlabel("epoch", fontsize=12, color=SOFT)
+    axes.set_title(words_for(title), loc="left", fontsize=12.5, weight="bold", color=INK)
+    return axes
+
+
+def _lines(canvas: Canvas, axes: Axes, lines: Mapping[str, Curve], colours: Colours, **look: object) -> None:
+    for name, points in lines.items():
+        (line,) = axes.plot(*zip(*points, strict=True), color=colours.of(name), **({"lw": 2.2} | look))
+        canvas.tell(line, name, recipe=name)
+
+
+def _end_labels(axes: Axes, lines: Mapping[str, Curve], colours: Colours) -> None:
+    """Each curve's name at its end, pushed down where two would touch."""
+    ends = sorted((-axes.transData.transform(points[-1])[1], name) for name, points in lines.items())
+    last = -1e9
+    for height, name in ends:
+        last = max(height, last + 16)
+        axes.annotate(words_for(name), (1, lines[name][-1][1]), (10, height - last - 4), color=colours.of(name),
+                      fontsize=12, weight="bold", xycoords=("axes fraction", "data"),
+                      textcoords="offset pixels")  # fmt: skip

@@ -1,0 +1,146 @@
+"""Recipes below each other: what each judge says of them, who is exposed, and which pairs are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from core.metrics.verdicts import CANNOT_TELL
+from orchestrator.page.colours import Colours
+from orchestrator.page.figures.canvas import INK, LINE, PAPER, SOFT, Canvas, words_for
+from orchestrator.page.figures.labels import text_width
+from orchestrator.reading.findings.shown import shown_rows
+from orchestrator.reading.numbers.evidence import Evidence
+from orchestrator.reading.numbers.format import count, estimate, number
+from orchestrator.reading.numbers.metrics import CLASS_METRICS, spec_of
+from orchestrator.reading.numbers.summary import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, ROW = 880.0, 34.0
+CELL = 13.0
+"""Pixels of one square of the triangle of pairs."""
+
+
+def judges(summary: Summary, colours: Colours) -> Canvas | None:
+    """Per recipe one dot per judge with its interval, joined by the gap; None with fewer than two judges."""
+    keys = [key for key in CLASS_METRICS if key in summary.measured]
+    if len(keys) < 2:
+        return None
+    title = "Leak of each recipe as seen by each judge"
+    canvas, axes, places = _rows(summary, colours, shown_rows(summary), title,
+                                 "reconstructions taken for the attacked class, %", ROW)  # fmt: skip
+    other = f"{spec_of(keys[1]).label} (trained on the same private images)"
+    key = [axes.plot([], [], "o", ms=11, color=SOFT, mfc=face, mew=2, label=label)[0]
+           for face, label in ((SOFT, spec_of(keys[0]).label), (PAPER, other))]  # fmt: skip
+    axes.legend(handles=key, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=12,
+                labelcolor=SOFT, borderaxespad=0, handletextpad=0)  # fmt: skip
+    if summary.judged_classes:
+        chance = 1 / summary.judged_classes
+        axes.axvline(chance, color=SOFT, lw=1, ls=(0, (2, 4)))
+        axes.annotate(f"chance {number(spec_of(keys[1]), chance)}", (chance, 1), (4, -8), fontsize=11, color=SOFT,
+                      xycoords=("data", "axes fraction"), textcoords="offset pixels")  # fmt: skip
+    for row, y in places.items():
+        values, colour = summary.frame.loc[row], colours.of(summary.frame.loc[row, "recipe"])
+        seen = [key for key in keys if not pd.isna(values[key])]
+        axes.plot([values[key] for key in seen], [y] * len(seen), color=LINE, lw=6, zorder=1)
+        for key, off, face in zip(keys, (-0.15, 0.15), (colour, PAPER), strict=True):
+            if key in seen:
+                ends = [values[f"{key}_low"], values[f"{key}_high"]]
+                axes.plot(ends, [y + off] * 2, color=colour, lw=1.6, zorder=2)
+                (dot,) = axes.plot([values[key]], [y], "o", ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False)
+                shown = estimate(spec_of(key), values[key], *ends)
+                seeds = count(int(values[f"{key}_n"]), "seed")
+                words = f"{values['recipe']}, {spec_of(key).label}: {shown} (n = {seeds})"
+                canvas.tell(dot, words, recipe=values["recipe"])
+        if not seen:
+            axes.text(0.01, y, "not measured", fontsize=11, color=SOFT, va="center")
+    return canvas
+
+
+def exposure(summary: Summary, colours: Colours) -> Canvas | None:
+    """One dot per class at its own leak: an average of 20 % may hide a person recognised every time."""
+    key = next((key for key in CLASS_METRICS if key in summary.measured), None)
+    strips = {row: _class_means(summary, row, key) for row in shown_rows(summary)} if key else {}
+    strips = {row: means for row, means in strips.items() if means is not None}
+    if not strips or max(map(len, strips.values())) < 3:
+        return None
+    what = f"a class's reconstructions recognised by the {spec_of(key).label}, %"
+    title = "Leak of every single class under each recipe"
+    canvas, axes, places = _rows(summary, colours, list(strips), title, what, 58, 150)
+    axes.annotate("recognised more\noften than not", (1, 1), (14, -12), xycoords="axes fraction", fontsize=11,
+                  textcoords="offset pixels", color=SOFT)  # fmt: skip
+    tallest = max(int(np.bincount(_bins(means)).max()) for means in strips.values())
+    for row, y in places.items():
+        recipe, means = summary.frame.loc[row, "recipe"], strips[row].sort_values()
+        level: dict[int, int] = {}
+        for (name, value), cell in zip(means.items(), _bins(means), strict=True):
+            level[cell] = level.get(cell, 0) + 1  # dots of equal value are stacked: a pile reads as a count
+            height = y + 0.35 - 0.8 * (level[cell] - 0.5) / max(tallest, 6)
+            (dot,) = axes.plot([cell / 50], [height], "o", ms=min(8, max(3, 46 / tallest)), mew=0, clip_on=False,
+                               color=colours.of(recipe))  # fmt: skip
+            canvas.tell(dot, f"{name}: {number(spec_of(key), value)}", recipe=recipe)
+        often = f"{int((means > 0.5).sum())} of {len(means)}"
+        axes.annotate(often, (1, y), (14, -4), xycoords=("axes fraction", "data"), textcoords="offset pixels",
+                      fontsize=12.5, weight="bold", color=INK)  # fmt: skip
+    return canvas
+
+
+def triangle(summary: Summary, evidence: Evidence, everyone: Sequence[str]) -> Canvas:
+    """All recipes from least leak to most: a square where the row leaks clearly more than the column's recipe."""
+    spec, many = spec_of(summary.primary), len(everyone)
+    names = [f"{words_for(recipe)}  {number(spec, evidence.mean(recipe))}" for recipe in everyone]
+    left, size = 16 + max(text_width(name, 10) for name in names), many * CELL
+    title = "Which recipes leak clearly more than which others"
+    canvas = Canvas(left + size + 10, size + 20, title)
+    axes = canvas.axes(left, 10, left + size, 10 + size, grid=None)
+    axes.set(xlim=(0, many), ylim=(many, 0), xticks=[])
+    axes.set_yticks(np.arange(many) + 0.5, names, fontsize=10, color=INK)
+    axes.spines["bottom"].set_visible(False)
+    clear = np.array([[a != b and evidence.against(a, b).verdict != CANNOT_TELL for b in everyone] for a in everyone])
+    lower = np.tril(np.ones_like(clear), -1)
+    for mask, shape, size, colour in ((clear & lower, "s", 10, INK), (~clear & lower, "o", 2, SOFT)):
+        rows, columns = np.nonzero(mask)
+        axes.plot(columns + 0.5, rows + 0.5, shape, ms=size, mew=0, color=colour)
+    for place, tick in enumerate(axes.get_yticklabels()):
+        told = f"{everyone[place]}: told apart from {int(clear[place].sum())} of the {many - 1} others"
+        canvas.tell(tick, told, recipe=everyone[place])
+    return canvas
+
+
+def _rows(summary: Summary, colours: Colours, rows: Sequence[int], title: str, what: str, height: float,
+          right: float = 30) -> tuple[Canvas, Axes, dict[int, float]]:  # fmt: skip
+    """A panel with a line per row of the frame, grouped by attack, from 0 to 100 %; where each row lies."""
+    frame, lines, places = summary.frame, [], {}
+    for attack in dict.fromkeys(frame.loc[rows, "attack"]):
+        lines += [(None, attack)] if attack else []
+        lines += [(row, frame.loc[row, "recipe"]) for row in rows if frame.loc[row, "attack"] == attack]
+    left = min(300.0, 24 + max(text_width(name, 12.5) for _, name in lines))
+    canvas = Canvas(WIDTH, 84 + height * len(lines), title)
+    axes = canvas.axes(left, 34, WIDTH - right, 34 + height * len(lines), grid="x")
+    axes.set(xlim=(0, 1), ylim=(len(lines) - 0.5, -0.5), yticks=[])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
+    axes.set_xlabel(what, fontsize=12, color=SOFT)
+    for y, (row, name) in enumerate(lines):
+        at = {"xycoords": ("axes fraction", "data"), "textcoords": "offset pixels", "fontsize": 12.5, "va": "center"}
+        if row is None:
+            axes.annotate(words_for(name), (0, y), (-left, 4), color=SOFT, **at)
+            continue
+        places[row] = float(y)
+        axes.annotate(words_for(name), (0, y), (-14, 0), ha="right", weight="bold", color=colours.of(name), **at)
+    return canvas, axes, places
+
+
+def _class_means(summary: Summary, row: int, key: str) -> pd.Series | None:
+    """Hit rate by class, the mean over the seeds; None where no class values are known."""
+    known = [sample.by_class for sample in summary.samples[row][key].values() if sample.by_class is not None]
+    return pd.concat(known, axis=1).mean(axis=1) if known else None
+
+
+def _bins(means: pd.Series) -> np.ndarray:
+    """Hit rates in steps of two per cent."""
+    return np.round(means.to_numpy() * 50).astype(int)

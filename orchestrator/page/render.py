@@ -1,0 +1,97 @@
+"""The report of a sweep as one page: Jinja2 templates that escape whatever they are given, style and script inside."""
+
+from __future__ import annotations
+
+import base64
+from functools import lru_cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from markupsafe import Markup
+
+from core.words import upright
+from orchestrator.page import content
+from orchestrator.page.figures.canvas import Canvas
+from orchestrator.page.figures.toy import ends_inside, hue, sides_of, toy_panel
+from orchestrator.page.sheets import tile_uri
+from orchestrator.reading.findings.told import of_cell, told
+from orchestrator.reading.findings.toy import toy_answer
+from orchestrator.reading.numbers import format as shown
+from orchestrator.reading.numbers.metrics import spec_of
+from orchestrator.reading.numbers.model import Axis, ReportData, ToyData
+from orchestrator.reading.numbers.summary import Summary, summarise
+
+FILTERS = ("number", "interval", "estimate", "signed", "signed_interval", "duration", "count", "listing", "minus",
+           "significant", "is_null")  # fmt: skip
+
+PROTOCOLS = {
+    "clean": "Protocol clean: correct conventions throughout. Compare within this page, not digit by digit with "
+    "published tables.",
+    "paper": "Protocol paper: the official code's conventions, its bugs included, so that numbers compare with the "
+    "published tables.",
+}
+
+
+def render(data: ReportData, summary: Summary | None = None, *, results_file: bool = False) -> str:
+    """The whole page. summary: `summarise(data)` where the caller has it. results_file: link results.parquet."""
+    summary = summary or summarise(data)
+    return fill("report.html", **content.everything(data, summary), results_file=results_file)
+
+
+def part(name: str, data: ReportData, summary: Summary) -> Markup:
+    """One part of the page by its template's name; empty where it has nothing to show."""
+    return Markup(fill(f"{name}.html", **content.everything(data, summary), results_file=False).strip())
+
+
+def render_toy(data: ToyData) -> str:
+    """The page of the two-dimensional example."""
+    known = data.results is not None and "alpha" in data.results.columns
+    return fill(
+        "toy.html", data=data, answer=toy_answer(data), axes=(Axis(key="alpha"),) if known else (), colour_rules="",
+        toy_panel=toy_panel, ends_inside=ends_inside, hue=hue, sides_of=sides_of,
+        trials=data.results,
+    )  # fmt: skip
+
+
+def fill(template: str | Template, **context: Any) -> str:
+    """A template with values from anywhere: markup in them is escaped, control characters and marks that would reverse
+    what stands beside them are written as escapes."""
+    chosen = environment().get_template(template) if isinstance(template, str) else template
+    return upright(chosen.render(**context).encode("utf-8", "replace").decode("utf-8"))
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """Templates that escape what they are given and refuse names that nobody set."""
+    made = Environment(
+        loader=PackageLoader("orchestrator.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    made.filters |= {name: getattr(shown, name) for name in FILTERS} | {"svg": _svg, "tile": tile_uri, "path": quote}
+    made.tests["null"] = shown.is_null
+    made.globals |= {
+        "spec_of": spec_of, "axes_words": content.axes_words, "cause": content.cause, "told": told, "of_cell": of_cell,
+        "PROTOCOLS": PROTOCOLS, "policy": policy(), "ABSENT": shown.ABSENT, "NBSP": shown.NBSP,
+        "style": Markup(resource("style.css")), "script": Markup(resource("page.js")),
+    }  # fmt: skip
+    return made
+
+
+def _svg(canvas: Canvas | None) -> Markup:
+    return Markup("") if canvas is None else canvas.svg()
+
+
+def policy() -> str:
+    """Whatever a class name smuggled in: the browser loads nothing and runs nothing but our own script."""
+    digest = base64.b64encode(sha256(resource("page.js").encode()).digest()).decode("ascii")
+    return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+
+def resource(name: str) -> str:
+    """A file of this package as text."""
+    return files("orchestrator.page").joinpath(name).read_text(encoding="utf-8")
+
+
