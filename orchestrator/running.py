@@ -40,7 +40,6 @@ class Process(NamedTuple):
     host: str
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class Teller:
     """What a task calls when it starts: 'I am this process, and from now on (clock) my devices are held'."""

@@ -25,9 +25,8 @@ from orchestrator.reading.defenses.order import ARMS, Order, agreement, our_orde
 from orchestrator.reading.defenses.readings import reading, reference_words
 from orchestrator.reading.defenses.training_time import training_costs
 from orchestrator.reading.findings import costs, fresh, judge_ranks, pairs, searches
-from orchestrator.reading.findings.findings import find
+from orchestrator.reading.findings.findings import find, limits
 from orchestrator.reading.findings.frontier import frontier_words
-from orchestrator.reading.findings.limits import limits
 from orchestrator.reading.findings.shown import MANY, judges_shown
 from orchestrator.reading.findings.tables import seeds, shown_metrics
 from orchestrator.reading.numbers.decision import decide

@@ -17,7 +17,7 @@ from orchestrator.page import content
 from orchestrator.page.figures.canvas import Canvas
 from orchestrator.page.figures.toy import ends_inside, hue, sides_of, toy_panel
 from orchestrator.page.sheets import tile_uri
-from orchestrator.reading.findings.told import of_cell, told
+from orchestrator.reading.findings.shown import of_cell, told
 from orchestrator.reading.findings.toy import toy_answer
 from orchestrator.reading.numbers import format as shown
 from orchestrator.reading.numbers.metrics import spec_of

@@ -88,12 +88,6 @@ def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:
     return len(pairs), len(alike), len(clear), len(alike & clear)
 
 
-
-
-
-
-
-
 def _paper_arm(first: PaperNumber) -> str | None:
     if first.defense == SMOOTHING:
         return "negative" if first.alpha < 0 else "positive"

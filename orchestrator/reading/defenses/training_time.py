@@ -14,7 +14,6 @@ COST = "seconds_target"
 """Column of the results with a training's seconds."""
 
 
-
 def training_costs(
     data: ReportData, summary: Summary, group: DefenseGroup
 ) -> dict[str, tuple[float, float, float]]:

@@ -59,8 +59,6 @@ def costs(data: ReportData, summary: Summary) -> Costs | None:
     return Costs(total=total, by_kind=dict(by_kind), by_recipe=dict(by_recipe)) if links else None
 
 
-
-
 def cost_words(total: Cost, spent: Spent | None) -> str:
     """`3 h 2 min of device time in 120 stages. ...`, and what the sweep's own runs took of it."""
     words = f"{duration(total.seconds)} of device time in {count(total.stages, 'stage')}."

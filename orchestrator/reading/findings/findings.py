@@ -267,3 +267,16 @@ def _progress(data: ReportData) -> str:
     status = data.results["status"].value_counts()
     parts = [f"{status.get(name, 0)}{NBSP}{name}" for name in ("done", "failed", "missing")]
     return f"of {count(len(data.results), 'trial')}, {listing(parts)}"
+
+
+def limits(data: ReportData, summary: Summary) -> tuple[str, ...]:
+    """What stands behind every number of the page, and what no number of it can say."""
+    seeds = count(data.results["seed"].nunique(), "seed")
+    classes = f" and {count(data.judged_classes, 'class', 'classes')}" if data.judged_classes else ""
+    tried = [attack for attack in summary.attacks if attack]
+    attacks = f"the attacks tried ({listing(tried)})" if 1 < len(tried) <= 3 else (
+        f"the {len(tried)} attacks tried" if tried[1:] else "the one attack tried")  # fmt: skip
+    return (
+        f"Everything here rests on {seeds}{classes} and on {attacks}: a stronger attack may find more, and a recipe "
+        "that leaks little may only hide what it holds.",
+    )

@@ -57,8 +57,6 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
     )
 
 
-
-
 def fresh_words(summary: Summary, found: Checked) -> list[str]:
     """What the second audit says of the choice, and of the frontier as a whole."""
     spec, best = spec_of(summary.primary), summary.evidence.recommendation.best
@@ -93,8 +91,6 @@ def meaning(summary: Summary, one: Reaudit) -> str:
         return "no more than chance explains"
     flattered = (one.verdict == HIGHER) == (summary.evidence.sign > 0)
     return "the first audit flattered it" if flattered else "the first audit was too harsh"
-
-
 
 
 def _rates(summary: Summary, row: int, metric: str) -> list[pd.Series]:

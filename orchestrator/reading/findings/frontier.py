@@ -25,8 +25,6 @@ class Covered:
     reference: tuple[float, float]
 
 
-
-
 def covered(summary: Summary) -> Covered | None:
     """Hypervolume of the recipes on the frontier; None without one."""
     front = decide(summary).front
@@ -39,8 +37,6 @@ def covered(summary: Summary) -> Covered | None:
     directions = ("max", "min" if spec.better == "low" else "max")
     area = hypervolume(points, (REFERENCE_ACC, least), directions)
     return Covered(area=area, reference=(REFERENCE_ACC, least))
-
-
 
 
 def frontier_words(summary: Summary) -> str:
@@ -65,26 +61,5 @@ def frontier_words(summary: Summary) -> str:
         f"{accuracy} accuracy and {leak} leak. Bars are intervals (an arrow head: the bar leaves the panel). "
         "Hover over a point for its numbers; select it for its row of the table."
     )
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 

@@ -101,10 +101,6 @@ def _number(value: float) -> str:
     return minus(f"{value:.2f}")
 
 
-
-
-
-
 def place(value: float, all_values: Sequence[float]) -> int:
     return 1 + sum(other < value for other in all_values)
 

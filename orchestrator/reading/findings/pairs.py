@@ -16,9 +16,6 @@ SIDE = 12
 """Recipes that a matrix of numbers holds on a page."""
 
 
-
-
-
 def chosen_recipes(summary: Summary) -> list[str]:
     """The choice, what cannot be told from it, the frontier and the baseline, by rising leak; at most `SIDE`."""
     evidence = summary.evidence

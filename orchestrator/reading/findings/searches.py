@@ -32,10 +32,8 @@ STRATEGIES = {
 }
 
 
-
 BEST = 3
 """How many count as the best where a cheap attack's choice is checked."""
-
 
 
 def search_words(view: SearchView) -> list[str]:
@@ -56,13 +54,11 @@ def search_words(view: SearchView) -> list[str]:
     return [first, second]
 
 
-
 def aim_words(objective: Objective) -> str:
     """`leak by independent judge`, where the objective is a leak in hit rates; else its label."""
     spec = BY_KEY.get(objective.column)
     rate = spec is not None and spec.group == "leak" and spec.unit == "percent"
     return f"leak by {objective.label}" if rate else objective.label
-
 
 
 def ended(view: SearchView) -> str:
@@ -76,15 +72,12 @@ def ended(view: SearchView) -> str:
     return f"It was ended: {view.stopped_by.removesuffix('.')}."
 
 
-
 def _many(view: SearchView, status: str) -> int:
     return sum(proposal.status == status for proposal in view.proposals)
 
 
-
 def worst_in(summary: Summary) -> dict[str, int]:
     return {} if summary.evidence is None else dict(summary.evidence.rows)
-
 
 
 def value_words(objective: Objective, value: float | None) -> str:
@@ -92,7 +85,6 @@ def value_words(objective: Objective, value: float | None) -> str:
     if objective.column in BY_KEY:
         return number(spec_of(objective.column), value)
     return ABSENT if is_null(value) else significant(float(value))
-
 
 
 def progress_words(view: SearchView, gone: Progress) -> str:
@@ -109,10 +101,8 @@ def progress_words(view: SearchView, gone: Progress) -> str:
     )
 
 
-
 def leaks_searched(view: SearchView) -> list[Objective]:
     return [o for o in view.objectives if o.column in BY_KEY and spec_of(o.column).group == "leak"]
-
 
 
 def agreement_words(view: SearchView, rung: int, objective: Objective, summary: Summary) -> str:
@@ -133,7 +123,6 @@ def agreement_words(view: SearchView, rung: int, objective: Objective, summary: 
     return f"{which}. {_ranked(found, objective.label)}"
 
 
-
 def _ranked(found: RankAgreement, judge: str) -> str:
     if found.kendall.value != found.kendall.value:
         return f"By {judge} one of the two finds them all equal, so that there is nothing to rank."
@@ -148,7 +137,6 @@ def _ranked(found: RankAgreement, judge: str) -> str:
         f"By {judge} {meaning}: Kendall's tau {_tau(found.kendall.value)}{ends} (1: the same order, 0: none), and of "
         f"{best} by the full attack it has {100 * found.top_overlap:.0f}{NBSP}% among its own."
     )
-
 
 
 def _tau(value: float) -> str:

@@ -1,17 +1,21 @@
-"""What a figure shows of many recipes, and in which words."""
+"""What figures and tables show of many recipes, and in which words."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import pandas as pd
 
+from core.metrics.verdicts import CANNOT_TELL, LOWER
 from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.format import count, estimate
-from orchestrator.reading.numbers.metrics import CLASS_METRICS, spec_of
+from orchestrator.reading.numbers.estimates import Comparison
+from orchestrator.reading.numbers.format import count, estimate, points, signed, signed_interval
+from orchestrator.reading.numbers.metrics import CLASS_METRICS, MetricSpec, spec_of
 from orchestrator.reading.numbers.summary import Summary
 
 MANY = 12
 """With more recipes than this, figures name or show only the baseline and the recipes on the front."""
-
 
 
 def judges_shown(summary: Summary) -> list[str]:
@@ -20,7 +24,6 @@ def judges_shown(summary: Summary) -> list[str]:
     if summary.primary and summary.primary not in judges:
         judges.insert(0, summary.primary)
     return judges
-
 
 
 def shown_rows(summary: Summary) -> list[int]:
@@ -33,7 +36,6 @@ def shown_rows(summary: Summary) -> list[int]:
     return chosen or rows[:MANY]
 
 
-
 def hover(values: pd.Series, judge: str) -> str:
     """A point's recipe, accuracy and leak, in the words that appear above it."""
     name = values["recipe"] + (f", {values['attack']}" if values["attack"] else "")
@@ -43,3 +45,33 @@ def hover(values: pd.Series, judge: str) -> str:
         shown = estimate(spec, values[key], values[f"{key}_low"], values[f"{key}_high"])
         pieces.append(f"{spec.label}: {shown} (n = {count(int(values[f'{key}_n']), 'seed')})")
     return "\n".join(pieces)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """words: `26.1 points lower`, or that n is too small. look: good or bad for the owner, unclear, or neither ("").
+    size: the interval of the difference, and the difference where the words do not say it."""
+
+    words: str
+    look: Literal["good", "bad", "unclear", ""]
+    size: str
+
+
+def told(spec: MetricSpec, gap: Comparison) -> Told | None:
+    """None where there is nothing to compare."""
+    if not gap.verdict:
+        return None
+    ends = signed_interval(spec, gap.low, gap.high)
+    if gap.verdict == CANNOT_TELL:
+        words = "no difference" if gap.low == gap.high == 0 else "n too small to tell"
+        return Told(words=words, look="unclear", size=f"{signed(spec, gap.difference)} {ends}".strip())
+    defended = (gap.verdict == LOWER) == (spec.better == "low")
+    look = "" if spec.better is None else "good" if defended else "bad"
+    return Told(words=f"{points(spec, gap.difference)} {gap.verdict}", look=look, size=ends)
+
+
+def of_cell(spec: MetricSpec, cell: pd.Series) -> Told | None:
+    """The same for a cell of the summary's frame against its baseline."""
+    ends = (cell[f"{spec.key}_diff{end}"] for end in ("", "_low", "_high", "_n"))
+    difference, low, high, n = ends
+    return told(spec, Comparison(difference=difference, low=low, high=high, n=n, verdict=cell[f"{spec.key}_verdict"]))

@@ -9,7 +9,7 @@ from orchestrator.reading import Axis, ReportData, summarise
 from orchestrator.reading.findings.findings import find
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import ascii_text
-from tests.orchestrator.report.conftest import make_frames
+from tests.orchestrator.conftest import make_frames
 
 ALPHA = Axis(key="alpha")
 CLASSES = 30

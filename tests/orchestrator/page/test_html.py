@@ -12,7 +12,7 @@ from orchestrator.page.render import render, resource
 from orchestrator.reading import Axis, ReportData, StageLink, summarise
 from orchestrator.reading.numbers.format import interval, number, points, signed, signed_interval
 from orchestrator.reading.numbers.metrics import BY_KEY
-from tests.orchestrator.report.conftest import make_frames
+from tests.orchestrator.conftest import make_frames
 
 VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})
 SECTIONS = ["trade-off", "results", "limits", "recipes", "attacks", "pairs", "sheets", "judges", "exposure", "training",
