@@ -48,7 +48,7 @@ from orchestrator.reading.published.comparison import (
 MOST_COLUMNS = 6
 """Metrics side by side that still fit a printed page."""
 
-SHORT = 8
+SHORT = 6
 """Recipes of the first screen's table."""
 
 
@@ -73,7 +73,7 @@ def _figures(data: ReportData, summary: Summary, colours: Colours) -> dict[str, 
     def main() -> Any:
         panel = frontier_panel(summary, colours)
         title = "The accuracy-leak frontier: test accuracy against leak of every recipe"
-        return panel and one_plot(panel, 620, 370, title)
+        return panel and one_plot(panel, 620, 390, title)
 
     def apart() -> list[Any]:
         alone = summary.primary if frontier_panel(summary, colours) else None
