@@ -62,6 +62,6 @@ def test_toy_panels_have_a_square_map_and_a_path():
 
 def test_importing_the_report_loads_no_heavy_library():
     heavy = "{'torch', 'ray', 'mlflow', 'matplotlib'}"
-    code = f"import sys, orchestrator.page.html; print(*sorted({heavy} & set(sys.modules)))"
+    code = f"import sys, orchestrator.page.render; print(*sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
