@@ -11,7 +11,7 @@ import psutil
 import pytest
 from drills import ledger
 from drills.emulated import EmulatedCluster, wait_until
-from drills.sweep_runs import SweepRun, finish, partly_done, stray_files, write_sweep
+from drills.sweep_runs import SweepRun, finish, partly_done, stray_files, table, write_sweep
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 INTERRUPTED, FAILED = 130, 1
@@ -63,6 +63,13 @@ def ours(store) -> list[psutil.Process]:
     return found
 
 
+def goes_on(whole, store, sweep) -> None:
+    """The same command, to the numbers of the undisturbed run."""
+    finish(sweep, store, None)
+    assert table(store).equals(table(whole[0]))
+    assert not stray_files(store)
+
+
 def marked(store) -> dict[str, str]:
     return {"DRILL_OF": str(store)}
 
@@ -88,8 +95,7 @@ def test_fifty_interrupts_at_any_moment(whole, tmp_path):
         assert "Traceback" not in run.log.read_text() and GO_ON in run.tail(), f"{seen[-1]}: {run.log.read_text()}"
         wait_until(lambda folder=folder: not ours(folder / "store"), seconds=10)
     print("\n".join(seen))
-    finish(folder / "tiny.yaml", folder / "store", None)
-    assert not stray_files(folder / "store")
+    goes_on(whole, folder / "store", folder / "tiny.yaml")
     hit = sum("after" in line for line in seen)
     note = f"exit code 130 in {hit} of {hit}, no process left"
     ledger.add(f"{TRIES} ctrl-C at random moments of a run without a cluster (seed {SEED})",
@@ -104,7 +110,7 @@ def test_a_lost_ray_of_this_machine(whole, tmp_path, server):
     victim.kill()
     seconds = ends_as_lost(run)
     wait_until(lambda: not ours(tmp_path / "store"), seconds=30)
-    finish(tmp_path / "tiny.yaml", tmp_path / "store", None)
+    goes_on(whole, tmp_path / "store", tmp_path / "tiny.yaml")
     ledger.add(f"kill -9 of `{server}` of a run without a cluster", time.monotonic() - started, [],
                f"one line within {seconds:.0f} s, exit code 1, no process left")  # fmt: skip
 
@@ -120,7 +126,7 @@ def test_a_lost_head_of_a_joined_cluster(whole, tmp_path, server):
         seconds = ends_as_lost(run)
     finally:
         cluster.close()
-    finish(sweep, tmp_path / "store", None)
+    goes_on(whole, tmp_path / "store", sweep)
     ledger.add(f"kill -9 of `{server}` of a joined cluster's head", time.monotonic() - started, [],
                f"one line within {seconds:.0f} s, exit code 1")  # fmt: skip
 
@@ -155,5 +161,6 @@ def test_a_closed_terminal(whole, tmp_path, ignored):
     assert code == (0 if ignored else INTERRUPTED), log.read_text()
     assert "Traceback" not in log.read_text()
     wait_until(lambda: not ours(tmp_path / "store"), seconds=30)
+    goes_on(whole, tmp_path / "store", sweep)
     note = "the run goes on to its end" if ignored else "exit code 130, no process left"
     ledger.add(f"a closed terminal{', under nohup' if ignored else ''}", time.monotonic() - started, [], note)
