@@ -81,8 +81,8 @@ def test_every_stage_that_is_checked_has_its_check():
     checked = {name for name, task in TASKS.items() if task.check}
     assert checked == {"prior", "target", "attack", "embeddings", "knowledge"}
     for name in checked:
-        with pytest.raises((KeyError, TypeError)):  # it reads the configuration
-            TASKS[name].refuse({}, {})
+        with pytest.raises((KeyError, TypeError, InputError)):  # it reads the configuration
+            TASKS[name].refuse({"kind": "nobody", "architecture": "nobody"}, {})
 
 
 def test_the_checks_of_a_common_sweep_load_no_torch(repository):
@@ -99,8 +99,8 @@ def test_the_checks_of_a_common_sweep_load_no_torch(repository):
 def test_what_is_done_is_not_checked_again(tmp_path):
     store, trials = Store(root=tmp_path / "store"), trials_of(load_sweep(write_tiny(tmp_path)))
     plan = make_plan(trials, store)
-    object.__setattr__(next(s for s in plan.stages if s.name == "target"), "config", {})
-    with pytest.raises(KeyError):
+    object.__setattr__(next(s for s in plan.stages if s.name == "target"), "config", {"architecture": "nobody"})
+    with pytest.raises(InputError, match="nobody"):
         refuse_impossible(plan)
     refuse_impossible(make_plan([], store))
 
