@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED = 0
 export MLFLOW_DISABLE_TELEMETRY = true
 
-.PHONY: env demo browser test test-slow test-gpu drills rehearsal mutants lint bench clean
+.PHONY: env demo browser test explore test-slow test-gpu drills rehearsal mutants lint bench clean
 
 env: $(STAMP)
 
@@ -30,6 +30,10 @@ browser:
 
 test: env browser
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# The property tests with examples that no run before has drawn.
+explore: env
+	HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n 2 $$(grep -rl --include='test_*.py' hypothesis tests)
 
 test-slow: env
 	$(BIN)/python -m pytest -m slow

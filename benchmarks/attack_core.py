@@ -9,7 +9,8 @@ import torch
 from core.attacks.crops import Preprocess
 from core.attacks.ppa import OptimiseConfig, optimise
 from core.models.classifiers import build_classifier
-from core.priors.eigenfaces import Eigenfaces, EigenfacesConfig
+from core.priors.card import EigenfacesConfig
+from core.priors.eigenfaces import Eigenfaces
 
 _SIZES = (32, 64)
 _BATCHES = (8, 16, 50, 100)

@@ -38,8 +38,8 @@ from core.attacks.seeds import generator
 from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.models.small import SmallResNet
+from core.priors.card import StyleGAN2Config
 from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_layers import StyleGAN2Config
 
 _OPTIMISE_RULE = CropRule(scale=(0.9, 1.0))
 _SELECT_RULE = CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5)

@@ -26,9 +26,9 @@ from core.attacks.ppa import OptimiseConfig, optimise
 from core.attacks.seeds import generator
 from core.devices import ExecutionConfig, arithmetic
 from core.errors import InputError
+from core.priors.card import StyleGAN2Config
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_frozen import window_margins
-from core.priors.stylegan2_layers import StyleGAN2Config
 
 PEAKS: dict[str, tuple[float, float]] = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.0e12)}
 """Dense bf16 operations per second and bytes per second by the device's name (vendor's data sheets, SXM)."""

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from core.priors.eigenfaces import Eigenfaces, EigenfacesConfig
+from core.priors.card import EigenfacesConfig
+from core.priors.eigenfaces import Eigenfaces
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_ops import modulated_conv2d_grouped
 from core.priors.train_demo_generator import CONFIG

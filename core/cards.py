@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from core.bounds import LARGEST
 from core.errors import InputError
 from core.words import brief
 
@@ -15,7 +16,8 @@ MOST_BYTES = 8 * 2**20  # a hundred thousand names
 def read_card(path: Path, what: str) -> dict[str, Any]:
     """The object that a JSON file holds. Raises InputError, one line naming `path` and `what` it should be.
 
-    Refused are files that are too large, nested too deeply, that hold NaN, infinity, half a character, or a key twice.
+    Refused are files that are too large, nested too deeply, that hold NaN, infinity,
+    a whole number of more than 64 bits, half a character, or a key twice.
     """
     try:
         with path.open("rb") as file:
@@ -23,7 +25,8 @@ def read_card(path: Path, what: str) -> dict[str, Any]:
         if len(raw) > MOST_BYTES:
             raise ValueError(f"more than {MOST_BYTES} bytes")
         text = raw.decode("utf-8")
-        card = json.loads(text, parse_constant=_no_constant, parse_float=_finite, object_pairs_hook=_unique)
+        card = json.loads(text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole,
+                          object_pairs_hook=_unique)  # fmt: skip
         json.dumps(card, ensure_ascii=False).encode("utf-8")  # a lone surrogate could be printed nowhere
     except (OSError, ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else _one_line(error)
@@ -42,6 +45,12 @@ def _finite(text: str) -> float:
     if value in (float("inf"), float("-inf")):
         raise ValueError(f"the number {text[:40]}")
     return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > 20 or abs(int(text)) > LARGEST:
+        raise ValueError(f"the number {text[:40]}")
+    return int(text)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

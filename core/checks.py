@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 
 from core.errors import InputError
@@ -28,7 +29,7 @@ def require_number(
     above, below: the lower, the upper bound itself is excluded.
     """
     expected = _interval(low, high, above, below)
-    holds = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    holds = isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
     holds = holds and low <= value <= high and not (above and value == low) and not (below and value == high)
     require(holds, what, expected, value)
 
@@ -54,9 +55,14 @@ def require_range(what: str, value: object, low: float, high: float) -> None:
     """Raise InputError unless `value` is a pair of finite numbers with low < first <= second <= high."""
     pair = isinstance(value, tuple | list) and len(value) == 2
     numbers = pair and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
-    holds = numbers and all(map(math.isfinite, value)) and low < value[0] <= value[1] <= high
+    holds = numbers and all(map(_is_finite, value)) and low < value[0] <= value[1] <= high
     limit = f" <= {high:g}" if math.isfinite(high) else ""
     require(holds, what, f"a pair with {low:g} < first <= second{limit}", value)
+
+
+def _is_finite(value: float) -> bool:
+    """Whether a float can hold it: math.isfinite raises OverflowError for whole numbers that none can."""
+    return abs(value) <= sys.float_info.max
 
 
 def _interval(low: float, high: float, above: bool, below: bool) -> str:

@@ -9,12 +9,12 @@ from pydantic import BaseModel
 
 from core.attacks.base import Part
 from core.errors import InputError
+from core.priors.card import read_prior_card
 from orchestrator.fingerprints import content_of, normalised
 from orchestrator.other_people import refuse_same_people
 from orchestrator.stage import Stage
 from sweeps.data import PublishedData
 from sweeps.imported import WEIGHTS, ImportedClassifier
-from sweeps.prior_card import read_prior_card
 from sweeps.schema import InversionSweep
 from sweeps.training import Recipe, Training
 
@@ -48,7 +48,7 @@ def prior_stage(settings: InversionSweep) -> Stage:
     config |= content_of(files.weights, files.key)
     if (path := getattr(prior, "path", None)) is None:
         return Stage(name="prior", config=config)
-    config["card"] = read_prior_card(files.description).model_dump(mode="json")
+    config["card"] = read_prior_card(files.description).plain
     if "discriminator" in settings.attack.built.needs:
         config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
     return Stage(name="prior", config=config, hints={"path": path})

@@ -31,6 +31,7 @@ _BOOLEANS = {**dict.fromkeys(("true", "True", "TRUE"), True), **dict.fromkeys(("
 _WHOLE = re.compile(r"([-+]?)(?:(0x)([0-9a-fA-F]+)|(0o)([0-7]+)|([0-9]+))")
 _DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_ODD_BREAKS = re.compile(r"[\x85\u2028\u2029]")
 _MERGE = "<<"
 
 
@@ -52,6 +53,15 @@ def read_yaml(text: str, where: str) -> Any:
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
         line = f" line {mark.line + 1}:" if mark else ""
         raise InputError(f"{where}:{line} expected YAML, got: {brief(problem)}") from None
+
+
+def as_yaml(tree: Any) -> str:
+    """YAML that `read_yaml` reads as the same tree, keys in their order, other scripts as they are where they can be.
+
+    PyYAML writes the characters that YAML 1.1 broke lines at as they are, and reads them as line breaks.
+    """
+    text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(tree, sort_keys=False) if _ODD_BREAKS.search(text) else text
 
 
 class _Document:

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
+from core.priors.card import StyleGAN2Config
 from core.priors.gan_recipe import GanRecipe
 from core.priors.gan_training import train_stylegan2
 from core.priors.kinds import StyleGAN2Training
 from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_layers import StyleGAN2Config
 from tasks import ray_train
 from tasks.context import TaskContext, joined_context
 from tasks.files import load_tensors

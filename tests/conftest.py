@@ -11,6 +11,12 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 import pytest
+from hypothesis import settings
+
+# A gate draws the same examples every time; `make explore` draws new ones.
+settings.register_profile("gate", derandomize=True)
+settings.register_profile("explore", print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 
 TOKEN = Path(tempfile.mkdtemp(prefix="smoothsweep-tests-")) / "token"  # of every Ray that tests start by themselves
 TOKEN.touch(mode=0o600)

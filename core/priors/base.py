@@ -8,8 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.errors import InputError
-
 
 @runtime_checkable
 class Prior(Protocol):
@@ -74,9 +72,3 @@ def spread_over_places(w: Tensor, *, num_ws: int, w_dim: int) -> Tensor:
     if w.ndim != 3 or w.shape[1] not in (1, num_ws) or w.shape[2] != w_dim:
         raise ValueError(f"w: expected [n, 1 or {num_ws}, {w_dim}], got {list(w.shape)}")
     return w.expand(-1, num_ws, -1)
-
-
-def check_whole(where: str, value: object, least: int, most: int) -> None:
-    """Raise InputError, one line beginning with `where`, unless `value` is a whole number from `least` to `most`."""
-    if type(value) is not int or not least <= value <= most:
-        raise InputError(f"{where}: expected a whole number from {least} to {most}, got {value}")

@@ -5,14 +5,13 @@ Blurry, but it is fitted in seconds, weighs under a few megabytes and attacks we
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from core.errors import InputError
-from core.priors.base import check_whole, sample_latents, spread_over_places, truncate
+from core.priors.base import sample_latents, spread_over_places, truncate
+from core.priors.card import EigenfacesConfig
 from core.priors.kinds import EigenfacesFit
 
 EXACT_UP_TO = 1024
@@ -21,18 +20,6 @@ EXACT_UP_TO = 1024
 CHUNK = 1024
 OVERSAMPLING = 16
 POWER_ITERATIONS = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class EigenfacesConfig:
-    """resolution: side length in pixels; components: number of principal components (= z_dim = w_dim)."""
-
-    resolution: int
-    components: int
-
-    def __post_init__(self) -> None:
-        check_whole("eigenfaces: resolution", self.resolution, 1, 4096)
-        check_whole("eigenfaces: components", self.components, 1, 2**20)
 
 
 class Eigenfaces(nn.Module):

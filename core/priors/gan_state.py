@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from core.errors import InputError, TrainingDiverged
+from core.priors.card import StyleGAN2Config
 from core.priors.gan_recipe import GanRecipe
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from core.priors.stylegan2_layers import StyleGAN2Config
 
 ADA_INTERVAL = 4
 """Steps between two changes of the adaptive probability."""

@@ -18,8 +18,8 @@ from core.declared import build
 from core.errors import InputError
 
 if TYPE_CHECKING:
+    from core.priors.card import StyleGAN2Config
     from core.priors.gan_recipe import GanRecipe
-    from core.priors.stylegan2_layers import StyleGAN2Config
 
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
 
@@ -122,7 +122,7 @@ class StyleGAN2Training(PriorSettings):
 
     def network(self, resolution: int) -> StyleGAN2Config:
         """The pair of networks for images of this side."""
-        from core.priors.stylegan2_layers import StyleGAN2Config
+        from core.priors.card import StyleGAN2Config
 
         return StyleGAN2Config(
             resolution=resolution, z_dim=self.z_dim, w_dim=self.w_dim, mapping_layers=self.mapping_layers,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +16,20 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import nn
 
-from core.cards import read_card
 from core.errors import InputError
 from core.files import write_file
 from core.priors.base import Prior
-from core.priors.eigenfaces import Eigenfaces, EigenfacesConfig
+from core.priors.card import PriorCard, read_prior_card
+from core.priors.eigenfaces import Eigenfaces
 from core.priors.kinds import DESCRIPTION, DISCRIMINATOR, SHIPPED, WEIGHTS, PriorSettings, ShippedPrior
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from core.priors.stylegan2_layers import StyleGAN2Config
-from core.words import shown
 
-VERSION = 1
 STORED = {"F32": "float32", "F16": "float16"}  # safetensors' words for what weights may be kept as
 
 
-@dataclass(frozen=True, kw_only=True)
-class PriorNetwork:
-    """A network class whose constructor takes one frozen dataclass, and that dataclass."""
-
-    network: Callable[[Any], nn.Module]
-    config: type
-
-
-NETWORKS: dict[str, PriorNetwork] = {
-    "eigenfaces": PriorNetwork(network=Eigenfaces, config=EigenfacesConfig),
-    "stylegan2": PriorNetwork(network=StyleGAN2, config=StyleGAN2Config),
-}
+NETWORKS: dict[str, Callable[[Any], nn.Module]] = {"eigenfaces": Eigenfaces, "stylegan2": StyleGAN2}
+"""By kind, the network that is built from the configuration in `core.priors.card.CONFIGS`."""
 
 
 def save_prior(prior: Prior, directory: Path) -> None:
@@ -64,10 +50,10 @@ def save_discriminator(discriminator: StyleGAN2Discriminator, directory: Path) -
 
 def load_discriminator(directory: Path) -> StyleGAN2Discriminator:
     """Read what `save_discriminator` wrote: in eval mode, on the CPU, without gradients. Raises InputError."""
-    kind, config = _read_description(directory / DESCRIPTION)
-    if kind != "stylegan2":
-        raise InputError(f"{directory / DESCRIPTION}: kind: expected stylegan2 with a discriminator, got {kind!r}")
-    return _read_weights(StyleGAN2Discriminator, config, directory / DISCRIMINATOR)
+    card = read_prior_card(directory / DESCRIPTION)
+    if card.kind != "stylegan2":
+        raise InputError(f"{directory / DESCRIPTION}: kind: expected stylegan2 with a discriminator, got {card.kind!r}")
+    return _read_weights(StyleGAN2Discriminator, card.config, directory / DISCRIMINATOR)
 
 
 def from_files(settings: PriorSettings, images: None = None) -> Prior:
@@ -85,18 +71,18 @@ def load_shipped_prior(name: str) -> Prior:
 
 def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.dtype = torch.float32) -> None:
     """As `save_prior`, under any two names. dtype: of the stored weights, float32 or float16."""
-    kinds = {kind.network: name for name, kind in NETWORKS.items()}
+    kinds = {network: name for name, network in NETWORKS.items()}
     if type(prior) not in kinds:
         raise ValueError(f"prior: expected one of {', '.join(sorted(NETWORKS))}, got {type(prior).__name__}")
-    text = json.dumps({"version": VERSION, "kind": kinds[type(prior)], "config": asdict(prior.config)}, indent=2) + "\n"
+    text = json.dumps(PriorCard(kind=kinds[type(prior)], config=prior.config).plain, indent=2) + "\n"
     _write_weights(prior, weights, dtype)
     write_file(description, text)
 
 
 def read_prior(*, weights: Path, description: Path) -> Prior:
     """As `load_prior`, from any two names; float16 weights become float32. Raises InputError."""
-    kind, config = _read_description(description)
-    return _read_weights(NETWORKS[kind].network, config, weights)
+    card = read_prior_card(description)
+    return _read_weights(NETWORKS[card.kind], card.config, weights)
 
 
 def _write_weights(network: nn.Module, path: Path, dtype: torch.dtype) -> None:
@@ -120,28 +106,6 @@ def _read_weights(make: Callable[[Any], nn.Module], config: Any, path: Path) -> 
     network = make(config)
     network.load_state_dict({name: value.float() for name, value in state.items()})
     return network.eval().requires_grad_(False)
-
-
-def _read_description(path: Path) -> tuple[str, Any]:
-    """Kind and configuration. `sweeps.prior_card` reads the same file where no torch is loaded."""
-    description = read_card(path, "the JSON description of a prior")
-    if set(description) - {"version"} != {"kind", "config"}:
-        raise InputError(f"{path}: expected an object with the keys version, kind and config")
-    version, kind, values = description.get("version", VERSION), description["kind"], description["config"]
-    if type(version) is not int or version != VERSION:
-        raise InputError(f"{path}: version: expected {VERSION}, got {shown(version)}")
-    if not isinstance(kind, str) or kind not in NETWORKS:
-        raise InputError(f"{path}: kind: expected one of {', '.join(sorted(NETWORKS))}, got {shown(kind)}")
-    names = {field.name for field in fields(NETWORKS[kind].config)}
-    if not isinstance(values, dict) or set(values) != names:
-        raise InputError(f"{path}: config: expected the keys {', '.join(sorted(names))}")
-    for name, value in values.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise InputError(f"{path}: config.{name}: expected a number or null, got {shown(value)}")
-    try:
-        return kind, NETWORKS[kind].config(**values)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def _check_header(path: Path, header: dict[str, Any], expected: dict[str, tuple[int, ...]]) -> None:

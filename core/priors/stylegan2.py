@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from core.priors.base import sample_latents, spread_over_places, truncate
-from core.priors.stylegan2_layers import FullyConnected, StyleGAN2Config, initialise
+from core.priors.card import StyleGAN2Config
+from core.priors.stylegan2_layers import FullyConnected, initialise
 from core.priors.stylegan2_ops import EPSILON, bias_act, fir_kernel, modulated_conv2d, upsample2d
 
 MAPPING_LEARNING_RATE = 0.01

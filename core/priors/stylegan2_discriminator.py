@@ -11,7 +11,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from core.priors.stylegan2_layers import FullyConnected, StyleGAN2Config, initialise
+from core.priors.card import StyleGAN2Config
+from core.priors.stylegan2_layers import FullyConnected, initialise
 from core.priors.stylegan2_ops import EPSILON, bias_act, conv2d_resampled, fir_kernel
 
 

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from core.data.synthetic import synthetic_faces
 from core.files import replacing
+from core.priors.card import StyleGAN2Config
 from core.priors.gan_recipe import GanRecipe
 from core.priors.gan_training import finished_state, train_stylegan2
 from core.priors.registry import write_prior
 from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_layers import StyleGAN2Config
 
 NAME = "stylegan2_synthetic64"
 SEED = 64

@@ -10,10 +10,9 @@ import subprocess
 from importlib.metadata import distributions, version
 from pathlib import Path
 
-import yaml
-
 from core.files import write_file
 from sweeps.load import LoadedSweep
+from sweeps.yaml_reader import as_yaml
 
 SHOWN = ("torch", "torchvision", "ray", "mlflow", "optuna", "numpy")
 
@@ -45,7 +44,7 @@ def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
     if given.is_file():
         write_file(sweep / "as_given.yaml", given.read_bytes(), flush=False)
     for name, content in (("with_overrides", loaded.raw), ("resolved", loaded.sweep.model_dump(mode="json"))):
-        write_file(sweep / f"{name}.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True), flush=False)
+        write_file(sweep / f"{name}.yaml", as_yaml(content), flush=False)
     facts = {**provenance_tags(), "machine": platform.machine(), "cpus": os.cpu_count(), "host": platform.node()}
     write_file(environment / "environment.json", json.dumps(facts, indent=1), flush=False)
     packages = sorted({f"{d.metadata['Name']}=={d.version}" for d in distributions()}, key=str.lower)

@@ -11,8 +11,8 @@ from core.attacks.execution import Execution
 from core.attacks.ppa import OptimiseConfig, optimise
 from core.devices import ExecutionConfig
 from core.models.classifiers import build_classifier
+from core.priors.card import StyleGAN2Config
 from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_layers import StyleGAN2Config
 
 CASE = attack_full.Case(pixels=32, steps=10, candidates=6, batch=4, selected=3, pool=12, epochs=1)
 

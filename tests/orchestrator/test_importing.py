@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 from tiny import write_tiny
 from torchvision.models import inception_v3, resnet18
 
+from core.priors.card import StyleGAN2Config
 from core.priors.registry import load_discriminator, load_prior
-from core.priors.stylegan2_layers import StyleGAN2Config
 from orchestrator.cli import main
 
 TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=128, channel_max=8)
@@ -157,7 +157,7 @@ def test_a_sweep_without_its_imagenet_weights_starts_nothing(tmp_path, capsys, m
 
 
 def test_the_priors_discriminator_pulls_the_attack_where_it_is_weighted(tmp_path):
-    from core.priors.stylegan2_layers import StyleGAN2Config as Config
+    from core.priors.card import StyleGAN2Config as Config
     from orchestrator.execute import execute_with_inputs
     from orchestrator.store import open_store
     from orchestrator.trial import inversion_stages, trials_of

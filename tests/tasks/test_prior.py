@@ -8,13 +8,13 @@ from sklearn.decomposition import PCA
 
 from core.data.synthetic import synthetic_faces
 from core.errors import InputError
-from core.priors.eigenfaces import Eigenfaces, EigenfacesConfig
+from core.priors.card import EigenfacesConfig, StyleGAN2Config
+from core.priors.eigenfaces import Eigenfaces
 from core.priors.gan_recipe import GanRecipe
 from core.priors.gan_training import train_stylegan2
 from core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from core.priors.stylegan2_layers import StyleGAN2Config
 from tasks.context import TaskContext
 from tasks.files import load_tensors, save_tensors
 from tasks.prior import fit_prior

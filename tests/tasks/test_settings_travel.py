@@ -15,10 +15,10 @@ from pipeline import Pipeline
 
 from core.defenses.registry import DEFENSES as REGISTERED
 from core.priors import eigenfaces
+from core.priors.card import StyleGAN2Config
 from core.priors.registry import save_discriminator, save_prior
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from core.priors.stylegan2_layers import StyleGAN2Config
 from sweeps.attacker import MODELS
 from sweeps.attacks import schema_of
 from sweeps.data import LabelledData, SyntheticData, SyntheticPublic, UnlabelledPublic

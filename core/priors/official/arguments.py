@@ -12,7 +12,7 @@ from typing import Any
 
 from core.errors import InputError
 from core.pickles.cursor import describe
-from core.priors.stylegan2_layers import StyleGAN2Config
+from core.priors.card import StyleGAN2Config
 
 _LARGEST = 2**20
 _LAYERS = 64

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from core.errors import InputError
 from core.pickles.cursor import describe
+from core.priors.card import StyleGAN2Config
 from core.priors.official.records import Layers
 from core.priors.stylegan2 import MAPPING_LEARNING_RATE
-from core.priors.stylegan2_layers import StyleGAN2Config
 
 
 def check_attributes(layers: Layers, config: StyleGAN2Config, where: str) -> None:

@@ -15,8 +15,8 @@ from core.attacks.ppa_config import CandidateConfig, PoolConfig, PPAConfig
 from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.models.classifiers import build_classifier
+from core.priors.card import StyleGAN2Config
 from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_layers import StyleGAN2Config
 
 PRIOR = StyleGAN2(
     StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=256, channel_max=16), seed=3

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from core.errors import InputError
 from core.priors import eigenfaces
 from core.priors.base import Prior
+from core.priors.card import EigenfacesConfig
 from core.priors.eigenfaces import fit_eigenfaces
 
 
@@ -87,7 +88,7 @@ def test_constant_images_have_no_variance_and_still_synthesize():
 @settings(max_examples=25, deadline=None)
 @given(psi=st.floats(-1, 2), cutoff=st.sampled_from([None, 0, 1, 5]), seed=st.integers(0, 2**31))
 def test_truncation_scales_towards_the_mean(psi, cutoff, seed):
-    prior = eigenfaces.Eigenfaces(eigenfaces.EigenfacesConfig(resolution=2, components=3))
+    prior = eigenfaces.Eigenfaces(EigenfacesConfig(resolution=2, components=3))
     z = prior.sample_z(4, seed)
     w = prior.map(torch.from_numpy(z), psi=psi, cutoff=cutoff)
     scale = 1.0 if cutoff == 0 else psi
@@ -96,7 +97,7 @@ def test_truncation_scales_towards_the_mean(psi, cutoff, seed):
 
 
 def test_latents_are_the_legacy_numpy_stream():
-    prior = eigenfaces.Eigenfaces(eigenfaces.EigenfacesConfig(resolution=2, components=7))
+    prior = eigenfaces.Eigenfaces(EigenfacesConfig(resolution=2, components=7))
     z = prior.sample_z(30, seed=42)
     assert z.dtype == np.float64
     np.testing.assert_array_equal(z, np.random.RandomState(42).randn(30, 7))

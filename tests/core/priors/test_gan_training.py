@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from core.errors import InputError, TrainingDiverged
 from core.priors import gan_training
+from core.priors.card import StyleGAN2Config
 from core.priors.gan_recipe import GanRecipe
 from core.priors.gan_state import new_state
 from core.priors.gan_training import train_stylegan2
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from core.priors.stylegan2_layers import StyleGAN2Config
 
 CONFIG = StyleGAN2Config(
     resolution=8, z_dim=6, w_dim=6, mapping_layers=2, channel_base=64, channel_max=8, mbstd_group=2

@@ -7,9 +7,9 @@ import torch
 
 from core.errors import InputError
 from core.priors.base import Prior
+from core.priors.card import StyleGAN2Config
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator, minibatch_deviation
-from core.priors.stylegan2_layers import StyleGAN2Config
 from core.priors.stylegan2_ops import fir_kernel, modulated_conv2d_grouped
 
 GOLDEN = {
@@ -205,7 +205,7 @@ def test_new_networks_start_with_sane_images_and_logits(resolution):
     [
         ({"resolution": 48}, "resolution: expected a power of two >= 8, got 48"),
         ({"resolution": 4}, "got 4"),
-        ({"z_dim": 0}, "z_dim: expected a whole number from 1"),
+        ({"z_dim": 0}, "z_dim: expected a whole number of at least 1"),
         ({"mbstd_group": 0}, "mbstd_group"),
         ({"resolution": 16, "channel_base": 15}, "channel_base: expected at least 16, got 15"),
         ({"conv_clamp": 0.0}, "conv_clamp"),

@@ -13,12 +13,12 @@ from official_pickle import marker_source, official_modules, write_official_pick
 from core.errors import InputError
 from core.pickles import opcodes
 from core.priors.base import Prior
+from core.priors.card import StyleGAN2Config
 from core.priors.official import importer
 from core.priors.official.importer import import_prior
 from core.priors.official.layout import FILTER, discriminator_shapes, generator_shapes
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from core.priors.stylegan2_layers import StyleGAN2Config
 
 GOLDEN = {
     name: torch.from_numpy(array)

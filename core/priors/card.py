@@ -1,0 +1,115 @@
+"""prior.json, the card of a prior's network: its configuration, declared and checked once. Loads no torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from core.cards import read_card
+from core.checks import require_count, require_number
+from core.errors import InputError
+from core.words import shown
+
+VERSION = 1
+
+_RANGES = (
+    ("resolution", 8, 4096), ("z_dim", 1, 2**14), ("w_dim", 1, 2**14), ("mapping_layers", 1, 64),
+    ("channel_base", 8, 2**20), ("channel_max", 1, 2**14),
+)  # fmt: skip
+"""The least and most that a description may ask for; what is published reaches an eighth of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StyleGAN2Config:
+    """An unconditional StyleGAN2 pair: skip generator, residual discriminator (arXiv 1912.04958).
+
+    resolution: side length R, a power of two >= 8. channel_base, channel_max: channels at side r are
+    min(channel_base // r, channel_max). conv_clamp: activations are clamped to +- this (None: never), in
+    fp32 too, because networks trained with a clamp rely on it. mbstd_group: images per minibatch-std group
+    of the discriminator, None for the whole batch. The defaults are the official ones for 1024 pixels.
+    """
+
+    resolution: int = 1024
+    z_dim: int = 512
+    w_dim: int = 512
+    mapping_layers: int = 8
+    channel_base: int = 32768
+    channel_max: int = 512
+    conv_clamp: float | None = None
+    mbstd_group: int | None = 4
+
+    def __post_init__(self) -> None:
+        for name, least, most in _RANGES:
+            require_count(f"stylegan2: {name}", getattr(self, name), least, most)
+        if self.resolution & (self.resolution - 1):
+            raise InputError(f"stylegan2: resolution: expected a power of two >= 8, got {self.resolution}")
+        if self.channel_base < self.resolution:
+            expected = f"expected at least {self.resolution}"
+            raise InputError(f"stylegan2: channel_base: {expected}, got {self.channel_base}")
+        if self.mbstd_group is not None:
+            require_count("stylegan2: mbstd_group", self.mbstd_group, 1, 2**20)
+        if self.conv_clamp is not None:
+            require_number("stylegan2: conv_clamp", self.conv_clamp, 0, above=True)
+            object.__setattr__(self, "conv_clamp", float(self.conv_clamp))  # 256 and 256.0 are one network
+
+    @property
+    def num_ws(self) -> int:
+        return 2 * int(math.log2(self.resolution)) - 2
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """4, 8, ..., resolution."""
+        return tuple(2**power for power in range(2, int(math.log2(self.resolution)) + 1))
+
+    def channels(self, side: int) -> int:
+        return min(self.channel_base // side, self.channel_max)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EigenfacesConfig:
+    """resolution: side length in pixels; components: number of principal components (= z_dim = w_dim)."""
+
+    resolution: int
+    components: int
+
+    def __post_init__(self) -> None:
+        require_count("eigenfaces: resolution", self.resolution, 1, 4096)
+        require_count("eigenfaces: components", self.components, 1, 2**20)
+
+
+CONFIGS: dict[str, type] = {"eigenfaces": EigenfacesConfig, "stylegan2": StyleGAN2Config}
+"""The configuration of a prior's network, by the kind that its card names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriorCard:
+    """What a network of `kind` is built from. config: an instance of `CONFIGS[kind]`."""
+
+    kind: str
+    config: Any
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """As prior.json holds it."""
+        return {"version": VERSION, "kind": self.kind, "config": asdict(self.config)}
+
+
+def read_prior_card(path: Path) -> PriorCard:
+    """The checked card. Raises InputError, one line naming the file and the key."""
+    card = read_card(path, "the JSON description of a prior")
+    if set(card) - {"version"} != {"kind", "config"}:
+        raise InputError(f"{path}: expected an object with the keys version, kind and config")
+    version, kind, values = card.get("version", VERSION), card["kind"], card["config"]
+    if type(version) is not int or version != VERSION:
+        raise InputError(f"{path}: version: expected {VERSION}, got {shown(version)}")
+    if not isinstance(kind, str) or kind not in CONFIGS:
+        raise InputError(f"{path}: kind: expected one of {', '.join(sorted(CONFIGS))}, got {shown(kind)}")
+    names = {field.name for field in fields(CONFIGS[kind])}
+    if not isinstance(values, dict) or set(values) != names:
+        raise InputError(f"{path}: config: expected the keys {', '.join(sorted(names))}")
+    try:
+        return PriorCard(kind=kind, config=CONFIGS[kind](**values))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
