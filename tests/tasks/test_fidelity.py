@@ -22,8 +22,12 @@ class Pooled(torch.nn.Module):
 
 @pytest.fixture
 def network(monkeypatch):
+    def load(config, device):
+        assert config["protocol"] in ("paper", "clean") and config.get("network", "fid_inception") == "fid_inception"
+        return Pooled().to(device)
+
     for module in (fidelity, judges):
-        monkeypatch.setattr(module, "load_network", lambda config, device: Pooled().to(device))
+        monkeypatch.setattr(module, "load_network", load)
 
 
 def noise(count, classes, seed):

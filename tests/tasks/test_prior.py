@@ -15,6 +15,7 @@ from core.priors.gan_training import train_stylegan2
 from core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from tasks import stylegan
 from tasks.context import TaskContext
 from tasks.files import load_tensors, save_tensors
 from tasks.prior import fit_prior
@@ -71,12 +72,19 @@ def test_more_components_than_images_are_refused(tmp_path, public):
         fit(tmp_path, {"kind": "eigenfaces", "components": 24, "seed": 0}, public=public)
 
 
-def test_a_generator_is_trained_and_goes_on_from_its_checkpoint(tmp_path, public):
+def test_a_generator_is_trained_and_goes_on_from_its_checkpoint(tmp_path, public, monkeypatch):
     prior, _ = fit(tmp_path, GAN, public=public)
     assert sample(prior).shape == (2, 3, 32, 32) and sample(prior).isfinite().all()
     assert (tmp_path / "work" / "checkpoint.pt").is_file()
+
+    begun = []
+    monkeypatch.setattr(
+        stylegan, "train_stylegan2", lambda *given, **options: begun.append(options["resume"]) or train_stylegan2(
+            *given, **options
+        )
+    )  # fmt: skip
     again, _ = fit(tmp_path, GAN, public=public)  # nothing is left to do: the last checkpoint is the end
-    assert torch.equal(sample(again), sample(prior))
+    assert torch.equal(sample(again), sample(prior)) and [state["step"] for state in begun] == [8]
 
 
 def test_the_generator_kept_is_the_moving_average_of_the_settings(tmp_path, public):

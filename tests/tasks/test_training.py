@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from core.data.synthetic import synthetic_faces
+from core.errors import InputError
 from sweeps.training import LabelSmoothing, Recipe
 from tasks import training
 from tasks.context import TaskContext, read_progress
-from tasks.training import load_classifier, save_classifier, smoothing_of_epoch, train_alone
+from tasks.training import load_classifier, restored_classifier, save_classifier, smoothing_of_epoch, train_alone
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +81,9 @@ def test_a_training_killed_after_a_checkpoint_ends_with_the_same_weights(faces, 
     assert [r.epoch for r in records] == [0, 1, 2, 3]
     for name, value in expected.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+def test_a_network_is_restored_with_the_input_map_that_it_was_trained_with():
+    config = {"architecture": "resnet_small", "protocol": "clean", "seed": 0, "transform_input": True}
+    with pytest.raises(InputError, match="transform_input"):  # which this network does not have
+        restored_classifier(config, {"head.bias": torch.zeros(3)}, where="here")

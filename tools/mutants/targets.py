@@ -27,6 +27,7 @@ OF_PICTURES = (f"{TRAVEL}::test_of_labelled_pictures", f"{TRAVEL}::test_of_unlab
 
 TESTS: dict[str, tuple[str, ...]] = {
     "tasks/attack.py": ("tests/tasks/test_attack.py", OF_AN_ATTACK, "tests/tasks/test_noisy_target.py"),
+    "tasks/attacking.py": ("tests/tasks/test_attack.py", OF_AN_ATTACK),
     "tasks/class_names.py": ("tests/tasks/test_class_names.py",),
     "tasks/classes.py": ("tests/tasks/test_classes.py", "tests/tasks/test_attack.py"),
     "tasks/context.py": ("tests/tasks/test_context.py", "tests/tasks/test_training.py"),
