@@ -15,6 +15,7 @@ import os
 import random
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,9 @@ def main() -> int:
     started = time.monotonic()
     with Copy(ROOT) as tree:  # whoever goes on working on the sources does not disturb
         chosen = [target for target in targets(tree.root) if target.module.startswith(options.only)]
-        with multiprocessing.get_context("fork").Pool(options.processes, _begin, [tree.root]) as pool:
+        # processes of this kind may start others, which some tests do
+        forks = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(options.processes, forks, _begin, (tree.root,)) as pool:
             seconds = _seconds(pool, chosen)
             if seconds is None:
                 return 2
@@ -57,11 +60,11 @@ def main() -> int:
     return 0
 
 
-def _asked(pool: Any, questions: list[Question], out: Path) -> list[dict[str, Any]]:
+def _asked(pool: ProcessPoolExecutor, questions: list[Question], out: Path) -> list[dict[str, Any]]:
     """Every answer, said and kept as it comes."""
     results: list[dict[str, Any]] = []
-    for result in pool.imap_unordered(_ask, questions):
-        results.append(result)
+    for future in as_completed([pool.submit(_ask, question) for question in questions]):
+        results.append(result := future.result())
         out.write_text(json.dumps(results, indent=1))
         said = f"{len(results)}/{len(questions)} {result['said']:9} {result['module']}:{result['line']}"
         print(f"{said}  {result['before'][:60]}  ->  {result['after'][:60]}", flush=True)
@@ -84,11 +87,11 @@ def sample(
     return questions
 
 
-def _seconds(pool: Any, chosen: list[Target]) -> dict[str, float] | None:
+def _seconds(pool: ProcessPoolExecutor, chosen: list[Target]) -> dict[str, float] | None:
     """Seconds that each test file takes without a fault; None if one fails so."""
     tests = sorted({test for target in chosen for test in target.tests})
     seconds = {}
-    for test, answer in zip(tests, pool.imap(_ask_without, tests), strict=True):
+    for test, answer in zip(tests, pool.map(_ask_without, tests), strict=True):
         if answer.said != UNNOTICED:
             print(f"without any fault: {test}: {answer.said}\n{answer.tail}", file=sys.stderr)
             return None
