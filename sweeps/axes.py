@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from core.metrics.table import BY_KEY, TIME_COLUMNS
 from core.words import printable
-
-if TYPE_CHECKING:
-    from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 
 COLUMNS = frozenset({
     "trial", "seed", "phase", "protocol", "status", "failure", "reasons", "prior", "attack", "class", "recipe",

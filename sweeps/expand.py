@@ -12,7 +12,7 @@ from core.errors import InputError
 from core.words import brief, shown
 from sweeps.axes import axis_keys, axis_names, axis_value
 from sweeps.base import MAX_KEYS, MAX_TRIALS
-from sweeps.load import LoadedSweep, Sweep, check, with_values
+from sweeps.loaded import LoadedSweep, Sweep, check, with_values
 from sweeps.schema import InversionSweep
 from sweeps.settings import first_repeat
 

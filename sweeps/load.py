@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
 
 from core.errors import InputError
 from core.words import shown
-from sweeps.mistakes import first_mistake
+from sweeps.loaded import LoadedSweep, Sweep, check
 from sweeps.overrides import apply_overrides
-from sweeps.schema import SWEEPS, InversionSweep, ToySweep
-from sweeps.settings import set_dotted
+from sweeps.recipes import check_search
 from sweeps.yaml_reader import MAX_BYTES, read_yaml
 
-Sweep = InversionSweep | ToySweep
-
-
-class LoadedSweep:
-    """A checked sweep with the raw settings it came from and the comment that opens its file."""
-
-    def __init__(self, *, sweep: Sweep, raw: dict[str, Any], intro: str, source: str) -> None:
-        self.sweep = sweep
-        self.raw = raw
-        self.intro = intro
-        self.source = source
+__all__ = ["LoadedSweep", "Sweep", "check", "load_sweep"]
 
 
 def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
@@ -41,29 +26,8 @@ def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
     apply_overrides(raw, overrides or [])
     loaded = LoadedSweep(sweep=check(raw, str(path)), raw=raw, intro=_opening_comment(text), source=str(path))
     if getattr(loaded.sweep, "search", None):
-        from sweeps.recipes import check_search  # which reads the cells that are made of a loaded sweep
-
         check_search(loaded)
     return loaded
-
-
-def check(raw: dict[str, Any], source: str) -> Sweep:
-    """Validate settings against the schema; InputError naming source and key."""
-    experiment = raw.get("experiment", "inversion")
-    if not isinstance(experiment, str) or experiment not in SWEEPS:
-        raise InputError(f"{source}: experiment: expected one of {', '.join(SWEEPS)}, got {shown(experiment)}")
-    try:
-        return SWEEPS[experiment].model_validate(raw)
-    except ValidationError as error:
-        raise InputError(f"{source}: {first_mistake(error)}") from None
-
-
-def with_values(raw: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """A copy of the settings with dotted keys set."""
-    changed = copy.deepcopy(raw)
-    for key, value in values.items():
-        set_dotted(changed, key, value, where="grid")
-    return changed
 
 
 def _text_of(path: Path) -> str:

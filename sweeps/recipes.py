@@ -9,7 +9,7 @@ import numpy as np
 from core.errors import InputError
 from sweeps.dimension import Dimension, Values
 from sweeps.expand import Cell, CellMaker, attacks_of, expand
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 from sweeps.settings import dotted_value
 from sweeps.space import Space
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from core.attacks.base import Access
+from core.attacks.access import Access
 from core.attacks.execution import Execution
 from core.attacks.given import Given
 from core.attacks.view import View, view_of

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from core.attacks.access import Access
 from core.checks import require, require_choice, require_count, require_seed
 from core.errors import InputError
 
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from core.attacks.given import Given
     from core.attacks.reconstructions import Reconstructions
     from core.attacks.view import View
-
-Access = Literal["none", "labels", "scores", "gradients"]
-ACCESS_LEVELS: tuple[Access, ...] = get_args(Access)
-"""What an attacker sees of a target, each level with all of those before it."""
 
 Aggregate = Literal["mean", "sum"]
 PRECISIONS = ("fp32", "tf32", "bf16")

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from core.attacks.base import Access, Aggregate, Attack, Part
+from core.attacks.access import Access
+from core.attacks.base import Aggregate, Attack, Part
 from core.attacks.pool_parts import pool_and_candidates
 from core.attacks.ppa_config import (
     CandidateConfig,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from core.attacks.base import Access, Attack
+from core.attacks.access import Access
+from core.attacks.base import Attack
 from core.checks import require_count, require_number
 
 if TYPE_CHECKING:

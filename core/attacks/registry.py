@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from core.attacks.base import Access, Attack
+from core.attacks.access import Access
+from core.attacks.base import Attack
 from core.attacks.plug_and_play import PlugAndPlay
 from core.attacks.random_latents import RandomLatents
 from core.attacks.selection_only import SelectionOnly

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from core.attacks.base import Access, Attack, Part
+from core.attacks.access import Access
+from core.attacks.base import Attack, Part
 from core.attacks.pool_parts import pool_and_candidates
 from core.attacks.ppa_config import Pool
 from core.checks import require

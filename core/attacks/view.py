@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from core.attacks.base import Access
+from core.attacks.access import Access
 from core.attacks.execution import Execution, Prepared
 from core.attacks.objective import target_logits
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from core.attacks.base import ACCESS_LEVELS
+from core.attacks.access import ACCESS_LEVELS
 from core.metrics.comparisons import Pair, on_common_seeds
 from core.metrics.recommendation import Recommendation, recommend
 from core.metrics.verdicts import LEAST_SEEDS, turned

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from core.attacks.base import ACCESS_LEVELS
+from core.attacks.access import ACCESS_LEVELS
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Sample, Settings, collect, estimate
 from orchestrator.reading.numbers.evidence import (
     Evidence,

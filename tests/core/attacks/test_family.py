@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from core.attacks.base import ACCESS_LEVELS
+from core.attacks.access import ACCESS_LEVELS
 from core.attacks.execution import Execution
 from core.attacks.given import Given
 from core.attacks.pool_parts import make_candidates, make_pool

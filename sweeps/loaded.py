@@ -1,0 +1,45 @@
+"""A checked sweep beside the settings it came from."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from pydantic import ValidationError
+
+from core.errors import InputError
+from core.words import shown
+from sweeps.mistakes import first_mistake
+from sweeps.schema import SWEEPS, InversionSweep, ToySweep
+from sweeps.settings import set_dotted
+
+Sweep = InversionSweep | ToySweep
+
+
+class LoadedSweep:
+    """A checked sweep with the raw settings it came from and the comment that opens its file."""
+
+    def __init__(self, *, sweep: Sweep, raw: dict[str, Any], intro: str, source: str) -> None:
+        self.sweep = sweep
+        self.raw = raw
+        self.intro = intro
+        self.source = source
+
+
+def check(raw: dict[str, Any], source: str) -> Sweep:
+    """Validate settings against the schema; InputError naming source and key."""
+    experiment = raw.get("experiment", "inversion")
+    if not isinstance(experiment, str) or experiment not in SWEEPS:
+        raise InputError(f"{source}: experiment: expected one of {', '.join(SWEEPS)}, got {shown(experiment)}")
+    try:
+        return SWEEPS[experiment].model_validate(raw)
+    except ValidationError as error:
+        raise InputError(f"{source}: {first_mistake(error)}") from None
+
+
+def with_values(raw: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """A copy of the settings with dotted keys set."""
+    changed = copy.deepcopy(raw)
+    for key, value in values.items():
+        set_dotted(changed, key, value, where="grid")
+    return changed
