@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from core.attacks.access import Access
 from core.attacks.execution import Execution
 from core.attacks.given import Given
+from core.attacks.networks import WEIGHTS, load_network, network_names
 from core.attacks.view import View, view_of
 from core.devices import ExecutionConfig
 from core.priors.registry import load_discriminator, load_prior
@@ -64,6 +65,7 @@ def given_of(needs: tuple[str, ...], config: Config, inputs: Inputs, device: str
         public=public,
         discriminator=(lambda: load_discriminator(inputs["prior"]).to(device)) if "discriminator" in needs else None,
         parts={name: PartTensors(inputs[name]) for name in needs if name not in plain},
+        networks={name: PartNetworks(inputs[name], device) for name in needs if name not in plain},
     )
 
 
@@ -83,7 +85,29 @@ class PartTensors(Mapping[str, Tensor]):
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
-        return (path.name.removesuffix(".safetensors") for path in sorted(self._folder.glob("*.safetensors")))
+        names = (path.name for path in sorted(self._folder.glob("*.safetensors")))
+        return (name.removesuffix(".safetensors") for name in names if not name.endswith(WEIGHTS))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+class PartNetworks(Mapping[str, nn.Module]):
+    """The networks of a part's artifact, frozen and on a device, read when they are first looked at."""
+
+    def __init__(self, folder: Path, device: str) -> None:
+        self._folder, self._device = folder, device
+        self._read: dict[str, nn.Module] = {}
+
+    def __getitem__(self, name: str) -> nn.Module:
+        if name not in self._read:
+            if name not in network_names(self._folder):
+                raise KeyError(name)
+            self._read[name] = load_network(self._folder, name).to(self._device)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(network_names(self._folder))
+
+    def __len__(self) -> int:
+        return len(network_names(self._folder))

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from core.attacks.execution import Execution
+from core.attacks.networks import load_network
 from core.data.packed import pack_images
 from core.data.transforms import centre_crop, resize, to_uint8
 from core.priors.registry import load_prior
@@ -29,7 +30,7 @@ def synthesise_loot(config: Config, inputs: Inputs, out: Path, context: TaskCont
     what the official judges get, the unclipped crop reduced to each size on its own (Plug-and-Play-Attacks,
     utils/stylegan.py create_image), as float16, whose steps are a tenth of those of 8 bits.
     """
-    prior = load_prior(inputs["prior"]).to(context.device)
+    prior = _decoder(inputs).to(context.device)
     execution = Execution(execution_of(config), context.device)
     found = load_tensors(inputs["attack"] / "reconstructions.safetensors")
     files = _files(config, prior.resolution if config.get("crop") is None else config["crop"])
@@ -51,6 +52,11 @@ def synthesise_loot(config: Config, inputs: Inputs, out: Path, context: TaskCont
 
             execution.forward_batch("synthesis", synthesize, most=BATCH).run(keep, len(found["w"]))
     return {"num_images": len(found["labels"]), "rows_halved": execution.rows_halved}
+
+
+def _decoder(inputs: Inputs) -> nn.Module:
+    """The prior, or the generator of the part whose latents the attack has left."""
+    return load_prior(inputs["prior"]) if "prior" in inputs else load_network(inputs["decoder"], "generator")
 
 
 def loot_images(folder: Path, size: int | None) -> dict[str, Tensor]:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from core.attacks.given import on_cpu
+from core.attacks.networks import save_network
 from core.attacks.registry import PARTS
+from core.attacks.view import View
 from tasks.attacking import OpenTarget, given_of
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import save_tensors
@@ -17,7 +19,9 @@ CHECKPOINT = "checkpoint.pt"
 
 
 def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
-    """Writes every tensor of the part into a file of its name; returns its facts, and how often it asked the target.
+    """Writes the part's tensors and networks into files of their names.
+
+    Returns its facts, and how often it asked the target: over all attempts, where it goes on from a state it kept.
 
     config: part (a row of PARTS), settings, image_size (of the target's input), protocol, and how networks run.
     """
@@ -25,24 +29,37 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     target = OpenTarget(inputs.get("target"), config, context.device)
     view = target.view(kind.access if "target" in inputs else "none")
     given = given_of(tuple(inputs), config, inputs, context.device)
-    made = kind.function()(config["settings"], given, view, WorkFolder(context))
+    workshop = WorkFolder(context, view)
+    made = kind.function()(config["settings"], given, view, workshop)
     for name, tensor in on_cpu(made.tensors).items():
         save_tensors(out / f"{name}.safetensors", {name: tensor})
-    asked = {"queries": float(view.queries)} if "target" in inputs else {}
+    for name, network in made.networks.items():
+        save_network(network, out, name)
+    asked = {"queries": float(workshop.queries)} if "target" in inputs else {}
     return {**made.facts, **asked, "rows_halved": view.execution.rows_halved}
 
 
 class WorkFolder:
-    """`core.attacks.given.Workshop` in a stage's work folder."""
+    """`core.attacks.given.Workshop` in a stage's work folder; what was shown before a state that is read counts on."""
 
-    def __init__(self, context: TaskContext) -> None:
-        self._context = context
+    def __init__(self, context: TaskContext, view: View) -> None:
+        self._context, self._view, self._shown_before = context, view, 0
+
+    @property
+    def queries(self) -> int:
+        """How many images the target was shown for what is there now."""
+        return self._shown_before + self._view.queries
 
     def last_state(self) -> dict[str, Any] | None:
-        return load_checkpoint(self._context.work / CHECKPOINT)
+        kept = load_checkpoint(self._context.work / CHECKPOINT)
+        if kept is None:
+            return None
+        self._shown_before = int(kept["queries"])
+        return kept["state"]
 
     def keep_state(self, state: Mapping[str, Any]) -> None:
-        save_checkpoint(self._context.work / CHECKPOINT, state)
+        save_checkpoint(self._context.work / CHECKPOINT, {"state": dict(state), "queries": self.queries})
+        self._context.leave_with_the_machine()
 
     def progress(self, fraction: float, text: str) -> None:
         self._context.progress(fraction, text)

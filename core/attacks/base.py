@@ -87,7 +87,7 @@ class Attack:
 
     @property
     def decoder(self) -> str:
-        """What makes images of the latents that it leaves: "prior", or the name of a part."""
+        """What makes images of the latents: "prior", or the name of a part, which then has a network "generator"."""
         return "prior"
 
     @property

@@ -12,7 +12,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from core.attacks.objective import Target
 from core.devices import DeviceBatch, ExecutionConfig, arithmetic, suitable_rows
-from core.priors.base import Prior, spread_over_places
+from core.priors.base import Decoder, spread_over_places
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_frozen import FrozenSynthesis
 
@@ -50,7 +50,7 @@ class Execution:
         """What every computation of the attack runs in."""
         return arithmetic(self.config.precision)
 
-    def synthesizer(self, prior: Prior, crop: int | None = None) -> Synthesize:
+    def synthesizer(self, prior: Decoder, crop: int | None = None) -> Synthesize:
         """`prior.synthesize` in the form to use; with `crop` of the central crop alone, where the prior can do that.
 
         A prior that cannot gives whole images: crop them again, which does nothing to the others.
@@ -99,7 +99,7 @@ class Execution:
             self._ready[key] = self._accelerated(prepare())
         return self._ready[key]
 
-    def _prepare_prior(self, prior: Prior, crop: int | None) -> Synthesize:
+    def _prepare_prior(self, prior: Decoder, crop: int | None) -> Synthesize:
         if not isinstance(prior, StyleGAN2):
             return lambda w: self._cast(prior.synthesize, w)
         if crop is not None and (prior.resolution - crop) % 2:

@@ -33,7 +33,7 @@ class Given:
     """What the attack's `needs` name; the rest is None. Networks are frozen and on the execution's device.
 
     protocol: "paper" or "clean"; public: uint8 [N, 3, S, S]; parts: name -> its tensors, read when they are looked at;
-    discriminator: gives the prior's own discriminator.
+    networks: name of a part -> its networks by name, read likewise; discriminator: gives the prior's own discriminator.
     """
 
     protocol: AttackProtocol
@@ -41,13 +41,18 @@ class Given:
     public: Tensor | None = None
     discriminator: Callable[[], nn.Module] | None = None
     parts: Mapping[str, Tensors] = field(default_factory=dict)
+    networks: Mapping[str, Mapping[str, nn.Module]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class MadePart:
-    """A part: its tensors by name (on the CPU, each kept in a file of its own), and numbers to record."""
+    """A part: its tensors and its networks by name, each kept in a file of its own, and numbers to record.
 
-    tensors: Tensors
+    networks: of kinds in `core.attacks.networks.PART_NETWORKS`.
+    """
+
+    tensors: Tensors = field(default_factory=dict)
+    networks: Mapping[str, nn.Module] = field(default_factory=dict)
     facts: Mapping[str, float] = field(default_factory=dict)
 
 

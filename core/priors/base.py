@@ -9,6 +9,20 @@ import torch
 from torch import Tensor
 
 
+class Decoder(Protocol):
+    """What makes images of latents: a prior, or a generator that a part of an attack has trained.
+
+    resolution: side length R of the square images in pixels.
+    """
+
+    @property
+    def resolution(self) -> int: ...
+
+    def synthesize(self, w: Tensor) -> Tensor:
+        """w [n, ., w_dim] -> images float32 [n, 3, R, R], nominally in [-1, 1] but not clipped; differentiable."""
+        ...
+
+
 @runtime_checkable
 class Prior(Protocol):
     """A generative model of public images with two stages, z -> w -> images.

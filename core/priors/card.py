@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from core.cards import read_card
 from core.checks import require_count, require_number
 from core.errors import InputError
-from core.words import shown
-
-VERSION = 1
+from core.network_card import NetworkCard, read_network_card
 
 _RANGES = (
     ("resolution", 8, 4096), ("z_dim", 1, 2**14), ("w_dim", 1, 2**14), ("mapping_layers", 1, 64),
@@ -83,33 +79,6 @@ CONFIGS: dict[str, type] = {"eigenfaces": EigenfacesConfig, "stylegan2": StyleGA
 """The configuration of a prior's network, by the kind that its card names."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PriorCard:
-    """What a network of `kind` is built from. config: an instance of `CONFIGS[kind]`."""
-
-    kind: str
-    config: Any
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """As prior.json holds it."""
-        return {"version": VERSION, "kind": self.kind, "config": asdict(self.config)}
-
-
-def read_prior_card(path: Path) -> PriorCard:
+def read_prior_card(path: Path) -> NetworkCard:
     """The checked card. Raises InputError, one line naming the file and the key."""
-    card = read_card(path, "the JSON description of a prior")
-    if set(card) - {"version"} != {"kind", "config"}:
-        raise InputError(f"{path}: expected an object with the keys version, kind and config")
-    version, kind, values = card.get("version", VERSION), card["kind"], card["config"]
-    if type(version) is not int or version != VERSION:
-        raise InputError(f"{path}: version: expected {VERSION}, got {shown(version)}")
-    if not isinstance(kind, str) or kind not in CONFIGS:
-        raise InputError(f"{path}: kind: expected one of {', '.join(sorted(CONFIGS))}, got {shown(kind)}")
-    names = {field.name for field in fields(CONFIGS[kind])}
-    if not isinstance(values, dict) or set(values) != names:
-        raise InputError(f"{path}: config: expected the keys {', '.join(sorted(names))}")
-    try:
-        return PriorCard(kind=kind, config=CONFIGS[kind](**values))
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    return read_network_card(path, CONFIGS, "the JSON description of a prior")

@@ -12,21 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
 from torch import nn
 
 from core.errors import InputError
 from core.files import write_file
+from core.network_card import NetworkCard
+from core.network_weights import read_weights, write_weights
 from core.priors.base import Prior
-from core.priors.card import PriorCard, read_prior_card
+from core.priors.card import read_prior_card
 from core.priors.eigenfaces import Eigenfaces
 from core.priors.kinds import DESCRIPTION, DISCRIMINATOR, SHIPPED, WEIGHTS, PriorSettings, ShippedPrior
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-
-STORED = {"F32": "float32", "F16": "float16"}  # safetensors' words for what weights may be kept as
-
 
 NETWORKS: dict[str, Callable[[Any], nn.Module]] = {"eigenfaces": Eigenfaces, "stylegan2": StyleGAN2}
 """By kind, the network that is built from the configuration in `core.priors.card.CONFIGS`."""
@@ -45,7 +42,7 @@ def load_prior(directory: Path) -> Prior:
 
 def save_discriminator(discriminator: StyleGAN2Discriminator, directory: Path) -> None:
     """Write discriminator.safetensors beside the StyleGAN2 of the same configuration that `directory` holds."""
-    _write_weights(discriminator, directory / DISCRIMINATOR, torch.float32)
+    write_weights(discriminator, directory / DISCRIMINATOR, torch.float32)
 
 
 def load_discriminator(directory: Path) -> StyleGAN2Discriminator:
@@ -53,7 +50,7 @@ def load_discriminator(directory: Path) -> StyleGAN2Discriminator:
     card = read_prior_card(directory / DESCRIPTION)
     if card.kind != "stylegan2":
         raise InputError(f"{directory / DESCRIPTION}: kind: expected stylegan2 with a discriminator, got {card.kind!r}")
-    return _read_weights(StyleGAN2Discriminator, card.config, directory / DISCRIMINATOR)
+    return read_weights(StyleGAN2Discriminator, card.config, directory / DISCRIMINATOR)
 
 
 def from_files(settings: PriorSettings, images: None = None) -> Prior:
@@ -74,48 +71,12 @@ def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.
     kinds = {network: name for name, network in NETWORKS.items()}
     if type(prior) not in kinds:
         raise ValueError(f"prior: expected one of {', '.join(sorted(NETWORKS))}, got {type(prior).__name__}")
-    text = json.dumps(PriorCard(kind=kinds[type(prior)], config=prior.config).plain, indent=2) + "\n"
-    _write_weights(prior, weights, dtype)
+    text = json.dumps(NetworkCard(kind=kinds[type(prior)], config=prior.config).plain, indent=2) + "\n"
+    write_weights(prior, weights, dtype)
     write_file(description, text)
 
 
 def read_prior(*, weights: Path, description: Path) -> Prior:
     """As `load_prior`, from any two names; float16 weights become float32. Raises InputError."""
     card = read_prior_card(description)
-    return _read_weights(NETWORKS[card.kind], card.config, weights)
-
-
-def _write_weights(network: nn.Module, path: Path, dtype: torch.dtype) -> None:
-    state = {name: value.detach().cpu().to(dtype).contiguous() for name, value in network.state_dict().items()}
-    write_file(path, save(state))
-
-
-def _read_weights(make: Callable[[Any], nn.Module], config: Any, path: Path) -> Any:
-    """The network of `config` with the weights in `path`. What the file does not hold in full is never allocated."""
-    with torch.device("meta"):
-        expected = {name: tuple(value.shape) for name, value in make(config).state_dict().items()}
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            _check_header(path, {name: file.get_slice(name) for name in file.keys()}, expected)  # noqa: SIM118
-        state = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{path}: expected a safetensors file, got: {error}") from error
-    for name, value in state.items():
-        if not value.isfinite().all():
-            raise InputError(f"{path}: {name}: expected finite numbers")
-    network = make(config)
-    network.load_state_dict({name: value.float() for name, value in state.items()})
-    return network.eval().requires_grad_(False)
-
-
-def _check_header(path: Path, header: dict[str, Any], expected: dict[str, tuple[int, ...]]) -> None:
-    """header: name to safetensors' view of a tensor, of which only shape and type are read."""
-    if missing := sorted(expected.keys() - header.keys()):
-        raise InputError(f"{path}: {len(missing)} tensors are missing, the first is {missing[0]}")
-    if unknown := sorted(header.keys() - expected.keys()):
-        raise InputError(f"{path}: {len(unknown)} unknown tensors, the first is {unknown[0]}")
-    for name, value in header.items():
-        if tuple(value.get_shape()) != expected[name]:
-            raise InputError(f"{path}: {name}: expected shape {list(expected[name])}, got {value.get_shape()}")
-        if value.get_dtype() not in STORED:
-            raise InputError(f"{path}: {name}: expected {' or '.join(STORED.values())}, got {value.get_dtype()}")
+    return read_weights(NETWORKS[card.kind], card.config, weights)

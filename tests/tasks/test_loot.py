@@ -1,9 +1,16 @@
 """The loot: every row is the image of the latents and the label in the same row of the attack's artifact."""
 
+import json
+
 import torch
 import torch.nn.functional as F
 
+from core.attacks.networks import save_network
+from core.attacks.plg.config import ConditionalConfig
+from core.attacks.plg.generator import ConditionalGenerator, with_class
+from tasks.files import save_tensors
 from tasks.loot import loot_images
+from tests.tasks.travelling import made
 
 
 def synthesised(pipeline):
@@ -36,3 +43,24 @@ def test_paper_loot_is_the_unclipped_image_at_every_judges_size_under_its_own_la
         loot = loot_images(paper.folder("loot"), size)
         assert loot["images"].dtype == torch.float16 and torch.equal(loot["labels"], labels)
         torch.testing.assert_close(loot["images"].float(), resized(images, side), rtol=1e-3, atol=2e-3)
+
+
+def test_loot_of_a_parts_own_generator_is_what_that_generator_makes_of_the_latents(tmp_path):
+    """Also where tanh stands for [0, 1]: what a judge gets is in [-1, 1], and unclipped under paper."""
+    config = ConditionalConfig(classes=3, resolution=16, z_dim=4, width=2, output="unit")
+    generator = ConditionalGenerator(config).eval()
+    with torch.no_grad():
+        generator.rgb.weight.mul_(30)  # beyond [0, 1], where clipping shows
+    (tmp_path / "gan").mkdir()
+    save_network(generator, tmp_path / "gan", "generator")
+    z = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+    w, labels = torch.cat([with_class(z[2 * c : 2 * c + 2], c) for c in range(3)]), torch.tensor([0, 0, 1, 1, 2, 2])
+    save_tensors(tmp_path / "attack" / "reconstructions.safetensors", {"w": w, "labels": labels})
+    (tmp_path / "attack" / "names.json").write_text(json.dumps(["a", "b", "c"]))
+    inputs = {"decoder": tmp_path / "gan", "attack": tmp_path / "attack"}
+    made("loot", {"protocol": "paper", "crop": None, "sizes": [0]}, inputs, tmp_path / "loot")
+    with torch.no_grad():
+        expected = 2 * generator(z, labels) - 1
+    found = loot_images(tmp_path / "loot", None)
+    assert expected.min() < -1 and torch.equal(found["labels"], labels)
+    torch.testing.assert_close(found["images"].float(), expected, rtol=1e-3, atol=2e-3)

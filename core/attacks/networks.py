@@ -1,0 +1,64 @@
+"""Networks that parts of attacks leave: weights beside a card that says what they are built from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from torch import nn
+
+from core.attacks.plg.config import ConditionalConfig
+from core.files import write_file
+from core.network_card import NetworkCard, read_network_card
+from core.network_weights import read_weights, write_weights
+
+CARD, WEIGHTS = ".network.json", ".network.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkKind:
+    """config: dataclass that a network keeps as `config` and is built from; make: 'module:Class' of that alone."""
+
+    config: type
+    make: str
+
+    def network(self) -> type[nn.Module]:
+        """The class of the network."""
+        module, _, name = self.make.partition(":")
+        return getattr(import_module(module), name)
+
+
+PART_NETWORKS: dict[str, NetworkKind] = {
+    "conditional_generator": NetworkKind(
+        config=ConditionalConfig, make="core.attacks.plg.generator:ConditionalGenerator"
+    ),
+}
+"""By the kind that a card names. A network that decodes latents has `resolution` and `synthesize`."""
+
+
+def save_network(network: nn.Module, directory: Path, name: str) -> None:
+    """Write <name>.network.safetensors and, last, <name>.network.json. Raises ValueError for an unknown kind."""
+    kinds = [kind for kind, row in PART_NETWORKS.items() if row.network() is type(network)]
+    if not kinds:
+        raise ValueError(f"network: expected one of {', '.join(PART_NETWORKS)}, got {type(network).__name__}")
+    weights, card = _files(directory, name)
+    write_weights(network, weights)
+    write_file(card, json.dumps(NetworkCard(kind=kinds[0], config=network.config).plain, indent=2) + "\n")
+
+
+def load_network(directory: Path, name: str) -> nn.Module:
+    """What `save_network` left: in eval mode, on the CPU, without parameter gradients. Raises InputError."""
+    weights, card = _files(directory, name)
+    found = read_network_card(card, {k: row.config for k, row in PART_NETWORKS.items()}, "the card of a network")
+    return read_weights(PART_NETWORKS[found.kind].network(), found.config, weights)
+
+
+def network_names(directory: Path) -> list[str]:
+    """The names of the networks that a part's folder holds."""
+    return sorted(path.name.removesuffix(CARD) for path in directory.glob(f"*{CARD}"))
+
+
+def _files(directory: Path, name: str) -> tuple[Path, Path]:
+    return directory / f"{name}{WEIGHTS}", directory / f"{name}{CARD}"
