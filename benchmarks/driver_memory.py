@@ -1,7 +1,7 @@
 """Memory of the sweep's driver while trials come and go: a long sweep must not need more than a short one.
 
 The trials share everything but the last stage, which takes a moment, so that what is measured is the driver: Tune, the
-keeper's news, the plan, the recorder.   python -m benchmarks.driver_memory [--trials 1000]
+scheduler's news, the plan, the recorder.   python -m benchmarks.driver_memory [--trials 1000]
 """
 
 from __future__ import annotations

@@ -73,20 +73,20 @@ def _plan(folder: Path, trials: int, seeds: int) -> tuple[float, float]:
 
 
 def _empty_classes(root: Path) -> dict[str, float]:
-    """Classes of no work through the keeper: one class per task, which is the dearest cut."""
+    """Classes of no work through the scheduler: one class per task, which is the dearest cut."""
     import ray
 
-    from orchestrator.cluster import connect, disconnect
-    from orchestrator.keeper import StageKeeper
-    from orchestrator.stage import Stage
-    from orchestrator.store import Store
+    from orchestrator.cluster.connection import connect, disconnect
+    from orchestrator.scheduling.scheduler import StageScheduler
+    from orchestrator.stages.stage import Stage
+    from orchestrator.store.local import LocalStore
 
-    facts, store = connect(None, None), Store(root=root)
+    facts, store = connect(None, None), LocalStore(root=root)
     resources = {"classes_per_task": 1, "cpus_per_task": 1, "gpus_per_training": 1, "gpus_per_task": 1}
-    keeper = StageKeeper.remote(store, resources, facts.cpus, facts.gpus)
-    ray.get(keeper.ensure.remote(Stage(name="sleep", config={"classes": 10, "seconds": 0})))  # workers start
+    scheduler = StageScheduler.remote(store, resources, facts.cpus, facts.gpus)
+    ray.get(scheduler.ensure.remote(Stage(name="sleep", config={"classes": 10, "seconds": 0})))  # workers start
     started = time.perf_counter()
-    ray.get(keeper.ensure.remote(Stage(name="sleep", config={"classes": EMPTY_CLASSES, "seconds": 0})))
+    ray.get(scheduler.ensure.remote(Stage(name="sleep", config={"classes": EMPTY_CLASSES, "seconds": 0})))
     seconds = time.perf_counter() - started
     disconnect()
     return {f"{EMPTY_CLASSES}_empty_class_tasks_ms_each": 1000 * seconds / EMPTY_CLASSES}
@@ -103,15 +103,16 @@ def _two_attack_tasks(root: Path) -> dict[str, float]:
     """The same attack with one task at a time and with two: work is equal, so the ratio is the speed-up."""
     import ray
 
-    from orchestrator.cluster import connect, disconnect
-    from orchestrator.execute import execute_with_inputs
-    from orchestrator.remote import execute_shard_remotely
-    from orchestrator.store import Store
-    from orchestrator.trial import inversion_stages, trials_of
+    from orchestrator.cluster.connection import connect, disconnect
+    from orchestrator.planning.trial import inversion_stages
+    from orchestrator.planning.trials import trials_of
+    from orchestrator.scheduling.execute import execute_with_inputs
+    from orchestrator.scheduling.worker import execute_shard_remotely
+    from orchestrator.store.local import LocalStore
     from sweeps.load import load_sweep
 
     trial = trials_of(load_sweep(QUICKSTART, ["recipe.epochs=1", "judges={}"]))[0]
-    stages, store = inversion_stages(trial.settings, trial.seed), Store(root=root)
+    stages, store = inversion_stages(trial.settings, trial.seed), LocalStore(root=root)
     for source in stages.attack.inputs.values():
         execute_with_inputs(store, source)
     facts = connect(None, None)
@@ -125,7 +126,7 @@ def _two_attack_tasks(root: Path) -> dict[str, float]:
 
 
 def _untold(*, clock: bool = True) -> None:
-    """What a task tells its keeper when it starts, where there is none."""
+    """What a task tells its scheduler when it starts, where there is none."""
 
 
 def _timed(work: Callable[[], object]) -> float:

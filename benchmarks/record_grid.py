@@ -12,10 +12,12 @@ import pandas as pd
 
 from benchmarks.search_quality import ACCURACY, COST, LEAK, TABLE
 from core.errors import InputError
-from orchestrator.results import trial_row
-from orchestrator.stage import Stage
-from orchestrator.store import Store, open_store
-from orchestrator.trial import Trial, trials_of
+from orchestrator.planning.trial import Trial
+from orchestrator.planning.trials import trials_of
+from orchestrator.reading.results import trial_row
+from orchestrator.stages.stage import Stage
+from orchestrator.store.base import Store
+from orchestrator.store.opening import open_store
 from sweeps.load import load_sweep
 
 SWEEP = Path(__file__).with_name("recorded_grid.yaml")

@@ -52,9 +52,10 @@ def _server(folder: Path) -> Iterator[None]:
 
 def _plan(folder: Path) -> dict[str, float]:
     """A grid of which every stage is in the store: what `plan` lists and reads beside its own arithmetic."""
-    from orchestrator.plan import make_plan, plan_summary
-    from orchestrator.store import Store, open_store
-    from orchestrator.trial import trials_of
+    from orchestrator.planning.plan import make_plan, plan_summary
+    from orchestrator.planning.trials import trials_of
+    from orchestrator.store.local import LocalStore
+    from orchestrator.store.opening import open_store
     from sweeps.load import load_sweep
 
     settings = yaml.safe_load(QUICKSTART.read_text())
@@ -65,7 +66,7 @@ def _plan(folder: Path) -> dict[str, float]:
     (folder / "plan.yaml").write_text(yaml.safe_dump(settings))
     trials = trials_of(load_sweep(folder / "plan.yaml", []))
     started = time.perf_counter()
-    plan = make_plan(trials, Store(root=folder / "none"))
+    plan = make_plan(trials, LocalStore(root=folder / "none"))
     local = time.perf_counter() - started
     _fill(plan.stages)
     store = open_store(f"s3://{BUCKET}/plan")
@@ -104,9 +105,9 @@ def _fill(stages: list) -> None:
 
 def _stages(folder: Path) -> dict[str, float]:
     """One trial of a sweep of seconds, in this process: wall clock on s3 over wall clock on the disk."""
-    from orchestrator.execute import execute_with_inputs
-    from orchestrator.store import open_store
-    from orchestrator.trial import trials_of
+    from orchestrator.planning.trials import trials_of
+    from orchestrator.scheduling.execute import execute_with_inputs
+    from orchestrator.store.opening import open_store
     from sweeps.load import load_sweep
     from tests.tiny import write_tiny
 

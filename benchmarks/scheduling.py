@@ -1,7 +1,7 @@
-"""How busy the devices of a cluster are kept: the real keeper on a simulated cluster, held against the real Ray.
+"""How busy the devices of a cluster are kept: the real scheduler on a simulated cluster, held against the real Ray.
 
-The simulation runs the keeper's own code in an event loop whose clock jumps to the next event, so that days on 64 GPUs
-take seconds. Only Ray's edge is played: a task waits for its share of a device on some node, holds it for its
+The simulation runs the scheduler's own code in an event loop whose clock jumps to the next event, so that days on
+64 GPUs take seconds. Only Ray's edge is played: a task waits for its share of a device on some node, holds it for its
 duration, and costs a start. One small workload on both says how far the simulation can be trusted.
 
 python -m benchmarks.scheduling [--real 4 8 16]
@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from orchestrator import keeper as keeper_module
-from orchestrator.stage import Stage
-from orchestrator.store import Store
+from orchestrator.scheduling import scheduler as scheduler_module
+from orchestrator.stages.stage import Stage
+from orchestrator.store.base import Store
+from orchestrator.store.local import LocalStore
 
 HOUR = 3600.0
 NEVER = 1e6 * HOUR  # nothing is lost, stopped or drained there
@@ -140,16 +141,16 @@ def simulate(trials: list[list[Stage]], *, devices: int, slots: int, device: str
     with ExitStack() as played:
         instead = {"execute_remotely": remote, "execute_shard_remotely": remote, "WATCH_EVERY_S": NEVER}
         for name, value in instead.items():
-            played.enter_context(patch.object(keeper_module, name, value))
+            played.enter_context(patch.object(scheduler_module, name, value))
         played.enter_context(patch("asyncio.to_thread", _at_once))
         played.enter_context(patch("ray.get_runtime_context"))
         cpus, gpus = (devices, 0) if device == "num_cpus" else (8 * devices, devices)
-        keeper = keeper_module.StageKeeper.__ray_metadata__.modified_class(store, RESOURCES, cpus, gpus)
+        scheduler = scheduler_module.StageScheduler.__ray_metadata__.modified_class(store, RESOURCES, cpus, gpus)
         try:
-            loop.run_until_complete(_drive(keeper.ensure, trials, slots))
+            loop.run_until_complete(_drive(scheduler.ensure, trials, slots))
         finally:
-            keeper.watching.cancel()
-            loop.run_until_complete(asyncio.gather(keeper.watching, return_exceptions=True))
+            scheduler.watching.cancel()
+            loop.run_until_complete(asyncio.gather(scheduler.watching, return_exceptions=True))
             loop.close()
     at, busy = cluster.begun[-1]
     return {
@@ -211,17 +212,17 @@ def on_ray(trials: list[list[Stage]], devices: int, slots: int) -> dict[str, flo
     """The same on a local Ray with so many logical CPUs: seconds, and the share of their time spent on work."""
     import ray
 
-    from orchestrator import local_ray
-    from orchestrator.keeper import StageKeeper
+    from orchestrator.cluster import local_ray
+    from orchestrator.scheduling.scheduler import StageScheduler
 
     with tempfile.TemporaryDirectory(prefix="smoothsweep-bench-") as folder:
         local_ray.start(num_cpus=devices)
         try:
-            keeper = StageKeeper.remote(Store(root=Path(folder)), RESOURCES, devices, 0)
+            scheduler = StageScheduler.remote(LocalStore(root=Path(folder)), RESOURCES, devices, 0)
             warm = Stage(name="sleep", config={"classes": 8 * devices, "seconds": 1.0})  # workers start and load torch
-            ray.get(keeper.ensure.remote(warm))
+            ray.get(scheduler.ensure.remote(warm))
             started = time.monotonic()
-            asyncio.run(_drive(lambda stage: keeper.ensure.remote(stage), trials, slots))
+            asyncio.run(_drive(lambda stage: scheduler.ensure.remote(stage), trials, slots))
             seconds = time.monotonic() - started
         finally:
             local_ray.stop()

@@ -26,9 +26,10 @@ import pandas as pd
 
 from core.errors import InputError
 from core.metrics.frontier import hypervolume_share
+from orchestrator.planning.proposals import Proposal
 from orchestrator.search.outcomes import Aims, Outcome
-from orchestrator.search.proposals import Proposal
-from orchestrator.search.strategies import Setup, Wait, strategy
+from orchestrator.search.setup import Setup, Wait
+from orchestrator.search.strategies import strategy
 from sweeps.dimension import Dimension, Values
 from sweeps.space import Space, make_space
 

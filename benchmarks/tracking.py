@@ -25,10 +25,12 @@ import pandas as pd
 import yaml
 from safetensors.numpy import save_file
 
-from orchestrator.recorder import Recorder, open_recorder
-from orchestrator.stage import Stage, with_ancestors
-from orchestrator.store import Store
-from orchestrator.trial import Trial, trials_of
+from orchestrator.planning.trial import Trial
+from orchestrator.planning.trials import trials_of
+from orchestrator.running.recorder import Recorder, open_recorder
+from orchestrator.stages.stage import Stage, with_ancestors
+from orchestrator.store.base import Store
+from orchestrator.store.local import LocalStore
 from sweeps.load import LoadedSweep, load_sweep
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,7 +46,7 @@ def measure(recipes: int = RECIPES) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="smoothsweep-bench-") as folder:
         Path(folder).chmod(0o755)  # PostgreSQL runs as another user
         loaded = load_sweep(_sweep_file(Path(folder), recipes))
-        store, trials = Store(root=Path(folder) / "store"), trials_of(loaded)
+        store, trials = LocalStore(root=Path(folder) / "store"), trials_of(loaded)
         started = time.perf_counter()
         write_artifacts(trials, store)
         figures["making_artifacts_s"] = time.perf_counter() - started

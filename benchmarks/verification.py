@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.stage import Stage
-from orchestrator.store import Store, open_store
-from orchestrator.storing import artifacts, verifying
-from orchestrator.storing.machine import CACHE_VARIABLE
+from orchestrator.stages.stage import Stage
+from orchestrator.store import artifacts, verifying
+from orchestrator.store.base import Store
+from orchestrator.store.local import LocalStore
+from orchestrator.store.machine import CACHE_VARIABLE
+from orchestrator.store.opening import open_store
 from tasks.registry import TASKS
 
 GB = 10**9
@@ -32,7 +34,7 @@ def main() -> None:
 
 
 def _large(folder: Path) -> None:
-    store, stage = Store(root=folder / "large"), Stage(name="sleep", config={"classes": 1})
+    store, stage = LocalStore(root=folder / "large"), Stage(name="sleep", config={"classes": 1})
     draft = store.draft(stage)
     with (draft / "tensors").open("wb") as file:
         for _ in range(16):
@@ -48,7 +50,7 @@ def _large(folder: Path) -> None:
 
 
 def _small(folder: Path) -> None:
-    store = Store(root=folder / "small")
+    store = LocalStore(root=folder / "small")
     stages = [Stage(name="sleep", config={"classes": n}) for n in range(SMALL)]
     for stage in stages:
         draft = store.draft(stage)

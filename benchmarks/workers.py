@@ -20,23 +20,24 @@ def measure() -> dict[str, float]:
     """Seconds of each training and the differences between their curves."""
     import ray
 
-    from orchestrator.cluster import connect, disconnect
-    from orchestrator.keeper import StageKeeper
-    from orchestrator.store import Store
-    from orchestrator.trial import inversion_stages, trials_of
+    from orchestrator.cluster.connection import connect, disconnect
+    from orchestrator.planning.trial import inversion_stages
+    from orchestrator.planning.trials import trials_of
+    from orchestrator.scheduling.scheduler import StageScheduler
+    from orchestrator.store.local import LocalStore
     from sweeps.load import load_sweep
 
     curves, numbers = {}, {}
     with tempfile.TemporaryDirectory(prefix="smoothsweep-bench-") as root:
-        store, facts = Store(root=Path(root)), connect(None, None)
+        store, facts = LocalStore(root=Path(root)), connect(None, None)
         for workers in (1, 2):
             loaded = load_sweep(QUICKSTART, [f"recipe.epochs={EPOCHS}", f"recipe.workers={workers}"])
             trial = trials_of(loaded)[0]
             stages = inversion_stages(trial.settings, trial.seed)
-            keeper = StageKeeper.remote(store, loaded.sweep.resources.model_dump(), facts.cpus, facts.gpus)
-            ray.get(keeper.ensure.remote(stages.data))
+            scheduler = StageScheduler.remote(store, loaded.sweep.resources.model_dump(), facts.cpus, facts.gpus)
+            ray.get(scheduler.ensure.remote(stages.data))
             started = time.perf_counter()
-            ray.get(keeper.ensure.remote(stages.target))
+            ray.get(scheduler.ensure.remote(stages.target))
             numbers[f"{workers}_workers_s"] = time.perf_counter() - started
             numbers[f"{workers}_workers_test_acc"] = store.metrics(stages.target)["test_acc"] or 0.0
             curves[workers] = pd.read_parquet(store.path(stages.target) / "history.parquet")

@@ -2,7 +2,7 @@
 
 import sys
 
-from orchestrator import interrupts
+from orchestrator.cluster import interrupts
 
 interrupts.listen()  # before anything that takes time
 

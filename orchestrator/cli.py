@@ -19,11 +19,11 @@ from core import screen
 from core.data.names import PUBLISHED_SETS
 from core.errors import InputError
 from core.words import brief, printable
-from orchestrator import interrupts
-from orchestrator.import_doors import add_import_doors
+from orchestrator.cluster import interrupts
+from orchestrator.doors.imports import add_import_doors
 
 if TYPE_CHECKING:
-    from orchestrator.confirming import Confirmation
+    from orchestrator.doors.confirm import Confirmation
 
 STORE_HELP = "the artifact store, a folder or s3://bucket/prefix (default: ./store)"
 PRICE_HELP = "price of a device-hour, e.g. 4.1: shows what is to be spent"
@@ -162,7 +162,7 @@ def _sweep_door(doors: argparse._SubParsersAction, name: str, text: str, door: o
 def _run(options: argparse.Namespace) -> int:
     interrupts.listen()
     asked = _confirmation(options)
-    from orchestrator.sweeping import run_and_report
+    from orchestrator.doors.run import run_and_report
 
     return run_and_report(
         options.sweep, options.overrides, options.store, options.tracking_uri, options.address, options.out, asked
@@ -170,7 +170,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _confirmation(options: argparse.Namespace) -> Confirmation:
-    from orchestrator.confirming import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount
+    from orchestrator.doors.confirm import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount
 
     hours, dollars = options.confirm_above, options.confirm_above_dollars
     if dollars is not None and options.price is None:
@@ -184,12 +184,12 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from orchestrator.confirming import amount
-    from orchestrator.plan import make_plan, plan_summary, refuse_impossible
-    from orchestrator.plan_words import plan_text
+    from orchestrator.doors.confirm import amount
+    from orchestrator.planning.plan import make_plan, plan_summary, refuse_impossible
+    from orchestrator.planning.plan_words import plan_text
+    from orchestrator.planning.trials import trials_of
     from orchestrator.search.ahead import ahead_of
-    from orchestrator.store import open_store
-    from orchestrator.trial import trials_of
+    from orchestrator.store.opening import open_store
     from sweeps.load import load_sweep
 
     price = None if options.price is None else amount("--price", options.price)
@@ -203,9 +203,9 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from orchestrator.status import status_summary, status_text
-    from orchestrator.store import open_store
-    from orchestrator.trial import trials_of
+    from orchestrator.doors.status import status_summary, status_text
+    from orchestrator.planning.trials import trials_of
+    from orchestrator.store.opening import open_store
     from sweeps.load import load_sweep
 
     loaded = load_sweep(options.sweep, options.overrides)
@@ -216,13 +216,13 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from orchestrator.sweeping import report_only
+    from orchestrator.doors.run import report_only
 
     return report_only(options.sweep, options.overrides, options.store, options.out)
 
 
 def _ui(options: argparse.Namespace) -> int:
-    from orchestrator.store import open_store
+    from orchestrator.store.opening import open_store
 
     store = open_store(options.store)  # of a remote one, its mirror here
     database = store.root / "mlflow.db"
@@ -241,7 +241,7 @@ def _ui(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from orchestrator.doctor import examine, examine_artifacts
+    from orchestrator.doors.doctor import examine, examine_artifacts
 
     findings = examine(options.store or "store")
     if options.store:
@@ -260,7 +260,7 @@ def _check_data(options: argparse.Namespace) -> int:
 
 
 def _stage_weights(options: argparse.Namespace) -> int:
-    from orchestrator.staging import stage_weights_of
+    from orchestrator.doors.stage_weights import stage_weights_of
 
     return stage_weights_of(options.sweeps, options.dir)
 

@@ -6,14 +6,14 @@ import subprocess
 
 from ray.scripts.scripts import cli as ray_cli
 
-from orchestrator import cluster
+from orchestrator.cluster import connection as cluster
 
 # what a node sets otherwise than a laptop: a token is required, and work without a GPU must not see one
 OTHERWISE_ON_NODES = {"RAY_AUTH_MODE": "token", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
 
 
 def local_settings(monkeypatch):
-    """What orchestrator.cluster sets where nothing is set, without the code's version (each node finds its own)."""
+    """What a connection sets where nothing is set, without the code's version (each node finds its own)."""
     environment = {"HOME": "/nowhere", "PATH": os.environ["PATH"], cluster.CODE_VERSION_VARIABLE: "any"}
     monkeypatch.setattr(os, "environ", environment)
     cluster._quiet_environment()

@@ -11,10 +11,11 @@ from safetensors.torch import load_file
 from tiny import tiny_sweep
 from torch import Tensor
 
-from orchestrator.execute import execute_with_inputs
-from orchestrator.stage import Stage
-from orchestrator.store import Store, open_store
-from orchestrator.trial import inversion_stages
+from orchestrator.planning.trial import inversion_stages
+from orchestrator.scheduling.execute import execute_with_inputs
+from orchestrator.stages.stage import Stage
+from orchestrator.store.base import Store
+from orchestrator.store.opening import open_store
 from sweeps.load import check
 
 

@@ -47,7 +47,10 @@ def test_only_tracking_imports_mlflow(repository):
     assert users and all(path.startswith("orchestrator/tracking/") for path in users)
 
 
-@pytest.mark.parametrize("module", [f"orchestrator.{name}" for name in ("cli", "plan", "trial", "keeper", "tuning")])
+@pytest.mark.parametrize("module", [
+    f"orchestrator.{name}" for name in
+    ("cli", "doors.run", "planning.plan", "planning.trials", "scheduling.scheduler", "running.tuning")
+])
 def test_planning_and_driving_load_no_torch(module):
     code = f"import sys, {module}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,11 +10,12 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Any
 
+from orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker
+from orchestrator.planning.trial import Trial
 from orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
-from orchestrator.search.proposals import Proposal, ProposalFile, TrialMaker
-from orchestrator.search.strategies import Setup, Wait, strategy
-from orchestrator.store import Store
-from orchestrator.trial import Trial
+from orchestrator.search.setup import Setup, Wait
+from orchestrator.search.strategies import strategy
+from orchestrator.store.base import Store
 from sweeps.load import LoadedSweep
 from sweeps.recipes import baseline_recipe, stated_values
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 
 from core.errors import InputError
-from orchestrator.history import read_history
-from orchestrator.plan import Ahead, Plan, devices_held
+from orchestrator.planning.history import read_history
+from orchestrator.planning.plan import Ahead, Plan, devices_held
+from orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit
+from orchestrator.planning.trial import Trial
 from orchestrator.search.agenda import setup_of
 from orchestrator.search.budget import spent
-from orchestrator.search.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit
-from orchestrator.search.strategies import Setup
-from orchestrator.stage import Stage, with_ancestors
-from orchestrator.store import Store
-from orchestrator.trial import Trial
+from orchestrator.search.setup import Setup
+from orchestrator.stages.stage import Stage, with_ancestors
+from orchestrator.store.base import Store
 from sweeps.dimension import Values
 from sweeps.expand import attacks_of
 from sweeps.load import LoadedSweep

@@ -15,8 +15,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from orchestrator.store import Store
-from orchestrator.storing.notes import read_lines, write_lines
+from orchestrator.store.base import Store
+from orchestrator.store.notes import read_lines, write_lines
 from sweeps.search import Budget
 
 SPENT, COPY = "spent.jsonl", "spent.copy.jsonl"
@@ -55,7 +55,7 @@ class Meter:
         return now + sum(line.get("wall_seconds", 0.0) for line in self._earlier)
 
     def update(self, snapshot: dict[str, Any]) -> None:
-        """Count what the keeper tells of tasks that have ended and of those that run."""
+        """Count what the scheduler tells of tasks that have ended and of those that run."""
         for event in snapshot["events"]:
             if event["what"] == "work":
                 self._done[event["stage"]] = self._done.get(event["stage"], 0.0) + event["device_seconds"]

@@ -19,9 +19,9 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import TrialState, create_trial
 from scipy.stats import qmc
 
+from orchestrator.planning.proposals import Proposal
 from orchestrator.search.outcomes import Outcome
-from orchestrator.search.proposals import Proposal
-from orchestrator.search.strategies import Setup
+from orchestrator.search.setup import Setup
 from sweeps.dimension import Dimension, Values
 from sweeps.space import Space
 

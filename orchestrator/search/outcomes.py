@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from orchestrator.store import Store
-from orchestrator.trial import Trial
+from orchestrator.planning.trial import Trial
+from orchestrator.store.base import Store
 from sweeps.search import Constraint, Direction
 
 OPEN, DONE, FAILED = "open", "done", "failed"

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from core.metrics.frontier import Direction, accuracy_leak_frontier
+from orchestrator.planning.proposals import recipe_of
+from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.metrics import CLASS_METRICS, METRICS, spec_of
 from orchestrator.search.outcomes import metrics_of, worst_mean
-from orchestrator.search.proposals import recipe_of
 from orchestrator.search.ranking import crowding
-from orchestrator.stage import canonical_json
-from orchestrator.store import Store
-from orchestrator.trial import Trial
+from orchestrator.stages.stage import canonical_json
+from orchestrator.store.base import Store
 from sweeps.load import LoadedSweep
 
 

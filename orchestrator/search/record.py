@@ -9,15 +9,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit, reaudit_trials
+from orchestrator.planning.state import read_failures
+from orchestrator.planning.trial import Trial
 from orchestrator.search.agenda import aims_of
 from orchestrator.search.budget import spent
 from orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
-from orchestrator.search.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit, reaudit_trials
-from orchestrator.stage import Stage
-from orchestrator.state import read_failures
-from orchestrator.store import Store
-from orchestrator.storing.notes import read_note
-from orchestrator.trial import Trial
+from orchestrator.stages.stage import Stage
+from orchestrator.store.base import Store
+from orchestrator.store.notes import read_note
 from sweeps.load import LoadedSweep
 
 ENDED = "search/ended.json"

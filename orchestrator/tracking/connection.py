@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from core.errors import InputError
 from core.uris import ambiguity, shown_uri, without_secrets
-from orchestrator.store import Store
+from orchestrator.store.base import Store
 from orchestrator.tracking.databases import ask_server, ask_sqlite, sqlite_path
 from orchestrator.tracking.deadline import within
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from core.files import write_file
+from core.tree import TREE
 from orchestrator.reading.numbers.metrics import METRICS
-from orchestrator.store import Store
+from orchestrator.store.base import Store
 from orchestrator.tracking.answer import Answer
 from orchestrator.tracking.recipes import RecipeMeans
 from orchestrator.tracking.scratch import scratch
@@ -111,10 +112,9 @@ def _exported(
         specs.append({"artifact": str(store.path(stage)), "config": dict(stage.config), "out": str(outs[-1])})
     write_file(folder / "specs.json", json.dumps(specs), flush=False)
     command = [sys.executable, "-m", "orchestrator.tracking.exporting", str(folder / "specs.json")]
-    tree = Path(__file__).resolve().parent.parent.parent
     log, late = folder / "exported.jsonl", time.monotonic() + EXPORT_S
     # Its stdin stays open as long as we live: without us it ends.
-    with log.open("w") as out, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, cwd=tree,
+    with log.open("w") as out, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, cwd=TREE,
                                                 stderr=subprocess.DEVNULL) as process:  # fmt: skip
         while process.poll() is None and time.monotonic() < late:
             progress()

@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
-from orchestrator.trial import Trial
+from orchestrator.planning.trial import Trial
 from sweeps.imported import ImportedClassifier
 from sweeps.schema import InversionSweep
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from orchestrator.stage import Stage
-from orchestrator.store import Store
+from orchestrator.planning.trial import Trial
+from orchestrator.stages.stage import Stage
+from orchestrator.store.base import Store
 from orchestrator.tracking.names import metrics_of
-from orchestrator.trial import Trial
 
 NO_CURVE = ("epoch", "seconds")  # every other column of a history is one, a defense's own facts included
 PER_CALL = 1000  # MLflow's limit of metrics, params and tags together

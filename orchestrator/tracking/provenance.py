@@ -11,6 +11,7 @@ from importlib.metadata import distributions, version
 from pathlib import Path
 
 from core.files import write_file
+from core.tree import TREE
 from sweeps.load import LoadedSweep
 from sweeps.yaml_reader import as_yaml
 
@@ -19,10 +20,9 @@ SHOWN = ("torch", "torchvision", "ray", "mlflow", "optuna", "numpy")
 
 def commit() -> str | None:
     """The full commit of this source tree, None where there is no git."""
-    tree = Path(__file__).resolve().parent.parent.parent
-    if not (tree / ".git").exists() or not shutil.which("git"):
+    if not (TREE / ".git").exists() or not shutil.which("git"):
         return None
-    found = subprocess.run(["git", "-C", str(tree), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    found = subprocess.run(["git", "-C", str(TREE), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     return found.stdout.strip() if found.returncode == 0 else None
 
 

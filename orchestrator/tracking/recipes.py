@@ -10,13 +10,13 @@ from typing import Any
 
 import pandas as pd
 
+from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.estimates import Settings, collect, estimate
 from orchestrator.reading.numbers.metrics import BY_KEY
-from orchestrator.results import per_class_rows, trial_row
-from orchestrator.store import Store
+from orchestrator.reading.results import per_class_rows, trial_row
+from orchestrator.store.base import Store
 from orchestrator.tracking.names import metrics_of, recipe_params
 from orchestrator.tracking.points import finished_at
-from orchestrator.trial import Trial
 
 SETTINGS = Settings()
 NOTE = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.store import Store
+from orchestrator.store.base import Store
 from sweeps.load import LoadedSweep
 
 STRATEGY, PROPOSAL, RUNG = "smoothsweep.strategy", "smoothsweep.proposal", "smoothsweep.rung"

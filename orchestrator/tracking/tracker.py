@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from core.words import note
+from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.metrics import BY_KEY
-from orchestrator.results import trial_row
-from orchestrator.store import Store
+from orchestrator.reading.results import trial_row
+from orchestrator.store.base import Store
 from orchestrator.tracking import connection
 from orchestrator.tracking.answer import Answer, answer, answer_text
 from orchestrator.tracking.datasets import dataset_inputs
@@ -24,7 +25,6 @@ from orchestrator.tracking.runs import CONTENT, Found, Runs
 from orchestrator.tracking.scratch import scratch, sweep_away_scratch
 from orchestrator.tracking.searching import PROPOSAL, proposal_tags, strategy_tags
 from orchestrator.tracking.trials import table_json, trial_status, trial_tags, write_trial_files
-from orchestrator.trial import Trial
 from sweeps.load import LoadedSweep
 
 PRIMARY_METRIC = "mlflow.experiment.primaryMetric"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from core.files import write_file
-from orchestrator.pictures import contact_sheet_png
-from orchestrator.store import Store
-from orchestrator.trial import Trial
+from orchestrator.page.pictures import contact_sheet_png
+from orchestrator.planning.trial import Trial
+from orchestrator.store.base import Store
 
 TABLES = json.dumps([{"path": "result.json", "type": "table"}])  # what MLflow's pages show as a table
 

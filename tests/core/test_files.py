@@ -104,9 +104,9 @@ def test_a_folder_appears_whole_and_never_over_another(tmp_path):
 # Who writes without core/files.py, and why.
 EXCEPTIONS = {
     ("orchestrator/cli.py", "open"): "the null device, when nobody reads what we print",
-    ("orchestrator/tokens.py", "open"): "a secret, which is its owner's alone from the first byte",
-    ("orchestrator/storing/machine.py", "open"): "a lock, without content",
-    ("orchestrator/storing/objects.py", "open"): "a download into the temporary name that its callers give",
+    ("orchestrator/cluster/tokens.py", "open"): "a secret, which is its owner's alone from the first byte",
+    ("orchestrator/store/machine.py", "open"): "a lock, without content",
+    ("orchestrator/store/remote/objects.py", "open"): "a download into the temporary name that its callers give",
     ("orchestrator/tracking/models.py", "open"): "another process's output, in a folder of this run alone",
 }
 WRITERS = {"rename", "renames", "mkstemp", "NamedTemporaryFile", "save_file", "write_text", "write_bytes", "save",

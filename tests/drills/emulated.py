@@ -24,7 +24,7 @@ WORKER_NODES = 2
 PATIENCE_S = 400.0
 VICTIMS = {
     "trial": ("ray::ImplicitFunc", "ray::drive_trial"),
-    "keeper": ("ray::StageKeeper",),
+    "scheduler": ("ray::StageScheduler",),
     "task": ("ray::execute_remotely",),
     "shard": ("ray::execute_shard_remotely",),
     "train_worker": ("ray::RayTrainWorker", "ray::_RayTrainWorker"),
@@ -47,7 +47,7 @@ def wait_until(condition: Callable[[], Any], seconds: float = PATIENCE_S, every:
 
 
 class EmulatedCluster:
-    """Head (trial slots, keeper, no work) and worker nodes, all children of this process; nothing of it is shared."""
+    """Head (trial slots, scheduler, no work) and worker nodes, all children of this process; nothing is shared."""
 
     def __init__(self, *, dashboard: bool = False) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="dr", dir="/tmp"))  # short: Ray's socket names hold it

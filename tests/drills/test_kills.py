@@ -41,10 +41,10 @@ def test_the_driver(drill):
     ("kind", "name", "first_missing", "where"),
     [
         ("trial", "a Tune trial's process", "target", training_with_checkpoint),
-        ("keeper", "the keeper", "target", training_with_checkpoint),
+        ("scheduler", "the scheduler", "target", training_with_checkpoint),
         ("task", "a training worker", "target", training_with_checkpoint),
         ("shard", "an attack task", "attack", attack_with_a_class),
-        ("keeper", "the keeper, in an attack", "attack", attack_with_a_class),
+        ("scheduler", "the scheduler, in an attack", "attack", attack_with_a_class),
     ],
 )
 def test_one_process(drill, kind, name, first_missing, where):
@@ -143,7 +143,7 @@ def test_thirty_random_kills(drill):
     """Whoever the dice name, at any moment, over one sweep; a driver that was killed is started again."""
     dice = random.Random(SEED)
     run, log, killed = drill.run(), [], 0
-    kinds = ["driver", "task", "task", "shard", "shard", "trial", "keeper", "node"]
+    kinds = ["driver", "task", "task", "shard", "shard", "trial", "scheduler", "node"]
     while killed < RANDOM_KILLS:
         _some_progress(drill.store, run)
         time.sleep(dice.uniform(0.0, 4.0))
@@ -180,4 +180,4 @@ def test_thirty_random_kills(drill):
     print("\n".join(log))
     (drill.folder / "kills.txt").write_text("\n".join(log))
     name = f"{RANDOM_KILLS} random kills over one sweep (seed {SEED})"
-    drill.finish(name, note="driver, tasks, trials, keeper, nodes")
+    drill.finish(name, note="driver, tasks, trials, scheduler, nodes")

@@ -15,9 +15,9 @@ from tiny import searchable, tiny_sweep
 
 from core.errors import InputError
 from core.words import MAX_LINE
-from orchestrator.plan import make_plan, refuse_impossible
-from orchestrator.store import Store
-from orchestrator.trial import trials_of
+from orchestrator.planning.plan import make_plan, refuse_impossible
+from orchestrator.planning.trials import trials_of
+from orchestrator.store.local import LocalStore
 from sweeps.load import load_sweep
 from sweeps.yaml_reader import read_yaml
 
@@ -31,7 +31,7 @@ QUICK = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCh
 def one_line_or_trials(path, overrides=()):
     """What any sweep file may come to: trials that could start, or InputError with one line."""
     try:
-        store = Store(root=path.parent / "store")
+        store = LocalStore(root=path.parent / "store")
         trials = trials_of(load_sweep(path, list(overrides)))
         refuse_impossible(make_plan(trials[:3], store))
     except InputError as error:

@@ -11,19 +11,22 @@ from typing import Any
 from unittest.mock import patch
 
 from core.errors import InputError
-from orchestrator import cluster, keeper
-from orchestrator.keeper import StageKeeper
-from orchestrator.plan import make_plan, plan_summary
-from orchestrator.reporting import _paper
+from orchestrator.cluster import connection as cluster
+from orchestrator.doors.report import _paper
+from orchestrator.planning.plan import make_plan, plan_summary
+from orchestrator.planning.proposals import write_reaudit
+from orchestrator.planning.trial import Trial
+from orchestrator.planning.trials import trials_of
+from orchestrator.running.workplace import Workplace
+from orchestrator.scheduling import scheduler
+from orchestrator.scheduling.scheduler import StageScheduler
 from orchestrator.search.agenda import Agenda
 from orchestrator.search.ahead import ahead_of
 from orchestrator.search.budget import Meter
-from orchestrator.search.proposals import write_reaudit
 from orchestrator.search.reaudit import frontier_recipes
-from orchestrator.stage import Stage, canonical_json, with_ancestors
-from orchestrator.store import Store
-from orchestrator.trial import Trial, trials_of
-from orchestrator.workplace import Workplace
+from orchestrator.stages.stage import Stage, canonical_json, with_ancestors
+from orchestrator.store.base import Store
+from orchestrator.store.local import LocalStore
 from sweeps.load import LoadedSweep, check
 from sweeps.recipes import check_search
 from sweeps.schema import InversionSweep
@@ -35,13 +38,13 @@ STAGES = (Stage(name="target", config={"workers": 1}), Stage(name="attack", conf
 @patch("core.files._flush", lambda path: None)  # hundreds of small files, which need not outlive a power failure
 def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
     """Everything that a sweep does, as values that can be compared; the refusal in one line where it is refused."""
-    store = Store(root=folder / "store")
+    store = LocalStore(root=folder / "store")
     try:
         loaded = LoadedSweep(sweep=check(raw, "sweep"), raw=raw, intro="", source="sweep")
         sweep, opened = loaded.sweep, 0
         if getattr(sweep, "search", None):
             check_search(loaded)
-            opened = _opened_at_once(loaded, Store(root=folder / "first"))
+            opened = _opened_at_once(loaded, LocalStore(root=folder / "first"))
             work_off(loaded, store)
         if getattr(sweep, "reaudit", None):
             for trial in trials_of(loaded, store):
@@ -49,7 +52,8 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
             write_reaudit(loaded, store, frontier_recipes(loaded, trials_of(loaded, store), store))
         trials = trials_of(loaded, store)
         found = {"folder": store.sweep_folder(sweep.name).name, "trials": [_trial(trial) for trial in trials]}
-        found["plan"] = plan_summary(make_plan(trials, store, ahead_of(loaded, Store(root=folder / "empty"))), store)
+        ahead = ahead_of(loaded, LocalStore(root=folder / "empty"))
+        found["plan"] = plan_summary(make_plan(trials, store, ahead), store)
         found["opened"] = opened
         found["ray"] = _asked_of_ray(sweep, store)
         found["models"], found["needed"] = sweep.tracking.models, sweep.accuracy_needed
@@ -101,8 +105,8 @@ class _Remote:
 
 
 async def _launched(sweep: Any, store: Store, stage: Stage) -> list[Any]:
-    """Options, arguments, devices and limit of every task that a keeper launches for a stage."""
-    plain = StageKeeper.__ray_metadata__.modified_class  # the class under the actor
+    """Options, arguments, devices and limit of every task that a scheduler launches for a stage."""
+    plain = StageScheduler.__ray_metadata__.modified_class  # the class under the actor
     made, seen = plain(store, sweep.resources.model_dump(), 8, 2.0), []
 
     async def run(running: Any, launch: Any) -> int:
@@ -111,8 +115,8 @@ async def _launched(sweep: Any, store: Store, stage: Stage) -> list[Any]:
 
     made.tasks.run = run
     with (
-        patch.object(keeper, "execute_remotely", _Remote()),
-        patch.object(keeper, "execute_shard_remotely", _Remote()),
+        patch.object(scheduler, "execute_remotely", _Remote()),
+        patch.object(scheduler, "execute_shard_remotely", _Remote()),
     ):
         await made.ensure(stage)
     made.watching.cancel()

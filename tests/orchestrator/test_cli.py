@@ -8,10 +8,10 @@ import pytest
 from tiny import write_tiny
 
 from orchestrator.cli import main
-from orchestrator.confirming import Confirmation, confirm
-from orchestrator.plan import make_plan
-from orchestrator.store import Store
-from orchestrator.trial import trials_of
+from orchestrator.doors.confirm import Confirmation, confirm
+from orchestrator.planning.plan import make_plan
+from orchestrator.planning.trials import trials_of
+from orchestrator.store.local import LocalStore
 from sweeps.load import load_sweep
 
 
@@ -67,8 +67,8 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def dear(tmp_path, monkeypatch):
     """A sweep of two trials and a store which knows that training one target takes 30 hours; the rest is unknown."""
-    monkeypatch.setattr("orchestrator.sweeping.begin_run", lambda **_: pytest.fail("the run was started"))
-    sweep, store = write_tiny(tmp_path), Store(root=tmp_path / "store")
+    monkeypatch.setattr("orchestrator.doors.run.begin_run", lambda **_: pytest.fail("the run was started"))
+    sweep, store = write_tiny(tmp_path), LocalStore(root=tmp_path / "store")
     target = trials_of(load_sweep(sweep))[0].stages[1]
     inputs = {name: {"stage": source.name, "fingerprint": source.fingerprint} for name, source in target.inputs.items()}
     manifest = {**target.identity(), "inputs": inputs, "metrics": {}, "seconds": 108_000.0}
@@ -130,7 +130,7 @@ def test_dollars_have_a_threshold_of_their_own(dear):
 
 
 def test_a_wholly_unknown_cost_is_said_and_does_not_ask(tmp_path, capsys):
-    asked((write_tiny(tmp_path), Store(root=tmp_path / "none")), above_hours=0.0)
+    asked((write_tiny(tmp_path), LocalStore(root=tmp_path / "none")), above_hours=0.0)
     assert "expected device time: unknown" in capsys.readouterr().err
 
 

@@ -18,7 +18,7 @@ from core.errors import InputError
 from core.models.normalisation import Normalisation
 from core.priors.card import read_prior_card
 from core.priors.registry import load_prior, read_prior
-from orchestrator.trial import trials_of
+from orchestrator.planning.trials import trials_of
 from sweeps.imported import ImportedClassifier, TargetCard
 from sweeps.load import load_sweep
 

@@ -4,8 +4,8 @@ import pytest
 from tiny import tiny_sweep, write_tiny
 
 from core.errors import InputError
-from orchestrator.results import recipe_fields
-from orchestrator.trial import trials_of
+from orchestrator.planning.trials import trials_of
+from orchestrator.reading.results import recipe_fields
 from sweeps.load import load_sweep
 
 PPA = tiny_sweep()["attack"]

@@ -9,9 +9,9 @@ import yaml
 from tiny import tiny_sweep
 
 from core.errors import InputError
-from orchestrator.results import recipe_fields, trial_row
-from orchestrator.store import Store
-from orchestrator.trial import trials_of
+from orchestrator.planning.trials import trials_of
+from orchestrator.reading.results import recipe_fields, trial_row
+from orchestrator.store.local import LocalStore
 from sweeps.axes import COLUMNS, axis_names
 from sweeps.base import LARGEST, MAX_TRIALS, Model
 from sweeps.expand import expand
@@ -139,7 +139,7 @@ def mistakes(model, given):
 
 def test_no_axis_takes_the_place_of_another_column(tmp_path):
     trial = trials_of(load_sweep(write(tmp_path)))[0]
-    row = set(trial_row(trial, Store(root=tmp_path / "store"))) - set(trial.cell.axes)
+    row = set(trial_row(trial, LocalStore(root=tmp_path / "store"))) - set(trial.cell.axes)
     assert row | set(recipe_fields(trial)) <= COLUMNS
     assert axis_names(["attack.seed", "recipe.precision", "prior", "attack.steps"]) == {
         "attack.seed": "attack_seed", "recipe.precision": "recipe_precision", "prior": "prior_settings",

@@ -6,9 +6,9 @@ import yaml
 from tiny import tiny_sweep
 
 from core.errors import AccuracyNotReached, InputError
-from orchestrator.execute import execute_with_inputs
-from orchestrator.graph import target_stage
-from orchestrator.store import open_store
+from orchestrator.scheduling.execute import execute_with_inputs
+from orchestrator.stages.graph import target_stage
+from orchestrator.store.opening import open_store
 from sweeps.expand import expand
 from sweeps.load import load_sweep
 from sweeps.training import OtherTrial

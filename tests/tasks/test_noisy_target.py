@@ -4,9 +4,10 @@ import torch
 from safetensors.torch import load_file
 from tiny import tiny_sweep
 
-from orchestrator.execute import execute_with_inputs
-from orchestrator.store import open_store
-from orchestrator.trial import inversion_stages, trials_of
+from orchestrator.planning.trial import inversion_stages
+from orchestrator.planning.trials import trials_of
+from orchestrator.scheduling.execute import execute_with_inputs
+from orchestrator.store.opening import open_store
 from sweeps.load import LoadedSweep, check
 from tasks.attack import invert_classes
 from tasks.classes import class_file

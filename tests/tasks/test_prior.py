@@ -143,7 +143,7 @@ def test_a_prior_without_finite_images_is_refused(tmp_path):
 
 @pytest.mark.slow
 def test_two_workers_end_with_a_generator_of_finite_images(tmp_path, public):
-    from orchestrator import local_ray
+    from orchestrator.cluster import local_ray
 
     local_ray.start(num_cpus=2)
     try:

@@ -18,9 +18,9 @@ import tasks.toy
 from core.analysis import toy
 from core.data.transforms import to_unit
 from core.models.classifiers import build_classifier
-from orchestrator.execute import execute_with_inputs
-from orchestrator.stage import Stage, with_ancestors
-from orchestrator.store import open_store
+from orchestrator.scheduling.execute import execute_with_inputs
+from orchestrator.stages.stage import Stage, with_ancestors
+from orchestrator.store.opening import open_store
 from tasks import fidelity, judges
 from tasks.files import save_tensors
 from tasks.registry import TASKS

@@ -13,13 +13,14 @@ from pathlib import Path
 ROOMS = ("tasks", "sweeps", "core/attacks", "core/metrics", "orchestrator")
 LEFT_OUT = ("tasks/ray_train.py", "tasks/distributed.py", "tasks/sleep.py", "tasks/registry.py")
 OF_THE_ORCHESTRATOR = (
-    "store", "plan", "graph", "stage", "fingerprints", "judging", "trial", "execute", "history", "limits",
+    "stages/graph", "stages/stage", "stages/fingerprints", "stages/judges", "store/local", "store/base",
+    "store/verifying", "store/remote/joining", "store/remote/layout", "store/remote/manifests", "planning/plan",
+    "planning/history", "planning/trial", "planning/trials", "scheduling/execute", "scheduling/limits",
 )  # fmt: skip
-OF_THE_STORE = ("joining", "layout", "manifests", "verifying", "healing")
 
 TRAVEL, FAR = "tests/tasks/test_settings_travel.py", "tests/orchestrator/test_settings_travel.py"
 STORING = tuple(
-    f"tests/orchestrator/{name}.py" for name in ("test_store", "storing/test_damage", "storing/test_remote")
+    f"tests/orchestrator/{name}.py" for name in ("store/test_local", "store/test_damage", "store/remote/test_store")
 )
 OF_AN_ATTACK = f"{TRAVEL}::test_of_an_attack"
 OF_A_TRAINING = (f"{TRAVEL}::test_of_a_target", f"{TRAVEL}::test_of_an_augmentation", f"{TRAVEL}::test_of_a_defense")
@@ -32,10 +33,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/classes.py": ("tests/tasks/test_classes.py", "tests/tasks/test_attack.py"),
     "tasks/context.py": ("tests/tasks/test_context.py", "tests/tasks/test_training.py"),
     "tasks/data.py": ("tests/tasks/test_data.py", *OF_PICTURES),
-    "tasks/devices.py": ("tests/tasks/test_devices.py", "tests/orchestrator/test_fits.py"),
+    "tasks/devices.py": ("tests/tasks/test_devices.py", "tests/orchestrator/planning/test_fits.py"),
     "tasks/fidelity.py": ("tests/tasks/test_fidelity.py",),
     "tasks/files.py": ("tests/tasks/test_files.py", "tests/tasks/test_target.py"),
-    "tasks/imported.py": ("tests/tasks/test_imported.py", "tests/orchestrator/test_imported_reading.py"),
+    "tasks/imported.py": ("tests/tasks/test_imported.py", "tests/orchestrator/stages/test_imported_reading.py"),
     "tasks/judges.py": ("tests/tasks/test_judges.py", "tests/tasks/test_fidelity.py"),
     "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", f"{TRAVEL}::test_of_a_surrogate"),
     "tasks/loot.py": ("tests/tasks/test_loot.py", f"{TRAVEL}::test_of_the_loot"),
@@ -44,9 +45,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/stylegan.py": ("tests/tasks/test_prior.py", f"{TRAVEL}::test_of_a_trained_generator"),
     "tasks/settings.py": (
         "tests/tasks/test_attack.py", "tests/tasks/test_target.py", OF_AN_ATTACK, *OF_A_TRAINING,
-        "tests/orchestrator/test_before_work.py",
+        "tests/orchestrator/doors/test_before_work.py",
     ),
-    "tasks/weight_checks.py": ("tests/orchestrator/test_before_work.py",),
+    "tasks/weight_checks.py": ("tests/orchestrator/doors/test_before_work.py",),
     "tasks/target.py": ("tests/tasks/test_target.py", "tests/tasks/test_defended.py", "tests/tasks/test_protocols.py"),
     "tasks/toy.py": ("tests/tasks/test_toy.py",),
     "tasks/training.py": (
@@ -56,7 +57,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "sweeps/defenses.py": ("tests/sweeps/test_defenses.py", FAR),
     "sweeps/dimension.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
     "sweeps/expand.py": ("tests/sweeps/test_load.py", "tests/sweeps/test_cells.py", "tests/sweeps/test_repeats.py"),
-    "sweeps/imported.py": ("tests/sweeps/test_imported.py", "tests/orchestrator/test_imported_reading.py", FAR),
+    "sweeps/imported.py": ("tests/sweeps/test_imported.py", "tests/orchestrator/stages/test_imported_reading.py", FAR),
     "sweeps/paper_numbers.py": ("tests/sweeps/test_paper_numbers.py",),
     "sweeps/paper_settings.py": ("tests/sweeps/test_paper_settings.py", "tests/sweeps/test_paper_numbers.py"),
     "sweeps/recipes.py": ("tests/sweeps/test_search.py", "tests/orchestrator/search/test_agenda.py"),
@@ -68,14 +69,15 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/attacks/execution.py": ("tests/core/attacks/test_execution.py",),
     "core/attacks": ("tests/core/attacks", "tests/tasks/test_attack.py"),
     "core/metrics": ("tests/core/metrics",),
-    "orchestrator/plan.py": ("tests/orchestrator/test_plan.py",),
-    "orchestrator/history.py": ("tests/orchestrator/test_plan.py",),
-    "orchestrator/limits.py": ("tests/orchestrator/test_limits.py",),
-    "orchestrator/execute.py": ("tests/orchestrator/test_execute.py", "tests/orchestrator/test_store.py",
-                                "tests/orchestrator/test_two_drivers.py", "tests/tasks/test_target.py"),
-    "orchestrator/storing": STORING,
-    "orchestrator/store.py": (*STORING, "tests/orchestrator/test_two_drivers.py"),
-    "orchestrator": (FAR, "tests/orchestrator/test_identity.py", "tests/orchestrator/test_plan.py"),
+    "orchestrator/planning/plan.py": ("tests/orchestrator/planning/test_plan.py",),
+    "orchestrator/planning/history.py": ("tests/orchestrator/planning/test_plan.py",),
+    "orchestrator/scheduling/limits.py": ("tests/orchestrator/scheduling/test_limits.py",),
+    "orchestrator/scheduling/execute.py": ("tests/orchestrator/store/test_local.py",
+                                           "tests/orchestrator/running/test_two_drivers.py",
+                                           "tests/tasks/test_target.py"),
+    "orchestrator/store": STORING, "orchestrator/store/remote": STORING,
+    "orchestrator/store/local.py": (*STORING, "tests/orchestrator/running/test_two_drivers.py"),
+    "orchestrator": (FAR, "tests/orchestrator/stages/test_identity.py", "tests/orchestrator/planning/test_plan.py"),
 }  # fmt: skip
 """Module, or folder of those that have no test file of their name, -> test files, folders, or functions of a file."""
 
@@ -106,10 +108,8 @@ def targets(root: Path) -> Iterator[Target]:
 
 
 def _counts(module: str) -> bool:
-    room, name = module.rsplit("/", 1)[0], module.rsplit("/", 1)[1].removesuffix(".py")
-    if room == "orchestrator":
-        return name in OF_THE_ORCHESTRATOR
-    return name in OF_THE_STORE if room == "orchestrator/storing" else not room.startswith("orchestrator")
+    room, _, name = module.partition("/")
+    return room != "orchestrator" or name.removesuffix(".py") in OF_THE_ORCHESTRATOR
 
 
 def _tests_of(root: Path, module: str, room: str) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ import yaml
 from tiny import searchable
 
 from orchestrator.search.agenda import Agenda
-from orchestrator.search.strategies import Wait
-from orchestrator.store import Store
+from orchestrator.search.setup import Wait
+from orchestrator.store.base import Store
 from sweeps.load import load_sweep
 
 ALPHA, KIND, START = "recipe.defense.alpha", "recipe.defense.schedule.kind", "recipe.defense.schedule.start"

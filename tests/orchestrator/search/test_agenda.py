@@ -6,13 +6,13 @@ import pytest
 from made import ALPHA, KIND, SPACE, finish, load, work_off
 
 from core.errors import InputError
+from orchestrator.planning.proposals import PROPOSALS, ProposalFile, TrialMaker
+from orchestrator.planning.trials import trials_of
 from orchestrator.search.agenda import Agenda, setup_of
 from orchestrator.search.optuna_choice import _place
-from orchestrator.search.proposals import PROPOSALS, ProposalFile, TrialMaker
 from orchestrator.search.record import read_search, write_end
-from orchestrator.search.strategies import Wait
-from orchestrator.store import Store
-from orchestrator.trial import trials_of
+from orchestrator.search.setup import Wait
+from orchestrator.store.local import LocalStore
 
 OPTUNA = {"strategy": "optuna", "recipes": 8, "in_flight": 3}  # four to start with, four that the model chooses
 RANDOM = {"strategy": "random", "recipes": 14}
@@ -31,7 +31,7 @@ def undisturbed(tmp_path_factory):
     found = {}
     for search in (OPTUNA, RANDOM, HALVING):
         folder = tmp_path_factory.mktemp(search["strategy"])
-        loaded, store = load(folder, search), Store(root=folder / "store")
+        loaded, store = load(folder, search), LocalStore(root=folder / "store")
         work_off(loaded, store)
         found[search["strategy"]] = proposed(loaded, store)
     return found
@@ -40,7 +40,7 @@ def undisturbed(tmp_path_factory):
 @pytest.mark.parametrize("search", [OPTUNA, RANDOM, HALVING], ids=lambda search: search["strategy"])
 @pytest.mark.parametrize("shuffle", [1, 2])
 def test_the_order_in_which_trials_end_changes_no_proposal(tmp_path, undisturbed, search, shuffle):
-    loaded, store = load(tmp_path, search), Store(root=tmp_path / "store")
+    loaded, store = load(tmp_path, search), LocalStore(root=tmp_path / "store")
     agenda, ended = work_off(loaded, store, shuffle=shuffle)
     assert proposed(loaded, store) == undisturbed[search["strategy"]]
     assert agenda.ended_by == "recipes" and len({trial.id for trial in ended}) == len(ended)
@@ -49,7 +49,7 @@ def test_the_order_in_which_trials_end_changes_no_proposal(tmp_path, undisturbed
 @pytest.mark.parametrize("search", [OPTUNA, HALVING], ids=lambda search: search["strategy"])
 @pytest.mark.parametrize("killed_after", [[1], [7, 5], [4, 4, 4]])
 def test_a_killed_search_goes_on_as_if_nothing_had_happened(tmp_path, undisturbed, search, killed_after):
-    loaded, store = load(tmp_path, search), Store(root=tmp_path / "store")
+    loaded, store = load(tmp_path, search), LocalStore(root=tmp_path / "store")
     done = []
     for shuffle, count in enumerate(killed_after):
         done += work_off(loaded, store, shuffle=shuffle, stop_after=count)[1]
@@ -59,7 +59,7 @@ def test_a_killed_search_goes_on_as_if_nothing_had_happened(tmp_path, undisturbe
 
 
 def test_proposals_use_outcomes_up_to_the_lag_and_no_more(tmp_path):
-    loaded, store = load(tmp_path, OPTUNA), Store(root=tmp_path / "store")
+    loaded, store = load(tmp_path, OPTUNA), LocalStore(root=tmp_path / "store")
     agenda = Agenda(loaded, store)
     agenda.begin()
     opened = [agenda.next() for _ in range(6)]  # three recipes under two seeds
@@ -75,13 +75,13 @@ def test_proposals_use_outcomes_up_to_the_lag_and_no_more(tmp_path):
 
 
 def test_other_seeds_of_the_search_propose_other_recipes(tmp_path, undisturbed):
-    loaded, store = load(tmp_path, {**OPTUNA, "seed": 1}), Store(root=tmp_path / "store")
+    loaded, store = load(tmp_path, {**OPTUNA, "seed": 1}), LocalStore(root=tmp_path / "store")
     work_off(loaded, store)
     assert [p[1] for p in proposed(loaded, store)] != [p[1] for p in undisturbed["optuna"]]
 
 
 def test_a_search_learns(tmp_path, undisturbed):
-    loaded, store = load(tmp_path, {**OPTUNA, "recipes": 14}), Store(root=tmp_path / "store")
+    loaded, store = load(tmp_path, {**OPTUNA, "recipes": 14}), LocalStore(root=tmp_path / "store")
     work_off(loaded, store)
     assert proposed(loaded, store)[:8] == undisturbed["optuna"]  # more recipes go on from fewer
     ramps = [values[KIND] == "ramp" for _, values, _, _ in proposed(loaded, store)]
@@ -89,7 +89,7 @@ def test_a_search_learns(tmp_path, undisturbed):
 
 
 def test_a_grid_tries_every_recipe_once(tmp_path):
-    loaded, store = load(tmp_path, SMALL_GRID), Store(root=tmp_path / "store")
+    loaded, store = load(tmp_path, SMALL_GRID), LocalStore(root=tmp_path / "store")
     agenda, _ = work_off(loaded, store)
     recipes = [values for _, values, _, _ in proposed(loaded, store)]
     assert agenda.ended_by == "exhausted"
@@ -100,13 +100,13 @@ def test_a_grid_tries_every_recipe_once(tmp_path):
 @pytest.mark.parametrize("strategy", ["random", "optuna"])
 def test_a_small_space_ends_when_it_is_exhausted(tmp_path, strategy):
     loaded = load(tmp_path, {**SMALL_GRID, "strategy": strategy, "recipes": 50})
-    agenda, ended = work_off(loaded, Store(root=tmp_path / "store"))
+    agenda, ended = work_off(loaded, LocalStore(root=tmp_path / "store"))
     assert agenda.ended_by == "exhausted" and len(agenda.proposals) == 3
     assert len(ended) == 6  # three recipes under two seeds
 
 
 def test_the_baseline_comes_first_and_is_one_of_the_recipes(tmp_path):
-    loaded, store = load(tmp_path, RANDOM, baseline={ALPHA: 0.0}), Store(root=tmp_path / "store")
+    loaded, store = load(tmp_path, RANDOM, baseline={ALPHA: 0.0}), LocalStore(root=tmp_path / "store")
     work_off(loaded, store)
     trials = trials_of(loaded, store)
     assert proposed(loaded, store)[0] == (0, {ALPHA: 0.0}, None, "baseline") and len(proposed(loaded, store)) == 14
@@ -115,13 +115,13 @@ def test_the_baseline_comes_first_and_is_one_of_the_recipes(tmp_path):
 
 
 def test_optuna_goes_on_from_a_baseline_outside_of_the_space(tmp_path):
-    loaded, store = load(tmp_path, OPTUNA, baseline={ALPHA: 0.31}), Store(root=tmp_path / "store")
+    loaded, store = load(tmp_path, OPTUNA, baseline={ALPHA: 0.31}), LocalStore(root=tmp_path / "store")
     agenda, _ = work_off(loaded, store)
     assert len(agenda.proposals) == OPTUNA["recipes"]
 
 
 def test_failed_recipes_are_told_as_failed_and_the_search_goes_on(tmp_path):
-    loaded, store = load(tmp_path, OPTUNA), Store(root=tmp_path / "store")
+    loaded, store = load(tmp_path, OPTUNA), LocalStore(root=tmp_path / "store")
     agenda, _ = work_off(loaded, store, fails=lambda trial: trial.cell.values[KIND] == "ramp" and trial.seed == 2)
     failed = {p.number for p in agenda.proposals if p.values[KIND] == "ramp"}
     assert failed and {n for n, outcome in agenda.outcomes.items() if outcome.status == "failed"} == failed
@@ -129,7 +129,7 @@ def test_failed_recipes_are_told_as_failed_and_the_search_goes_on(tmp_path):
 
 
 def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_proposals(tmp_path):
-    store = Store(root=tmp_path / "store")
+    store = LocalStore(root=tmp_path / "store")
     work_off(load(tmp_path, RANDOM), store)
     changed = load(tmp_path, {**RANDOM, "space": {**SPACE, ALPHA: {"low": -1.0, "high": 0.3, "step": 0.05}}})
     assert trials_of(changed, store) == []
@@ -143,7 +143,7 @@ def test_another_search_under_the_same_name_starts_anew_and_keeps_the_old_propos
 
 
 def test_a_stopped_search_proposes_nothing_more(tmp_path):
-    loaded, store = load(tmp_path, RANDOM), Store(root=tmp_path / "store")
+    loaded, store = load(tmp_path, RANDOM), LocalStore(root=tmp_path / "store")
     agenda = Agenda(loaded, store)
     agenda.begin()
     first = agenda.next()
@@ -163,7 +163,7 @@ def test_a_baseline_lies_in_the_space_where_the_sweep_file_puts_it(tmp_path):
 
 
 def test_a_closed_search_ends_what_is_open_and_proposes_nothing_more(tmp_path):
-    loaded, store = load(tmp_path, RANDOM), Store(root=tmp_path / "store")
+    loaded, store = load(tmp_path, RANDOM), LocalStore(root=tmp_path / "store")
     agenda = Agenda(loaded, store)
     agenda.begin()
     begun = [agenda.next()]
@@ -179,7 +179,7 @@ def test_a_closed_search_ends_what_is_open_and_proposes_nothing_more(tmp_path):
 def test_a_space_of_invalid_recipes_says_why(tmp_path):
     """Every value occurs in some valid recipe, so it loads; but all draws of the search are refused."""
     loaded = load(tmp_path, RANDOM)
-    agenda = Agenda(loaded, Store(root=tmp_path / "store"))
+    agenda = Agenda(loaded, LocalStore(root=tmp_path / "store"))
 
     def refuse(values):
         raise InputError(f"no: {values[ALPHA]}")
@@ -192,7 +192,7 @@ def test_a_space_of_invalid_recipes_says_why(tmp_path):
 def test_the_record_tells_what_is_known(tmp_path):
     constraints = {"test_acc": {"at_least": 0.9}}
     loaded = load(tmp_path, {**HALVING, "constraints": constraints}, budget={"device_hours": 2.0})
-    store = Store(root=tmp_path / "store")
+    store = LocalStore(root=tmp_path / "store")
     agenda, _ = work_off(loaded, store)
     write_end(loaded, store, agenda.ended_by)
     record = read_search(loaded, store)
@@ -213,7 +213,7 @@ def test_the_record_tells_what_is_known(tmp_path):
 
 
 def test_the_record_of_an_unfinished_search(tmp_path):
-    loaded, store = load(tmp_path, RANDOM), Store(root=tmp_path / "store")
+    loaded, store = load(tmp_path, RANDOM), LocalStore(root=tmp_path / "store")
     assert read_search(loaded, store).proposals == ()
     work_off(loaded, store, stop_after=5)
     record = read_search(loaded, store)

@@ -6,17 +6,18 @@ import pytest
 from made import ALPHA, finish, load, work_off
 
 from core.errors import InputError
-from orchestrator.plan import make_plan, plan_summary
-from orchestrator.plan_words import plan_text
+from orchestrator.planning.plan import make_plan, plan_summary
+from orchestrator.planning.plan_words import plan_text
+from orchestrator.planning.proposals import read_reaudit, reaudit_trials, recipe_of, write_reaudit
+from orchestrator.planning.trials import trials_of
 from orchestrator.search.agenda import Agenda
 from orchestrator.search.ahead import ahead_of, refuse_small_budget
 from orchestrator.search.budget import SPENT, Meter, spent
-from orchestrator.search.proposals import read_reaudit, reaudit_trials, recipe_of, write_reaudit
 from orchestrator.search.reaudit import frontier_recipes
 from orchestrator.search.record import read_reaudit_record
-from orchestrator.stage import with_ancestors
-from orchestrator.store import Store
-from orchestrator.trial import trials_of
+from orchestrator.stages.stage import with_ancestors
+from orchestrator.store.base import Store
+from orchestrator.store.local import LocalStore
 from sweeps.search import Budget
 
 RANDOM = {"strategy": "random", "recipes": 6}
@@ -30,7 +31,7 @@ def snapshot(running=(), ended=()):
 
 
 def test_device_time_of_what_runs_and_what_has_ended_counts(tmp_path):
-    meter = Meter(Store(root=tmp_path), "s", Budget(device_hours=0.1))
+    meter = Meter(LocalStore(root=tmp_path), "s", Budget(device_hours=0.1))
     meter.update(snapshot(running=[("target", 100.0)]))
     meter.update(snapshot(running=[("target", 150.0), ("attack", 20.0)]))
     assert meter.device_s == 170.0 and meter.exceeded() is None
@@ -39,16 +40,16 @@ def test_device_time_of_what_runs_and_what_has_ended_counts(tmp_path):
 
 
 def test_a_share_of_the_budget_can_be_kept_back(tmp_path):
-    meter = Meter(Store(root=tmp_path), "s", Budget(device_hours=0.1))
+    meter = Meter(LocalStore(root=tmp_path), "s", Budget(device_hours=0.1))
     meter.update(snapshot(ended=[("target", 280.0)]))
     assert meter.exceeded(0.2) is None
     meter.update(snapshot(ended=[("target", 10.0)]))
     assert meter.exceeded(0.2) == "0.0806 of 0.1 device-hours" and meter.exceeded() is None
-    assert Meter(Store(root=tmp_path), "other", None).exceeded(0.9) is None
+    assert Meter(LocalStore(root=tmp_path), "other", None).exceeded(0.9) is None
 
 
 def test_a_killed_run_loses_nothing_that_was_noted(tmp_path):
-    store = Store(root=tmp_path)
+    store = LocalStore(root=tmp_path)
     first = Meter(store, "s", None)
     first.update(snapshot(running=[("target", 30.0)], ended=[("data", 5.0)]))
     first.save()
@@ -64,7 +65,7 @@ def test_a_killed_run_loses_nothing_that_was_noted(tmp_path):
 
 
 def test_minutes_count_over_all_runs(tmp_path):
-    store = Store(root=tmp_path)
+    store = LocalStore(root=tmp_path)
     store.write_note("s", SPENT, b'{"run": 1, "wall_seconds": 90.0}\n')
     assert "2 of 1 minutes" not in (Meter(store, "s", Budget(minutes=1.0)).exceeded() or "")
     assert Meter(store, "s", Budget(minutes=1.0)).exceeded().endswith("of 1 minutes")
@@ -82,7 +83,7 @@ def measured(store: Store, trials, seconds: float) -> None:
 
 
 def test_a_budget_smaller_than_one_trial_is_refused_where_its_cost_is_known(tmp_path):
-    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
+    store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
     first = Agenda(loaded, store).preview()
     refuse_small_budget(loaded, make_plan(first, store), store)  # nothing was ever measured here
     other = load(tmp_path / "other", RANDOM, name="other", seeds=[9])
@@ -94,7 +95,7 @@ def test_a_budget_smaller_than_one_trial_is_refused_where_its_cost_is_known(tmp_
 
 
 def test_recipes_still_to_come_count_where_the_first_is_there_already(tmp_path):
-    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
+    store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
     first = Agenda(loaded, store).preview()
     measured(store, first, 60.0)
     plan = make_plan(first, store, ahead_of(loaded, store))
@@ -104,7 +105,7 @@ def test_recipes_still_to_come_count_where_the_first_is_there_already(tmp_path):
 
 
 def test_the_plan_of_a_search_says_what_may_come(tmp_path):
-    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 1.0})
+    store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 1.0})
     work_off(loaded, store, stop_after=3)
     summary = plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(loaded, store)), store)
     more = summary["search"]["at_most_more_recipes"]
@@ -118,7 +119,7 @@ def test_the_plan_of_a_search_says_what_may_come(tmp_path):
 
 
 def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
-    store, loaded = Store(root=tmp_path / "store"), load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 2})
+    store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 2})
     measured(store, Agenda(loaded, store).preview(), 60.0)
 
     def summary():
@@ -136,7 +137,7 @@ def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
 
 
 def test_the_frontier_is_audited_again_under_fresh_seeds(tmp_path):
-    store = Store(root=tmp_path / "store")
+    store = LocalStore(root=tmp_path / "store")
     loaded = load(tmp_path, {**RANDOM, "recipes": 12, "constraints": {"test_acc": {"at_least": 0.85}}},
                   reaudit={"seeds": [101, 102, 103], "recipes": 3})  # fmt: skip
     work_off(loaded, store)
@@ -158,7 +159,7 @@ def test_the_frontier_is_audited_again_under_fresh_seeds(tmp_path):
 
 
 def test_a_grid_is_audited_again_by_its_own_recipes(tmp_path):
-    store = Store(root=tmp_path / "store")
+    store = LocalStore(root=tmp_path / "store")
     grid = {ALPHA: [-0.3, -0.1, 0.0], "attack.loss": ["poincare", "cross_entropy"]}
     loaded = load(tmp_path, {}, grid=grid, search=None, reaudit={"seeds": [7], "recipes": 2})
     for trial in trials_of(loaded, store):

@@ -4,15 +4,15 @@ import pytest
 from harm import HARMS, harmed
 from made import load, work_off
 
-from orchestrator.progress import SweepState
+from orchestrator.planning.proposals import PROPOSALS, REAUDIT, ProposalFile, read_reaudit, write_reaudit
+from orchestrator.planning.state import STATE_FILE, SweepState, read_failures, read_state, write_state
 from orchestrator.search import record
 from orchestrator.search.budget import COPY, SPENT, Meter, spent
-from orchestrator.search.proposals import PROPOSALS, REAUDIT, ProposalFile, read_reaudit, write_reaudit
-from orchestrator.stage import Stage
-from orchestrator.state import STATE_FILE, read_failures, read_state, write_state
-from orchestrator.store import Store, open_store
-from orchestrator.storing import artifacts
-from orchestrator.storing.version import VERSION_FILE
+from orchestrator.stages.stage import Stage
+from orchestrator.store import artifacts
+from orchestrator.store.local import LocalStore
+from orchestrator.store.opening import open_store
+from orchestrator.store.version import VERSION_FILE
 
 RANDOM = {"strategy": "random", "recipes": 5}
 
@@ -21,7 +21,7 @@ RANDOM = {"strategy": "random", "recipes": 5}
 def search(tmp_path_factory):
     """A search that is through, and every note that a sweep leaves."""
     folder = tmp_path_factory.mktemp("made")
-    store = Store(root=folder / "store")
+    store = LocalStore(root=folder / "store")
     store.open_for_writing()
     loaded = load(folder, RANDOM, reaudit={"seeds": [7, 8], "recipes": 2})
     work_off(loaded, store)
@@ -102,7 +102,7 @@ def test_what_was_spent_is_forgotten_only_with_both_notes(search, capsys):
 def test_a_damaged_version_note_is_written_anew(tmp_path, how, filled, monkeypatch, capsys):
     stage = Stage(name="sleep", config={"classes": 1})
     monkeypatch.setattr(artifacts, "_told", set())
-    store = Store(root=tmp_path)
+    store = LocalStore(root=tmp_path)
     store.open_for_writing()
     if filled:
         store.commit(stage, store.draft(stage), {"metrics": {}})

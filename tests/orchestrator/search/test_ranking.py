@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made import ALPHA, load
 
+from orchestrator.planning.proposals import Proposal
 from orchestrator.search.halving import audits, propose_halving, survivors
 from orchestrator.search.outcomes import Aims, Outcome, worst_mean
-from orchestrator.search.proposals import Proposal
 from orchestrator.search.ranking import best, crowding, fronts, ordered
-from orchestrator.search.strategies import Setup, Wait
+from orchestrator.search.setup import Setup, Wait
 from sweeps.dimension import Dimension
 from sweeps.search import Constraint, Rung
 from sweeps.space import make_space

@@ -11,7 +11,7 @@ from made import ALPHA, KIND, START
 from tiny import write_tiny
 
 from orchestrator.search.record import read_search
-from orchestrator.store import Store
+from orchestrator.store.local import LocalStore
 from sweeps.load import load_sweep
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -39,7 +39,7 @@ def test_a_search_is_stopped_by_its_budget_goes_on_and_is_audited_again(tmp_path
         tmp_path, search=SEARCH, grid={}, baseline={}, judges=judges, reaudit={"seeds": [9], "recipes": 1},
         budget={"device_hours": 0.5 / 3600},
     )  # fmt: skip
-    store = Store(root=tmp_path / "store")
+    store = LocalStore(root=tmp_path / "store")
     stopped = smoothsweep("run", path, "--store", store.root)
     assert stopped.returncode == 0, stopped.stderr  # the budget is one of the ends of a search
     assert "device-hours are spent" in stopped.stderr and "Traceback" not in stopped.stderr

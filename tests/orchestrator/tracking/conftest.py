@@ -8,10 +8,10 @@ from tiny import write_tiny
 import benchmarks.tracking as made_up
 import orchestrator.tracking.trials as trial_files
 from benchmarks.tracking import write_artifacts
-from orchestrator.pictures import contact_sheet_png
-from orchestrator.store import Store
+from orchestrator.page.pictures import contact_sheet_png
+from orchestrator.planning.trials import trials_of
+from orchestrator.store.local import LocalStore
 from orchestrator.tracking.connection import connect, local_uri
-from orchestrator.trial import trials_of
 from sweeps.load import load_sweep
 
 
@@ -39,7 +39,7 @@ def real_sheets(small, monkeypatch):
 
 @pytest.fixture
 def store(tmp_path, empty_database):
-    found = Store(root=tmp_path / "store")
+    found = LocalStore(root=tmp_path / "store")
     found.root.mkdir()
     shutil.copy(empty_database, found.root / "mlflow.db")
     return found

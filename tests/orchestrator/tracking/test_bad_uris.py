@@ -20,8 +20,8 @@ from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from mlflow_look import files, look
 
 from core.errors import InputError
-from orchestrator.recorder import Patience, Recorder, open_recorder
-from orchestrator.store import Store
+from orchestrator.running.recorder import Patience, Recorder, open_recorder
+from orchestrator.store.local import LocalStore
 from orchestrator.tracking import Tracker, connection, databases, local_uri, refusals, told
 from orchestrator.tracking.connection import connect
 from orchestrator.tracking.deadline import within
@@ -208,7 +208,7 @@ def test_artifacts_follow_a_store_that_was_moved_or_copied(moving, load, store, 
     loaded = load(seeds=[1])
     first, second = finished(loaded)
     record(loaded, store, [first])
-    there = Store(root=tmp_path / "else where" / "100% mine")
+    there = LocalStore(root=tmp_path / "else where" / "100% mine")
     there.root.parent.mkdir()
     moving(store.root, there.root)
     _artifact_repos_cache.clear()  # of another process, so to speak
@@ -226,7 +226,7 @@ def test_a_database_that_was_moved_alone_says_where_the_artifacts_are(load, stor
     loaded = load(seeds=[1])
     trials = finished(loaded)
     record(loaded, store, trials[:1])
-    there = Store(root=tmp_path / "elsewhere")
+    there = LocalStore(root=tmp_path / "elsewhere")
     shutil.copytree(store.root, there.root, ignore=shutil.ignore_patterns("mlartifacts"))
     remarks = record(loaded, there, trials)
     assert remarks == [f"MLflow: the artifacts of earlier runs of tiny are still in {store.root}/mlartifacts/tiny"]
@@ -300,7 +300,8 @@ def test_a_deadline_gives_what_the_work_gives():
 
 def test_ctrl_c_ends_the_wait_for_a_silent_database():
     code = (
-        "import sys\nfrom orchestrator import interrupts\nfrom orchestrator.tracking.connection import connect\n"
+        "import sys\nfrom orchestrator.cluster import interrupts\n"
+        "from orchestrator.tracking.connection import connect\n"
         "interrupts.listen()\nprint('asking', flush=True)\n"
         "try:\n    connect(sys.argv[1])\nexcept KeyboardInterrupt:\n    sys.exit(130)\n"
     )

@@ -8,7 +8,7 @@ from mlflow import MlflowClient
 from mlflow_look import look
 from safetensors.torch import save_file
 
-from orchestrator.recorder import open_recorder
+from orchestrator.running.recorder import open_recorder
 from orchestrator.tracking import models
 from orchestrator.tracking.exporting import export
 from tasks.training import load_classifier, new_classifier

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from mlflow_look import doubled, files, look
 
-from orchestrator.recorder import Patience, Recorder, open_recorder
+from orchestrator.running.recorder import Patience, Recorder, open_recorder
 from orchestrator.tracking import Tracker
 
 pytestmark = pytest.mark.slow

@@ -6,11 +6,11 @@ import pytest
 from mlflow_look import doubled, files, look, text_of
 
 from benchmarks.tracking import write_artifacts
-from orchestrator.recorder import open_recorder
-from orchestrator.results import trial_row
+from orchestrator.planning.trials import trials_of
+from orchestrator.reading.results import trial_row
+from orchestrator.running.recorder import open_recorder
 from orchestrator.tracking import Tracker
 from orchestrator.tracking.recipes import recipe_id
-from orchestrator.trial import trials_of
 from sweeps.load import load_sweep
 
 RAMP = {"recipe.defense.alpha": [0.0, -0.2]}

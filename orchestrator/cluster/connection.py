@@ -1,0 +1,150 @@
+"""Joining a cluster, or starting one on this machine; and the fixed facts about it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+from core.errors import InputError
+from core.uris import shown_uri, without_secrets
+from orchestrator.cluster import interrupts, local_ray
+from orchestrator.stages.code_version import CODE_VERSION_VARIABLE, code_version
+from tasks.devices import PROMISED_PER_NODE, promised_gpus
+
+SLOT = "trial_slot"  # what a trial holds instead of a CPU
+SLOTS_PER_CPU = 2
+HEAD = "node:__internal_head__"  # what Ray gives the head alone: for what must not die with a spot machine
+STOP_PATIENCE_S = 30.0  # of an orderly end
+OBJECT_STORE_BYTES = 150 * 2**20  # tasks exchange paths and small rows; tensors go through the artifact store
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterFacts:
+    """What the cluster offers: CPUs, GPUs, and how many trials may be open at once.
+
+    node_cpus, node_gpus: of its largest machine; None where machines may come of which nothing is known yet.
+    """
+
+    cpus: int
+    gpus: float
+    trial_slots: int
+    is_local: bool
+    node_cpus: int | None = None
+    node_gpus: float | None = None
+
+
+def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
+    """Join the cluster at `address` (or RAY_ADDRESS, as under `ray job submit`); without one, start a local Ray.
+
+    Raises InputError if there is no cluster at the address, or one without trial slots.
+    """
+    _quiet_environment()
+    address = address or os.environ.get("RAY_ADDRESS")
+    if address:
+        return _join(address)
+    cpus = os.cpu_count() or 1
+    slots = trial_slots or SLOTS_PER_CPU * cpus
+    try:
+        with interrupts.sheltered():
+            local_ray.start(
+                num_cpus=cpus,
+                resources={SLOT: slots},
+                object_store_memory=OBJECT_STORE_BYTES,
+                _temp_dir=_short_temporary_folder(),
+            )
+    except Exception as error:  # Ray raises a bare one when its processes are not up in time
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"expected Ray to start on this machine, got: {reason}") from None
+    interrupts.listen()  # Ray has just taken SIGTERM for itself
+    gpus = ray.cluster_resources().get("GPU", 0)
+    return ClusterFacts(
+        cpus=cpus, gpus=gpus, trial_slots=slots, is_local=True, node_cpus=cpus, node_gpus=gpus
+    )
+
+
+def end_work(scheduler: Any) -> None:
+    """Have the scheduler end what runs, before we leave a cluster that stays. An unreachable one is left to Ray."""
+    with contextlib.suppress(ray.exceptions.RayError):
+        ray.get(scheduler.stop.remote("interrupted"), timeout=STOP_PATIENCE_S)
+
+
+def disconnect() -> None:
+    """Leave the cluster; one that was started here ends."""
+    local_ray.stop()
+
+
+def remove_lost_groups() -> int:
+    """Remove the placement groups of this job whose creator, the controller of a Ray Train run, has died.
+
+    Ray's own cleaner of these groups asks the dashboard, which need not run, and outlives the job where it does not;
+    `tasks.ray_train` runs without it. The groups of Tune's trials belong to the driver and are left alone. Returns how
+    many were removed.
+    """
+    from ray._private.state import state  # the public table does not tell who created a group
+    from ray.core.generated.gcs_pb2 import PlacementGroupTableData as Group
+    from ray.util.placement_group import PlacementGroup, remove_placement_group
+
+    job = ray.get_runtime_context().get_job_id()
+    lost = []
+    for raw in state._connect_and_get_accessor().get_placement_group_table():
+        group = Group.FromString(raw)
+        by_lost_actor = group.creator_actor_dead and not ray.ActorID(group.creator_actor_id).is_nil()
+        if by_lost_actor and group.creator_job_id.hex() == job and group.state != Group.REMOVED:
+            lost.append(PlacementGroup(ray.PlacementGroupID(group.placement_group_id)))
+    for group in lost:
+        remove_placement_group(group)
+    return len(lost)
+
+
+def _join(address: str) -> ClusterFacts:
+    try:
+        ray.init(address=address, configure_logging=False, log_to_driver=False, namespace="smoothsweep")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        reason = " ".join(without_secrets(str(error), address).split())[:200]
+        raise InputError(f"--address {shown_uri(address)}: expected a Ray cluster there, got: {reason}") from None
+    interrupts.listen()
+    found = ray.cluster_resources()
+    if not found.get(SLOT):
+        ray.shutdown()
+        raise InputError(
+            f"--address {address}: expected a cluster with the resource {SLOT} "
+            f"(start the head with --resources='{{\"{SLOT}\": 16}}'), got none"
+        )
+    promised = promised_gpus() or 0.0
+    grows = promised > found.get("GPU", 0.0)
+    return ClusterFacts(
+        cpus=int(found.get("CPU", 0)),
+        gpus=max(found.get("GPU", 0.0), promised),
+        trial_slots=int(found[SLOT]),
+        is_local=False,
+        node_cpus=None if grows else int(_most("CPU")),
+        node_gpus=promised_gpus(PROMISED_PER_NODE) if grows else _most("GPU"),
+    )
+
+
+def _most(resource: str) -> float:
+    """How much of it the largest machine of the cluster has."""
+    return max((node["Resources"].get(resource, 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
+
+
+def _quiet_environment() -> None:
+    """Settings that Ray reads when it starts; what the user has set already stays."""
+    for name, value in {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_task_oom_retries": "3",  # the default retries a task that never fits for ever
+        "RAY_AIR_NEW_OUTPUT": "0",
+        "RAY_DEDUP_LOGS": "1",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        CODE_VERSION_VARIABLE: code_version(),
+    }.items():
+        os.environ.setdefault(name, value)
+
+
+def _short_temporary_folder() -> str | None:
+    """Ray's socket names hold this path and may not exceed 107 characters."""
+    return "/tmp/ray" if len(tempfile.gettempdir()) > 40 else None

@@ -1,0 +1,68 @@
+"""The question before the money: what a run is expected to cost, and whether a person wants that."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from core import screen
+from core.errors import InputError
+from orchestrator.planning.plan import Plan, plan_summary
+from orchestrator.planning.plan_words import expectation
+from orchestrator.store.base import Store
+
+ASK_ABOVE_HOURS = 24.0
+ASK_ABOVE_DOLLARS = 100.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirmation:
+    """When to ask. price: dollars per device-hour, None for no dollars; yes: the answer is known beforehand."""
+
+    price: float | None = None
+    above_hours: float = ASK_ABOVE_HOURS
+    above_dollars: float = ASK_ABOVE_DOLLARS
+    yes: bool = False
+
+
+def amount(option: str, text: str) -> float:
+    """A finite number of at least 0, as the user wrote it. Raises InputError naming the option."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or value < 0:
+        raise InputError(f"{option}: expected a finite number of at least 0, got {text!r}")
+    return value
+
+
+def confirm(plan: Plan, store: Store, asked: Confirmation) -> None:
+    """Say what the run is expected to cost and, above a threshold, ask. Raises InputError where it must not start.
+
+    What is known counts, so a plan of partly unknown cost asks as soon as its known part is too much. A wholly unknown
+    cost does not ask: the first run of every sweep would, and a question that always comes is not read.
+    """
+    summary = plan_summary(plan, store, asked.price)
+    for line in expectation(summary):
+        screen.err(line)
+    reason = _too_much(summary, asked)
+    if reason is None or asked.yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InputError(f"{reason}: expected --yes where there is no terminal to ask on; nothing was started")
+    screen.err(f"{reason}. Go ahead? [y/N] ", end="")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise InputError("not confirmed; nothing was started")
+
+
+def _too_much(summary: dict[str, Any], asked: Confirmation) -> str | None:
+    """Which threshold the plan exceeds, in words, or None."""
+    least = "at least " if summary["stages_of_unknown_cost"] else ""
+    hours = summary["known_device_hours"]
+    if hours > asked.above_hours:
+        return f"{least}{hours:,.4g} device-hours exceed --confirm-above {asked.above_hours:g}"
+    if asked.price is not None and summary["known_dollars"] > asked.above_dollars:
+        return f"{least}${summary['known_dollars']:,.2f} exceed --confirm-above-dollars {asked.above_dollars:g}"
+    return None

@@ -1,0 +1,46 @@
+"""What pages read of finished stages: verified before a run takes them for finished, and when a page is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from core.errors import ArtifactDamaged
+from orchestrator.stages.stage import Stage
+from orchestrator.store.artifacts import tell
+from orchestrator.store.base import Store
+
+Result = TypeVar("Result")
+
+SHOWN_BYTES = 2**20  # tables, curves, names: what pages read whole. Tensors are verified by whoever reads them
+
+
+def set_damaged_aside(store: Store, stages: Iterable[Stage]) -> None:
+    """Verify the small files of those of these stages that are finished; what is damaged is told of and set aside.
+
+    It is then missing, and whoever plans makes it again.
+    """
+    for stage in stages:
+        if store.has(stage):
+            try:
+                _verify(store, stage)
+            except ArtifactDamaged as damaged:
+                tell(str(damaged))
+
+
+def healed(read: Callable[[], Result]) -> tuple[Result, bool]:
+    """read(), again whenever it meets a damaged artifact, which is then set aside and told of; whether it met one."""
+    met = False
+    while True:
+        try:
+            return read(), met
+        except ArtifactDamaged as damaged:
+            tell(str(damaged))
+            met = True
+
+
+def _verify(store: Store, stage: Stage) -> None:
+    for name in store.manifest(stage)["files"]:
+        path = store.place(stage) / name  # of a remote store what is here; the rest is verified as it is fetched
+        if path.is_file() and path.stat().st_size < SHOWN_BYTES:
+            store.file(stage, name)

@@ -1,0 +1,70 @@
+"""A whole store looked through: every artifact read and compared with its manifest, whatever was verified before."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.stages.stage import canonical_json
+from orchestrator.store.base import Store
+from orchestrator.store.sealing import RESULT, SEAL, Damage
+from tasks.registry import TASKS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examined:
+    """What was found. damaged: one line each. unsealed: how many manifests have no seal, from before there were any."""
+
+    artifacts: int
+    bytes: int
+    unsealed: int
+    damaged: tuple[str, ...]
+
+
+def examine_store(store: Store) -> Examined:
+    """Read every finished artifact of the store. Changes nothing in it."""
+    damaged, manifests, read = [], {}, 0
+    for kind, fingerprint in _artifacts(store):
+        try:
+            manifest = store.examined(kind, fingerprint)
+            _check_identity(manifest)
+            manifests[kind, fingerprint] = manifest
+            read += sum(manifest.get("sizes", {}).values())
+        except FileNotFoundError:
+            continue  # removed meanwhile
+        except Damage as damage:
+            damaged.append(f"{kind} {fingerprint[:8]}: {damage}")
+    damaged += _made_from_others(manifests)
+    unsealed = sum(SEAL not in manifest for manifest in manifests.values())
+    return Examined(artifacts=len(manifests), bytes=read, unsealed=unsealed, damaged=tuple(damaged))
+
+
+def _artifacts(store: Store) -> Iterator[tuple[str, str]]:
+    for kind in TASKS:
+        yield from ((kind, fingerprint) for fingerprint in sorted(store.finished(kind)))
+
+
+def _check_identity(manifest: dict[str, Any]) -> None:
+    """Raise Damage if the configuration in a manifest is not the one that its fingerprint stands for."""
+    if "version" not in manifest:
+        return
+    identity = {key: manifest[key] for key in ("stage", "version", "config")}
+    inputs = {name: source["fingerprint"] for name, source in manifest["inputs"].items()}
+    text = canonical_json({**identity, "inputs": inputs})
+    if hashlib.sha256(text.encode()).hexdigest() != manifest["fingerprint"]:
+        raise Damage("its configuration is not that of its fingerprint")
+
+
+def _made_from_others(manifests: dict[tuple[str, str], dict[str, Any]]) -> Iterator[str]:
+    """Artifacts whose inputs are not those that they were made from: a manifest changed and sealed again, say."""
+    for (kind, fingerprint), manifest in manifests.items():
+        for source in manifest.get("inputs", {}).values():
+            place = source["stage"], source["fingerprint"]
+            told, found = source.get(RESULT), manifests.get(place, {}).get(RESULT)
+            if told and found and told != found:
+                yield (
+                    f"{kind} {fingerprint[:8]}: was made from another {place[0]} {place[1][:8]} than the store has: "
+                    "that one's numbers or files have changed since"
+                )

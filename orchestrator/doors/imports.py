@@ -1,0 +1,89 @@
+"""`smoothsweep import prior|target`: what may be said of a file, and which part of it cannot be left to a guess."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from core.data.names import PUBLISHED_SETS
+from core.errors import InputError
+
+
+def add_import_doors(doors: argparse._SubParsersAction) -> None:
+    """Adds `import` with its two things to a parser's doors."""
+    things = doors.add_parser("import", help="bring official weights, or your own classifier, in safely")
+    things = things.add_subparsers(required=True, metavar="prior|target")
+    prior = things.add_parser("prior", help="an official StyleGAN2 network pickle (ffhq.pkl); nothing of it is run")
+    prior.set_defaults(door=_import_prior)
+    target = things.add_parser("target", help="a classifier's checkpoint: of the official trainer, or bare")
+    _what_it_is(target)
+    _how_it_reads(target.add_argument_group(
+        "how it reads an image",
+        "The weights do not say. Whatever is said here is tried on real images, now if there are any and before every "
+        "attack: a classifier that does not recognise them is refused.",
+    ))  # fmt: skip
+    target.set_defaults(door=_import_target)
+    for thing, folder in ((prior, "priors"), (target, "targets")):
+        thing.add_argument("file", type=Path, metavar="FILE")
+        thing.add_argument("--out", type=Path, metavar="DIR", help=f"default: STORE/imported/{folder}/NAME")
+        thing.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
+
+
+def _what_it_is(target: argparse.ArgumentParser) -> None:
+    target.add_argument("--architecture", required=True, help="e.g. resnet152, or inception_v3 for an evaluation model")
+    target.add_argument("--classes", type=int, required=True, help="how many classes it tells apart")
+    target.add_argument("--alpha", type=float, help="the smoothing factor it was trained with, for the tables")
+    target.add_argument("--test-acc", type=float, metavar="FRACTION", help="the test accuracy it is said to have")
+    target.add_argument("--data", metavar="NAME|PATH", help="what it was trained on, to measure its test accuracy: a "
+                        f"folder of class folders, a Parquet file, or one of {', '.join(PUBLISHED_SETS)}")  # fmt: skip
+    target.add_argument("--data-path", type=Path, metavar="DIR", help="where the published data set of that name lies")
+
+
+def _how_it_reads(reading: argparse._ArgumentGroup) -> None:
+    reading.add_argument("--image-size", type=int, metavar="PIXELS", help="side of its images; needed unless the "
+                         "architecture fixes it (vit_b_16: 224, inception_v3: 299)")  # fmt: skip
+    for name in ("mean", "std"):
+        reading.add_argument(f"--{name}", type=float, nargs=3, metavar=("R", "G", "B"), help=f"{name} of the channels "
+                             "of pictures in [0, 1], e.g. ImageNet's (default: 0.5 0.5 0.5)")  # fmt: skip
+    reading.add_argument("--input-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="instead: black and "
+                         "white as it was shown them, e.g. 0 1 or 0 255 (default: -1 1)")  # fmt: skip
+    reading.add_argument("--transform-input", choices=("true", "false"), help="inception_v3 only, and there needed: "
+                         "whether it maps its inputs to other statistics first")  # fmt: skip
+    reading.add_argument("--class-names", type=Path, metavar="FILE", help="a name per line, in the order of its "
+                         "outputs, as the data have them (default: the data's own order)")  # fmt: skip
+
+
+def _import_prior(options: argparse.Namespace) -> int:
+    from orchestrator.doors.importing import import_prior_file
+
+    return import_prior_file(options.file, options.out or _imported_folder(options, "priors"))
+
+
+def _import_target(options: argparse.Namespace) -> int:
+    from orchestrator.doors.importing import TargetRequest, import_target_file
+
+    request = TargetRequest(
+        file=options.file,
+        out=options.out or _imported_folder(options, "targets"),
+        architecture=options.architecture,
+        classes=options.classes,
+        image_size=options.image_size,
+        transform_input=None if options.transform_input is None else options.transform_input == "true",
+        mean=options.mean,
+        std=options.std,
+        input_range=options.input_range,
+        class_names=options.class_names,
+        data=options.data,
+        data_path=options.data_path,
+        stated_acc=options.test_acc,
+        alpha=options.alpha,
+    )
+    return import_target_file(request)
+
+
+def _imported_folder(options: argparse.Namespace, kind: str) -> Path:
+    from orchestrator.store.opening import open_store
+
+    if options.store.startswith("s3://"):
+        raise InputError(f"--store {options.store}: expected a folder, or --out beside it: sweeps read it by its path")
+    return open_store(options.store).root / "imported" / kind / options.file.stem

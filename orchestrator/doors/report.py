@@ -1,0 +1,253 @@
+"""From the store to the report: fills the report's data model and writes table, page and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from orchestrator.doors.search_report import search_view
+from orchestrator.page.pictures import comparison_sheet
+from orchestrator.page.writing import write_report
+from orchestrator.planning.trial import Trial
+from orchestrator.reading.findings.pairs import sheet_recipes
+from orchestrator.reading.findings.tables import text_table
+from orchestrator.reading.numbers.metrics import BY_KEY
+from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReference, ReportData, Spent, StageLink
+from orchestrator.reading.numbers.recipe_words import recipe_words
+from orchestrator.reading.numbers.summary import recipe_label, summarise
+from orchestrator.reading.published.comparison import beside_paper, published_frame
+from orchestrator.reading.published.text import published_text
+from orchestrator.reading.results import per_class_rows, relative_links, results_table, write_results, write_rows
+from orchestrator.search.budget import spent
+from orchestrator.stages.code_version import code_version
+from orchestrator.stages.stage import with_ancestors
+from orchestrator.store.base import Store
+from sweeps.axes import axis_keys, axis_names, axis_value
+from sweeps.imported import ImportedClassifier
+from sweeps.load import LoadedSweep
+from sweeps.paper_settings import standing
+
+COMPARISON = "published_comparison.parquet"
+ATTACK = "attack"
+DEFENSE = "recipe.defense"
+ATTACK_WORDS = {"poincare": "Poincaré", "cross_entropy": "cross entropy"}
+HISTORY = ("loss", "train_acc", "test_acc")
+
+
+def write_sweep_report(
+    loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
+) -> tuple[str, list[Path]]:
+    """Write results.parquet, report.html and figures into `out`; returns the table as text and the files."""
+    table = results_table(trials, store, failures)
+    out.mkdir(parents=True, exist_ok=True)
+    write_results(table, out)
+    data = report_data(loaded, trials, store, table, out)
+    summary = summarise(data)
+    data = replace(data, sheets=tuple(_sheets(_of_sweep(trials), data.axes, store, sheet_recipes(summary))))
+    page = write_report(data, out, summary)
+    files = [out / "results.parquet", page, *sorted((out / "figures").glob("*.png"))]
+    published = beside_paper(data, summary)
+    if published is None:
+        return text_table(summary), files
+    write_rows(published_frame(published), out / COMPARISON)
+    return f"{text_table(summary)}\n\n{published_text(published)}", [*files, out / COMPARISON]
+
+
+def report_data(
+    loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path
+) -> ReportData:
+    """Everything the page shows but the contact sheets, read from the artifacts."""
+    axes = _axes(loaded, trials)
+    per_class = per_class_rows(trials, store)
+    compared, phase = _of_sweep(trials), table["phase"]
+    alphas, curves = _curves(compared, axes, store)
+    return ReportData(
+        title=loaded.sweep.name,
+        results=table[phase == "sweep"].reset_index(drop=True),
+        fresh=_rows(table, phase == "reaudit"),
+        others=_rows(table, ~phase.isin(("sweep", "reaudit"))),
+        search=search_view(loaded, store, lambda values: _recipe_name(axes, values)),
+        primary=_primary(loaded, table),
+        min_test_acc=loaded.sweep.accuracy_needed,
+        axes=axes,
+        protocol=loaded.sweep.protocol,
+        intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
+        facts=_facts(loaded, trials, store),
+        per_class=per_class if len(per_class) else None,
+        baseline=_baseline(loaded),
+        reasons=_reasons(table),
+        alpha_curves=alphas,
+        training_curves=curves,
+        links={t.id: _links(t, store, out) for t in trials},
+        spent=_spent(loaded, store),
+        paper=_paper(loaded, compared),
+        defenses={trial.id: defense for trial in trials if (defense := _defense(trial))},
+    )
+
+
+def _of_sweep(trials: list[Trial]) -> list[Trial]:
+    """The trials that recipes are compared by, without cheap attacks and fresh seeds."""
+    return [trial for trial in trials if trial.phase == "sweep"]
+
+
+def _rows(table: pd.DataFrame, chosen: pd.Series) -> pd.DataFrame | None:
+    return table[chosen].reset_index(drop=True) if chosen.any() else None
+
+
+def _recipe_name(axes: tuple[Axis, ...], values: Mapping[str, Any]) -> str:
+    mine = [axis for axis in axes if axis.role == "recipe"]
+    return recipe_label(mine, {axis.key: values.get(axis.key) for axis in mine})
+
+
+def _primary(loaded: LoadedSweep, table: pd.DataFrame) -> str | None:
+    """The leak that a search drives down decides its report too; None: as in any other sweep."""
+    leak = loaded.sweep.leak_searched
+    return leak if leak in BY_KEY and leak in table and table[leak].notna().any() else None
+
+
+def _spent(loaded: LoadedSweep, store: Store) -> Spent | None:
+    device_s, wall_s = spent(store, loaded.sweep.name)
+    return Spent(device_s=device_s, wall_s=wall_s) if wall_s else None
+
+
+def _links(trial: Trial, store: Store, out: Path) -> tuple[StageLink, ...]:
+    workers = float(getattr(getattr(trial.settings, "recipe", None), "workers", 1) or 1)
+    return tuple(
+        StageLink(**link, devices=workers if link["stage"] == "target" else 1.0)
+        for link in relative_links(trial, store, out)
+    )
+
+
+def _paper(loaded: LoadedSweep, trials: list[Trial]) -> PaperReference | None:
+    """How every trial stands to the table of the paper that the sweep names."""
+    reference = getattr(loaded.sweep, "paper", None)
+    if reference is None:
+        return None
+    standings = {t.id: standing(t.settings, reference.dataset_of(t.settings.data), reference.table) for t in trials}
+    datasets = dict.fromkeys(reference.dataset_of(trial.settings.data) for trial in trials)
+    return PaperReference(table=reference.table, datasets=tuple(datasets), standings=standings)
+
+
+def _defense(trial: Trial) -> dict[str, Any] | None:
+    """The trial's defense as its sweep file, or the card of a target brought in, states it."""
+    recipe = trial.settings.recipe
+    if isinstance(recipe, ImportedClassifier):
+        return recipe.card["defense"]
+    return recipe.defense.model_dump(mode="json", exclude_none=True)
+
+
+def _axes(loaded: LoadedSweep, trials: list[Trial]) -> tuple[Axis, ...]:
+    keys = axis_keys(loaded)
+    names = axis_names(keys)
+    shown: dict[str, str] = {**ATTACK_WORDS, **_attack_words(keys, names, trials)}
+    if DEFENSE in keys:
+        given = ((trial.cell.axes[names[DEFENSE]], _defense(trial)) for trial in trials)
+        shown.update({text: recipe_words(defense).label for text, defense in given if defense})
+    of_attacker = ("attack", "prior", "public", "classes")
+    return tuple(
+        Axis(
+            key=names[key],
+            role="attack" if key.split(".")[0] in of_attacker else "recipe",
+            values=shown,
+            defense=key.startswith(DEFENSE),
+            bare=key == DEFENSE or key.endswith(".kind"),
+        )
+        for key in keys
+    )
+
+
+def _attack_words(keys: list[str], names: dict[str, str], trials: list[Trial]) -> dict[str, str]:
+    """Whole attacks of a portfolio, as their axis has them -> what tables call them; numbered where two are alike."""
+    if ATTACK not in keys:
+        return {}
+    labels = {str(trial.cell.axes[names[ATTACK]]): trial.settings.attack.label for trial in trials}
+    words: dict[str, str] = {}
+    for text, label in labels.items():
+        alike = sum(word.partition(" #")[0] == label for word in words.values())
+        words[text] = f"{label} #{alike + 1}" if alike else label
+    return words
+
+
+def _baseline(loaded: LoadedSweep) -> dict[str, Any]:
+    names, search = axis_names(axis_keys(loaded)), getattr(loaded.sweep, "search", None)
+    stated = loaded.sweep.baseline
+    # What a search's space holds and the baseline does not is null there.
+    absent = dict.fromkeys(key for key in (search.space if search and stated else ()) if key not in stated)
+    return {names[key]: axis_value(value) for key, value in {**stated, **absent}.items() if key in names}
+
+
+def _reasons(table: pd.DataFrame) -> dict[str, str]:
+    """Reasons for metrics that no finished trial has."""
+    done = table[table["status"] == "done"]
+    reasons: dict[str, str] = {}
+    for row in done["reasons"]:
+        reasons.update(pd.io.json.ujson_loads(row))
+    return {k: v for k, v in reasons.items() if k in BY_KEY and (k not in done or done[k].isna().all())}
+
+
+def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
+    facts = {
+        "Sweep file": loaded.source,
+        "Store": store.location,
+        "Seeds": ", ".join(map(str, loaded.sweep.seeds)),
+        "Code": code_version(),
+    }
+    stages = with_ancestors([stage for trial in trials for stage in trial.stages])
+    manifests = [store.manifest(stage) for stage in stages if store.has(stage)]
+    for manifest in manifests:
+        if manifest["stage"] == "data":
+            m = manifest["metrics"]
+            facts["Private data"] = (
+                f"{m['num_classes']:.0f} classes, {m['num_train']:.0f} training and {m['num_test']:.0f} test images"
+            )
+    if manifests:
+        facts["Device time"] = f"{sum(m['seconds'] for m in manifests) / 60:.1f} min over {len(manifests)} stages"
+        facts["Devices"] = ", ".join(sorted({f"{m['device']} on {m['host']}" for m in manifests}))
+        facts["Libraries"] = ", ".join(f"{k} {v}" for k, v in manifests[-1]["libraries"].items() if v)
+    return facts
+
+
+def _recipe_key(trial: Trial, axes: tuple[Axis, ...]) -> str:
+    return recipe_label([a for a in axes if a.role == "recipe"], trial.cell.axes)
+
+
+def _curves(
+    trials: list[Trial], axes: tuple[Axis, ...], store: Store
+) -> tuple[dict[str, list[float]], dict[str, list[dict[str, float]]]]:
+    """Effective alpha and training curves of each recipe's first finished seed."""
+    alphas: dict[str, list[float]] = {}
+    curves: dict[str, list[dict[str, float]]] = {}
+    for trial in trials:
+        label = _recipe_key(trial, axes)
+        target = next((s for s in trial.stages if s.name == "target"), None)
+        if label in alphas or target is None or not store.has(target):
+            continue
+        history = pd.read_parquet(store.file(target, "history.parquet"))
+        alphas[label] = history["alpha"].tolist()
+        curves[label] = [
+            {"epoch": row["epoch"], **{k: row[k] for k in HISTORY if pd.notna(row[k])}}
+            for row in history.to_dict("records")
+        ]
+    return alphas, curves
+
+
+def _sheets(
+    trials: list[Trial], axes: tuple[Axis, ...], store: Store, recipes: Collection[str]
+) -> list[ContactSheet]:
+    """One sheet per attack, of the first seed: these recipes in columns."""
+    attack_axes = [a for a in axes if a.role == "attack"]
+    groups: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.seed == trials[0].seed and _recipe_key(trial, axes) in recipes:
+            groups.setdefault(" · ".join(f"{a.name} {trial.cell.axes[a.key]}" for a in attack_axes), []).append(trial)
+    sheets = []
+    for attack, members in groups.items():
+        columns = [_recipe_key(trial, axes) for trial in members]
+        sheet = comparison_sheet(members, columns, store, title=attack or "Reconstructions")
+        if sheet is not None:
+            sheets.append(sheet)
+    return sheets

@@ -1,0 +1,176 @@
+"""`smoothsweep run` and `smoothsweep report`, from the sweep file to the last line on the screen."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from core import screen
+from core.errors import InputError
+from core.metrics.table import BY_KEY
+from core.uris import shown_uri
+from orchestrator.doors.confirm import Confirmation, confirm
+from orchestrator.doors.damage import healed, set_damaged_aside
+from orchestrator.doors.stage_weights import refuse_missing_weights
+from orchestrator.planning.plan import make_plan, refuse_impossible
+from orchestrator.planning.proposals import reaudit_trials, write_reaudit
+from orchestrator.planning.trial import Trial
+from orchestrator.planning.trials import trials_of
+from orchestrator.running.driver import run_search, run_trials
+from orchestrator.running.progress import Display
+from orchestrator.running.recorder import REPORT, Recorder, open_recorder
+from orchestrator.running.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
+from orchestrator.running.workplace import Workplace
+from orchestrator.search.agenda import Agenda
+from orchestrator.search.ahead import ahead_of, refuse_small_budget
+from orchestrator.search.budget import Meter
+from orchestrator.search.reaudit import frontier_recipes
+from orchestrator.search.record import write_end
+from orchestrator.stages.judges import unavailable_judges
+from orchestrator.stages.stage import with_ancestors
+from orchestrator.store.base import Store
+from orchestrator.store.opening import open_store
+from sweeps.load import LoadedSweep, load_sweep
+from sweeps.schema import InversionSweep, ToySweep
+
+
+def run_and_report(
+    sweep_file: Path,
+    overrides: list[str],
+    location: str,
+    tracking_uri: str | None,
+    address: str | None,
+    out: Path | None,
+    asked: Confirmation | None = None,
+) -> int:
+    """Run what is missing, record, report. Returns the exit code; InputError before anything is started.
+
+    asked: when to have a person confirm the expected cost; None for the usual thresholds.
+    """
+    started = time.monotonic()
+    loaded = load_sweep(sweep_file, overrides)
+    store = open_store(location)
+    trials, agenda = trials_of(loaded, store), _agenda(loaded, store)
+    first = agenda.preview() if agenda else trials
+    first[0].stages  # noqa: B018 - a missing file is found before the store is touched
+    if not address and not isinstance(loaded.sweep, ToySweep):
+        refuse_missing_weights(trial.settings for trial in [*first, *trials])
+    if agenda:
+        refuse_missing_judges(loaded, first[0].settings)
+    set_damaged_aside(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
+    plan = make_plan(trials, store, ahead_of(loaded, store))
+    work = make_plan([*trials, *first], store, plan.ahead)
+    refuse_impossible(work)
+    refuse_small_budget(loaded, work, store)
+    confirm(plan, store, asked or Confirmation())
+    with Workplace(address, loaded.sweep.resources, store, work.missing) as place:
+        if work.missing and place.is_elsewhere:
+            place.facts  # noqa: B018 - an unfit cluster is found before anything is written
+        recorder = open_recorder(loaded, store, tracking_uri, models=loaded.sweep.tracking.models)
+        store.open_for_writing()
+        run = begin_run(
+            name=loaded.sweep.name,
+            trials=trials,
+            store=store,
+            resources=loaded.sweep.resources.model_dump(),
+            recorder=recorder,
+            display=Display(),
+            meter=Meter(store, loaded.sweep.name, getattr(loaded.sweep, "budget", None)),
+            kept_back=loaded.sweep.reaudit.share if agenda and loaded.sweep.reaudit else 0.0,
+        )
+        _run_phases(run, loaded, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
+    recorder.finish()
+    folder = out or store.sweep_folder(loaded.sweep.name)
+    known = trials_of(loaded, store)  # none where the budget was spent before anything was proposed
+    page, damaged = None, False
+    if known:
+        page, damaged = healed(lambda: _report(loaded, known, store, run.failures, folder, recorder))
+    for line in closing_lines(run, time.monotonic() - started, page, may_end=agenda is not None):
+        run.display.say(line)
+    for line in _where_to_compare(recorder, tracking_uri, location):
+        run.display.say(line)
+    return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
+
+
+def _run_phases(
+    run: SweepRun, loaded: LoadedSweep, trials: list[Trial], agenda: Agenda | None, place: Workplace
+) -> None:
+    """The sweep's trials, then those of its re-audit."""
+    store = run.store
+    try:
+        if agenda is None:
+            run_trials(run, trials, place)
+        else:
+            run_search(run, loaded, agenda, place)
+            write_end(loaded, store, _end_of(run, agenda))
+        if getattr(loaded.sweep, "reaudit", None) and not run.stopped:
+            write_reaudit(loaded, store, frontier_recipes(loaded, trials_of(loaded, store), store))
+            run_trials(run, reaudit_trials(loaded, store), place)
+    finally:
+        run.save_state()
+    run.save_state(finished=True)
+
+
+def _end_of(run: SweepRun, agenda: Agenda) -> str | None:
+    if run.stopped:
+        return f"budget: {run.stopped}"
+    kept = f"budget: {agenda.closed}, the rest kept for the re-audit" if agenda.closed else None
+    return agenda.ended_by or kept
+
+
+def _agenda(loaded: LoadedSweep, store: Store) -> Agenda | None:
+    return Agenda(loaded, store) if getattr(loaded.sweep, "search", None) else None
+
+
+def refuse_missing_judges(loaded: LoadedSweep, settings: InversionSweep) -> None:
+    """Raise InputError where an objective's judge has no weights here: the search would look at empty columns."""
+    unheard = unavailable_judges(settings)
+    for column in (*loaded.sweep.search.objectives, *loaded.sweep.search.constraints):
+        if (stage := BY_KEY[column].stage) in unheard:
+            raise InputError(f"{loaded.source}: search: {column}: expected a judge that measures it: {unheard[stage]}")
+
+
+def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path | None) -> int:
+    """Write the report from what is in the store now."""
+    loaded = load_sweep(sweep_file, overrides)
+    store = open_store(location)
+    folder = out or store.sweep_folder(loaded.sweep.name)
+    trials = trials_of(loaded, store)
+    if not trials:
+        raise InputError(f"{loaded.source}: expected a search that has proposed something in {location}, got none")
+    failures = earlier_failures(store, loaded.sweep.name)
+    page, _ = healed(lambda: _report(loaded, trials, store, failures, folder, None))
+    screen.err(f"report: {page}")
+    return 0
+
+
+def _report(
+    loaded: LoadedSweep,
+    trials: list[Trial],
+    store: Store,
+    failures: dict[str, str],
+    out: Path,
+    recorder: Recorder | None,
+) -> Path:
+    """Print the table, write the page, add it to the sweep's MLflow run."""
+    if isinstance(loaded.sweep, ToySweep):
+        from orchestrator.doors.toy_report import write_toy_report as write
+    else:
+        from orchestrator.doors.report import write_sweep_report as write
+    text, files = write(loaded, trials, store, failures, out)
+    screen.out_text(text)
+    if out == store.sweep_folder(loaded.sweep.name):
+        store.publish(out, loaded.sweep.name)
+    if recorder is not None:
+        recorder.close(files, failed=len(failures))
+    return out / "report.html"
+
+
+def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: str) -> list[str]:
+    if recorder.unwritten:
+        reason = next(iter(recorder.unwritten.values()))
+        trials = len(set(recorder.unwritten) - {REPORT})
+        missing = f"{trials} trials are" if trials else "means over seeds and report are"
+        return [f"{missing} not in MLflow yet ({reason}); the same command records them and runs nothing again"]
+    here = f"compare in MLflow: smoothsweep ui --store {location}"
+    return [*recorder.remarks, f"MLflow: {shown_uri(tracking_uri)}" if tracking_uri else here]

@@ -1,0 +1,133 @@
+"""From a search's record to what the report shows of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.reading.numbers.format import NBSP, count, duration, is_null, listing, minus
+from orchestrator.reading.numbers.metrics import BY_KEY
+from orchestrator.reading.numbers.recipe_words import value_text
+from orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, same_recipe
+from orchestrator.store.base import Store
+from sweeps.axes import axis_names
+from sweeps.load import LoadedSweep
+
+if TYPE_CHECKING:
+    from orchestrator.search.record import ProposalRecord, SearchRecord
+
+
+def search_view(loaded: LoadedSweep, store: Store, label: Callable[[Mapping[str, Any]], str]) -> SearchView | None:
+    """What the report shows of the sweep's search; None for a sweep without one. label: axes -> a recipe's name."""
+    from orchestrator.search.record import read_search  # the searches need Optuna, which a report of a grid does not
+
+    if getattr(loaded.sweep, "search", None) is None:
+        return None
+    record = read_search(loaded, store)
+    return None if record is None else view_of(record, loaded.sweep.search, label)
+
+
+def view_of(record: SearchRecord, search: Any, label: Callable[[Mapping[str, Any]], str]) -> SearchView:
+    """The record in a reader's words. search: the sweep file's `search`."""
+    names = dimension_names(search.space)
+    return SearchView(
+        strategy=record.strategy,
+        objectives=tuple(_objective(column, way) for column, way in record.objectives.items()),
+        proposals=tuple(_proposed(proposal, names, label) for proposal in record.proposals),
+        space=tuple(dimension_words(names[key], _given(one), names) for key, one in search.space.items()),
+        constraints=tuple(constraint_words(column, ends) for column, ends in record.constraints.items()),
+        budget=budget_words(record.budget or {}),
+        rungs=tuple(rung_words(rung.set) for rung in search.rungs),
+        asked=search.recipes,
+        spent_device_hours=record.spent_device_hours,
+        stopped_by=record.stopped_by,
+    )
+
+
+def dimension_names(space: Mapping[str, Any]) -> dict[str, str]:
+    """Dotted key of the space -> its short name."""
+    names = axis_names(list(space))
+    return {key: name.replace("_", " ") for key, name in names.items()}
+
+
+def dimension_words(name: str, given: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """`start: 0 to 0.8 in steps of 0.05, with kind ramp`."""
+    if given.get("choices") is not None:
+        span = ", ".join(value_text(choice) for choice in given["choices"])
+    else:
+        span = f"{value_text(given['low'])} to {value_text(given['high'])}"
+        if given.get("step"):
+            span += f" in steps of {value_text(given['step'])}"
+        if given.get("log"):
+            span += ", evenly in the logarithm"
+    if given.get("above"):
+        span += f", above {names.get(given['above'], given['above'])}"
+    for key, values in (given.get("when") or {}).items():
+        wanted = values if isinstance(values, list | tuple) else (values,)
+        span += f", with {names.get(key, key)} {' or '.join(map(value_text, wanted))}"
+    return f"{name}: {span}"
+
+
+def constraint_words(column: str, ends: Mapping[str, float]) -> str:
+    """`test accuracy at least 90 %`."""
+    spec = BY_KEY.get(column)
+    words = {"at_least": "at least", "at_most": "at most"}
+    shown_ends = [f"{words[end]} {_amount(column, value)}" for end, value in ends.items() if end in words]
+    return f"{spec.label if spec else column} {listing(shown_ends)}"
+
+
+def budget_words(budget: Mapping[str, float | None]) -> str:
+    """`3 device-hours and 60 minutes`; empty without one."""
+    parts = []
+    if budget.get("device_hours") is not None:
+        parts.append(f"{duration(3600 * budget['device_hours'])} of device time")
+    if budget.get("minutes") is not None:
+        parts.append(f"{duration(60 * budget['minutes'])} by the clock")
+    return listing(parts)
+
+
+def rung_words(settings: Mapping[str, Any]) -> str:
+    """`4 classes, candidates 2, steps 10`: in what the attack is cheaper than the full one."""
+    parts = []
+    for key, value in settings.items():
+        if key == "classes" and isinstance(value, list | tuple):
+            parts.append(count(len(value), "class", "classes"))
+        else:
+            parts.append(f"{key.removeprefix('attack.').replace('.', ' ').replace('_', ' ')} {value_text(value)}")
+    return ", ".join(parts)
+
+
+def _objective(column: str, way: str) -> Objective:
+    spec = BY_KEY.get(column)
+    label, percent = (spec.label, spec.unit == "percent") if spec else (column.replace("_", " "), False)
+    return Objective(column=column, way=way, label=label, percent=percent)
+
+
+def _proposed(record: ProposalRecord, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]) -> Proposed:
+    values = {names.get(key, key): value_text(value) for key, value in record.values.items() if not is_null(value)}
+    return Proposed(
+        number=record.number,
+        values=values,
+        key=same_recipe(record.values),
+        rung=record.rung,
+        status=record.status,
+        objectives=record.objectives,
+        device_hours=record.device_hours,
+        recipe=label(record.axes) if record.rung is None else None,
+        kept=record.kept,
+        audited=record.audited,
+        feasible=record.feasible is not False,
+        trials=record.trials,
+    )
+
+
+def _amount(column: str, value: float) -> str:
+    spec = BY_KEY.get(column)
+    if spec is not None and spec.unit == "percent":
+        return f"{minus(f'{100 * value:g}')}{NBSP}%"
+    return minus(f"{value:g}")
+
+
+def _given(one: Any) -> Mapping[str, Any]:
+    """A dimension of the sweep file as a mapping."""
+    return one if isinstance(one, Mapping) else one.model_dump()

@@ -1,0 +1,74 @@
+"""`smoothsweep weights stage`: which published weight files a sweep needs, and seeing that they are there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from core import screen
+from core.errors import InputError
+from orchestrator.stages.judges import STAGED_FID, staged_file
+from sweeps.expand import expand
+from sweeps.imported import ImportedClassifier
+from sweeps.judging import STAGED_EMBEDDERS
+from sweeps.load import LoadedSweep, load_sweep
+from sweeps.recipes import every_choice
+from sweeps.schema import InversionSweep, ToySweep
+from sweeps.training import Training
+
+
+def stage_weights_of(sweeps: list[Path], folder: Path | None) -> int:
+    """Fetch and verify what the sweeps need (all known files if none is named); 1 if something could not be had."""
+    from core.models.weight_files import WEIGHT_FILES, stage_weights, weight_file, weight_folders
+
+    names = list(WEIGHT_FILES) if not sweeps else needed_files(load_sweep(path) for path in sweeps)
+    if not names:
+        screen.out("these sweeps need no published weights")
+        return 0
+    staged = stage_weights(names, folder or weight_folders()[0])
+    for file in staged:
+        entry = weight_file(file.name)
+        screen.out(f"ok    {file.name:<14} {file.path}" if file.path else f"MISS  {file.name:<14} {file.reason}")
+        if file.path:
+            screen.out(f"      {'':<14} {entry.licence}")
+    return 0 if all(file.path for file in staged) else 1
+
+
+def needed_files(sweeps: Iterable[LoadedSweep]) -> list[str]:
+    """Names of the weight files that the trials of these sweeps read: to start from, and to judge with."""
+    names: list[str] = []
+    for loaded in sweeps:
+        if not isinstance(loaded.sweep, ToySweep):
+            cells = every_choice(loaded) if loaded.sweep.search else []
+            for cell in [*expand(loaded), *cells]:
+                names += [*started_from(cell.settings), *_judged_with(cell.settings)]
+    return list(dict.fromkeys(names))
+
+
+def started_from(settings: InversionSweep) -> list[str]:
+    """Architectures whose training starts from ImageNet weights."""
+    models = (settings.recipe, settings.judges.evaluator, settings.judges.knowledge)
+    trained = [model for model in models if isinstance(model, Training) and not isinstance(model, ImportedClassifier)]
+    return [model.architecture for model in trained if model.pretrained]
+
+
+def refuse_missing_weights(settings: Iterable[InversionSweep]) -> None:
+    """Raise InputError where a training on this machine would find no ImageNet weights, before anything starts."""
+    if os.environ.get("RAY_ADDRESS"):
+        return  # the workers' machines have folders of their own
+    for name in dict.fromkeys(name for one in settings for name in started_from(one)):
+        if staged_file(name) is None:
+            raise InputError(
+                f"pretrained {name}: expected its ImageNet weights here, got none; "
+                "`smoothsweep weights stage SWEEP.yaml` fetches them, or says where to put them by hand"
+            )
+
+
+def _judged_with(settings: InversionSweep) -> list[str]:
+    judges, names = settings.judges, []
+    if judges.embedder and judges.embedder.weights is None and judges.embedder.name in STAGED_EMBEDDERS:
+        names.append(STAGED_EMBEDDERS[judges.embedder.name])
+    if judges.fidelity and judges.fidelity.weights is None:
+        names.append(STAGED_FID)
+    return names

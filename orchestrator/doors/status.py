@@ -1,0 +1,70 @@
+"""What of a sweep is done, running, failed, missing; open is what a spent budget has left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from core.words import printable
+from orchestrator.planning.plan import make_plan
+from orchestrator.planning.state import read_state
+from orchestrator.planning.trial import Trial
+from orchestrator.store.base import Store
+
+
+def status_summary(name: str, trials: list[Trial], store: Store) -> dict[str, Any]:
+    """Trials by state, stages by kind, and what runs at this moment, as JSON values."""
+    plan = make_plan(trials, store)
+    state = read_state(store, name) or {"alive": False, "running": [], "failures": {}}
+    stopped = state.get("stopped", {})
+    running = state["running"] if state["alive"] else []
+    rows = []
+    for trial in trials:
+        done = [stage for stage in trial.stages if stage.fingerprint in plan.cached]
+        row = {
+            "trial": trial.id,
+            "label": trial.label,
+            "stages_done": len(done),
+            "stages": len(trial.stages),
+            "state": _trial_state(len(done) == len(trial.stages), trial.id in state["failures"], state["alive"]),
+        }
+        if row["state"] == "failed":
+            row["cause"] = state["failures"][trial.id]
+        elif row["state"] == "missing" and trial.id in stopped:
+            row["state"], row["cause"] = "open", stopped[trial.id]
+        rows.append(row)
+    kinds = Counter(stage.name for stage in plan.stages)
+    done_kinds = Counter(stage.name for stage in plan.stages if stage.fingerprint in plan.cached)
+    return {
+        "sweep": name,
+        "alive": state["alive"],
+        "trials": rows,
+        "counts": dict(Counter(row["state"] for row in rows)),
+        "stages": {kind: {"done": done_kinds[kind], "total": total} for kind, total in kinds.items()},
+        "running": running,
+    }
+
+
+def status_text(summary: dict[str, Any]) -> str:
+    """The same as lines for a terminal."""
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(summary["counts"].items()))
+    driver = "its driver is running" if summary["alive"] else "no driver is running"
+    lines = [f"{summary['sweep']}: {len(summary['trials'])} trials: {counts}; {driver}", ""]
+    for row in summary["trials"]:
+        cause = f"  {row['cause']}" if "cause" in row else ""
+        lines.append(f"  {row['trial']}  {row['state']:<8} {row['stages_done']}/{row['stages']}  {row['label']}{cause}")
+    lines.append("")
+    stages = ", ".join(f"{kind} {row['done']}/{row['total']}" for kind, row in summary["stages"].items())
+    lines.append(f"stages: {stages}")
+    for entry in summary["running"]:
+        percent = f"{100 * entry['fraction']:.0f} %"
+        lines.append(f"running: {entry['stage']} {entry['fingerprint'][:8]} {percent} {entry['text']}")
+    return "\n".join(map(printable, lines))
+
+
+def _trial_state(done: bool, failed: bool, alive: bool) -> str:
+    if done:
+        return "done"
+    if failed:
+        return "failed"
+    return "pending" if alive else "missing"

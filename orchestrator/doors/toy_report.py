@@ -1,0 +1,94 @@
+"""The two-dimensional example's table and page, read from the store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from safetensors.numpy import load_file
+
+from core.tree import TREE
+from orchestrator.page.writing import write_report
+from orchestrator.planning.trial import Trial
+from orchestrator.reading import StageLink, ToyData, ToyFigure, ToyPanel
+from orchestrator.reading.results import relative_links, results_table, write_results
+from orchestrator.stages.code_version import code_version
+from orchestrator.store.base import Store
+from sweeps.load import LoadedSweep
+
+PAPER = TREE / "sweeps" / "paper" / "toy.json"
+CLASS_NAMES, TARGET_CLASS = ("green circles", "blue squares", "orange pentagons"), 2
+NO_STOP_STEPS = 5000
+
+
+def write_toy_report(
+    loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
+) -> tuple[str, list[Path]]:
+    """Write results.parquet and report.html into `out`; returns the table as text and the files."""
+    table = results_table(trials, store, failures)
+    out.mkdir(parents=True, exist_ok=True)
+    write_results(table, out)
+    paper = {row["alpha"]: row for row in json.loads(PAPER.read_text())["rows"]}
+    files = [out / "results.parquet"]
+    done = [trial for trial in trials if store.has(trial.stages[0])]
+    if done:
+        files.append(write_report(_toy_data(loaded, done, store, table, paper, out), out))
+    return _text(table, paper), [*files, *sorted((out / "figures").glob("*.png"))]
+
+
+def _toy_data(
+    loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, paper: Mapping[float, Any], out: Path
+) -> ToyData:
+    arrays = {trial.id: load_file(store.path(trial.stages[0]) / "toy.safetensors") for trial in trials}
+    first = arrays[trials[0].id]
+    stopping = tuple(_panel(t, store, arrays[t.id], paper, stops=True) for t in trials)
+    endless = tuple(_panel(t, store, arrays[t.id], paper, stops=False) for t in trials)
+    return ToyData(
+        title=loaded.sweep.name,
+        points=first["points"],
+        labels=first["labels"],
+        class_names=CLASS_NAMES,
+        target_class=TARGET_CLASS,
+        figures=(
+            ToyFigure(title="The attack stops at 95 % confidence", panels=stopping, caption="The paper's Figure 1."),
+            ToyFigure(title=f"The attack goes on for {NO_STOP_STEPS:,} steps", panels=endless, caption="Figure 8."),
+        ),
+        results=table,
+        intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
+        facts={"Sweep file": loaded.source, "Store": store.location, "Code": code_version()},
+        links={t.id: tuple(StageLink(**link) for link in relative_links(t, store, out)) for t in trials},
+    )
+
+
+def _panel(
+    trial: Trial, store: Store, arrays: Mapping[str, Any], paper: Mapping[float, Any], *, stops: bool
+) -> ToyPanel:
+    metrics, alpha = store.metrics(trial.stages[0]), trial.settings.alpha
+    published = paper.get(alpha, {}) if stops else {}
+    path = arrays["path" if stops else "endless_path"]
+    return ToyPanel(
+        alpha=alpha,
+        confidence=arrays["confidence"],
+        predicted=arrays["prediction"],
+        path=path,
+        steps=len(path) - 2 if stops else NO_STOP_STEPS,
+        distance=metrics["distance" if stops else "distance_no_stop"],
+        paper_steps=published.get("steps"),
+        paper_distance=published.get("distance"),
+    )
+
+
+def _text(table: pd.DataFrame, paper: Mapping[float, Any]) -> str:
+    lines = [f"{'alpha':>7} {'steps':>7} {'paper':>7} {'distance':>10} {'paper':>7}"]
+    for row in table.to_dict("records"):
+        published = paper.get(row["recipe_alpha"], {})
+        steps = "-" if pd.isna(row["steps"]) else f"{row['steps']:.0f}"
+        distance = "-" if pd.isna(row["distance"]) else f"{row['distance']:.3f}"
+        lines.append(
+            f"{row['recipe_alpha']:>7g} {steps:>7} {published.get('steps', '-'):>7} {distance:>10} "
+            f"{published.get('distance') or '-':>7}"
+        )
+    return "\n".join(lines)

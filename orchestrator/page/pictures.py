@@ -1,0 +1,141 @@
+"""Contact sheets read from the store: a training image of a class beside what the attack made of it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from safetensors import safe_open
+
+from orchestrator.page.sheets import sheet_image
+from orchestrator.planning.trial import InversionStages, Trial, inversion_stages
+from orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
+from orchestrator.stages.stage import Stage
+from orchestrator.store.base import Store
+from sweeps.schema import ToySweep
+
+CLASSES_SHOWN = 6
+IMAGES_SHOWN = 6
+
+
+def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Store, title: str) -> ContactSheet | None:
+    """Classes in rows, one trial per column, each with its best reconstruction; None until one trial has loot."""
+    stages = [_stages(trial) for trial in trials]
+    ready = [s for s in stages if s is not None and store.has(s.loot)]
+    if not ready:
+        return None
+    shown = _classes_shown(store, ready[0])
+    rows = []
+    for label in shown:
+        tiles = tuple(
+            _reconstruction(store, s, label, 0) if s is not None and store.has(s.loot) else None for s in stages
+        )
+        rows.append(SheetRow(name=_class_name(store, ready[0], label), real=_real(store, ready[0], label),
+                             reconstructions=tiles))  # fmt: skip
+    caption = f"Seed {trials[0].seed}; the reconstruction each target was surest of; classes chosen by number."
+    judge = "independent judge" if ready[0].judge_embedder else "evaluator"
+    return ContactSheet(title=title, columns=tuple(columns), rows=tuple(rows), caption=caption, judge=judge)
+
+
+def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:
+    """One trial's classes with their best reconstructions, as a PNG; None where there is no loot."""
+    stages = _stages(trial)
+    if stages is None or not store.has(stages.loot):
+        return None
+    labels = _classes_shown(store, stages)
+    count = min(IMAGES_SHOWN, _images_per_class(store, stages.loot))
+    rows = [
+        SheetRow(
+            name=_class_name(store, stages, label),
+            real=_real(store, stages, label, _nearest(store, stages, label)),
+            reconstructions=tuple(_reconstruction(store, stages, label, rank) for rank in range(count)),
+        )
+        for label in labels
+    ]
+    columns = tuple("best" if rank == 0 else f"no. {rank + 1}" for rank in range(count))
+    sheet = ContactSheet(title=trial.label, columns=columns, rows=tuple(rows))
+    buffer = io.BytesIO()
+    sheet_image(sheet).save(buffer, format="PNG")
+    return buffer.getvalue()
+
+
+def _stages(trial: Trial) -> InversionStages | None:
+    return None if isinstance(trial.settings, ToySweep) else inversion_stages(trial.settings, trial.seed)
+
+
+def _classes_shown(store: Store, stages: InversionStages) -> list[int]:
+    """Evenly spread attacked classes: nobody picked them for their looks."""
+    labels = np.unique(_tensor(_loot_file(store, stages.loot), "labels"))
+    spread = np.linspace(0, len(labels) - 1, min(CLASSES_SHOWN, len(labels))).round().astype(int)
+    return [int(label) for label in labels[spread]]
+
+
+def _class_name(store: Store, stages: InversionStages, label: int) -> str:
+    return json.loads(store.file(stages.data, "names.json").read_text())[label]
+
+
+def _real(store: Store, stages: InversionStages, label: int, nearest: tuple[Path, int] | None = None) -> Tile:
+    """The training image nearest to the best reconstruction where a judge has looked, else the first of the class."""
+    path = store.file(stages.data, "train.safetensors")
+    return Tile(image=_image(*nearest or (path, int(np.flatnonzero(_tensor(path, "labels") == label)[0]))))
+
+
+def _nearest(store: Store, stages: InversionStages, label: int) -> tuple[Path, int] | None:
+    """File and row of the training image that a judge found nearest to the class's best reconstruction."""
+    for judge in (stages.judge_embedder, stages.judge_evaluator):
+        if judge is not None and store.has(judge):
+            rows = _judged(store.file(judge, "per_image.parquet"))
+            if "nearest" in rows:
+                data = store.file(judge.inputs["real"].inputs["data"], "train.safetensors")
+                return data, int(rows[(rows["class"] == label) & (rows["rank"] == 0)]["nearest"].iloc[0])
+    return None
+
+
+def _reconstruction(store: Store, stages: InversionStages, label: int, rank: int) -> Tile:
+    path = _loot_file(store, stages.loot)
+    row = int(np.flatnonzero(_tensor(path, "labels") == label)[rank])
+    return Tile(image=_image(path, row), recognised=_verdict(store, stages, label, rank))
+
+
+def _verdict(store: Store, stages: InversionStages, label: int, rank: int) -> bool | None:
+    """The independent judge's word where there is one, else the evaluator's."""
+    for judge in (stages.judge_embedder, stages.judge_evaluator):
+        if judge is not None and store.has(judge):
+            verdicts = _judged(store.file(judge, "per_image.parquet"))
+            return bool(verdicts[(verdicts["class"] == label) & (verdicts["rank"] == rank)]["hit"].iloc[0])
+    return None
+
+
+@lru_cache(maxsize=8)
+def _judged(path: Path) -> pd.DataFrame:
+    """A judge's rows, image by image: a sheet asks for them tile by tile, and a finished artifact never changes."""
+    return pd.read_parquet(path)
+
+
+def _images_per_class(store: Store, loot: Stage) -> int:
+    return int(np.bincount(_tensor(_loot_file(store, loot), "labels")).max())
+
+
+def _loot_file(store: Store, loot: Stage) -> Path:
+    """The images as decoded, or the largest of those kept for the judges (protocol `paper`)."""
+    files = sorted(store.path(loot).glob("images*.safetensors"), key=lambda path: path.stat().st_size)
+    return next((path for path in files if path.name == "images.safetensors"), files[-1])
+
+
+def _tensor(path: Path, name: str) -> np.ndarray:
+    with safe_open(str(path), framework="numpy") as file:
+        return file.get_tensor(name)
+
+
+def _image(path: Path, row: int) -> np.ndarray:
+    """One image as uint8 [3, H, W], read without loading the others."""
+    with safe_open(str(path), framework="numpy") as file:
+        image = file.get_slice("images")[row : row + 1][0]
+    if image.dtype == np.uint8:
+        return image
+    return ((image.astype(np.float32).clip(-1, 1) + 1) * 127.5).round().astype(np.uint8)

@@ -1,0 +1,121 @@
+"""One trial: a recipe, an attack and its judges under one seed. Which stages it is made of, and how they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from functools import cached_property
+from hashlib import sha256
+
+from orchestrator.stages.graph import (
+    attack_stage,
+    data_stage,
+    loot_stage,
+    target_stage,
+)
+from orchestrator.stages.judges import judge_stages, loot_sizes
+from orchestrator.stages.stage import Stage
+from sweeps.expand import Cell
+from sweeps.load import Sweep
+from sweeps.schema import InversionSweep, ToySweep
+
+Run = Callable[[Stage], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InversionStages:
+    """The stages of one trial in the order they are needed; None where the sweep does not ask for one."""
+
+    data: Stage
+    target: Stage
+    attack: Stage
+    loot: Stage
+    judge_evaluator: Stage | None
+    judge_embedder: Stage | None
+    judge_fidelity: Stage | None
+    knowledge: Stage | None
+
+    @property
+    def imported_judges(self) -> list[Stage]:
+        """The judges' classifiers that somebody else trained."""
+        inputs = self.judge_evaluator.inputs if self.judge_evaluator else {}
+        return [stage for stage in inputs.values() if stage.name == "imported"]
+
+    def __iter__(self) -> Iterable[Stage]:
+        return (stage for field in fields(self) if (stage := getattr(self, field.name)) is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One row of the results. `id` is the fingerprint (12 hex digits) of the stages that make its numbers.
+
+    phase: what the row is for: "sweep", "proxy" (the cheap attack of a rung) or "reaudit" (fresh seeds).
+    """
+
+    cell: Cell
+    seed: int
+    phase: str = "sweep"
+
+    @property
+    def settings(self) -> Sweep:
+        return self.cell.settings
+
+    @cached_property
+    def stages(self) -> list[Stage]:
+        """The stages whose metrics make the row."""
+        if isinstance(self.settings, ToySweep):
+            return [Stage(name="toy", config={"alpha": self.settings.alpha})]
+        return list(inversion_stages(self.settings, self.seed))
+
+    @cached_property
+    def id(self) -> str:
+        return sha256(" ".join(stage.fingerprint for stage in self.stages).encode()).hexdigest()[:12]
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its attack is none, but the line that a leak must exceed."""
+        return isinstance(self.settings, InversionSweep) and self.settings.attack.built.control
+
+    @property
+    def label(self) -> str:
+        values = [f"{name} {value}" for name, value in self.cell.axes.items() if value is not None]
+        return " · ".join([*values, f"seed {self.seed}", *([self.phase] if self.phase != "sweep" else [])])
+
+
+def run_trial(trial: Trial, run: Run) -> None:
+    """Train the target, invert every class, judge the loot, extract knowledge: the whole experiment.
+
+    `run` makes a stage's artifact (inputs first) or finds it. The caller reads the row from the artifacts.
+    """
+    if isinstance(trial.settings, ToySweep):
+        return run(trial.stages[0])
+    stages = inversion_stages(trial.settings, trial.seed)
+    run(stages.data)
+    run(stages.target)  # train under this recipe
+    for judge in stages.imported_judges:
+        run(judge)  # one whose card is wrong ends the trial before there is anything to judge
+    run(stages.attack)  # sample candidates, optimise and select, class by class
+    run(stages.loot)  # synthesise the final images once, for every judge
+    if stages.judge_evaluator:
+        run(stages.judge_evaluator)  # the closed-set judge of the paper
+    if stages.judge_embedder:
+        run(stages.judge_embedder)  # the independent judge
+    if stages.judge_fidelity:
+        run(stages.judge_fidelity)  # how like the training images the loot is as a whole
+    if stages.knowledge:
+        run(stages.knowledge)  # a surrogate trained on the loot
+    return None
+
+
+def inversion_stages(settings: InversionSweep, seed: int) -> InversionStages:
+    """The stage graph of one trial. Whatever does not depend on the recipe or the seed is shared by construction."""
+    target = target_stage(settings, seed)
+    attack = attack_stage(settings, seed, target)
+    loot = loot_stage(settings, loot_sizes(settings), attack)
+    return InversionStages(
+        data=data_stage(settings, settings.recipe.image_size),
+        target=target,
+        attack=attack,
+        loot=loot,
+        **vars(judge_stages(settings, loot)),
+    )

@@ -1,0 +1,36 @@
+"""All trials of a sweep: those of its file, or those that its search has proposed."""
+
+from __future__ import annotations
+
+from core.errors import InputError
+from orchestrator.planning.proposals import proposed_trials, reaudit_trials
+from orchestrator.planning.trial import Trial
+from orchestrator.store.base import Store
+from sweeps.expand import expand, said
+from sweeps.load import LoadedSweep
+
+
+def trials_of(loaded: LoadedSweep, store: Store | None = None) -> list[Trial]:
+    """Every trial of the sweep: all cells under the first seed, then all under the next.
+
+    Of a search, the trials of what it has proposed so far, which the store knows. A re-audit that the store knows of
+    comes last.
+    """
+    if getattr(loaded.sweep, "search", None):
+        trials = proposed_trials(loaded, store) if store else []
+    else:
+        cells = expand(loaded)
+        trials = [Trial(cell=cell, seed=seed) for seed in loaded.sweep.seeds for cell in cells]
+        _refuse_repeats(loaded, trials[: len(cells)])
+    return [*trials, *(reaudit_trials(loaded, store) if store else [])]
+
+
+def _refuse_repeats(loaded: LoadedSweep, trials: list[Trial]) -> None:
+    """Raise InputError for two cells that are the same work: settings that differ in what changes nothing."""
+    seen: dict[str, Trial] = {}
+    for trial in trials:
+        if (other := seen.setdefault(trial.id, trial)) is not trial:
+            raise InputError(
+                f"{loaded.source}: expected trials that differ, got the same work with {said(other.cell.values)} and "
+                f"with {said(trial.cell.values)}; list the combinations that differ under cells"
+            )

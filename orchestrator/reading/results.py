@@ -1,0 +1,179 @@
+"""The results table: one row per trial, read from the artifacts and nothing else."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from core.files import write_file
+from core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS, Metric
+from orchestrator.planning.trial import Trial
+from orchestrator.stages.judges import unavailable_judges
+from orchestrator.stages.stage import with_ancestors
+from orchestrator.store.artifacts import MANIFEST
+from orchestrator.store.base import Store
+from sweeps.imported import ImportedClassifier
+from sweeps.schema import ToySweep
+from sweeps.training import Recipe
+
+UNFINISHED = "the stage that measures it has not finished"
+
+
+def results_table(trials: list[Trial], store: Store, failures: dict[str, str]) -> pd.DataFrame:
+    """One row per trial in sweep order. status: done, failed (with its cause) or missing."""
+    store.prepare(stage for trial in trials for stage in trial.stages)
+    rows = [trial_row(trial, store, failures.get(trial.id)) for trial in trials]
+    return one_type_a_column(pd.DataFrame(rows))
+
+
+def one_type_a_column(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with columns that Parquet can hold: numbers, truth values or text, each with nulls.
+
+    An axis of several kinds of values (an accuracy to stop at, or another trial's) becomes text.
+    """
+    for name in table.columns:
+        kinds = {_kind(value) for value in table[name] if not _is_null(value)}
+        if pd.api.types.is_object_dtype(table[name]) and len(kinds) > 1:
+            table[name] = [None if _is_null(value) else str(value) for value in table[name]]
+    return table
+
+
+def _kind(value: Any) -> str:
+    return "truth" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "text"
+
+
+def _is_null(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def trial_row(trial: Trial, store: Store, failure: str | None = None) -> dict[str, Any]:
+    """Everything known of one trial; metrics of stages that are not there are None."""
+    manifests = {s.name: store.manifest(s) for s in trial.stages if store.has(s)}
+    done = len(manifests) == len(trial.stages)
+    metrics = {key: value for manifest in manifests.values() for key, value in manifest["metrics"].items()}
+    columns = TOY_COLUMNS if isinstance(trial.settings, ToySweep) else tuple(BY_KEY)
+    return {
+        "trial": trial.id,
+        "seed": trial.seed,
+        "phase": trial.phase,
+        "protocol": trial.settings.protocol,
+        "status": "done" if done else "failed" if failure else "missing",
+        "failure": None if done else failure,
+        **trial.cell.axes,
+        **recipe_fields(trial),
+        **{column: metrics.get(column) for column in columns},
+        "reasons": json.dumps(missing_reasons(trial, metrics, columns, set(manifests)), sort_keys=True),
+        **{column: _seconds(manifests, column.removeprefix("seconds_")) for column in TIME_COLUMNS},
+    }
+
+
+def recipe_fields(trial: Trial) -> dict[str, Any]:
+    """The recipe's own columns, beside the axes of the grid."""
+    settings = trial.settings
+    if isinstance(settings, ToySweep):
+        return {"recipe_alpha": settings.alpha}
+    recipe = settings.recipe
+    is_imported = isinstance(recipe, ImportedClassifier)
+    return {
+        **(_imported_fields(recipe) if is_imported else _trained_fields(recipe, settings.protocol)),
+        "prior": settings.prior.kind,
+        "attack": settings.attack.label,
+        "attack_access": settings.attack.built.access,
+        "attack_control": settings.attack.built.control,
+    }
+
+
+def _trained_fields(recipe: Recipe, protocol: str) -> dict[str, Any]:
+    """recipe_defense_parameters: the defense's own, as JSON text; the smoothing has its columns."""
+    parameters = recipe.defense.parameters
+    return {
+        "recipe_architecture": recipe.architecture,
+        "recipe_defense": recipe.defense.kind,
+        "recipe_defense_parameters": json.dumps(parameters, sort_keys=True) if parameters else None,
+        "recipe_alpha": recipe.defense.final_alpha,
+        "recipe_schedule": recipe.defense.resolved(protocol)["schedule"]["kind"],
+        "recipe_epochs": recipe.epochs,
+        "recipe_workers": recipe.workers,
+    }
+
+
+def _imported_fields(target: ImportedClassifier) -> dict[str, Any]:
+    """What whoever brought the target in said of its training; the rest is not known."""
+    defense = target.card["defense"] or {}
+    return {
+        "recipe_architecture": target.architecture,
+        "recipe_defense": defense.get("kind"),
+        "recipe_defense_parameters": None,
+        "recipe_alpha": defense.get("alpha"),
+        "recipe_schedule": None,
+        "recipe_epochs": None,
+        "recipe_workers": None,
+    }
+
+
+def missing_reasons(trial: Trial, metrics: dict[str, Any], columns: tuple[str, ...], done: set[str]) -> dict[str, str]:
+    """Column -> why it is null, for those that are. done: names of the stages that have finished."""
+    if isinstance(trial.settings, ToySweep):
+        return {column: UNFINISHED for column in columns if metrics.get(column) is None}
+    present, unheard = {stage.name for stage in trial.stages}, unavailable_judges(trial.settings)
+    missing = [BY_KEY[column] for column in columns if metrics.get(column) is None]
+    return {metric.key: _why_missing(metric, present, done, unheard) for metric in missing}
+
+
+def _why_missing(metric: Metric, present: set[str], done: set[str], unheard: dict[str, str]) -> str:
+    stage = "imported" if metric.stage == "target" and "imported" in present else metric.stage
+    if stage in unheard:
+        return unheard[stage]
+    if metric.judge and stage not in present:
+        return f"the sweep has no {metric.judge} judge"
+    if stage is None or stage in done:
+        return metric.null or "there was too little to compute it from"
+    return UNFINISHED
+
+
+def per_class_rows(trials: list[Trial], store: Store) -> pd.DataFrame:
+    """Per trial and class: share of its reconstructions that each judge takes for the class."""
+    frames = []
+    for trial in trials:
+        for stage in trial.stages:
+            path = store.file(stage, "per_class.parquet") if stage.name.startswith("judge_") else None
+            if path is not None and store.has(stage):
+                frames.append(pd.read_parquet(path).assign(trial=trial.id))
+    if not frames:
+        return pd.DataFrame(columns=["trial", "class"])
+    merged = pd.concat(frames, ignore_index=True)
+    return merged.groupby(["trial", "class"], as_index=False, sort=True).first()
+
+
+def relative_links(trial: Trial, store: Store, folder: Path) -> list[dict[str, Any]]:
+    """Of every finished stage of the trial: its name, its manifest's path as seen from `folder`, its seconds."""
+    stages = [stage for stage in with_ancestors(trial.stages) if store.has(stage)]
+    return [
+        {
+            "stage": stage.name,
+            "path": Path(os.path.relpath(store.place(stage) / MANIFEST, folder)).as_posix(),
+            "seconds": float(store.manifest(stage)["seconds"]),
+        }
+        for stage in stages
+    ]
+
+
+def write_results(table: pd.DataFrame, folder: Path) -> None:
+    """results.parquet, replaced as a whole."""
+    write_rows(table, folder / "results.parquet")
+
+
+def write_rows(table: pd.DataFrame, path: Path) -> None:
+    """A table as Parquet, replaced as a whole."""
+    buffer = io.BytesIO()
+    table.to_parquet(buffer, index=False, compression="zstd")
+    write_file(path, buffer.getvalue(), parents=True)
+
+
+def _seconds(manifests: dict[str, dict[str, Any]], name: str) -> float | None:
+    return manifests[name]["seconds"] if name in manifests else None

@@ -1,0 +1,206 @@
+"""Running a sweep: share the data, start the trials through Ray Tune, watch, record. A search proposes as it goes."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from core.errors import InputError
+from orchestrator.cluster import interrupts
+from orchestrator.cluster.lifeline import explaining_rays_errors
+from orchestrator.planning.plan import make_plan
+from orchestrator.planning.trial import Trial
+from orchestrator.running.sweep_run import SweepRun
+from orchestrator.running.workplace import Workplace
+from orchestrator.scheduling.execute import execute
+from orchestrator.search.agenda import Agenda
+from orchestrator.stages.stage import Stage
+from sweeps.load import LoadedSweep
+
+if TYPE_CHECKING:
+    from orchestrator.running.tuning import Halt
+
+READ_HERE = ("data", "public")  # stages that read the user's files: done first, so that bad input stops everything
+POLL_S = 0.5
+STATE_EVERY_S = 2.0
+
+
+def run_trials(run: SweepRun, trials: list[Trial], place: Workplace) -> None:
+    """Finish every one of these trials that is not finished yet. Raises InputError where the user's data are wrong."""
+    run.take_up(trials)
+    plan = make_plan(trials, run.store)
+    _read_input(run, plan.missing)
+    pending = {}
+    for trial in trials:
+        if plan.is_complete(trial):
+            run.trial_done(trial, None)
+        else:
+            pending[trial.id] = trial
+    if not pending:
+        return
+    if _is_spent(run):
+        run.left_open |= pending
+        return
+    from orchestrator.running.tuning import tune_trials
+
+    scheduler, slots, known = place.scheduler, place.facts.trial_slots, dict(pending)
+    folder = run.store.sweep_folder(run.name) / "tune"
+    _watch(run, lambda halt: tune_trials(known, scheduler, folder, slots, halt), place, pending)
+
+
+def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: Workplace) -> None:
+    """Propose and finish recipes until the search ends. Raises InputError where the user's data are wrong."""
+    _read_input(run, make_plan(agenda.preview(), run.store).missing)
+    agenda.begin()
+    if _is_spent(run):
+        agenda.stop()
+    else:
+        _keep_back(run, agenda)
+    if not run.stopped and agenda.has_work():
+        from orchestrator.running.tuning import tune_search
+
+        scheduler, slots = place.scheduler, place.facts.trial_slots
+        folder = run.store.sweep_folder(run.name) / "tune"
+        _watch(run, lambda halt: tune_search(loaded, agenda, scheduler, folder, slots, halt), place, {}, agenda)
+    else:
+        _take_news(run, agenda, {})
+    if run.stopped:
+        open_trials = agenda.waiting()
+        run.take_up(open_trials)
+        run.left_open |= {trial.id: trial for trial in open_trials}
+
+
+def _keep_back(run: SweepRun, agenda: Agenda) -> None:
+    """Have the search propose nothing more once only the re-audit's share of the budget is left."""
+    if run.kept_back and not agenda.closed and (reason := run.meter.exceeded(run.kept_back)):
+        agenda.close(reason)
+        run.display.say(f"budget: {reason} are spent, the rest is kept for the re-audit; no more recipes are proposed")
+
+
+def _is_spent(run: SweepRun) -> bool:
+    """Whether the budget is used up, of which the run then says so."""
+    run.stopped = run.stopped or run.meter.exceeded()
+    return run.stopped is not None
+
+
+def _read_input(run: SweepRun, missing: list[Stage]) -> None:
+    """Prepare the data here and now: mistakes in them are the user's, and then nothing is left behind."""
+    stages = [stage for stage in missing if stage.name in READ_HERE]
+    for stage in stages:
+        started = time.monotonic()
+        try:
+            execute(run.store, stage)
+        except InputError:
+            for made in stages:
+                run.store.discard(made)
+            raise
+        run.stage_done(stage.fingerprint, time.monotonic() - started)
+
+
+def _watch(
+    run: SweepRun,
+    work: Callable[[Halt], None],
+    place: Workplace,
+    open_trials: dict[str, Trial],
+    agenda: Agenda | None = None,
+) -> None:
+    """Have Tune do the work; until then poll the scheduler, settle trials, refresh the display, mind the budget.
+
+    open_trials: what Tune was given; a search adds to it as it proposes.
+    """
+    import ray
+
+    from orchestrator.running.tuning import Halt
+
+    halt, scheduler, parallel = Halt(), place.scheduler, int(place.facts.gpus) or place.facts.cpus
+    tuning = _in_thread(lambda: work(halt))
+    saved_at, through = 0.0, False
+    try:
+        with explaining_rays_errors(), run.display:
+            while not through:
+                interrupts.check()
+                through = not tuning.is_alive()  # before the last look, so that nothing told meanwhile is missed
+                snapshot = ray.get(scheduler.snapshot.remote(), timeout=120)
+                _take_news(run, agenda, open_trials)  # after it: what has ended was opened before
+                _take_events(run, snapshot, open_trials)
+                if run.stopped is None and (reason := run.meter.exceeded()):
+                    _stop(run, scheduler, halt, agenda, reason)
+                elif agenda is not None and run.stopped is None:
+                    _keep_back(run, agenda)
+                run.forecast(parallel)
+                run.display.update(run.state)
+                if time.monotonic() - saved_at > STATE_EVERY_S:
+                    run.save_state()
+                    saved_at = time.monotonic()
+                tuning.join(POLL_S)
+        for trial in open_trials.values():  # whatever Tune lost on the way: the store knows
+            complete = all(run.store.has(stage) for stage in trial.stages)
+            run.trial_done(trial, None if complete else tuning.problem or "the trial ended without a result")
+        if agenda is not None and tuning.problem:
+            run.failures["search"] = tuning.problem
+            run.display.say(tuning.problem)
+    finally:
+        run.save_state()
+
+
+def _take_events(run: SweepRun, snapshot: dict[str, Any], open_trials: dict[str, Trial]) -> None:
+    """What the scheduler tells: stages and trials that have ended, work that was done, what runs."""
+    run.meter.update(snapshot)
+    for event in snapshot["events"]:
+        if event["what"] == "say":
+            run.display.say(event["line"])
+        elif event["what"] == "done":
+            run.stage_done(event["fingerprint"], event["seconds"])
+        elif event["what"] == "trial" and event["trial"] in open_trials:
+            run.trial_done(open_trials.pop(event["trial"]), event["failure"])
+    run.state.running = snapshot["running"]
+
+
+def _take_news(run: SweepRun, agenda: Agenda | None, open_trials: dict[str, Trial]) -> None:
+    """What the search tells: trials that it has opened or found in the store, and what it has to say."""
+    while agenda is not None and not agenda.news.empty():
+        kind, what = agenda.news.get()
+        if kind == "say":
+            run.display.say(what)
+            continue
+        run.take_up([what])
+        if kind == "opened":
+            open_trials[what.id] = what
+        else:
+            run.trial_done(what, None)
+
+
+def _stop(run: SweepRun, scheduler: Any, halt: Halt, agenda: Agenda | None, reason: str) -> None:
+    """End what runs and start nothing more."""
+    import ray
+
+    run.stopped = reason
+    run.display.say(f"budget: {reason} are spent; ending what runs")
+    if agenda is not None:
+        agenda.stop()
+    halt.pull()
+    with contextlib.suppress(ray.exceptions.GetTimeoutError):  # a busy node: the scheduler goes on ending what runs
+        ray.get(scheduler.stop.remote(f"budget: {reason}"), timeout=120)
+
+
+class _Background(threading.Thread):
+    """A thread that keeps the reason why it ended early."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        super().__init__(name="tune", daemon=True)
+        self._work, self.problem = work, ""
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # shown beside every trial it leaves open
+            self.problem = f"Ray Tune stopped: {type(error).__name__}: {' '.join(str(error).split())}"[:400]
+
+
+def _in_thread(work: Callable[[], None]) -> _Background:
+    thread = _Background(work)
+    thread.start()
+    return thread

@@ -1,0 +1,203 @@
+"""Recording off the critical path: a thread that writes finished trials into MLflow while others still run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.errors import InputError
+from core.words import note
+from orchestrator.planning.trial import Trial
+from orchestrator.stages.code_version import code_version
+from orchestrator.store.base import Store
+from orchestrator.tracking import Closing, Tracker, local_uri, refusals, told, tracking_errors
+from sweeps.load import LoadedSweep
+
+REPORT = "report"  # among what is not written: the report, the means over seeds, the models
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """Seconds. first, most: pauses between attempts while MLflow is away, doubled each time; it is tried for the rest
+    of the sweep. finish: how long the end of a sweep waits without anything getting written.
+    refusals: how often one trial may be refused by an MLflow that answers before the others go on without it.
+    """
+
+    first: float = 1.0
+    most: float = 30.0
+    finish: float = 60.0
+    refusals: int = 3
+
+
+class Recorder:
+    """Takes trials from the driver and writes them one by one. What it could not write is in `unwritten`.
+
+    Nothing is lost and nothing waits when MLflow is away: the store holds every number, here are kept the ids of the
+    trials still to be written, and running the sweep again records what is missing without running anything.
+    """
+
+    def __init__(
+        self,
+        open_tracker: Callable[[], Tracker],
+        name: str,
+        tags: dict[str, str],
+        *,
+        models: str = "none",
+        patience: Patience | None = None,
+        told: Callable[[BaseException], str] = str,
+    ) -> None:
+        """models: which targets to register at the end, see `orchestrator.tracking.models`.
+
+        told: what an error of the tracker says to a person.
+        """
+        self.unwritten: dict[str, str] = {}  # trial id, or REPORT -> why
+        self.remarks: list[str] = []  # what the user should know and that no later run would change
+        self.parent: str | None = None
+        self.tracker: Tracker | None = None
+        self._open_tracker, self._name, self._tags, self._models = open_tracker, name, tags, models
+        self._patience, self._told = patience or Patience(), told
+        self._trials: dict[str, Trial] = {}  # of the driver's own plan, whose trials these are
+        self._waiting: dict[str, str | None] = {}  # trial id -> failure, in the order they came
+        self._refused: dict[str, int] = {}
+        self._closing: tuple[list[Path], int] | None = None
+        self._problem = ""  # the last, while MLflow is away
+        self._moved_at = time.monotonic()  # when something was last written
+        self._given_up = False
+        self._changed = threading.Condition()
+        threading.Thread(target=self._work, name="recorder", daemon=True).start()
+
+    def add(self, trial: Trial, failure: str | None = None) -> None:
+        """Have the trial recorded. Returns at once."""
+        with self._changed:
+            self._trials[trial.id] = trial
+            self._waiting.pop(trial.id, None)
+            self._waiting[trial.id] = failure
+            self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Wait until everything added is written; not for an MLflow that stays away."""
+        with self._changed:
+            self._wait(lambda: not self._waiting)
+            self.unwritten.update(dict.fromkeys(self._waiting, self._problem or "MLflow does not answer"))
+
+    def close(self, files: list[Path], *, failed: int) -> None:
+        """Add the means over seeds, the report and the models, and end the sweep's run; after `finish`."""
+        with self._changed:
+            if self._waiting:  # it has not answered for as long as we wait
+                self.unwritten[REPORT] = self._problem or "MLflow does not answer"
+            else:
+                self._closing = (files, failed)
+                self._changed.notify_all()
+                self._wait(lambda: self._closing is None)
+                if self._closing is not None:
+                    self.unwritten[REPORT] = self._problem or "MLflow does not answer"
+            self._given_up = True
+            self._changed.notify_all()
+
+    def connection(self) -> tuple[Tracker, str]:
+        """The tracker and the id of the sweep's parent run, opened at first use. InputError if there is no MLflow."""
+        if self.tracker is None:
+            self.tracker = self._open_tracker()
+        if self.parent is None:
+            self.parent = self.tracker.sweep_run(self._name, self._tags)
+        return self.tracker, self.parent
+
+    def _wait(self, done: Callable[[], bool]) -> None:
+        """Until it is done, or nothing was written for as long as patience lasts. Holds the lock between looks."""
+        self._moved_at = time.monotonic()
+        while not (done() or self._given_up) and time.monotonic() - self._moved_at < self._patience.finish:
+            self._changed.wait(timeout=0.2)
+
+    def _work(self) -> None:
+        try:
+            self._write_all()
+        except Exception as error:  # said at the end beside what it leaves unwritten; the sweep itself goes on
+            with self._changed:
+                self._problem, self._given_up = f"{type(error).__name__}: {self._line(error)}"[:300], True
+                self._changed.notify_all()
+
+    def _write_all(self) -> None:
+        pause = self._patience.first
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closing or self._given_up)
+                if self._given_up:
+                    return
+                trial_id, failure = next(iter(self._waiting.items()), (None, None))
+                closing = self._closing
+            if self._attempt(trial_id, failure, closing):
+                pause = self._patience.first
+                continue
+            with self._changed:
+                self._changed.wait_for(lambda: self._given_up, timeout=pause)
+            pause = min(2 * pause, self._patience.most)
+
+    def _attempt(self, trial_id: str | None, failure: str | None, closing: tuple[list[Path], int] | None) -> bool:
+        """Write the oldest trial, or the end of the sweep. False while MLflow is away."""
+        try:
+            if self._problem and self.tracker is not None:
+                self.tracker.refresh()  # a request that seemed lost may have arrived
+                self.parent = None
+            tracker, parent = self.connection()
+            if trial_id is not None:
+                tracker.record(self._trials[trial_id], parent, failure)
+            elif closing is not None:
+                given = Closing(trials=tuple(self._trials.values()), files=tuple(closing[0]), failed=closing[1])
+                self.remarks += tracker.close_sweep(parent, given, models=self._models, progress=self._moved)
+        except (OSError, InputError, *tracking_errors()) as error:
+            return self._failed(trial_id, self._line(error))
+        self._settled(trial_id, failure)
+        return True
+
+    def _failed(self, trial_id: str | None, problem: str) -> bool:
+        """Note the problem. True if MLflow answers and it is this one thing that it refuses, too often by now."""
+        answers = self.tracker is not None and self.tracker.answers()
+        with self._changed:
+            self._problem = problem
+            key = trial_id or REPORT
+            self._refused[key] = self._refused.get(key, 0) + answers
+            if self._refused[key] < self._patience.refusals:
+                return False
+            self.unwritten[key] = problem
+        self._settled(trial_id, self._waiting.get(key))
+        return True
+
+    def _line(self, error: BaseException) -> str:
+        return " ".join(self._told(error).split())[:300]
+
+    def _settled(self, trial_id: str | None, failure: str | None) -> None:
+        with self._changed:
+            self._problem, self._moved_at = "", time.monotonic()
+            if trial_id is None:
+                self._closing = None
+            elif self._waiting.get(trial_id) == failure:  # else it was added again meanwhile
+                self._waiting.pop(trial_id, None)
+            self._changed.notify_all()
+
+    def _moved(self) -> None:
+        self._moved_at = time.monotonic()
+
+
+def open_recorder(loaded: LoadedSweep, store: Store, tracking_uri: str | None, *, models: str = "frontier") -> Recorder:
+    """A recorder for this sweep. A tracking URI that the user gave must answer now: InputError before work starts."""
+
+    uri = local_uri(store) if tracking_uri is None else tracking_uri
+
+    def open_tracker() -> Tracker:
+        return Tracker(uri, store=store, experiment=loaded.sweep.name, loaded=loaded)
+
+    tags = {
+        "mlflow.note.content": note(loaded.intro or loaded.sweep.name),
+        "smoothsweep.sweep_file": loaded.source,
+        "smoothsweep.code": code_version(),
+        "smoothsweep.seeds": ", ".join(map(str, loaded.sweep.seeds)),
+        **{f"smoothsweep.grid.{key}": str(values)[:4000] for key, values in loaded.sweep.grid.items()},
+    }
+    recorder = Recorder(open_tracker, loaded.sweep.name, tags, models=models, told=lambda error: told(error, uri))
+    if tracking_uri is not None:
+        with refusals(uri):
+            recorder.connection()
+    return recorder

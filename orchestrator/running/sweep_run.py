@@ -1,0 +1,148 @@
+"""One call of `smoothsweep run`: what it is asked for, what has happened so far, and what to say at its end."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from core.durations import duration
+from orchestrator.planning.history import History, read_history
+from orchestrator.planning.plan import Plan, make_plan
+from orchestrator.planning.state import SweepState, other_driver, read_failures, write_state
+from orchestrator.planning.trial import Trial
+from orchestrator.running.progress import Display
+from orchestrator.running.recorder import Recorder
+from orchestrator.search.budget import Meter
+from orchestrator.stages.stage import with_ancestors
+from orchestrator.store.base import Store
+
+
+@dataclass(kw_only=True)
+class SweepRun:
+    """One call of `smoothsweep run`: what is asked for, where it lies, what has happened.
+
+    failures: trial id -> cause. left_open: trials that a stop left unfinished. stopped: why the sweep was stopped
+    before its end, None if it was not. kept_back: the share of the budget that a search leaves to its re-audit.
+    """
+
+    name: str
+    plan: Plan
+    store: Store
+    resources: dict[str, Any]
+    recorder: Recorder
+    display: Display
+    meter: Meter
+    kept_back: float = 0.0
+    failures: dict[str, str] = field(default_factory=dict)
+    left_open: dict[str, Trial] = field(default_factory=dict)
+    stopped: str | None = None
+    state: SweepState = field(init=False)
+    history: History = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = {stage.name for stage in self.plan.missing}
+        self.history = read_history(self.store, names, known=self.plan.stages)
+        self.state = SweepState(
+            name=self.name,
+            total_stages=len(self.plan.stages),
+            done_stages=len(self.plan.stages) - len(self.plan.missing),
+            total_trials=len(self.plan.trials),
+        )
+        self._todo = {stage.fingerprint: stage for stage in self.plan.missing}
+        self._counted = {stage.fingerprint for stage in self.plan.stages}
+        self._known = {trial.id for trial in self.plan.trials}
+
+    def stage_done(self, fingerprint: str, seconds: float) -> None:
+        stage = self._todo.pop(fingerprint, None)
+        if stage is not None:
+            self.state.done_stages += 1
+            self.history.add_stage(stage, seconds)
+
+    def take_up(self, trials: list[Trial]) -> None:
+        """Count those trials that were not known when the run began."""
+        new = [trial for trial in trials if trial.id not in self._known]
+        self._known |= {trial.id for trial in new}
+        for stage in with_ancestors([stage for trial in new for stage in trial.stages]):
+            if stage.fingerprint not in self._counted:
+                self._counted.add(stage.fingerprint)
+                self.state.total_stages += 1
+                if self.store.has(stage):
+                    self.state.done_stages += 1
+                else:
+                    self._todo[stage.fingerprint] = stage
+        self.state.total_trials += len(new)
+
+    def trial_done(self, trial: Trial, failure: str | None) -> None:
+        """Note the outcome and hand the trial to the recorder. What a stop left unfinished is open, not failed."""
+        if failure and self.stopped:
+            self.left_open[trial.id] = trial
+            return
+        if failure:
+            self.failures[trial.id] = failure
+            self.state.failed_trials += 1
+            self.display.say(f"failed: {trial.label}: {failure}")
+        else:
+            self.state.done_trials += 1
+        self.recorder.add(trial, failure)
+
+    def forecast(self, parallel: int) -> None:
+        mean, _, _, unknown = self.history.total(self._todo.values())
+        self.state.seconds_left = mean / max(1, parallel) if not unknown else None
+
+    def save_state(self, finished: bool = False) -> None:
+        """Leave the state for `smoothsweep status`. A full disk fails the stages that need it, not the watching."""
+        self.meter.save()
+        left = dict.fromkeys(self.left_open, f"budget: {self.stopped}")
+        with contextlib.suppress(OSError):
+            write_state(self.store, self.name, self.state, self.failures, finished=finished, stopped=left)
+
+
+def begin_run(
+    *,
+    name: str,
+    trials: list[Trial],
+    store: Store,
+    resources: dict[str, Any],
+    recorder: Recorder,
+    display: Display,
+    meter: Meter,
+    kept_back: float = 0.0,
+) -> SweepRun:
+    """A run of these trials, of which nothing has been started."""
+    store.sweep_away_drafts()
+    run = SweepRun(
+        name=name,
+        plan=make_plan(trials, store),
+        store=store,
+        resources=resources,
+        recorder=recorder,
+        display=display,
+        meter=meter,
+        kept_back=kept_back,
+    )
+    display.say(
+        f"{name}: {len(trials)} trials, {len(run.plan.stages)} stages, "
+        f"{len(run.plan.stages) - len(run.plan.missing)} already in {store.location}"
+    )
+    if other := other_driver(store, name):
+        display.say(other)
+    return run
+
+
+def earlier_failures(store: Store, name: str) -> dict[str, str]:
+    """Trial id -> cause, as the last run of the sweep left them."""
+    return read_failures(store, name)
+
+
+def closing_lines(run: SweepRun, seconds: float, report: Path | None, *, may_end: bool) -> list[str]:
+    """What to look at next. report: None where there is none. may_end: a spent budget is one of the sweep's ends."""
+    lines = [f"{run.state.done_trials}/{run.state.total_trials} trials in {duration(seconds)}"]
+    if run.stopped:
+        left = f"; {len(run.left_open)} trials are open" if run.left_open else ""
+        more = "goes on from here" if may_end else "finishes them"
+        lines.append(f"budget: {run.stopped} are spent{left}; the same command with a larger budget {more}")
+    if run.failures:
+        lines.append(f"{len(run.failures)} failed; the same command tries them again")
+    return [*lines, *([f"report: {report}"] if report else [])]

@@ -1,0 +1,187 @@
+"""The trials as Ray Tune sees them: thin drivers that hold a slot, no CPU, and ask the scheduler for stages."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import socket
+import sys
+import threading
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray
+from ray import tune
+from ray.tune.search import Searcher
+
+from orchestrator.cluster.connection import SLOT
+from orchestrator.planning.proposals import TrialMaker
+from orchestrator.planning.trial import Trial, run_trial
+from orchestrator.scheduling.scheduler import one_line
+from orchestrator.search.agenda import Agenda
+from orchestrator.search.setup import Wait
+from orchestrator.stages.stage import Stage
+from sweeps.load import LoadedSweep, check
+
+DRIVER_RETRIES = 3  # of a trial's own process; the stages it asked for go on meanwhile
+
+
+class Halt(tune.Stopper):
+    """Ends Tune's run once it is pulled, from any thread. Copies are the same halt; what is unpickled is a new one."""
+
+    def __init__(self) -> None:
+        self._pulled = threading.Event()
+
+    def pull(self) -> None:
+        self._pulled.set()
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        return False
+
+    def stop_all(self) -> bool:
+        return self._pulled.is_set()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Halt:
+        return self
+
+    def __reduce__(self) -> tuple[type[Halt], tuple[()]]:
+        return Halt, ()
+
+
+def drive_trial(config: dict[str, Any], trials: dict[str, Trial], scheduler: Any) -> dict[str, Any]:
+    """One trial. Its numbers lie in the store; how it ended is told to the scheduler, whom the sweep's driver asks."""
+    return _drive(trials[config["trial"]], scheduler)
+
+
+def drive_proposed(config: dict[str, Any], raw: str, source: str, scheduler: Any) -> dict[str, Any]:
+    """The same for a trial that a search has proposed, made here from its values. raw: the sweep file as JSON."""
+    make = _trial_maker(raw, source)
+    cell = make.make(json.loads(config["values"]), json.loads(config["beside"]))
+    return _drive(Trial(cell=cell, seed=config["seed"], phase=config["phase"]), scheduler)
+
+
+def _drive(trial: Trial, scheduler: Any) -> dict[str, Any]:
+    failure = None
+
+    def ensure(stage: Stage) -> None:
+        ray.get(scheduler.ensure.remote(stage))
+
+    try:
+        run_trial(trial, ensure)
+    except Exception as error:  # every cause becomes the trial's own, so that the others go on
+        failure = one_line(error)
+    ray.get(scheduler.trial_ended.remote(trial.id, failure))
+    return {"failed": int(failure is not None), "failure": failure or ""}
+
+
+@lru_cache(maxsize=4)
+def _trial_maker(raw: str, source: str) -> TrialMaker:
+    settings = json.loads(raw)
+    return TrialMaker(LoadedSweep(sweep=check(settings, source), raw=settings, intro="", source=source))
+
+
+class AgendaSearcher(Searcher):
+    """Tune's door to a search: every suggestion is one trial of it."""
+
+    def __init__(self, agenda: Agenda) -> None:
+        super().__init__()
+        self._agenda = agenda
+        self._open: dict[str, Trial] = {}  # Tune's id -> trial
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+        trial = self._agenda.next()
+        if isinstance(trial, Wait):
+            return None
+        if trial is None:
+            return Searcher.FINISHED
+        self._open[trial_id] = trial
+        return {
+            "trial": trial.id,
+            "values": json.dumps(trial.cell.values),
+            "beside": json.dumps(trial.cell.beside),
+            "seed": trial.seed,
+            "phase": trial.phase,
+        }
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        failure = (result or {}).get("failure") or None
+        if failure is None and (error or result is None):
+            failure = "its driver ended without a result"
+        self._agenda.ended(self._open.pop(trial_id), failure)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Nothing: the proposals lie in the store."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Nothing: every run begins with what the store has."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> AgendaSearcher:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Searcher, ()
+
+
+def tune_trials(trials: dict[str, Trial], scheduler: Any, folder: Path, slots: int, halt: Halt | None = None) -> None:
+    """Propose every trial through Tune and wait until all have ended, or `halt` is pulled."""
+    trainable = tune.with_parameters(drive_trial, trials=trials, scheduler=scheduler)
+    options = {"param_space": {"trial": tune.grid_search(list(trials))}}
+    _fit(trainable, folder, slots, halt, options, {})
+
+
+def tune_search(
+    loaded: LoadedSweep, agenda: Agenda, scheduler: Any, folder: Path, slots: int, halt: Halt | None = None
+) -> None:
+    """Have Tune ask the agenda for trials until there are no more, or `halt` is pulled."""
+    raw = json.dumps(loaded.raw)
+    trainable = tune.with_parameters(drive_proposed, raw=raw, source=loaded.source, scheduler=scheduler)
+    _fit(trainable, folder, slots, halt, {}, {"search_alg": AgendaSearcher(agenda), "num_samples": sys.maxsize})
+
+
+def _fit(
+    trainable: Any, folder: Path, slots: int, halt: Halt | None, options: dict[str, Any], search: dict[str, Any]
+) -> None:
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # a lost trial process is a traceback there; it is retried
+    folder = own_folder(folder)
+    tuner = tune.Tuner(
+        tune.with_resources(trainable, tune.PlacementGroupFactory([{SLOT: 1}])),
+        tune_config=tune.TuneConfig(
+            max_concurrent_trials=slots,
+            reuse_actors=True,  # a process for every trial would cost more than most of its stages
+            trial_dirname_creator=_folder_of,
+            **search,
+        ),
+        run_config=tune.RunConfig(
+            name=folder.name,
+            storage_path=str(folder.parent),
+            stop=halt,
+            verbose=0,
+            failure_config=tune.FailureConfig(max_failures=DRIVER_RETRIES),
+        ),
+        **options,
+    )
+    tuner.fit()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def own_folder(folder: Path) -> Path:
+    """Tune's own notes of this run: beside `folder`, named after this driver, for two may work on a sweep at once.
+
+    Those of drivers that have died on this host are removed: the store replaces them.
+    """
+    host, here = socket.gethostname(), folder.with_name(f"{folder.name}.{socket.gethostname()}.{os.getpid()}")
+    for other in [folder, *folder.parent.glob(f"{folder.name}.*.*")]:
+        written_by, _, pid = other.name.removeprefix(f"{folder.name}.").rpartition(".")
+        alive = pid.isdigit() and other != here and (written_by != host or psutil.pid_exists(int(pid)))
+        if not alive:
+            shutil.rmtree(other, ignore_errors=True)
+    return here
+
+
+def _folder_of(trial: Any) -> str:
+    """Tune's own name would hold the whole recipe."""
+    return trial.trial_id

@@ -1,0 +1,58 @@
+"""Machines that are about to be taken away: spot machines with notice, pods that are evicted, nodes that are drained.
+
+Ray knows of them by `ray drain-node`, and by the SIGTERM of a `ray start --block`. It gives such a node no new work;
+what runs there is ours to bring away in time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from ray.exceptions import RayError, RayTaskError
+
+from orchestrator.scheduling.tasks_in_flight import Process
+from tasks.context import MachineLeaves
+
+ASK_EVERY_S = 2.0
+
+
+def draining_nodes() -> set[str]:
+    """Ray's ids of the nodes that are being drained now."""
+    from ray._private.state import state  # where Ray Train's own watcher asks
+
+    return set(state.get_draining_nodes())
+
+
+def leaving(node: str) -> Callable[[], bool]:
+    """Whether this node is being drained: asked of Ray every few seconds at most, and for good once it is so."""
+    asked, found = -ASK_EVERY_S, False
+
+    def ask() -> bool:
+        nonlocal asked, found
+        if not found and time.monotonic() - asked >= ASK_EVERY_S:
+            asked, found = time.monotonic(), node in draining_nodes()
+        return found
+
+    return ask
+
+
+class Departures:
+    """Which nodes have been drained while the scheduler looked, so that a loss on them is nobody's failure."""
+
+    def __init__(self) -> None:
+        self._left: set[str] = set()
+        self._asked = -ASK_EVERY_S
+
+    def look(self) -> None:
+        """Ask Ray, every few seconds at most. A node that is gone is not in its answer any more: we remember."""
+        if time.monotonic() - self._asked >= ASK_EVERY_S:
+            self._asked = time.monotonic()
+            self._left |= draining_nodes()
+
+    def explain(self, error: BaseException, processes: Iterable[Process]) -> bool:
+        """Whether the task ended because its machine leaves: it says so itself, or was lost with a drained node."""
+        if isinstance(error, MachineLeaves):
+            return True
+        lost = isinstance(error, RayError) and not isinstance(error, RayTaskError)
+        return lost and any(process.node in self._left for process in processes)

@@ -1,0 +1,166 @@
+"""Run one stage where we are: call its task, seal its artifact. No Ray here; workers and tests call the same."""
+
+from __future__ import annotations
+
+import math
+import platform
+import shutil
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from core.errors import ArtifactDamaged
+from core.files import write_file
+from orchestrator.stages.code_version import code_version
+from orchestrator.stages.stage import Stage
+from orchestrator.store.artifacts import tell
+from orchestrator.store.base import Store
+from orchestrator.store.sealing import RESULT
+from tasks.classes import class_name
+from tasks.context import TaskContext
+from tasks.registry import task
+
+LIBRARIES = ("torch", "torchvision", "numpy", "ray", "scikit-learn", "pyarrow")
+
+
+def execute(store: Store, stage: Stage) -> None:
+    """Make the stage's artifact unless it exists. Its inputs must exist. Errors of the task pass through.
+
+    Two drivers may work on one stage at once: whoever comes second, and finds the work folder gone, has the artifact.
+    """
+    if store.has(stage):
+        return
+    inputs = _inputs(store, stage)
+    draft = store.draft(stage)
+    try:
+        with store.working(stage) as work:
+            context, started = _context(store, work), time.monotonic()
+            metrics = task(stage.name).function()({**stage.config, **stage.hints}, inputs, draft, context)
+            seconds = time.monotonic() - started + _noted_seconds(work)
+        store.commit(stage, draft, _manifest(store, stage, metrics, seconds, context.device))
+    except BaseException as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        if not isinstance(error, Exception):
+            raise
+        if not _made_by_another(store, stage):
+            _refuse_lost_inputs(store, stage)
+            raise
+
+
+def execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> int:
+    """Do these classes of a sharded stage; what they leave in the work folder is collected by `execute`."""
+    if not store.has(stage):
+        try:
+            _execute_shard(store, stage, classes)
+        except Exception:  # whatever it was: another driver's artifact stands, else it is raised
+            if not _made_by_another(store, stage):
+                _refuse_lost_inputs(store, stage)
+                raise
+        _made_by_another(store, stage)  # finished meanwhile: what this shard left is nobody's any more
+    return len(classes)
+
+
+def _execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> None:
+    inputs = _inputs(store, stage)
+    with store.working(stage, only=[class_name(target_class) for target_class in classes]) as work:
+        context, started = _context(store, work), time.monotonic()
+        task(stage.name).shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
+        _note_seconds(work, time.monotonic() - started)
+
+
+def _inputs(store: Store, stage: Stage) -> dict[str, Path]:
+    """The folders that the stage reads, verified. Raises ArtifactDamaged for one that has to be made again."""
+    try:
+        return {name: store.path(source) for name, source in stage.inputs.items()}
+    except FileNotFoundError:
+        _refuse_lost_inputs(store, stage)
+        raise
+
+
+def _refuse_lost_inputs(store: Store, stage: Stage) -> None:
+    """Raise ArtifactDamaged if an input was removed, or set aside by another worker, while the stage read it."""
+    for source in stage.inputs.values():
+        if not store.has(source):
+            raise ArtifactDamaged(f"{source.label}: it is not in the store any more; it is made again")
+
+
+def _made_by_another(store: Store, stage: Stage) -> bool:
+    """Whether the artifact is there after all. What we have written beside it since is then swept away."""
+    found = store.has(stage)
+    if found:
+        shutil.rmtree(store.work(stage), ignore_errors=True)
+    return found
+
+
+def execute_with_inputs(store: Store, stage: Stage) -> None:
+    """Make the stage and all it needs, in this process: the whole pipeline without a cluster.
+
+    A finished stage is left as it is, whatever has become of its inputs; a damaged input is made again.
+    """
+    while not store.has(stage):
+        for source in stage.inputs.values():
+            execute_with_inputs(store, source)
+        try:
+            execute(store, stage)
+        except ArtifactDamaged as damaged:
+            tell(str(damaged))
+
+
+
+def _context(store: Store, work: Path) -> TaskContext:
+    import torch
+
+    on_gpu = torch.cuda.is_available()
+    if on_gpu:
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.benchmark = False
+    else:
+        torch.set_num_threads(1)  # sums over threads depend on their number; tasks are the unit of parallel work
+    return TaskContext(work=work, device="cuda" if on_gpu else "cpu", shared=store.shared_folders)
+
+
+def _note_seconds(work: Path, seconds: float) -> None:
+    """Leave what a shard has cost; the stage's manifest sums it up."""
+    folder = work / "seconds"
+    folder.mkdir(exist_ok=True)
+    write_file(folder / uuid.uuid4().hex, repr(seconds))
+
+
+def _noted_seconds(work: Path) -> float:
+    """What shards have left; a note that a power failure has emptied counts nothing."""
+    total = 0.0
+    for path in (work / "seconds").glob("*"):
+        with suppress(ValueError):
+            seconds = float(path.read_text())
+            total += seconds if math.isfinite(seconds) and seconds > 0 else 0.0
+    return total
+
+
+def _manifest(store: Store, stage: Stage, metrics: dict[str, Any], seconds: float, device: str) -> dict[str, Any]:
+    return {
+        **stage.identity(),
+        "fingerprint": stage.fingerprint,
+        "inputs": {
+            name: {"stage": s.name, "fingerprint": s.fingerprint, RESULT: store.manifest(s).get(RESULT)}
+            for name, s in stage.inputs.items()
+        },
+        "hints": dict(stage.hints),
+        "metrics": metrics,
+        "code_version": code_version(),
+        "libraries": {"python": platform.python_version(), **{name: _library(name) for name in LIBRARIES}},
+        "device": device,
+        "host": platform.node(),
+        "seconds": round(seconds, 3),
+        "finished_at": round(time.time(), 3),
+    }
+
+
+def _library(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,103 @@
+"""To which worker Ray has handed a task that has not reported in, and what becomes of a worker that never begins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from core.durations import duration
+from orchestrator.scheduling.limits import SETUP_S
+from orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight, kill
+
+LOOK_EVERY_S = 15.0  # the table that Ray gives is that of all tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandedOver:
+    """attempt: Ray's count from 0. runs: the worker has begun it, as far as Ray knows (it may be loading code).
+
+    process: the worker's; None where Ray does not know it any more.
+    """
+
+    attempt: int
+    runs: bool
+    process: Process | None
+
+
+def handed_over(task_ids: list[bytes]) -> dict[bytes, HandedOver]:
+    """The last attempt of those of these tasks that a worker has been given; one that waits for resources is not here.
+
+    Ray's public table of tasks needs the dashboard, which need not run; this is where it reads from.
+    """
+    from ray._private.state import state
+    from ray.core.generated.common_pb2 import RUNNING, SUBMITTED_TO_WORKER
+    from ray.core.generated.gcs_pb2 import TaskEvents, WorkerTableData
+
+    accessor, found = state._connect_and_get_accessor(), {}
+    for raw in accessor.get_task_events():
+        if not any(task_id in raw for task_id in task_ids):  # most are not ours: not worth the reading
+            continue
+        event = TaskEvents.FromString(raw)
+        if event.task_id in task_ids and SUBMITTED_TO_WORKER in event.state_updates.state_ts_ns:
+            known = found.get(event.task_id)
+            if known is None or known.attempt_number < event.attempt_number:
+                found[event.task_id] = event
+    if not found:
+        return {}
+    workers = [WorkerTableData.FromString(raw) for raw in accessor.get_worker_table()]
+    by_id = {worker.worker_address.worker_id: worker for worker in workers if worker.is_alive}
+    return {
+        task_id: HandedOver(
+            attempt=event.attempt_number,
+            runs=RUNNING in event.state_updates.state_ts_ns,
+            process=_process(by_id.get(event.state_updates.worker_id)),
+        )
+        for task_id, event in found.items()
+    }
+
+
+def _process(worker: Any) -> Process | None:
+    """worker: a `WorkerTableData`, or None."""
+    if worker is None or not worker.pid:
+        return None
+    address = worker.worker_address
+    return Process(node=address.node_id.hex(), pid=worker.pid, host=address.ip_address)
+
+
+class Beginnings:
+    """Sees to it that workers begin what they were given. One that does not is killed: Ray gives its task to another.
+
+    begin_s: what a worker gets to begin; SETUP_S on top to load its code. say: gets a line for people.
+    """
+
+    def __init__(self, tasks: TasksInFlight, begin_s: float, say: Callable[[str], None]) -> None:
+        self._tasks, self._begin_s, self._say = tasks, begin_s, say
+        self._next, self._kills = 0.0, set()
+
+    async def check(self, now: float) -> None:
+        """now: monotonic seconds. Asks Ray only if a task has not begun, and not often: most of them just wait."""
+        waiting = {task.ref.task_id().binary(): task for task in self._tasks.not_begun()}
+        if not waiting or now < self._next:
+            return
+        self._next = now + min(LOOK_EVERY_S, self._begin_s / 4)
+        found = await asyncio.to_thread(handed_over, list(waiting))
+        for task_id, task in waiting.items():
+            given = found.get(task_id)
+            if given is None or given.process is None:
+                task.given = None
+            elif task.given is None or task.given[0] != given.attempt:
+                task.given = (given.attempt, now)
+            elif not task.processes and (late := now - task.given[1]) > self._begin_s + given.runs * SETUP_S:
+                task.given = (given.attempt, now)
+                self._replace(task, given.process, late)
+
+    def _replace(self, task: Running, process: Process, late: float) -> None:
+        self._say(
+            f"{task.stage.label}: process {process.pid} on {process.host} was given it {duration(late)} ago "
+            "and has not begun; killed, so that another does it"
+        )
+        killing = asyncio.ensure_future(kill({process}))
+        self._kills.add(killing)
+        killing.add_done_callback(self._kills.discard)

@@ -1,0 +1,286 @@
+"""The one actor that starts work: every trial asks it for stages, and each stage is made once.
+
+A trial is a thin driver without a CPU of its own. It says "make sure this artifact exists" and waits. The scheduler
+makes inputs first, lets simultaneous requests for one stage share the same work, fans classes out with a bound on
+what is in flight, and tells the sweep's driver what happens. It remembers nothing that matters: the store does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import deque
+from typing import Any
+
+import ray
+
+from core.durations import duration
+from core.errors import ArtifactDamaged, SweepStopped
+from orchestrator.cluster.connection import remove_lost_groups
+from orchestrator.scheduling.draining import Departures
+from orchestrator.scheduling.handed_over import Beginnings
+from orchestrator.scheduling.limits import BEGIN_S, Limits
+from orchestrator.scheduling.signs import Signs
+from orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight
+from orchestrator.scheduling.worker import WORKER_RETRIES, execute_remotely, execute_shard_remotely, is_group
+from orchestrator.stages.stage import Stage
+from orchestrator.store.base import Store
+from tasks.class_names import NAMES_FILE
+from tasks.classes import CLASSES_FOLDER, classes_to_do, groups, remaining_beside
+from tasks.context import MachineLeaves
+from tasks.registry import task
+
+DAMAGED_INPUTS = 8  # found while one stage is made, and made again; then something goes on damaging them
+WATCH_EVERY_S = 1.0  # how late a time-out may be
+MOVE_PAUSE_S = 1.0  # before work that a machine has let go of is given to another
+OWN_WORDS = (  # errors whose message says it all
+    "InputError", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached", "TimeoutError",
+)  # fmt: skip
+
+
+@ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)
+class StageScheduler:
+    """Makes stages on request. Every method is a coroutine: thousands may wait at once.
+
+    resources: the sweep's `resources` as a mapping; cpus, gpus: what the cluster has. begin_s: what a worker gets to
+    begin a task that it was given.
+    """
+
+    def __init__(
+        self, store: Store, resources: dict[str, Any], cpus: int, gpus: float, begin_s: float = BEGIN_S
+    ) -> None:
+        self.store = store
+        self.resources = resources
+        self.cpus, self.gpus = cpus, gpus
+        self.in_flight: dict[str, asyncio.Task[None]] = {}
+        self.running: dict[str, dict[str, Any]] = {}
+        self.events: deque[dict[str, Any]] = deque()
+        self.tasks = TasksInFlight()
+        self.limits, self.asking = Limits(store, resources), asyncio.Lock()
+        self.beginnings = Beginnings(self.tasks, begin_s, self._say)
+        self.departures = Departures()
+        self.watching: asyncio.Task[None] | None = None
+        self.had_groups = False
+
+    async def ensure(self, stage: Stage) -> None:
+        """Return when the artifact exists. Raises the task's error, also to everybody else who asked.
+
+        Raises SweepStopped if the sweep was stopped before the artifact was made.
+        """
+        self.watching = self.watching or asyncio.ensure_future(self._watch())
+        if self.tasks.closed is not None:
+            raise self.tasks.closed
+        if stage.fingerprint not in self.in_flight:  # no await before it is entered: a second asker must find it
+            self.in_flight[stage.fingerprint] = asyncio.ensure_future(self._make(stage))
+        await asyncio.shield(self.in_flight[stage.fingerprint])
+
+    async def stop(self, reason: str) -> None:
+        """Start nothing more and end by force what runs; returns when it is gone. What was open raises SweepStopped.
+
+        Checkpoints and finished classes stay. May be called again, also after the scheduler was lost and restarted.
+        """
+        await self.tasks.close(SweepStopped(reason))
+        if self.had_groups:
+            await asyncio.to_thread(remove_lost_groups)
+
+    async def began(self, token: int, process: Process, clock: bool) -> None:
+        """A task says that it runs, and in which process (see `running.Teller`)."""
+        self.tasks.began(token, process, clock)
+
+    async def trial_ended(self, trial_id: str, failure: str | None) -> None:
+        """A trial's driver is through; failure is the cause in one line, or None."""
+        self.events.append({"what": "trial", "trial": trial_id, "failure": failure})
+
+    async def snapshot(self) -> dict[str, Any]:
+        """What runs now (with the marks its workers left) and what happened since the last call.
+
+        `device_seconds` of what runs: of its tasks in flight, from when they held their devices. Those of a task that
+        ended are an event `work`, with its stage's fingerprint, whether it succeeded or not.
+        """
+        entries, running = list(self.running.values()), []
+        marks = await asyncio.to_thread(self.store.marks, [entry["stage"] for entry in entries])
+        events, self.events = list(self.events), deque()
+        for entry, mark in zip(entries, (mark or {} for mark in marks), strict=True):
+            self._listen(entry, mark)
+            running.append(
+                {
+                    "stage": entry["stage"].name,
+                    "fingerprint": entry["stage"].fingerprint,
+                    "since": entry["since"],
+                    "fraction": entry.get("fraction", mark.get("fraction", 0.0)),
+                    "text": mark.get("text", ""),
+                    "device_seconds": sum(task.device_seconds() for task in self.tasks.of(entry["stage"])),
+                }
+            )
+        return {"running": running, "events": events}
+
+    async def _make(self, stage: Stage) -> None:
+        try:
+            if await asyncio.to_thread(self.store.has, stage):
+                return
+            for attempts_left in reversed(range(DAMAGED_INPUTS + 1)):
+                await asyncio.gather(*(self.ensure(source) for source in stage.inputs.values()))
+                started = time.monotonic()
+                try:
+                    await self._make_from_inputs(stage)
+                    break
+                except ArtifactDamaged as damaged:  # set aside by whoever read it; the next attempt makes it again
+                    if not attempts_left:
+                        raise
+                    self._say(one_line(damaged))
+                    self.store.look_again(stage.inputs.values())
+        except Exception as error:
+            self._tell(stage, "failed", cause=one_line(error))
+            raise
+        else:
+            self._tell(stage, "done", seconds=time.monotonic() - started)
+        finally:
+            self.in_flight.pop(stage.fingerprint, None)
+
+    async def _make_from_inputs(self, stage: Stage) -> None:
+        expected_s = await self._expected_s(stage)
+        self.running[stage.fingerprint] = {
+            "stage": stage, "since": time.time(), "limit": self.limits.of(stage, expected_s),
+            "signs": Signs(last=time.monotonic(), usual_s=expected_s or 0.0),
+        }  # fmt: skip
+        try:
+            if task(stage.name).shard:
+                await self._fan_out(stage)
+            await self._run(stage, execute_remotely, self.store, stage)
+        finally:
+            self.running.pop(stage.fingerprint, None)
+
+    async def _fan_out(self, stage: Stage) -> None:
+        """Submit groups of classes, never more than twice what the devices can hold."""
+        classes = await asyncio.to_thread(self._classes_to_do, stage)
+        todo = remaining_beside(classes, await asyncio.to_thread(self.store.kept, stage, CLASSES_FOLDER))
+        share = self._share(stage)
+        slots = max(1, int(self.gpus / share["num_gpus"]) if share["num_gpus"] else self.cpus // share["num_cpus"])
+        in_flight = asyncio.Semaphore(2 * slots)
+        done = len(classes) - len(todo)
+
+        async def submit(group: list[int]) -> None:
+            nonlocal done
+            async with in_flight:
+                done += await self._run(stage, execute_shard_remotely, self.store, stage, group)
+                self.running[stage.fingerprint]["fraction"] = done / len(classes)
+
+        self.running[stage.fingerprint]["fraction"] = done / len(classes)
+        submissions = [
+            asyncio.ensure_future(submit(group))
+            for group in groups(todo, devices=slots, per_task=self.resources.get("classes_per_task"))
+        ]
+        try:
+            await asyncio.gather(*submissions)
+        finally:
+            for submission in submissions:
+                submission.cancel()
+        await asyncio.to_thread(self.store.mark, stage, 1.0, "collecting")
+
+    def _classes_to_do(self, stage: Stage) -> list[int]:
+        """Reads one file of one input: the others need not come to this machine."""
+        labelled = next((source for name in task(stage.name).labelled if (source := stage.inputs.get(name))), None)
+        file = self.store.file(labelled, NAMES_FILE) if labelled else None
+        return classes_to_do(stage.config, len(json.loads(file.read_text())) if file else 0)
+
+    async def _run(self, stage: Stage, remote: Any, *arguments: Any) -> Any:
+        """Ray tasks of the stage until one ends on a machine that stays: its result, or why there is none."""
+        while True:
+            running = self._new_task(stage)
+            try:
+                return await self._attempt(running, remote, *arguments)
+            except (MachineLeaves, ray.exceptions.RayError) as error:
+                await asyncio.to_thread(self.departures.look)
+                if not self.departures.explain(error, running.processes):
+                    raise
+                hosts = ", ".join(sorted({process.host for process in running.processes})) or "the machine it was for"
+                self._say(f"{stage.label}: {hosts} leaves; it goes on elsewhere")
+                await asyncio.sleep(MOVE_PAUSE_S)
+
+    def _new_task(self, stage: Stage) -> Running:
+        entry = self.running[stage.fingerprint]
+        self.had_groups |= is_group(stage)
+        devices = self._devices(stage, self._share(stage))
+        return Running(stage=stage, devices=devices, limit=entry["limit"], signs=entry["signs"])
+
+    async def _attempt(self, running: Running, remote: Any, *arguments: Any) -> Any:
+        share = self._share(running.stage)
+        try:
+            return await self.tasks.run(running, lambda tell: remote.options(**share).remote(*arguments, tell))
+        finally:
+            self._tell(running.stage, "work", device_seconds=running.device_seconds())
+
+    def _devices(self, stage: Stage, share: dict[str, Any]) -> float:
+        """How many devices one task of the stage holds: GPUs, or CPUs where there are none."""
+        if is_group(stage):
+            return stage.config["workers"]
+        return share["num_gpus"] or (0.0 if self.gpus else share["num_cpus"])
+
+    async def _watch(self) -> None:
+        """As long as there is work: end what runs too long, and free what lost Ray Train groups hold."""
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            await self.tasks.end_overdue()
+            with contextlib.suppress(ray.exceptions.RayError):
+                await self.beginnings.check(time.monotonic())
+                await asyncio.to_thread(self.departures.look)
+            if self.had_groups:
+                with contextlib.suppress(ray.exceptions.RayError):
+                    await asyncio.to_thread(remove_lost_groups)
+
+    async def _expected_s(self, stage: Stage) -> float | None:
+        device = "cuda" if self.gpus and _needs_device(stage) else "cpu"
+        async with self.asking:
+            return await asyncio.to_thread(self.limits.expected_s, stage, device)
+
+    def _listen(self, entry: dict[str, Any], mark: dict[str, Any]) -> None:
+        """Take what a stage shows for a sign of life; say so if it shows nothing for long though a task of it runs."""
+        now, stage = time.monotonic(), entry["stage"]
+        entry["signs"].see({**mark, "done": entry.get("fraction")}, now)
+        tasks = [task for task in self.tasks.of(stage) if task.since is not None]
+        since = max((task.since for task in tasks), default=now)
+        if entry["signs"].is_worth_a_line(since, now):
+            silent = duration(entry["signs"].silent_s(since, now))
+            where = ", ".join(f"process {p.pid} on {p.host}" for task in tasks for p in sorted(task.processes))
+            last = f" (last: {mark['text']})" if mark.get("text") else ""
+            self._say(f"{stage.label}: no sign of life for {silent}{last}; {where}")
+
+    def _share(self, stage: Stage) -> dict[str, Any]:
+        """CPUs and GPUs of one task. Where there is no GPU none is asked for: such a task would wait for ever."""
+        if is_group(stage):
+            return {"num_cpus": 0, "num_gpus": 0, "scheduling_strategy": "DEFAULT"}  # Ray Train's workers hold them
+        wish = self.resources["gpus_per_training" if task(stage.name).trains else "gpus_per_task"]
+        needs_device = _needs_device(stage)
+        return {
+            "num_cpus": self.resources["cpus_per_task"],
+            "num_gpus": min(wish, self.gpus) if self.gpus and needs_device else 0,
+            "scheduling_strategy": "DEFAULT",
+        }
+
+    def _say(self, line: str) -> None:
+        self.events.append({"what": "say", "line": line})
+
+    def _tell(self, stage: Stage, what: str, **details: Any) -> None:
+        self.events.append({"what": what, "stage": stage.name, "fingerprint": stage.fingerprint, **details})
+
+
+def _needs_device(stage: Stage) -> bool:
+    return stage.name not in ("data", "public", "toy", "sleep")
+
+
+def one_line(error: BaseException) -> str:
+    """The cause a person needs: the task's own error in one line, without Ray's wrapping and traceback."""
+    cause = getattr(error, "cause", None) or error
+    if isinstance(cause, ray.exceptions.WorkerCrashedError):
+        return f"its worker was killed {WORKER_RETRIES + 1} times"
+    if isinstance(cause, ray.exceptions.OutOfMemoryError):
+        return "its worker was killed again and again for lack of memory"
+    if isinstance(cause, OSError) and cause.strerror:
+        return f"{cause.strerror}: {cause.filename}" if cause.filename else cause.strerror
+    text = " ".join(str(cause).split())
+    name = type(cause).__name__
+    if isinstance(cause, SweepStopped):
+        return f"stopped: {text}"
+    return text if name in OWN_WORDS else f"{name}: {text}"[:600]

@@ -1,0 +1,55 @@
+"""What runs in Ray's workers: a stage, or some classes of one, between reporting in and leaving with the machine."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import ray
+
+from orchestrator.scheduling.draining import leaving
+from orchestrator.scheduling.execute import execute, execute_shard
+from orchestrator.scheduling.tasks_in_flight import Teller
+from orchestrator.stages.stage import Stage
+from orchestrator.store.base import Store
+from tasks.context import MachineLeaves, leaving_when
+from tasks.registry import task
+
+WORKER_RETRIES = 3  # for killed workers and lost nodes; an exception of the task itself is not retried
+
+
+@ray.remote(max_retries=WORKER_RETRIES)
+def execute_remotely(store: Store, stage: Stage, tell: Teller) -> None:
+    if not is_group(stage):
+        with _at_work(stage, tell):
+            return execute(store, stage)
+    from tasks.ray_train import announcing  # two seconds of imports that other stages do not need
+
+    tell(clock=False)  # the workers' devices are still to come
+    with announcing(tell):
+        return execute(store, stage)
+
+
+@ray.remote(max_retries=WORKER_RETRIES)
+def execute_shard_remotely(store: Store, stage: Stage, classes: list[int], tell: Teller) -> int:
+    with _at_work(stage, tell):
+        return execute_shard(store, stage, classes)
+
+
+@contextlib.contextmanager
+def _at_work(stage: Stage, tell: Teller) -> Iterator[None]:
+    """Load torch and the stage's code (minutes on a cold network disk, which are not the work's time), then report."""
+    leaves = leaving(ray.get_runtime_context().get_node_id())
+    if leaves():  # given to us before the news was everywhere
+        raise MachineLeaves
+    import torch  # noqa: F401
+
+    task(stage.name).function()
+    tell()
+    with leaving_when(leaves):
+        yield
+
+
+def is_group(stage: Stage) -> bool:
+    """Whether the stage is done by a group of Ray Train workers."""
+    return stage.config.get("workers", 1) > 1

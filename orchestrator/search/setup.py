@@ -1,0 +1,105 @@
+"""What every strategy of a search knows, and what those share that draw recipe after recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from core.errors import InputError
+from orchestrator.planning.proposals import Proposal
+from orchestrator.search.outcomes import OPEN, Aims, Outcome
+from sweeps.dimension import Values
+from sweeps.search import Rung
+from sweeps.space import Space
+
+REDRAWS = 200  # draws in a row that may be invalid or known already before the space counts as used up
+
+Outcomes = Mapping[int, Outcome]  # by number of the proposal; those without are open
+
+
+class Wait:
+    """Nothing can be proposed before more of what was proposed has come out."""
+
+
+@dataclass(kw_only=True)
+class Setup:
+    """What a strategy needs to know of its search.
+
+    identity: the same for two recipes that are the same work; raises InputError for one that is not valid. recipes:
+    how many to propose at most, None where the space says it. lag: how many may be open at once, None for any number;
+    for `optuna`, proposal i is made of the outcomes of those up to i - lag. baseline: tried first, {} for none.
+    stated: all that the baseline's recipe has at keys of the space, also where it does not name them. sampler: of
+    `optuna`, gp or tpe.
+    """
+
+    space: Space
+    aims: Aims
+    identity: Callable[[Values], str]
+    seed: int = 0
+    recipes: int | None = None
+    lag: int | None = None
+    baseline: Values = field(default_factory=dict)
+    stated: Values = field(default_factory=dict)
+    sampler: str = "gp"
+    rungs: tuple[Rung, ...] = ()
+    audit: int = 0
+    _identities: dict[int, str] = field(default_factory=dict)
+
+    def known(self, proposals: Sequence[Proposal]) -> set[str]:
+        """The identities of the recipes proposed so far."""
+        for proposal in proposals[len(self._identities) :]:
+            self._identities[proposal.number] = self.identity(proposal.values)
+        return {self._identities[proposal.number] for proposal in proposals}
+
+    def fresh(self, proposals: Sequence[Proposal], draw: Callable[[int], Values]) -> Values | None:
+        """The first draw (of the attempt's number) that is valid and not known; None if REDRAWS find nothing new.
+
+        Raises InputError if all of them are invalid.
+        """
+        known, reason, valid = self.known(proposals), "", 0
+        for attempt in range(REDRAWS):
+            values = draw(attempt)
+            try:
+                identity = self.identity(values)
+            except InputError as error:
+                reason = reason or str(error)
+                continue
+            valid += 1
+            if identity not in known:
+                return values
+        if not valid:
+            raise InputError(f"search.space: expected valid recipes, got none in {REDRAWS} draws; the first: {reason}")
+        return None
+
+    def random(self, number: int, attempt: int) -> Values:
+        """A random recipe that depends on the seed, the proposal's number and the attempt alone."""
+        return self.space.sample(np.random.default_rng([self.seed, number, attempt]))
+
+
+Strategy = Callable[[Setup, Sequence[Proposal], Outcomes], "Proposal | Wait | None"]
+
+
+def settled(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> bool:
+    """Whether the proposals up to i - lag have come out, so that the next one, i, may be made."""
+    if setup.lag is None:
+        return True
+    return all(is_settled(outcomes, number) for number in range(len(proposals) - setup.lag + 1))
+
+
+def is_settled(outcomes: Outcomes, number: int) -> bool:
+    return number in outcomes and outcomes[number].status != OPEN
+
+
+def baseline_first(propose: Strategy) -> Strategy:
+    """The strategy with the sweep's baseline before everything else, so that there is something to compare with."""
+
+    def with_baseline(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:
+        if setup.baseline and not proposals:
+            return Proposal(number=0, values=dict(setup.baseline), origin="baseline")
+        if setup.recipes is not None and setup.recipes <= len(proposals) and not setup.rungs:
+            return None
+        return propose(setup, proposals, outcomes) if settled(setup, proposals, outcomes) else Wait()
+
+    return with_baseline

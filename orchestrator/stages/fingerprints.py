@@ -1,0 +1,76 @@
+"""What of a setting goes into a fingerprint: its meaning and, for files, their content."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Collection
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from core.data.sources import content_digest
+from core.data.trees import path_state, tree_digest
+from core.errors import InputError
+from core.files import write_file
+from core.tree import TREE
+
+REMEMBER_FROM_BYTES = 256 * 2**20
+
+SHIPPED_FILES = {
+    "synthetic": "core/models/weights/synthetic_embedder.safetensors",
+    "stylegan2_synthetic64": "core/priors/weights/stylegan2_synthetic64.safetensors",
+}
+
+
+def normalised(settings: BaseModel, *, without: Collection[str] = ()) -> dict[str, Any]:
+    """The settings as JSON values: null fields left out, so that a new optional key keeps old fingerprints."""
+    return settings.model_dump(mode="json", exclude_none=True, exclude=set(without))
+
+
+def content_of(path: str | Path | None, key: str, *, any_files: bool = False) -> dict[str, str]:
+    """{'content': SHA-256 of the file or folder} for a path, {} for none. InputError naming `key` if it is not there.
+
+    A folder of pictures may hold nothing else, unless `any_files`: published data sets come with lists.
+    """
+    if path is None:
+        return {}
+    place = Path(path).expanduser().resolve()
+    if not place.exists():
+        raise InputError(f"{key}: expected a file or folder, got nothing at {place}")
+    return {"content": _digest(str(place), any_files)}
+
+
+@lru_cache(maxsize=len(SHIPPED_FILES))
+def shipped_file(name: str) -> Path:
+    """The weights that come with smoothsweep under this name."""
+    return TREE / SHIPPED_FILES[name]
+
+
+@lru_cache(maxsize=256)
+def _digest(path: str, any_files: bool) -> str:
+    """The content's digest; that of a large file or folder is kept beside the user's other caches.
+
+    Two hundred thousand pictures take minutes to read, and every command asks. What was read once counts as unchanged
+    while names, sizes and modification times are.
+    """
+    root = Path(path)
+    digest_of = tree_digest if any_files and root.is_dir() else content_digest
+    state, total = path_state(root)
+    if total < REMEMBER_FROM_BYTES:
+        return digest_of(root)
+    note = _cache_folder() / f"{digest_of.__name__}-{state}"
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        if re.fullmatch("[0-9a-f]{64}", found := note.read_text()):  # else it is damaged
+            return found
+    digest = digest_of(root)
+    with contextlib.suppress(OSError):  # a courtesy: without it the next command reads everything again
+        write_file(note, digest, parents=True)
+    return digest
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smoothsweep" / "digests"

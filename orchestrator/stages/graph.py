@@ -1,0 +1,183 @@
+"""The stages that come before the judges: data, prior, candidate pool, target, attack, loot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from core.attacks.base import Part
+from core.errors import InputError
+from core.priors.card import read_prior_card
+from orchestrator.stages.fingerprints import content_of, normalised
+from orchestrator.stages.other_people import refuse_same_people
+from orchestrator.stages.stage import Stage
+from sweeps.data import PublishedData
+from sweeps.imported import WEIGHTS, ImportedClassifier
+from sweeps.schema import InversionSweep
+from sweeps.training import Recipe, Training
+
+PLAIN_DEFENSE = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
+
+
+def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = False) -> Stage:
+    """The private images as a network of `image_size` pixels gets them.
+
+    A published set is reduced from its files to each network's own size, as the official code does; of Stanford Dogs
+    the judges see the cropped pictures. Other data have one size, and networks reduce them. A target trained on few
+    images of each class is still judged by all of them.
+    """
+    data = settings.data
+    if for_judges and data.samples_per_class is not None:
+        data = data.model_copy(update={"samples_per_class": None})
+    made = _file_stage(data, "data.path")
+    if not isinstance(data, PublishedData):
+        return Stage(name="data", **made)
+    kind = "stanford_dogs_cropped" if data.kind == "stanford_dogs" and for_judges else data.kind
+    return Stage(name="data", config={**made["config"], "kind": kind, "size": image_size}, hints=made["hints"])
+
+
+def prior_stage(settings: InversionSweep) -> Stage:
+    """The generative prior: fitted on public images, shipped, or read from a folder."""
+    prior = settings.prior
+    config, files = normalised(prior, without={"path"}), prior.built.files
+    if files is None:
+        refuse_same_people(settings)
+        return Stage(name="prior", config=config, inputs={"public": public_stage(settings)})
+    config |= content_of(files.weights, files.key)
+    if (path := getattr(prior, "path", None)) is None:
+        return Stage(name="prior", config=config)
+    config["card"] = read_prior_card(files.description).plain
+    if "discriminator" in settings.attack.built.needs:
+        config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
+    return Stage(name="prior", config=config, hints={"path": path})
+
+
+def public_stage(settings: InversionSweep) -> Stage:
+    """The public images that priors, and parts of attacks, learn from."""
+    return Stage(name="public", **_file_stage(settings.public, "public.path"))
+
+
+def target_stage(settings: InversionSweep, seed: int) -> Stage:
+    """The classifier under attack: trained under the sweep's recipe, or brought in."""
+    recipe, reference = settings.recipe, settings.reference()
+    data = data_stage(settings, recipe.image_size)
+    if isinstance(recipe, ImportedClassifier):
+        return imported_stage(recipe, data, settings.protocol)
+    return Stage(
+        name="target",
+        config=_target_config(recipe, settings, seed),
+        hints={"checkpoint_every": recipe.checkpoint_every},
+        inputs={"data": data, **({"reference": target_stage(reference, seed)} if reference else {})},
+    )
+
+
+def judging_model_stage(model: Training | ImportedClassifier, data: Stage, protocol: str) -> Stage:
+    """A judge's classifier: a target like any other, plainly trained, one for the whole sweep; or brought in."""
+    if isinstance(model, ImportedClassifier):
+        return imported_stage(model, data, protocol)
+    config = normalised(model, without={"checkpoint_every"})
+    return Stage(
+        name="target",
+        config={**config, "defense": PLAIN_DEFENSE, "workers": 1, "protocol": protocol},
+        hints={"checkpoint_every": model.checkpoint_every},
+        inputs={"data": data},
+    )
+
+
+def imported_stage(model: ImportedClassifier, data: Stage, protocol: str) -> Stage:
+    """A brought-in classifier, tested on our data: its content and its card count, not where it lies."""
+    config = {**model.checked.reading, **content_of(model.folder / WEIGHTS, "imported")}
+    config |= {"seed": 0, "protocol": protocol}
+    return Stage(name="imported", config=config, hints={"path": model.imported}, inputs={"data": data})
+
+
+def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
+    """Every class inverted by itself. Which parts it needs, the attack says; each becomes a stage of its own.
+
+    A stage has as inputs what it names and no more: an attack that sees nothing of the target is one for all recipes.
+    """
+    attack, made = settings.attack.built, {"target": target, "prior": prior_stage(settings)}
+    if settings.public is not None:
+        made["public"] = public_stage(settings)
+    _check_crop(settings, attack.crop)
+    for part in attack.parts:
+        made[part.name] = _part_stage(settings, part, made)
+    needs = [name for name in attack.needs if name != "discriminator"]  # which lies beside the prior
+    if attack.access == "none":  # it still has to know the classes
+        made["data"] = data_stage(settings, settings.recipe.image_size)
+    seen = "data" if attack.access == "none" else "target"
+    config = normalised(settings.attack, without={"seed", "loot_size"})
+    classes = "all" if settings.classes == "all" else list(settings.classes)
+    return Stage(
+        name="attack",
+        config={
+            **config, "classes": classes, "image_size": settings.recipe.image_size,
+            "seed": [settings.attack.seed, seed], "protocol": settings.protocol, **_execution(settings),
+        },
+        inputs={name: made[name] for name in (seen, *needs)},
+    )  # fmt: skip
+
+
+def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage]) -> Stage:
+    asks = "target" in part.needs
+    config = {"part": part.name, "settings": dict(part.settings), "image_size": settings.recipe.image_size}
+    return Stage(
+        name=part.name,
+        config={**config, "protocol": settings.protocol, **_passes(settings, asks), **_execution(settings)},
+        inputs={name: made[name] for name in part.needs},
+    )
+
+
+def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage) -> Stage:
+    """The final images, synthesised once. sizes: of the judges' inputs, which protocol `paper` keeps one by one."""
+    config: dict[str, Any] = {"protocol": settings.protocol, "crop": settings.attack.built.crop}
+    if settings.protocol == "paper":
+        config["sizes"] = sizes
+    elif settings.attack.loot_size is not None:
+        config["side"] = settings.attack.loot_size
+    rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}
+    return Stage(name="loot", config={**config, **rows}, inputs={"prior": attack.inputs["prior"], "attack": attack})
+
+
+def _check_crop(settings: InversionSweep, crop: int | None) -> None:
+    """Say at once if the crop is larger than what the prior draws: 800 pixels suit a 1024-pixel prior only."""
+    files = settings.prior.built.files
+    side = read_prior_card(files.description).config.resolution if files else getattr(settings.public, "size", None)
+    if crop is not None and side is not None and crop > side:
+        raise InputError(f"attack.pool.crop: expected at most the prior's {side} pixels, got {crop}")
+
+
+def _passes(settings: InversionSweep, asks: bool) -> dict[str, str]:
+    """How networks are run, and how the target is read by a part that asks it."""
+    attack = settings.attack
+    precision = {"precision": attack.precision} if attack.precision else {}
+    return {**precision, **({"readout": attack.readout} if asks and attack.readout else {})}
+
+
+def _execution(settings: InversionSweep) -> dict[str, Any]:
+    """How an attack's networks run, where the sweep says so: it changes rounding, and a descent makes much of that."""
+    resources = settings.resources
+    wishes = {
+        "rows_per_batch": resources.attack_rows,
+        "compile": resources.attack_compile,
+        "cuda_graphs": resources.attack_cuda_graphs,
+    }
+    return {key: value for key, value in wishes.items() if value}
+
+
+def _target_config(recipe: Recipe, settings: InversionSweep, seed: int) -> dict[str, Any]:
+    config = normalised(recipe, without={"checkpoint_every"})  # how often we save does not change what is learnt
+    if not isinstance(config.get("stop_at_test_acc"), float):  # another trial's accuracy comes as an input
+        config.pop("stop_at_test_acc", None)
+    defense = recipe.defense.resolved(settings.protocol)
+    return {**config, "defense": defense, "seed": seed, "protocol": settings.protocol}
+
+
+def _file_stage(settings: BaseModel, key: str) -> dict[str, dict[str, Any]]:
+    """Configuration and hints of a stage that may read a file: its content counts, not where it lies."""
+    path = getattr(settings, "path", None)
+    config = normalised(settings, without={"path"})
+    content = content_of(path, key, any_files=isinstance(settings, PublishedData))
+    return {"config": {**config, **content}, "hints": {"path": path} if path is not None else {}}

@@ -1,0 +1,119 @@
+"""The judges' stages: what each needs, at which image size, and why one cannot be heard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from orchestrator.stages.fingerprints import content_of, normalised, shipped_file
+from orchestrator.stages.graph import data_stage, judging_model_stage
+from orchestrator.stages.stage import Stage
+from sweeps.judging import STAGED_EMBEDDERS, Embedder, Fidelity
+from sweeps.schema import InversionSweep
+
+FACENET_SIZE, FID_SIZE = 160, 299  # pixels
+STAGED_FID = "fid_inception"
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeStages:
+    """The last stage of every judge; None where the sweep does not ask for it or its weights are not there."""
+
+    judge_evaluator: Stage | None
+    judge_embedder: Stage | None
+    judge_fidelity: Stage | None
+    knowledge: Stage | None
+
+
+def judge_stages(settings: InversionSweep, loot: Stage) -> JudgeStages:
+    """Every judge of the sweep, all scoring the same loot."""
+    judges, missing = settings.judges, unavailable_judges(settings)
+    heard = {name for name in ("embedder", "fidelity") if getattr(judges, name) and f"judge_{name}" not in missing}
+    return JudgeStages(
+        judge_evaluator=_evaluator(settings, loot) if judges.evaluator else None,
+        judge_embedder=_embedder(settings, loot) if "embedder" in heard else None,
+        judge_fidelity=_fidelity(settings, loot) if "fidelity" in heard else None,
+        knowledge=_knowledge(settings, loot) if judges.knowledge else None,
+    )
+
+
+def loot_sizes(settings: InversionSweep) -> list[int]:
+    """The input sizes at which protocol `paper` keeps the loot, one for every judge; 0 is the size as decoded."""
+    judges = settings.judges
+    sizes = {model.image_size for model in (judges.evaluator, judges.knowledge) if model}
+    if judges.fidelity:
+        sizes.add(FID_SIZE)
+    if judges.embedder:
+        sizes.add(FACENET_SIZE if judges.embedder.name == "facenet" else 0)
+    return sorted(sizes or {0})
+
+
+def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
+    """Judge's stage name -> why it cannot be heard: weights that would have to be staged and are not."""
+    judges, reasons = settings.judges, {}
+    staged = STAGED_EMBEDDERS.get(judges.embedder.name) if judges.embedder and not judges.embedder.weights else None
+    if staged and staged_file(staged) is None:
+        reasons["judge_embedder"] = f"the weights of {judges.embedder.name} are not here: smoothsweep weights stage"
+    if judges.fidelity and judges.fidelity.weights is None and staged_file(STAGED_FID) is None:
+        reasons["judge_fidelity"] = "the weights of the FID network are not here: smoothsweep weights stage"
+    return reasons
+
+
+def _evaluator(settings: InversionSweep, loot: Stage) -> Stage:
+    evaluator = settings.judges.evaluator
+    data = data_stage(settings, evaluator.image_size, for_judges=True)
+    model = judging_model_stage(evaluator, data, settings.protocol)
+    real = Stage(name="embeddings", config={"network": "target"}, inputs={"data": data, "network": model})
+    return Stage(name="judge_evaluator", config={}, inputs={"evaluator": model, "real": real, "loot": loot})
+
+
+def _embedder(settings: InversionSweep, loot: Stage) -> Stage:
+    embedder: Embedder = settings.judges.embedder
+    weights = _weights_of(embedder)
+    config = {"network": embedder.name, **content_of(weights, "judges.embedder.weights")}
+    hints = (
+        {"path": embedder.weights} if embedder.weights is not None else {}
+    )  # else the worker knows where, and checks
+    data = data_stage(settings, FACENET_SIZE, for_judges=True)
+    real = Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
+    return Stage(name="judge_embedder", config=config, hints=hints, inputs={"real": real, "loot": loot})
+
+
+def _weights_of(embedder: Embedder) -> Path:
+    if embedder.weights is not None:
+        return Path(embedder.weights)
+    staged = STAGED_EMBEDDERS.get(embedder.name)
+    return staged_file(staged) if staged else shipped_file(embedder.name)
+
+
+def _fidelity(settings: InversionSweep, loot: Stage) -> Stage:
+    fidelity: Fidelity = settings.judges.fidelity
+    weights = Path(fidelity.weights) if fidelity.weights is not None else staged_file(STAGED_FID)
+    network = {"network": STAGED_FID, "protocol": settings.protocol, **content_of(weights, "judges.fidelity.weights")}
+    hints = {"path": str(weights), **({"sha256": fidelity.sha256} if fidelity.sha256 else {})}
+    data = data_stage(settings, FID_SIZE, for_judges=True)
+    real = Stage(name="embeddings", config={**network, "parts": ["train"]}, hints=hints, inputs={"data": data})
+    config = {**network, "neighbours": fidelity.neighbours}
+    return Stage(name="judge_fidelity", config=config, hints=hints, inputs={"real": real, "loot": loot})
+
+
+def _knowledge(settings: InversionSweep, loot: Stage) -> Stage:
+    knowledge = settings.judges.knowledge
+    config = normalised(knowledge, without={"checkpoint_every"})
+    if settings.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
+        config["augmentation"]["shared"] = True
+    return Stage(
+        name="knowledge",
+        config={**config, "protocol": settings.protocol},
+        hints={"checkpoint_every": knowledge.checkpoint_every},
+        inputs={"data": data_stage(settings, knowledge.image_size), "loot": loot},
+    )
+
+
+@lru_cache
+def staged_file(name: str) -> Path | None:
+    """A published weight file where `smoothsweep weights stage` puts it, or None."""
+    from core.models.weight_files import find_weight_file, weight_folders  # brings torch, which few sweeps need here
+
+    return find_weight_file(name, weight_folders())

@@ -1,0 +1,32 @@
+"""Whether the attacker's public images are of other people than the target's: not the same files, at least."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from core.errors import InputError
+from orchestrator.stages.fingerprints import content_of
+from sweeps.data import LabelledData, UnlabelledPublic
+from sweeps.schema import InversionSweep
+
+
+def refuse_same_people(settings: InversionSweep) -> None:
+    """Raise InputError where data and public images share their files.
+
+    By place: one and the same, one in the other, through links as well. By content: a copy of a labelled set.
+    """
+    private, public = getattr(settings.data, "path", None), settings.public
+    if private is None or not isinstance(public, UnlabelledPublic):
+        return
+    _compare(private, public.path, by_content=isinstance(settings.data, LabelledData))
+
+
+@lru_cache(maxsize=64)
+def _compare(private: str, public: str, *, by_content: bool) -> None:
+    one, other = (Path(path).expanduser().resolve() for path in (private, public))
+    contents = [content_of(path, key) for path, key in ((private, "data.path"), (public, "public.path")) if by_content]
+    is_same = by_content and contents[0] == contents[1]
+    if is_same or os.path.samefile(one, other) or one.is_relative_to(other) or other.is_relative_to(one):
+        raise InputError(f"public.path: expected images of other people than data.path, got {one} and {other}")

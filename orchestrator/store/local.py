@@ -1,0 +1,196 @@
+"""The artifact store on a file system that all nodes see: a directory per finished stage, found by fingerprint.
+
+    <store>/<stage>/<fingerprint>/            what the stage made, and manifest.json (written last)
+    <store>/<stage>/<fingerprint>.work/       what an unfinished stage keeps between attempts
+    <store>/<stage>/.<fingerprint>.<host>.<pid>.<random>/   being written; renamed when complete
+    <store>/damaged/<stage>/<fingerprint>.<random>/         was not what its manifest says
+    <store>/store.json                        the format's version; none means version 1
+
+A directory without a manifest does not exist. Everything is flushed to disk before the rename, so a machine that
+loses power shows either the whole artifact or none. A manifest is checked whenever it is read, and a file when it is
+handed out (store/verifying.py).
+"""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import json
+import os
+import shutil
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from core.errors import InputError
+from core.files import move, rename_folder, write_file
+from orchestrator.stages.stage import Stage
+from orchestrator.store import verifying
+from orchestrator.store.artifacts import MANIFEST, give_up, is_whole, read_artifact, set_aside, with_checksums
+from orchestrator.store.base import Store
+from orchestrator.store.sealing import Damage, sealed
+from orchestrator.store.version import SEALED_FROM, VERSION_FILE, heal_version, version_of
+from tasks.context import SharedFolders, read_progress, write_progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalStore(Store):
+    """The store at `root`, a folder."""
+
+    @property
+    def location(self) -> str:
+        return str(self.root)
+
+    @property
+    def shared_folders(self) -> SharedFolders | None:
+        return None
+
+    @cached_property
+    def unsealed(self) -> bool:
+        """Whether manifests without a seal will do: the store is older than seals."""
+        return version_of(self.version_note()) < SEALED_FROM
+
+    def path(self, stage: Stage) -> Path:
+        with self._giving_up_damaged(stage):
+            verifying.verify(self.place(stage), self._read(stage)["files"])
+        return self.place(stage)
+
+    def file(self, stage: Stage, name: str) -> Path | None:
+        with self._giving_up_damaged(stage), suppress(FileNotFoundError):
+            files = self._read(stage)["files"]
+            if name in files:
+                verifying.verify(self.place(stage), {name: files[name]})
+                return self.place(stage) / name
+        return None
+
+    def work(self, stage: Stage) -> Path:
+        return self.root / stage.name / f"{stage.fingerprint}.work"
+
+    @contextmanager
+    def working(self, stage: Stage, only: Collection[str] | None = None) -> Iterator[Path]:
+        work = self.work(stage)
+        if work.is_symlink():
+            raise InputError(f"{work}: expected a folder, got a link, which leads out of the store; remove it")
+        work.mkdir(parents=True, exist_ok=True)
+        yield work
+
+    def kept(self, stage: Stage, folder: str) -> set[str]:
+        try:
+            return set(os.listdir(self.work(stage) / folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return set()
+
+    def marks(self, stages: Iterable[Stage]) -> list[dict[str, Any] | None]:
+        return [read_progress(self.work(stage)) for stage in stages]
+
+    def mark(self, stage: Stage, fraction: float, text: str) -> None:
+        if self.work(stage).exists():
+            write_progress(self.work(stage), fraction, text)
+
+    def read_note(self, name: str, file: str) -> bytes | None:
+        try:
+            return (self.sweep_folder(name) / file).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def write_note(self, name: str, file: str, content: bytes) -> None:
+        write_file(self.sweep_folder(name) / file, content, parents=True)
+
+    def move_note(self, name: str, file: str, place: str) -> None:
+        move(self.sweep_folder(name) / file, self.sweep_folder(name) / place)
+
+    def publish(self, folder: Path, name: str) -> None:
+        """Nothing to do: all see the folder."""
+
+    def has(self, stage: Stage) -> bool:
+        return is_whole(self.place(stage), unsealed=self.unsealed)
+
+    def manifest(self, stage: Stage) -> dict[str, Any]:
+        with self._giving_up_damaged(stage):
+            return self._read(stage)
+
+    def manifest_file(self, kind: str, fingerprint: str) -> Path:
+        return self.root / kind / fingerprint / MANIFEST
+
+    def look_again(self, stages: Iterable[Stage]) -> None:
+        """Nothing to do: a folder is looked at anew every time."""
+
+    def finished(self, name: str) -> set[str]:
+        return {entry.name for entry in self._folders(name) if os.path.exists(os.path.join(entry.path, MANIFEST))}
+
+    def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
+        folder = self.root / kind / fingerprint
+        manifest = read_artifact(folder, unsealed=self.unsealed)
+        for name, expected in manifest["files"].items():
+            if verifying.checksum(folder / name) != expected:
+                raise Damage(f"{name} differs from its checksum")
+        return manifest
+
+    def newest_manifests(self, name: str, at_most: int) -> list[Path]:
+        found = []
+        for entry in self._folders(name):
+            path = os.path.join(entry.path, MANIFEST)
+            try:
+                found.append((os.stat(path).st_mtime, path))
+            except OSError:
+                continue  # not finished
+        return [Path(path) for _, path in heapq.nlargest(at_most, found)]
+
+    def prepare(self, stages: Iterable[Stage]) -> None:
+        """Nothing to do: they are read where they are."""
+
+    def discard(self, stage: Stage) -> None:
+        shutil.rmtree(self.place(stage), ignore_errors=True)
+        shutil.rmtree(self.work(stage), ignore_errors=True)
+
+    def commit(self, stage: Stage, draft: Path, manifest: dict[str, Any]) -> Path:
+        """Seal the draft: checksums, manifest, flush, rename. If somebody else was first, theirs stays."""
+        manifest = sealed(with_checksums(draft, {**manifest, "stage": stage.name, "fingerprint": stage.fingerprint}))
+        write_file(draft / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
+        final = self.place(stage)
+        try:
+            rename_folder(draft, final)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                raise
+            if not self.has(stage):  # what is in the way is damaged, or has no manifest and does not exist
+                set_aside(final)
+                rename_folder(draft, final)
+        if draft.exists():
+            shutil.rmtree(draft)
+        else:
+            verifying.note_as_right(final, manifest["files"])
+        shutil.rmtree(self.work(stage), ignore_errors=True)
+        return final
+
+    def version_note(self) -> bytes | None:
+        """What store.json holds; None where there is none."""
+        path = self.root / VERSION_FILE
+        return path.read_bytes() if path.is_file() else None
+
+    def _read(self, stage: Stage) -> dict[str, Any]:
+        """The manifest of an artifact that looks whole. Raises FileNotFoundError or Damage."""
+        return read_artifact(self.place(stage), unsealed=self.unsealed)
+
+    @contextmanager
+    def _giving_up_damaged(self, stage: Stage) -> Iterator[None]:
+        """Damage met in the block sets the artifact aside and becomes ArtifactDamaged."""
+        try:
+            yield
+        except Damage as damage:
+            raise give_up(self.place(stage), damage) from None
+
+    def open_for_writing(self) -> None:
+        self.prove_writable()
+        heal_version(self.root / VERSION_FILE, empty=next(self.root.glob(f"*/*/{MANIFEST}"), None) is None)
+
+    def _folders(self, name: str) -> Iterator[os.DirEntry[str]]:
+        """Folders that may hold an artifact of this kind: no drafts, no work."""
+        try:
+            with os.scandir(self.root / name) as entries:
+                yield from (entry for entry in entries if len(entry.name) == 64)
+        except (FileNotFoundError, NotADirectoryError):
+            return

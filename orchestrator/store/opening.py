@@ -1,0 +1,31 @@
+"""A store by its location."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from core.errors import InputError
+from core.uris import shown_uri
+from orchestrator.store.base import Store
+from orchestrator.store.local import LocalStore
+from orchestrator.store.version import refuse_other_versions
+
+
+def open_store(location: str) -> Store:
+    """A store at a path, a file:// URL or s3://bucket/prefix.
+
+    Raises InputError for another kind of URL, a store of a newer format, and a bucket that cannot be read.
+    """
+    if location.startswith("s3://"):
+        # brings pyarrow, which a local store does not need
+        from orchestrator.store.remote.store import open_remote_store
+
+        return open_remote_store(location)
+    if "://" in location and not location.startswith("file://"):
+        raise InputError(
+            "--store: expected a directory on a file system that every node sees, or s3://bucket/prefix, "
+            f"got {shown_uri(location)}"
+        )
+    store = LocalStore(root=Path(location.removeprefix("file://")).expanduser().resolve())
+    refuse_other_versions(store.version_note(), store.location)
+    return store

@@ -1,0 +1,133 @@
+"""The mirror of a remote store on this machine: where it lies, and files that come into it once, verified."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.errors import ArtifactDamaged
+from core.files import rename_folder, replacing
+from orchestrator.store import verifying
+from orchestrator.store.artifacts import MANIFEST
+from orchestrator.store.machine import cache_folder, locked
+from orchestrator.store.remote.layout import files_key, manifest_key, set_artifact_aside
+from orchestrator.store.remote.manifests import Manifests
+from orchestrator.store.remote.objects import SCHEME, Objects, all_at_once, endpoint
+from orchestrator.store.sealing import Damage, read_manifest
+
+
+def mirror_of(url: str) -> Path:
+    """The folder for this store under the machine's cache.
+
+    The name holds a digest of address and service, so that two services' buckets of one name do not share a folder.
+    """
+    readable = re.sub(r"[^A-Za-z0-9.]+", "-", url.removeprefix(SCHEME))[:60]
+    digest = hashlib.sha256(f"{endpoint()} {url}".encode()).hexdigest()[:8]
+    return cache_folder() / "stores" / f"{readable}-{digest}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mirror:
+    """Copies of artifacts below `root`. unsealed: whether the store has manifests without a seal."""
+
+    root: Path
+    objects: Objects
+    manifests: Manifests
+    unsealed: Callable[[], bool]
+
+    def bring(self, kind: str, fingerprint: str, names: Iterable[str] | None = None) -> Path:
+        """The artifact's folder in the mirror with all its files, or these, verified.
+
+        Raises FileNotFoundError where there is no such artifact, and ArtifactDamaged, the artifact set aside, where the
+        store's own objects are not what they were.
+        """
+        try:
+            return self._bring_files(kind, fingerprint, names)
+        except FileNotFoundError:  # of an attempt that lost against another one meanwhile
+            self.manifests.refresh(kind, fingerprint)
+        try:
+            return self._bring_files(kind, fingerprint, names)
+        except FileNotFoundError as error:
+            damage = Damage(f"{Path(str(error.filename)).name} is missing")
+            raise self._give_up(kind, fingerprint, damage) from None
+
+    def _bring_files(self, kind: str, fingerprint: str, names: Iterable[str] | None) -> Path:
+        manifest, folder = self.manifest(kind, fingerprint), self.root / kind / fingerprint
+        place = f"{files_key(kind, fingerprint)}/{manifest['attempt']}"
+        wanted = {name: manifest["files"][name] for name in (manifest["files"] if names is None else names)}
+        try:
+            verifying.verify(folder, wanted)
+            return folder
+        except Damage:
+            pass  # not here yet, or not what it was: the store's objects replace it
+        with locked(self.root, f"{kind}.{fingerprint}.files"):  # machines have many workers: one downloads
+            todo = [name for name in wanted if verifying.is_damaged(folder, name, wanted[name])]
+            try:
+                all_at_once(lambda name: fetch(self.objects, f"{place}/{name}", folder / name, wanted[name]), todo)
+            except Damage as damage:
+                raise self._give_up(kind, fingerprint, damage) from None
+        with suppress(Damage):
+            verifying.verify(folder, wanted)
+        return folder
+
+    def manifest(self, kind: str, fingerprint: str) -> dict[str, Any]:
+        """The manifest's copy in the mirror; brought anew if it is damaged, and the artifact given up if that is."""
+        for path in (lambda: self.manifests.copy(kind, fingerprint), lambda: self.manifests.refresh(kind, fingerprint)):
+            content = path().read_bytes()
+            try:
+                return read_manifest(content, kind, fingerprint, unsealed=self.unsealed)
+            except Damage as found:
+                damage = found
+                shutil.rmtree(self.root / kind / fingerprint, ignore_errors=True)
+        raise self._give_up(kind, fingerprint, damage)
+
+    def _give_up(self, kind: str, fingerprint: str, damage: Damage) -> ArtifactDamaged:
+        """Set a damaged artifact aside, in the store; the error that says so."""
+        place = set_artifact_aside(self.objects, kind, fingerprint)
+        self.manifests.forget(kind, fingerprint)
+        shutil.rmtree(self.root / kind / fingerprint, ignore_errors=True)
+        where = f"it is set aside in {self.objects.url}/{place} and made again"
+        return ArtifactDamaged(f"{kind} {fingerprint[:8]}: {damage}; {where}")
+
+    def keep(self, kind: str, fingerprint: str, draft: Path, files: dict[str, str]) -> None:
+        """What was just made need not be downloaded here, if it is what the store holds: the draft becomes the copy."""
+        place = self.root / kind / fingerprint
+        with locked(self.root, f"{kind}.{fingerprint}.manifest"):
+            if (draft / MANIFEST).is_file() and not place.exists():
+                rename_folder(draft, place)
+                verifying.note_as_right(place, files)
+        shutil.rmtree(draft, ignore_errors=True)
+
+    def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
+        """As `Store.examined`: the store's own objects, all brought here once more and thrown away."""
+        manifest = read_manifest(
+            self.objects.read(manifest_key(kind, fingerprint)), kind, fingerprint, unsealed=self.unsealed
+        )
+        place, probe = f"{files_key(kind, fingerprint)}/{manifest['attempt']}", self.root / f".probe.{uuid.uuid4().hex}"
+        for name, expected in manifest["files"].items():
+            try:
+                if self.objects.download(f"{place}/{name}", probe) != expected:
+                    raise Damage(f"{name} differs from its checksum")
+            except FileNotFoundError:
+                raise Damage(f"{name} is missing") from None
+            finally:
+                probe.unlink(missing_ok=True)
+        return manifest
+
+
+def fetch(objects: Objects, key: str, path: Path, checksum: str) -> None:
+    """Bring one object of an artifact: under a temporary name, verified, renamed.
+
+    Raises FileNotFoundError where there is no such object and Damage where it is not what it was.
+    """
+    with replacing(path) as temporary:
+        got = objects.download(key, temporary)
+        if got != checksum:
+            raise Damage(f"{path.name} differs from its checksum")

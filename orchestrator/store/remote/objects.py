@@ -1,0 +1,220 @@
+"""Objects below s3://bucket/prefix: read, write, list, delete; every failure of the service is one line.
+
+An object appears whole or not at all: S3 shows it when its upload is complete. Credentials and region come from the
+usual environment (AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_REGION, a machine's role), the endpoint of another service than
+Amazon's from AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+from pyarrow.fs import AwsStandardS3RetryStrategy, FileInfo, FileSelector, FileType, S3FileSystem
+
+from core.errors import InputError
+from core.uris import shown_uri, without_secrets
+from orchestrator.store.sealing import is_plain_path
+
+SCHEME = "s3://"
+ATTEMPTS, PROBE_ATTEMPTS = 5, 2  # of one request: work is patient, the first question of a command is not
+CONNECT_S, REQUEST_S = 5.0, 60.0
+CHUNK = 8 * 2**20  # bytes
+AT_ONCE = 16  # requests on their way together
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class ObjectStoreError(OSError):
+    """The service refused or did not answer: where, and what it said, in one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """One object of a listing. key: below the prefix asked for; size in bytes; changed: nanoseconds since 1970."""
+
+    key: str
+    size: int
+    changed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objects:
+    """The objects below `url` (s3://bucket or s3://bucket/prefix); keys are relative to it."""
+
+    url: str
+
+    def read(self, key: str) -> bytes:
+        """Raises FileNotFoundError if there is no such object."""
+        with self._told(key), _filesystem().open_input_stream(self.place(key)) as stream:
+            return stream.read()
+
+    def write(self, key: str, content: bytes) -> None:
+        with self._told(key), _filesystem().open_output_stream(self.place(key)) as stream:
+            stream.write(content)
+
+    def upload(self, key: str, path: Path) -> None:
+        """Copy a local file, as it is when it is opened. A file that cannot be read to its end leaves no object."""
+        with path.open("rb") as file, self._told(key):
+            try:
+                with _filesystem().open_output_stream(self.place(key)) as stream:
+                    while chunk := file.read(CHUNK):
+                        stream.write(chunk)
+            except BaseException:
+                self.delete([key])  # closing the stream may have completed what had been written until then
+                raise
+
+    def download(self, key: str, path: Path) -> str:
+        """Copy an object into a local file; returns its SHA-256. Raises FileNotFoundError if there is none."""
+        digest = hashlib.sha256()
+        with self._told(key), _filesystem().open_input_stream(self.place(key)) as stream, path.open("wb") as file:
+            while chunk := stream.read(CHUNK):
+                digest.update(chunk)
+                file.write(chunk)
+        return digest.hexdigest()
+
+    def listed(self, prefix: str) -> list[Listed]:
+        """Every object below `prefix/`, however deep; none if there is no such prefix.
+
+        Raises InputError for a key that would lead out of a folder.
+        """
+        base = self.place(prefix).rstrip("/")
+        with self._told(prefix):
+            selector = FileSelector(base, recursive=True, allow_not_found=True)
+            infos: list[FileInfo] = _filesystem().get_file_info(selector)
+        found = [
+            Listed(key=info.path[len(base) + 1 :], size=info.size, changed=info.mtime_ns or 0)
+            for info in infos
+            if info.type == FileType.File
+        ]
+        for item in found:  # keys become paths of this machine
+            if not is_plain_path(item.key):
+                raise InputError(f"{self.url}/{prefix}: expected objects of plain names, got {item.key[:80]!r}")
+        return found
+
+    def info(self, key: str) -> Listed | None:
+        """The object's size and time of change, None if there is none."""
+        with self._told(key):
+            info: FileInfo = _filesystem().get_file_info(self.place(key))
+        return Listed(key=key, size=info.size, changed=info.mtime_ns or 0) if info.type == FileType.File else None
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Those that are not there are no error."""
+        for key in keys:
+            with self._told(key):
+                try:
+                    _filesystem().delete_file(self.place(key))
+                except FileNotFoundError:
+                    continue
+
+    def delete_below(self, prefix: str) -> None:
+        with self._told(prefix):
+            _filesystem().delete_dir_contents(self.place(prefix), missing_dir_ok=True)
+
+    def move_below(self, prefix: str, to: str) -> None:
+        """Give every object below `prefix/` the same name below `to/`: copied in the service, then deleted."""
+        for listed in self.listed(prefix):
+            with self._told(f"{prefix}/{listed.key}"):
+                _filesystem().copy_file(self.place(f"{prefix}/{listed.key}"), self.place(f"{to}/{listed.key}"))
+        self.delete_below(prefix)
+
+    def place(self, key: str) -> str:
+        """bucket/prefix/key, as pyarrow names it."""
+        return f"{self.url.removeprefix(SCHEME)}/{key}" if key else self.url.removeprefix(SCHEME)
+
+    def prove(self) -> None:
+        """Write and delete a small object, or raise ObjectStoreError, without patience."""
+        filesystem = make_filesystem(PROBE_ATTEMPTS)
+        with self._told(""):
+            probe = self.place(f".probe.{os.urandom(4).hex()}")
+            with filesystem.open_output_stream(probe) as stream:
+                stream.write(b"x")
+            filesystem.delete_file(probe)
+
+    def prove_readable(self, key: str) -> bytes | None:
+        """The object's content, or None if there is none. Raises ObjectStoreError without patience.
+
+        Lists as well, so that bucket, permissions, credentials and endpoint are known to be right.
+        """
+        filesystem = make_filesystem(PROBE_ATTEMPTS)
+        with self._told(""):
+            with suppress(FileNotFoundError):  # no such prefix yet; that there is no bucket is another error
+                filesystem.get_file_info(FileSelector(self.place("sweeps")))
+            try:
+                with filesystem.open_input_stream(self.place(key)) as stream:
+                    return stream.read()
+            except FileNotFoundError:
+                return None
+
+    @contextmanager
+    def _told(self, key: str) -> Iterator[None]:
+        """Turn the service's errors into one line that names the place."""
+        try:
+            yield
+        except ObjectStoreError:
+            raise
+        except FileNotFoundError as error:
+            raise FileNotFoundError(2, "No such object", error.filename or f"{self.url}/{key}") from None
+        except OSError as error:
+            if error.errno is not None:  # of a local file
+                raise
+            raise ObjectStoreError(f"{self.url}{'/' if key else ''}{key}: {explained(str(error))}") from None
+
+
+def all_at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """function of every item, AT_ONCE at a time, in order; the first error ends it."""
+    items = list(items)
+    if len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        return list(pool.map(function, items))
+
+
+def explained(message: str) -> str:
+    """What an AWS error means to the person in front of it, with the service's own words."""
+    said = " ".join(re.sub(r"\(Request ID:[^)]*\)", "", without_secrets(message, endpoint() or "")).split())
+    for code, meaning in {
+        "NO_SUCH_BUCKET": "expected a bucket, got none of that name",
+        "ACCESS_DENIED": "expected permission to list, read and write (are the credentials set?), got a refusal",
+        "INVALID_ACCESS_KEY_ID": "expected valid credentials, got others",
+        "INVALID_CLIENT_TOKEN_ID": "expected valid credentials, got others",
+        "SIGNATURE_DOES_NOT_MATCH": "expected valid credentials, got others",
+        "NETWORK_CONNECTION": f"expected an answer from {shown_uri(endpoint() or 'Amazon S3')}, got none",
+    }.items():
+        if code in said:
+            return f"{meaning} ({said[:200]})"
+    return said[:300]
+
+
+def endpoint() -> str | None:
+    """The service's address where it is not Amazon's."""
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
+
+
+def make_filesystem(attempts: int | None = None) -> S3FileSystem:
+    return S3FileSystem(
+        endpoint_override=endpoint(),
+        connect_timeout=CONNECT_S,
+        request_timeout=REQUEST_S,
+        retry_strategy=AwsStandardS3RetryStrategy(max_attempts=attempts or ATTEMPTS),
+        allow_delayed_open=True,  # a small object is one request
+    )
+
+
+def _filesystem() -> S3FileSystem:
+    return _filesystem_at(endpoint())
+
+
+@lru_cache(maxsize=4)
+def _filesystem_at(endpoint: str | None) -> S3FileSystem:
+    """One per process and endpoint: it holds connections."""
+    return make_filesystem()

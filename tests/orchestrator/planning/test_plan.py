@@ -1,0 +1,259 @@
+"""Plans and forecasts: what would run, and what is known of its cost."""
+
+import json
+import math
+import tracemalloc
+
+import pytest
+from tiny import write_tiny
+
+from core.durations import duration
+from orchestrator.cli import main
+from orchestrator.planning.history import READ_AT_MOST, History, read_history
+from orchestrator.planning.plan import devices_held, make_plan, plan_summary
+from orchestrator.planning.plan_words import expectation, plan_text
+from orchestrator.planning.state import SweepState
+from orchestrator.planning.trials import trials_of
+from orchestrator.stages.code_version import code_version
+from orchestrator.stages.stage import Stage, with_ancestors
+from orchestrator.store.local import LocalStore
+from sweeps.load import load_sweep
+
+
+def pretend(store, stage, seconds, device="cpu"):
+    inputs = {name: {"stage": source.name, "fingerprint": source.fingerprint} for name, source in stage.inputs.items()}
+    manifest = {**stage.identity(), "inputs": inputs, "metrics": {}, "seconds": seconds, "device": device}
+    store.commit(stage, store.draft(stage), manifest)
+
+
+def everything_of(trials):
+    return with_ancestors([stage for trial in trials for stage in trial.stages])
+
+
+def test_what_is_shared_is_counted_once(tmp_path):
+    trials = trials_of(load_sweep(write_tiny(tmp_path), ["seeds=[1, 2]"]))
+    plan = make_plan(trials, LocalStore(root=tmp_path / "store"))
+    summary = plan_summary(plan, LocalStore(root=tmp_path / "store"))
+    totals = {name: row["total"] for name, row in summary["by_stage"].items()}
+    assert totals == {
+        "data": 1, "public": 1, "prior": 1, "pool": 1, "target": 5, "candidates": 4, "attack": 4, "loot": 4,
+        "embeddings": 2, "judge_evaluator": 4, "judge_embedder": 4, "knowledge": 4,
+    }  # fmt: skip
+    assert summary["device_hours"] is None and "unknown" in plan_text(summary)
+
+
+def test_costs_come_from_stages_of_the_same_size_and_unknown_stays_unknown(tmp_path):
+    store = LocalStore(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))
+    targets = [s for s in with_ancestors([x for t in trials for x in t.stages]) if s.name == "target"]
+    mine = [s for s in targets if s.config["architecture"] == "resnet_small"]
+    pretend(store, mine[0].inputs["data"], 1.0)
+    pretend(store, mine[0], 12.0)
+    history = read_history(store, ["target"])
+    assert history.expected(mine[1]) == (12.0, 12.0, 12.0)
+    evaluator = next(s for s in targets if s.config["architecture"] == "vgg_small")
+    assert history.expected(evaluator) is None
+    row = plan_summary(make_plan(trials, store), store)["by_stage"]["target"]
+    assert (row["cached"], row["to_run"], row["stages_of_unknown_cost"]) == (1, 2, 1)
+
+
+def test_inputs_of_finished_stages_are_not_asked_for(tmp_path):
+    store = LocalStore(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))
+    for stage in trials[0].stages:
+        pretend(store, stage, 1.0)
+    plan = make_plan(trials, store)
+    assert plan.is_complete(trials[0]) and not plan.is_complete(trials[1])
+    assert {s.name for s in make_plan(trials[:1], store).missing} == set()
+
+
+def test_fingerprints_know_content_not_place(tmp_path):
+    settings = {"kind": "labelled", "path": str(tmp_path / "a.bin"), "size": 32}
+    (tmp_path / "a.bin").write_bytes(b"faces")
+    (tmp_path / "b.bin").write_bytes(b"faces")
+    changes = [f"data={json.dumps({**settings, 'path': str(tmp_path / name)})}" for name in ("a.bin", "b.bin")]
+    first, second = (trials_of(load_sweep(write_tiny(tmp_path), [c]))[0] for c in changes)
+    assert first.id == second.id
+    (tmp_path / "b.bin").write_bytes(b"other faces, another length")
+    from orchestrator.stages.fingerprints import _digest
+
+    _digest.cache_clear()
+    assert trials_of(load_sweep(write_tiny(tmp_path), [changes[1]]))[0].id != first.id
+
+
+def test_durations_read_like_durations():
+    assert [duration(s) for s in (0, 41.6, 185, 7800)] == ["0 s", "42 s", "3 min 05 s", "2 h 10 min"]
+    state = SweepState(name="x", total_stages=4, done_stages=1, total_trials=2, failed_trials=1)
+    assert "1/4 stages, 0/2 trials, 1 failed" in state.headline()
+
+
+def test_the_code_has_a_version():
+    assert code_version()
+
+
+def test_a_crop_larger_than_the_priors_images_is_refused_before_anything_starts(tmp_path, capsys):
+    path = write_tiny(tmp_path, prior={"kind": "shipped"}, public=None)
+    arguments = ["plan", str(path), "--store", str(tmp_path / "store"), "--set", "attack.pool.crop=800"]
+    assert main(arguments) == 2
+    assert "attack.pool.crop: expected at most the prior's 64 pixels, got 800" in capsys.readouterr().err
+
+
+@pytest.fixture
+def measured(tmp_path):
+    """A store in which every stage of the first trial took an hour, and a plan of two trials more."""
+    store = LocalStore(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path), ["seeds=[1, 2]"]))
+    for stage in everything_of(trials[:1]):
+        pretend(store, stage, 3600.0)
+    return store, trials
+
+
+def test_a_plan_of_measured_stages_has_hours_dollars_and_what_is_reused(measured):
+    store, trials = measured
+    pretend(store, trials[1].stages[1], 7200.0)  # the target of the second cell: one hour to two hours from now on
+    summary = plan_summary(make_plan(trials[:3], store), store, price=2.5)
+    reused, target = summary["reused"], summary["by_stage"]["target"]
+    assert (target["total"], target["cached"], target["to_run"]) == (4, 3, 1)
+    assert (target["device_hours"], target["device_hours_range"]) == (1.5, [1.0, 2.0])
+    assert reused["stages"] == summary["stages_cached"] and reused["device_hours"] >= reused["stages"]
+    assert summary["device_hours"] == summary["stages_to_run"] + 0.5
+    assert summary["dollars"] == 2.5 * summary["device_hours"]
+    assert summary["dollars_range"] == [2.5 * hours for hours in summary["device_hours_range"]]
+    assert summary["device_hours_range"] == [summary["stages_to_run"], summary["stages_to_run"] + 1]
+    hours, dollars = expectation(summary)
+    assert "measured on cpu" in hours and "between" in hours and "at $2.50 per device-hour" in dollars
+    assert "would cost" in plan_text(summary)
+
+
+def test_rows_of_the_plan_add_up(measured):
+    store, trials = measured
+    summary = plan_summary(make_plan(trials, store), store)
+    for key, whole in (("total", "stages"), ("cached", "stages_cached"), ("to_run", "stages_to_run")):
+        assert sum(row[key] for row in summary["by_stage"].values()) == summary[whole]
+    assert math.isclose(sum(r["device_hours"] for r in summary["by_stage"].values()), summary["device_hours"])
+
+
+def test_unknown_dollars_are_unknown_not_nothing(tmp_path):
+    store = LocalStore(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))
+    summary = plan_summary(make_plan(trials, store), store, price=3.0)
+    assert summary["dollars"] is None and summary["dollars_range"] is None and summary["measured_on"] == []
+    assert all("unknown" in line and "$0" not in line for line in expectation(summary)[:1])
+    assert expectation(summary)[1].startswith("expected price: unknown")
+
+
+def test_a_finished_sweep_costs_nothing_more(tmp_path):
+    store = LocalStore(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))
+    for stage in everything_of(trials):
+        pretend(store, stage, 1.0)
+    summary = plan_summary(make_plan(trials, store), store, price=3.0)
+    assert summary["device_hours"] == 0 and summary["dollars"] == 0
+    assert expectation(summary) == ["expected device time: none, every stage is in the store"]
+
+
+def test_tasks_that_share_a_gpu_hold_a_part_of_it_and_every_training_worker_a_whole_one(tmp_path):
+    store = LocalStore(root=tmp_path / "store")
+    shares = ["resources.gpus_per_task=0.25", "resources.gpus_per_training=2"]
+    trials = trials_of(load_sweep(write_tiny(tmp_path), shares))
+    for stage in everything_of(trials[:1]):
+        pretend(store, stage, 3600.0, device="cuda")
+    by_stage = plan_summary(make_plan(trials, store), store)["by_stage"]
+    assert by_stage["attack"]["device_hours"] == 0.25 and by_stage["target"]["device_hours"] == 2
+    assert by_stage["data"]["reused"]["device_hours"] == 1
+    spread = Stage(name="target", config={"workers": 4})
+    assert devices_held(trials[0].settings, History())(spread) == 4
+
+
+def forecast_of(store, sweep, change, name):
+    trial = trials_of(load_sweep(sweep, [change]))[0]
+    stage = next(s for s in everything_of([trial]) if s.name == name)
+    return read_history(store, [name]).expected(stage)
+
+
+@pytest.mark.parametrize(
+    ("name", "alike", "other"),
+    [
+        ("target", "recipe.defense.alpha=0.3", "data.train_per_class=9"),
+        ("target", "recipe.lr=0.3", "recipe.epochs=3"),
+        ("target", "seeds=[5]", 'recipe.defense={"kind": "random_erasing"}'),
+        ("attack", "recipe.epochs=3", "recipe.architecture=resnet18"),
+        ("attack", "attack.lr=0.1", "prior.components=11"),
+        ("attack", "classes=[0, 1, 2, 3]", "classes=[0, 1]"),
+    ],
+)
+def test_what_a_stage_reads_counts_for_its_cost(name, alike, other, tmp_path):
+    changes = {"classes": [0, 1, 2, 3], "grid": {}, "baseline": {}}
+    sweep, store = write_tiny(tmp_path, **changes), LocalStore(root=tmp_path / "store")
+    for stage in everything_of(trials_of(load_sweep(sweep))):
+        pretend(store, stage, 7.0)
+    assert forecast_of(store, sweep, alike, name) == (7.0, 7.0, 7.0)
+    assert forecast_of(store, sweep, other, name) is None
+
+
+def test_measurements_outlive_their_inputs(tmp_path):
+    """Inputs of finished stages may be deleted; what reading them cost is still known."""
+    store = LocalStore(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))
+    pretend(store, trials[0].stages[2], 9.0)
+    row = plan_summary(make_plan(trials, store), store)["by_stage"]["attack"]
+    assert (row["cached"], row["to_run"], row["device_hours"]) == (1, 1, 9.0 / 3600)
+
+
+def test_a_driver_learns_while_it_runs(tmp_path):
+    first, second = trials_of(load_sweep(write_tiny(tmp_path)))
+    history = History()
+    history.add_stage(first.stages[1], 5.0)
+    assert history.expected(second.stages[1]) == (5.0, 5.0, 5.0)
+    history.add("attack", dict(first.stages[2].config), 6.0)
+    assert history.expected(second.stages[2]) == (6.0, 6.0, 6.0)
+
+
+def test_damaged_and_unfinished_manifests_are_measurements_less(tmp_path):
+    store = LocalStore(root=tmp_path / "store")
+    stages = [Stage(name="sleep", config={"classes": n, "seconds": 0}) for n in range(4)]
+    for stage, seconds in zip(stages, (1.0, 3.0, 5.0, 7.0), strict=True):
+        pretend(store, stage, seconds)
+    (store.place(stages[2]) / "manifest.json").write_text("{")
+    (store.place(stages[3]) / "manifest.json").unlink()
+    assert read_history(store, ["sleep", "never"]).expected(stages[0]) == (2.0, 1.0, 3.0)
+
+
+def test_only_the_newest_measurements_are_read(tmp_path):
+    import os
+
+    store = LocalStore(root=tmp_path / "store")
+    for n in range(READ_AT_MOST + 3):
+        stage = Stage(name="sleep", config={"classes": n})
+        pretend(store, stage, n)
+        os.utime(store.place(stage) / "manifest.json", (1000 + n, 1000 + n))
+    mean, least, most = read_history(store, ["sleep"]).expected(Stage(name="sleep", config={}))
+    assert (least, most) == (3.0, READ_AT_MOST + 2.0) and math.isclose(mean, (least + most) / 2)
+
+
+def test_cells_do_not_carry_the_values_of_all_others(tmp_path):
+    alphas = [round(-0.001 * i, 4) for i in range(300)]
+    loaded = load_sweep(write_tiny(tmp_path, grid={"recipe.defense.alpha": alphas}, baseline={}))
+    tracemalloc.start()
+    trials = trials_of(loaded)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [trial.settings.recipe.defense.alpha for trial in trials] == alphas
+    assert not trials[0].settings.grid and loaded.sweep.grid and loaded.raw["grid"]
+    assert size / len(trials) < 40_000  # bytes; it grew with the length of the grid
+
+
+@pytest.mark.parametrize("price", ["nan", "inf", "-1", "much", ""])
+def test_a_price_must_be_a_finite_number_of_at_least_nothing(price, tmp_path, capsys):
+    arguments = ["plan", str(write_tiny(tmp_path)), "--store", str(tmp_path / "store"), f"--price={price}"]
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == (
+        f"smoothsweep: --price: expected a finite number of at least 0, got {price!r}\n"
+    )
+
+
+def test_the_plan_as_json_has_the_price(measured, tmp_path, capsys):
+    arguments = ["plan", str(tmp_path / "tiny.yaml"), "--store", str(tmp_path / "store"), "--json", "--price", "2"]
+    assert main([*arguments, "--set", "seeds=[1, 2]"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["price_per_device_hour"] == 2 and shown["dollars"] == 2 * shown["device_hours"]

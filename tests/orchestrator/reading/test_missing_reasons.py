@@ -1,0 +1,47 @@
+"""Why a column of `results` is null: who was to measure it, and whether it has finished."""
+
+import pytest
+from tiny import tiny_sweep, write_tiny
+
+from core.metrics.table import BY_KEY, METRICS
+from orchestrator.planning.trials import trials_of
+from orchestrator.reading.results import missing_reasons
+from sweeps.load import load_sweep
+
+
+def trial_of(folder, **changes):
+    return trials_of(load_sweep(write_tiny(folder, **changes)))[-1]
+
+
+def reasons(trial, *, done=(), metrics=None):
+    return missing_reasons(trial, metrics or {}, tuple(BY_KEY), set(done))
+
+
+def test_everything_waits_for_its_stage_or_has_no_judge(tmp_path):
+    found = reasons(trial_of(tmp_path, judges={}))
+    assert set(found) == set(BY_KEY)
+    for metric in METRICS:
+        if metric.judge:
+            assert found[metric.key] == f"the sweep has no {metric.judge} judge"
+        elif metric.measured_by:
+            assert found[metric.key] == "the stage that measures it has not finished"
+    assert found["dist_knn"] == BY_KEY["dist_knn"].null
+
+
+def test_what_was_measured_has_no_reason(tmp_path):
+    found = reasons(trial_of(tmp_path), metrics={"test_acc": 0.5, "queries": 0.0})
+    assert "test_acc" not in found and "queries" not in found and "ece" in found
+
+
+@pytest.mark.parametrize("column", ["queries", "target_conf", "gradient_cosine", "num_frozen"])
+def test_an_attack_that_is_done_says_what_it_has_not(tmp_path, column):
+    attacks = [tiny_sweep()["attack"], {"kind": "random_latents", "selected": 2}]
+    trial = trial_of(tmp_path, grid={"attack": attacks}, baseline={})
+    assert trial.settings.attack.built.access == "none"
+    assert reasons(trial, done={"attack"})[column] == BY_KEY[column].null
+    assert reasons(trial, done={"target"})[column] == "the stage that measures it has not finished"
+
+
+def test_a_judge_that_is_done_and_could_not_say_is_no_waiting(tmp_path):
+    found = reasons(trial_of(tmp_path), done={"judge_embedder"})
+    assert found["dist_face"] == "there was too little to compute it from"

@@ -1,0 +1,254 @@
+"""The scheduler stops on request and ends what runs too long: tasks of sleep, one deaf to all but kill -9."""
+
+import asyncio
+import os
+import signal
+import time
+from types import SimpleNamespace
+
+import psutil
+import pytest
+import ray
+
+from core.errors import SweepStopped
+from orchestrator.cluster import local_ray
+from orchestrator.cluster.connection import remove_lost_groups
+from orchestrator.scheduling import tasks_in_flight as running
+from orchestrator.scheduling.scheduler import StageScheduler, one_line
+from orchestrator.scheduling.tasks_in_flight import Running, TasksInFlight
+from orchestrator.stages.stage import Stage
+from orchestrator.store.opening import open_store
+
+LIMIT_S = 3.0
+RESOURCES = {
+    "cpus_per_task": 1, "gpus_per_task": 1, "gpus_per_training": 1, "classes_per_task": 1,
+    "training_timeout_minutes": None, "attack_timeout_minutes": None,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    local_ray.start(num_cpus=2, object_store_memory=100 * 2**20)
+    yield
+    local_ray.stop()
+
+
+@pytest.fixture
+def keep(cluster, tmp_path):
+    """Makes schedulers on one store: keep(attack_timeout_minutes=...)."""
+    store = open_store(str(tmp_path))
+
+    def make(begin_s: float = 600.0, **changes):
+        return StageScheduler.remote(store, {**RESOURCES, **changes}, 2, 0, begin_s)
+
+    return make
+
+
+def sleeping(seconds: float, classes: int = 1) -> Stage:
+    return Stage(name="sleep", config={"classes": classes, "seconds": seconds})
+
+
+def snapshot(scheduler) -> dict:
+    return ray.get(scheduler.snapshot.remote())
+
+
+def wait_until(condition, seconds: float = 60.0):
+    """What the condition gives once it is true."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise TimeoutError
+
+
+def working() -> list[psutil.Process]:
+    """The workers of this Ray that do a task of a stage now."""
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if any("execute_" in part for part in _command_line(child))]
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def failure_of(reference) -> str:
+    with pytest.raises(Exception) as caught:
+        ray.get(reference, timeout=60)
+    return one_line(caught.value)
+
+
+def test_stop_ends_what_runs_and_waits_and_refuses_what_comes(keep):
+    scheduler = keep()
+    open_ones = [scheduler.ensure.remote(sleeping(60 + i, classes=3)) for i in range(2)]  # more tasks than CPUs
+    wait_until(lambda: len(working()) == 2)
+    started = time.monotonic()
+    ray.get(scheduler.stop.remote("budget: 1 device-hour spent"))
+    for reference in open_ones:
+        with pytest.raises(SweepStopped, match="budget: 1 device-hour spent"):
+            ray.get(reference, timeout=10)
+    assert failure_of(scheduler.ensure.remote(sleeping(0))) == "stopped: budget: 1 device-hour spent"
+    ray.get(scheduler.stop.remote("budget: 1 device-hour spent"))  # again is fine
+    wait_until(lambda: not working())
+    assert time.monotonic() - started < 15
+    assert snapshot(scheduler)["running"] == []
+
+
+def test_a_task_that_runs_too_long_is_ended_and_its_device_is_free(keep):
+    scheduler = keep(attack_timeout_minutes=LIMIT_S / 60)
+    slow, quick = sleeping(60), sleeping(0.1)
+    failing = scheduler.ensure.remote(slow)
+    wait_until(working)
+    ray.get(scheduler.ensure.remote(quick), timeout=90)  # the others go on
+    cause = failure_of(failing)
+    assert cause == "ran longer than resources.attack_timeout_minutes allows (3 s), and was ended"
+    wait_until(lambda: not working())
+    wait_until(lambda: ray.available_resources().get("CPU") == 2)
+    spent = [event for event in snapshot(scheduler)["events"] if event["what"] == "work"]
+    assert LIMIT_S <= max(event["device_seconds"] for event in spent) < 2 * LIMIT_S
+
+
+def test_waiting_for_a_device_does_not_count(keep):
+    scheduler = keep(attack_timeout_minutes=LIMIT_S / 60)
+    ray.get(scheduler.ensure.remote(sleeping(1.5, classes=6)), timeout=60)  # six tasks on two CPUs: 4.5 s
+
+
+def test_a_process_deaf_to_everything_is_killed(keep):
+    scheduler = keep(attack_timeout_minutes=LIMIT_S / 60)
+    failing = scheduler.ensure.remote(sleeping(60))
+    (deaf,) = wait_until(working)
+    wait_until(lambda: sum(entry["device_seconds"] for entry in snapshot(scheduler)["running"]))
+    os.kill(deaf.pid, signal.SIGSTOP)
+    assert "ran longer than" in failure_of(failing)
+    wait_until(lambda: not deaf.is_running())
+
+
+def idle() -> list[psutil.Process]:
+    children = psutil.Process().children(recursive=True)
+    return [child for child in children if _command_line(child)[:1] == ["ray::IDLE"]]
+
+
+def test_a_worker_that_is_stopped_before_it_reports_is_replaced(keep):
+    """Ray hands a task to a worker that answers nothing; others that wait for a device meanwhile are left alone."""
+    ray.get(keep().ensure.remote(sleeping(0.2, classes=2)), timeout=60)  # two workers with their code loaded
+    scheduler = keep(begin_s=4.0)
+    snapshot(scheduler)  # it has a process of its own
+    stopped = wait_until(idle)
+    for worker in stopped:
+        os.kill(worker.pid, signal.SIGSTOP)
+    ray.get(scheduler.ensure.remote(sleeping(0.1, classes=6)), timeout=90)
+    lines = [event["line"] for event in snapshot(scheduler)["events"] if event["what"] == "say"]
+    assert lines and all("has not begun; killed, so that another does it" in line for line in lines), lines
+    assert any(f"process {worker.pid} on " in line for worker in stopped for line in lines)
+    for worker in stopped:
+        if worker.is_running():
+            os.kill(worker.pid, signal.SIGCONT)
+
+
+def test_waiting_for_a_device_is_no_failure_to_begin(keep):
+    scheduler = keep(begin_s=1.0)
+    ray.get(scheduler.ensure.remote(sleeping(2.0, classes=6)), timeout=60)  # six tasks on two CPUs: the last wait 4 s
+    assert not [event for event in snapshot(scheduler)["events"] if event["what"] == "say"]
+
+
+def test_what_nobody_waits_for_is_ended(monkeypatch):
+    """When one part of a stage fails, the parts beside it are cancelled here: their Ray tasks must end too."""
+    ended = []
+
+    async def end(task, reason):
+        ended.append(str(reason))
+
+    async def main():
+        tasks, stage = TasksInFlight(), sleeping(60)
+        part = asyncio.ensure_future(
+            tasks.run(Running(stage=stage, devices=1.0), lambda tell: asyncio.get_running_loop().create_future())
+        )
+        await asyncio.sleep(0)
+        assert len(tasks.of(stage)) == 1
+        part.cancel()
+        await asyncio.wait([part])
+        await asyncio.sleep(0)
+        assert tasks.of(stage) == []
+
+    monkeypatch.setattr(running, "end", end)
+    monkeypatch.setattr(running.ray, "get_runtime_context", lambda: SimpleNamespace(current_actor=None))
+    asyncio.run(main())
+    assert len(ended) == 1 and "failed" in ended[0]
+
+
+def test_placement_groups_of_a_lost_creator_are_removed_and_others_stay(cluster):
+    """As Ray Train's controller leaves them when it is killed; its own cleaner would need the dashboard."""
+    from ray.util import placement_group, placement_group_table
+
+    @ray.remote(num_cpus=0)
+    class Controller:
+        def hold(self):
+            self.group = placement_group([{"CPU": 1}])
+            self.waiting = placement_group([{"CPU": 2}])  # never gets its devices
+            ray.get(self.group.ready())
+
+    mine, controller = placement_group([{"CPU": 1}]), Controller.remote()
+    ray.get([mine.ready(), controller.hold.remote()], timeout=60)
+    assert remove_lost_groups() == 0
+    ray.kill(controller)
+    removed = [wait_until(remove_lost_groups)]
+    while sum(removed) < 2:
+        removed.append(remove_lost_groups())
+    wait_until(lambda: [g["state"] for g in placement_group_table().values()].count("REMOVED") == 2)
+    assert placement_group_table(mine)["state"] == "CREATED"
+    ray.util.remove_placement_group(mine)
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        sleeping(1.5, classes=2),
+        Stage(name="public", config={"kind": "synthetic", "identities": 400, "per_identity": 1, "size": 64,
+                                     "spread": 0.6, "seed": 0}),
+    ],
+    ids=["a shard", "a whole stage"],
+)  # fmt: skip
+def test_what_a_killed_worker_had_is_done_again(keep, stage):
+    scheduler = keep()
+    made = scheduler.ensure.remote(stage)
+    victim = wait_until(working)[0]
+    victim.kill()
+    wait_until(lambda: not victim.is_running())
+    ray.get(made, timeout=60)
+    assert {event["what"] for event in snapshot(scheduler)["events"]} == {"work", "done"}
+
+
+def test_a_shard_whose_workers_are_killed_again_and_again_fails_with_that_cause(keep):
+    failing = keep().ensure.remote(sleeping(60))
+    killed = set()
+    while len(killed) < 4:
+        victim = wait_until(lambda: [process for process in working() if process.pid not in killed])[0]
+        killed.add(victim.pid)
+        victim.kill()
+    assert failure_of(failing) == "its worker was killed 4 times"
+
+
+@pytest.mark.parametrize("harm", ["a bit", "an edited manifest", "gone"])
+def test_a_damaged_input_is_made_again_while_the_scheduler_waits(keep, tmp_path, harm):
+    config = {"kind": "synthetic", "identities": 5, "per_identity": 1, "size": 16, "seed": 1, "spread": 0.4}
+    source = Stage(name="public", config=config)
+    reader = Stage(name="prior", config={"kind": "eigenfaces", "components": 3, "seed": 0}, inputs={"public": source})
+    scheduler, store = keep(), open_store(str(tmp_path))
+    ray.get(scheduler.ensure.remote(source), timeout=120)
+    folder = store.place(source)
+    whole, manifest = (folder / "images.safetensors").read_bytes(), (folder / "manifest.json").read_bytes()
+    if harm == "a bit":
+        (folder / "images.safetensors").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    elif harm == "an edited manifest":
+        (folder / "manifest.json").write_bytes(manifest.replace(b'"cpu"', b'"gpu"'))
+    else:
+        (folder / "images.safetensors").unlink()
+    ray.get(scheduler.ensure.remote(reader), timeout=120)
+    assert store.has(reader) and (folder / "images.safetensors").read_bytes() == whole
+    assert len(list(tmp_path.glob("damaged/public/*"))) == 1
+    said = [event["line"] for event in snapshot(scheduler)["events"] if event["what"] == "say"]
+    assert len(said) == (harm == "a bit"), said  # the driver itself sees the others before it asks the scheduler
+    assert all(f"public {source.fingerprint[:8]}: images.safetensors differs" in line for line in said)

@@ -1,0 +1,257 @@
+"""Artifacts that are not what they were: noticed by whoever reads them, set aside, made again; never printed."""
+
+import json
+import os
+import shutil
+import stat
+
+import pytest
+from harm import HARMS, harmed
+
+from core.errors import ArtifactDamaged, InputError
+from orchestrator.doors import examining
+from orchestrator.doors.damage import healed, set_damaged_aside
+from orchestrator.doors.examining import examine_store
+from orchestrator.planning.plan import make_plan
+from orchestrator.scheduling.execute import execute, execute_with_inputs
+from orchestrator.stages.stage import Stage
+from orchestrator.store import artifacts, sealing, verifying
+from orchestrator.store.artifacts import read_artifact
+from orchestrator.store.local import LocalStore
+from orchestrator.store.machine import CACHE_VARIABLE
+from orchestrator.store.opening import open_store
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(artifacts, "_told", set())
+    forget_all(monkeypatch)
+
+
+def forget_all(monkeypatch):
+    """As another process of this machine, which has seen nothing yet."""
+    monkeypatch.setattr(verifying, "_right", {})
+    monkeypatch.setattr(artifacts, "_whole", {})
+
+
+SOURCE = Stage(name="public", config={"kind": "synthetic", "identities": 5, "per_identity": 1, "size": 16, "seed": 1,
+                                      "spread": 0.4})  # fmt: skip
+READER = Stage(name="prior", config={"kind": "eigenfaces", "components": 3, "seed": 0}, inputs={"public": SOURCE})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A store with two finished stages, one of which reads the other."""
+    store = open_store(str(tmp_path_factory.mktemp("made") / "store"))
+    store.open_for_writing()
+    execute_with_inputs(store, READER)
+    return store
+
+
+@pytest.fixture
+def store(made, tmp_path):
+    return LocalStore(root=shutil.copytree(made.root, tmp_path / "store"))
+
+
+def lines(capsys):
+    return [line for line in capsys.readouterr().err.splitlines() if line.startswith("smoothsweep: ")]
+
+
+@pytest.mark.parametrize("how", [*HARMS, "bit 1", "bit 2", "missing", "a link"])
+@pytest.mark.parametrize("file", ["images.safetensors", "manifest.json"])
+def test_a_damaged_input_is_set_aside_and_made_again_with_one_line(store, made, tmp_path, capsys, file, how):
+    shutil.rmtree(store.place(READER))
+    path = store.place(SOURCE) / file
+    content = path.read_bytes()
+    path.unlink()
+    if how == "a link":
+        (tmp_path / "elsewhere").write_bytes(content)
+        path.symlink_to(tmp_path / "elsewhere")
+    elif how != "missing":
+        path.write_bytes(harmed(content, how))
+    execute_with_inputs(store, READER)
+    assert path.read_bytes() == content or file == "manifest.json"
+    for stage in (SOURCE, READER):
+        assert store.manifest(stage)["result"] == made.manifest(stage)["result"]
+    gone = file == "manifest.json" and how == "missing"  # without a manifest it does not exist: not worth a word
+    said = lines(capsys)
+    assert len(said) == 0 if gone else len(said) == 1 and f"public {SOURCE.fingerprint[:8]}: " in said[0]
+    assert len(list(store.root.glob("damaged/public/*"))) == 1
+    assert examine_store(store).damaged == ()
+
+
+@pytest.mark.parametrize("how", [*HARMS, *(f"bit {n}" for n in range(12))])
+def test_a_harmed_manifest_is_never_read(store, how, capsys):
+    path = store.place(SOURCE) / "manifest.json"
+    path.write_bytes(harmed(path.read_bytes(), how))
+    if json_or_none(path) == store_content(store):
+        return  # a flipped bit of white space
+    assert not store.has(SOURCE) and len(lines(capsys)) == 1
+    assert make_plan([], store).cached == frozenset() and examine_store(store).damaged
+    with pytest.raises(ArtifactDamaged, match=r"set aside in .*/damaged/public/"):
+        store.manifest(SOURCE)
+
+
+def json_or_none(path):
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError:
+        return None
+
+
+def store_content(store):
+    try:
+        return read_artifact(store.place(SOURCE))
+    except sealing.Damage:
+        return "damaged"
+
+
+@pytest.mark.parametrize("resealed", [False, True])
+def test_a_manifest_edited_by_hand_is_noticed(store, resealed, capsys):
+    path = store.place(SOURCE) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["metrics"]["num_public"] = 99
+    path.write_text(json.dumps(sealing.sealed(manifest) if resealed else manifest))
+    told = examine_store(store).damaged
+    if resealed:  # it looks whole, but what was made from it remembers another
+        assert store.has(SOURCE) and len(told) == 1
+        assert told[0].startswith(f"prior {READER.fingerprint[:8]}: was made from another public")
+    else:
+        assert not store.has(SOURCE) and told == (f"public {SOURCE.fingerprint[:8]}: its manifest was changed after it "
+                                                  "was written",)  # fmt: skip
+        assert "was changed after it was written" in lines(capsys)[0]
+
+
+@pytest.mark.parametrize("name", ["../../evil", "..", "/evil", "a/b", ".hidden", "a\0b", "", "a\nb", "x" * 256])
+def test_names_that_lead_out_of_their_folder_are_refused(store, name):
+    path = store.place(SOURCE) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps(sealing.sealed({**manifest, "files": {**manifest["files"], name: "0" * 64}})))
+    assert not store.has(SOURCE)
+    for source in ({"stage": name, "fingerprint": "0" * 64}, {"stage": "data", "fingerprint": name}, name, None):
+        path.write_text(json.dumps(sealing.sealed({**manifest, "inputs": {"data": source}})))
+        assert not store.has(SOURCE)
+
+
+def test_links_that_lead_out_of_the_store_are_refused(store, tmp_path, capsys):
+    place = store.place(SOURCE).rename(tmp_path / "elsewhere")
+    store.place(SOURCE).symlink_to(place)
+    assert not store.has(SOURCE) and "it is a link" in lines(capsys)[0]
+    execute(store, SOURCE)
+    assert store.has(SOURCE) and not store.place(SOURCE).is_symlink() and (place / "manifest.json").is_file()
+    other = Stage(name="sleep", config={"classes": 1, "seconds": 0})
+    store.work(other).parent.mkdir(parents=True)
+    store.work(other).symlink_to(tmp_path)
+    with pytest.raises(InputError, match="expected a folder, got a link"):
+        execute(store, other)
+
+
+def test_a_store_without_seals_is_read_and_its_checksums_count(store, capsys):
+    (store.root / "store.json").write_text('{"format": 1}')
+    for stage in (SOURCE, READER):
+        path = store.place(stage) / "manifest.json"
+        manifest = json.loads(path.read_text())
+        path.write_text(json.dumps({k: v for k, v in manifest.items() if k not in ("seal", "result", "sizes")}))
+    assert store.has(READER) and store.path(SOURCE) == store.place(SOURCE) and lines(capsys) == []
+    found = examine_store(store)
+    assert found.damaged == () and found.unsealed == 2 == found.artifacts
+    path = store.place(SOURCE) / "images.safetensors"
+    path.write_bytes(harmed(path.read_bytes(), "bit 3"))
+    with pytest.raises(ArtifactDamaged, match=r"images\.safetensors differs from its checksum"):
+        store.path(SOURCE)
+
+
+def test_a_store_with_seals_has_no_manifest_without_one(store):
+    path = store.place(SOURCE) / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({key: value for key, value in manifest.items() if key != "seal"}))
+    assert not store.has(SOURCE) and "no seal" in examine_store(store).damaged[0]
+
+
+def test_what_was_verified_is_read_again_only_after_a_change(store, monkeypatch):
+    forget_all(monkeypatch)
+    read = []
+    real = verifying.checksum
+    monkeypatch.setattr(verifying, "checksum", lambda path: read.append(path.name) or real(path))
+    store.path(SOURCE)
+    assert read == sorted(store.manifest(SOURCE)["files"])
+    store.path(SOURCE)
+    forget_all(monkeypatch)  # another process: it finds the note
+    store.path(SOURCE)
+    assert len(read) == len(store.manifest(SOURCE)["files"])
+    path = store.place(SOURCE) / "images.safetensors"
+    times = path.stat()
+    path.write_bytes(harmed(path.read_bytes(), "bit 5"))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # as a clever hand would
+    with pytest.raises(ArtifactDamaged):
+        store.path(SOURCE)
+
+
+def test_who_makes_an_artifact_need_not_read_it_again(tmp_path, monkeypatch):
+    store = LocalStore(root=tmp_path / "store")
+    execute(store, SOURCE)
+    monkeypatch.setattr(verifying, "checksum", lambda path: pytest.fail("read again"))
+    store.path(SOURCE)
+    forget_all(monkeypatch)
+    store.path(SOURCE)
+
+
+@pytest.mark.parametrize("note", ["unreadable", "unwritable"])
+def test_a_cache_that_cannot_be_used_costs_a_look_and_nothing_else(store, monkeypatch, tmp_path, note):
+    forget_all(monkeypatch)
+    if note == "unwritable":
+        (tmp_path / "file").touch()
+        monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file"))
+    store.path(SOURCE)
+    for path in (tmp_path / "cache").rglob("public.*"):
+        path.write_bytes(b"\0\xff")
+    forget_all(monkeypatch)
+    assert store.path(SOURCE) == store.place(SOURCE)
+
+
+def test_what_pages_read_is_verified_before_a_run_and_when_it_is_read(store, capsys):
+    path = store.place(READER) / sorted(store.manifest(READER)["files"])[0]
+    path.write_bytes(harmed(path.read_bytes(), "bit 1"))
+    set_damaged_aside(store, [SOURCE, READER])
+    assert store.has(SOURCE) and not store.has(READER) and len(lines(capsys)) == 1
+    path = store.place(SOURCE) / "images.safetensors"
+    path.write_bytes(harmed(path.read_bytes(), "bit 1"))
+    assert healed(lambda: store.file(SOURCE, "images.safetensors")) == (None, True)
+    assert not store.has(SOURCE) and "images.safetensors differs" in lines(capsys)[0]
+
+
+def test_an_artifact_that_cannot_be_moved_is_one_line(store, monkeypatch):
+    path = store.place(SOURCE) / "images.safetensors"
+    path.write_bytes(harmed(path.read_bytes(), "bit 1"))
+    monkeypatch.setattr(artifacts, "move", lambda *_: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))
+    with pytest.raises(InputError, match="cannot be set aside: Permission denied"):
+        store.path(SOURCE)
+
+
+def test_another_making_of_the_same_has_the_same_result(made, tmp_path):
+    again = LocalStore(root=tmp_path / "again")
+    execute_with_inputs(again, READER)
+    for stage in (SOURCE, READER):
+        one, other = made.manifest(stage), again.manifest(stage)
+        assert one["result"] == other["result"] and one["seal"] != other["seal"]
+    assert other["inputs"]["public"]["result"] == made.manifest(SOURCE)["result"]
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o027, 0o077])
+def test_every_file_of_a_store_is_for_whom_the_umask_says(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        store = open_store(str(tmp_path / "store"))
+        store.open_for_writing()
+        execute_with_inputs(store, READER)
+        store.write_note("tiny", "state.json", b"{}")
+        with store.working(SOURCE) as work:
+            store.mark(SOURCE, 0.5, "half")
+            assert sorted(path.name for path in work.iterdir()) == ["progress.json"]
+    finally:
+        os.umask(before)
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in store.root.rglob("*")}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o666 & ~mask}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o777 & ~mask}
+    assert len(modes) > 10 and examining.examine_store(store).damaged == ()

@@ -1,0 +1,144 @@
+"""The artifact store: whole artifacts or none, first writer wins, damage is seen."""
+
+import json
+import multiprocessing
+import os
+import socket
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import InputError
+from orchestrator.stages.stage import Stage, canonical_json, with_ancestors
+from orchestrator.store.local import LocalStore
+from orchestrator.store.opening import open_store
+
+
+def stage(name="sleep", **config):
+    return Stage(name=name, config=config)
+
+
+def fill(store, a_stage, content=b"numbers"):
+    draft = store.draft(a_stage)
+    (draft / "rows.bin").write_bytes(content)
+    return store.commit(a_stage, draft, {"metrics": {"x": 1.0}, "config": dict(a_stage.config)})
+
+
+def test_a_stage_exists_once_its_manifest_does(tmp_path):
+    store, a = LocalStore(root=tmp_path), stage(classes=1)
+    assert not store.has(a)
+    draft = store.draft(a)
+    (draft / "rows.bin").write_bytes(b"half")
+    assert not store.has(a)
+    store.place(a).mkdir()
+    assert not store.has(a), "a directory without a manifest does not exist"
+    store.commit(a, draft, {"metrics": {}})
+    assert store.has(a) and store.path(a) == store.place(a)
+
+
+def test_the_first_writer_wins_and_nothing_is_left_over(tmp_path):
+    store, a = LocalStore(root=tmp_path), stage(classes=1)
+    fill(store, a, b"first")
+    fill(store, a, b"second")
+    assert (store.path(a) / "rows.bin").read_bytes() == b"first"
+    assert [p.name for p in (tmp_path / "sleep").iterdir()] == [a.fingerprint]
+
+
+def _die_while_writing(root):
+    store = LocalStore(root=root)
+    (store.draft(stage(classes=1)) / "rows.bin").write_bytes(b"half")
+    os._exit(9)
+
+
+def test_drafts_of_dead_writers_are_swept_away_and_those_of_living_ones_kept(tmp_path):
+    store = LocalStore(root=tmp_path)
+    mine = store.draft(stage(classes=2))
+    dead = multiprocessing.get_context("spawn").Process(target=_die_while_writing, args=(tmp_path,))
+    dead.start()
+    dead.join()
+    assert dead.exitcode == 9 and len(list((tmp_path / "sleep").iterdir())) == 2
+    assert store.sweep_away_drafts() == 1
+    assert [p.name for p in (tmp_path / "sleep").iterdir()] == [mine.name]
+    assert socket.gethostname() in mine.name
+
+
+def test_an_unwritable_store_is_one_line(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a directory")
+    with pytest.raises(InputError, match="expected a writable directory"):
+        LocalStore(root=blocked / "store").open_for_writing()
+    with pytest.raises(InputError, match="expected a directory on a file system"):
+        open_store("gs://bucket/x")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(), json_values, max_size=4))
+def test_fingerprints_survive_a_trip_through_json_and_ignore_key_order(config):
+    shuffled = dict(reversed(list(json.loads(canonical_json(config)).items())))
+    assert stage(**{"c": config}).fingerprint == stage(**{"c": shuffled}).fingerprint
+
+
+def test_fingerprints_depend_on_name_config_and_inputs_but_not_on_hints():
+    data, other = stage("data", seed=1), stage("data", seed=2)
+    target = Stage(name="target", config={"lr": 0.1}, inputs={"data": data})
+    assert target.fingerprint != Stage(name="target", config={"lr": 0.1}, inputs={"data": other}).fingerprint
+    assert target.fingerprint != Stage(name="target", config={"lr": 0.2}, inputs={"data": data}).fingerprint
+    hinted = Stage(name="target", config={"lr": 0.1}, inputs={"data": data}, hints={"checkpoint_every": 3})
+    assert target.fingerprint == hinted.fingerprint
+    with pytest.raises(ValueError):
+        canonical_json({"x": float("nan")})
+
+
+def test_ancestors_come_before_those_who_read_them_and_once():
+    data = stage("data", seed=1)
+    left = Stage(name="target", config={"a": 1}, inputs={"data": data})
+    right = Stage(name="target", config={"a": 2}, inputs={"data": data})
+    assert with_ancestors([left, right]) == [data, left, right]
+
+
+def test_a_store_notes_its_format_when_first_written_and_an_older_one_has_no_note(tmp_path):
+    store = open_store(str(tmp_path / "store"))
+    assert not store.root.exists(), "looking writes nothing"
+    store.open_for_writing()
+    note = store.root / "store.json"
+    assert json.loads(note.read_text()) == {"format": 2} and open_store(str(store.root)) == store
+    note.unlink()
+    assert open_store(str(store.root)) == store, "a store older than the note"
+
+
+def test_a_store_of_a_newer_format_is_one_line_and_nothing_is_written(tmp_path):
+    (tmp_path / "store.json").write_text('{"format": 3}')
+    with pytest.raises(InputError, match=f"--store {tmp_path}: expected a store of format 2 or older .* got 3;"):
+        open_store(str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["store.json"]
+
+
+def test_notes_marks_and_finished_stages_of_a_local_store(tmp_path):
+    store, a, b = LocalStore(root=tmp_path), stage(classes=1), stage(classes=2)
+    assert store.finished("sleep") == set() and store.newest_manifests("sleep", 5) == []
+    fill(store, a)
+    (tmp_path / "sleep" / b.fingerprint).mkdir()
+    assert store.finished("sleep") == {a.fingerprint}
+    assert store.newest_manifests("sleep", 5) == [store.place(a) / "manifest.json"]
+    assert store.file(a, "rows.bin").read_bytes() == b"numbers" and store.file(b, "rows.bin") is None
+    assert store.read_note("tiny", "search/x") is None
+    store.write_note("tiny", "search/x", b"1")
+    assert store.read_note("tiny", "search/x") == b"1" == (tmp_path / "sweeps/tiny/search/x").read_bytes()
+    store.mark(b, 0.5, "nobody has worked on it")
+    assert store.marks([b]) == [None] and not store.work(b).exists()
+    with store.working(b) as work:
+        (work / "classes").mkdir()
+        (work / "classes" / "1").touch()
+    store.mark(b, 0.5, "half")
+    assert store.kept(b, "classes") == {"1"} and store.kept(a, "classes") == set()
+    assert store.marks([a, b])[1]["fraction"] == 0.5
+    store.discard(a)
+    store.discard(b)
+    assert list((tmp_path / "sleep").iterdir()) == []
