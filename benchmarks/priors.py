@@ -12,7 +12,7 @@ from core.priors.card import EigenfacesConfig
 from core.priors.eigenfaces import Eigenfaces
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_ops import modulated_conv2d_grouped
-from core.priors.train_demo_generator import CONFIG
+from tools.weights.train_demo_generator import CONFIG
 
 _COMPONENTS = 150
 _BATCHES = (1, 8, 32)

@@ -26,7 +26,7 @@ EMBEDDERS: dict[str, Callable[[], nn.Module]] = {
 
 _SHIPPED = {"synthetic": Path(__file__).parent / "weights" / "synthetic_embedder.safetensors"}
 _ORIGIN = {
-    "synthetic": "as `python -m core.models.train_embedder` writes them",
+    "synthetic": "as `python -m tools.weights.train_embedder` writes them",
     "mobilefacenet_a": "the state dict of github.com/Xiaoccer/MobileFaceNet_Pytorch, model/best/068.ckpt",
     "mobilefacenet_b": "the state dict of github.com/foamliu/MobileFaceNet, weights/mobilefacenet.pt",
     "facenet": f"or the published {WEIGHT_FILES['facenet'].file_name}",

@@ -2,16 +2,14 @@ import numpy as np
 import pytest
 import torch
 
-from core.priors import train_demo_generator as demo
 from core.priors.base import Prior
-from core.priors.measure_demo_generator import (
-    RandomFeatures,
-    frechet_distance,
-    precision_and_recall,
-    sharpness,
-)
 from core.priors.registry import SHIPPED, load_shipped_prior
 from core.priors.stylegan2 import StyleGAN2
+from tools.weights import train_demo_generator as demo
+from tools.weights.measure_demo_generator import (
+    RandomFeatures,
+    sharpness,
+)
 
 SHIPPED_NAME = "stylegan2_synthetic64"
 
@@ -78,23 +76,6 @@ def test_sample_sheet_has_whole_and_truncated_samples():
     last = network.synthesize(network.map(z, psi=0.5))[2].clamp(-1, 1)
     expected = ((last + 1) * 127.5).round().to(torch.uint8).permute(1, 2, 0)
     np.testing.assert_array_equal(sheet[8:, 16:], expected.numpy())
-
-
-def test_frechet_distance_in_closed_form():
-    x = torch.randn(500, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert frechet_distance(x, x) == pytest.approx(0, abs=1e-9)
-    assert frechet_distance(x, x + torch.tensor([1.0, 2.0, 0.0])) == pytest.approx(5)
-    white = (x - x.mean(0)) @ torch.linalg.inv(torch.linalg.cholesky(torch.cov(x.T))).T
-    assert frechet_distance(white, 3 * white) == pytest.approx(3 * (3 - 1) ** 2)
-
-
-def test_precision_and_recall_in_closed_form():
-    places = torch.arange(10.0)[:, None]
-    assert precision_and_recall(places, places[:5]) == pytest.approx((1.0, 0.8))
-    assert precision_and_recall(places, places + 100) == (0.0, 0.0)
-    narrow = torch.linspace(4.1, 4.2, 6)[:, None]
-    precision, recall = precision_and_recall(places, narrow)
-    assert precision == 1.0 and recall == 0.0
 
 
 def test_random_features_are_the_same_every_time():

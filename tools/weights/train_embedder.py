@@ -1,4 +1,4 @@
-"""Trains the embedder of synthetic identities: `python -m core.models.train_embedder --out FILE.safetensors`.
+"""Trains the embedder of synthetic identities: `python -m tools.weights.train_embedder --out FILE.safetensors`.
 
 The net learns to read the traits off pictures of public people, through blur, noise and other framings; then its last
 layer is turned so that the cosine between two features says whether they show one person. No private person is used.
@@ -27,8 +27,8 @@ from torch.nn import functional
 from core.data.images import ImageSet
 from core.data.synthetic import TRAIT_NAMES, identity_traits, synthetic_faces
 from core.files import replacing
-from core.models.embedder_augmentation import augment
 from core.models.synthetic_embedder import WORKING_SIZE, SyntheticEmbedder
+from tools.weights.embedder_augmentation import augment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +215,7 @@ def _seed(recipe: EmbedderRecipe, crowd: int) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train, measure, write."""
-    parser = argparse.ArgumentParser(prog="python -m core.models.train_embedder", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.weights.train_embedder", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the safetensors file to write")
     parser.add_argument("--seed", type=int, default=EmbedderRecipe.seed)
     parser.add_argument("--rounds", type=int, default=EmbedderRecipe.rounds, help="batches of 128 new people")

@@ -1,4 +1,4 @@
-"""How good the shipped generator is, beside eigenfaces and fresh renders: python -m core.priors.measure_demo_generator
+"""How good the shipped generator is, beside eigenfaces and renders: `python -m tools.weights.measure_demo_generator`.
 
 Real images are renders of public people that neither prior was fitted to. Two kinds of features: those of the
 synthetic face embedder, which sees who it is and is trained to overlook blur, and those of an untrained network, which
@@ -15,12 +15,14 @@ from torch import Tensor, nn
 
 from core.data.synthetic import synthetic_faces
 from core.files import replacing
+from core.metrics.fid import fid
+from core.metrics.prdc import prdc
 from core.models.embedders import load_embedder
 from core.priors.base import Prior
 from core.priors.eigenfaces import fit_eigenfaces
 from core.priors.registry import load_shipped_prior
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from core.priors.train_demo_generator import CONFIG, SPREADS, contact_sheet, public_images
+from tools.weights.train_demo_generator import CONFIG, SPREADS, contact_sheet, public_images
 
 SAMPLES = 4000
 STRANGERS_SEED = 20_000
@@ -44,30 +46,6 @@ class RandomFeatures(nn.Module):
                 break
             x = self.network.get_submodule(f"b{side}")(x, self.network.kernel)
         return x.mean(dim=(2, 3))
-
-
-def frechet_distance(first: Tensor, second: Tensor) -> float:
-    """|m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^(1/2)) of the Gaussians fitted to features [N, D] and [M, D]."""
-    means, covariances = zip(*[(x.double().mean(0), torch.cov(x.double().T)) for x in (first, second)], strict=True)
-    values, vectors = torch.linalg.eigh(covariances[0])
-    root = vectors * values.clamp_min(0).sqrt() @ vectors.T
-    cross = torch.linalg.eigvalsh(root @ covariances[1] @ root).clamp_min(0).sqrt().sum()
-    distance = (means[0] - means[1]).square().sum() + sum(c.trace() for c in covariances) - 2 * cross
-    return float(distance)
-
-
-def precision_and_recall(reals: Tensor, fakes: Tensor) -> tuple[float, float]:
-    """Shares of fakes inside the manifold of reals, and of reals inside that of fakes (arXiv 1904.06991).
-
-    A manifold is the union of balls around its points that reach to the third nearest other point.
-    """
-    between = torch.cdist(reals, fakes)
-
-    def inside(points: Tensor, distances: Tensor) -> float:
-        radii = torch.cdist(points, points).kthvalue(NEIGHBOURS + 1, dim=1).values
-        return float((distances <= radii[:, None]).any(dim=0).float().mean())
-
-    return inside(reals, between), inside(fakes, between.T)
 
 
 def sharpness(images: Tensor) -> float:
@@ -120,8 +98,9 @@ def main() -> None:
     print("| images | Frechet, identity | Frechet, texture | precision | recall | sharpness / renders |")
     for name, images in shown.items():
         features = [embed(judge, images) for judge in judges]
-        identity, texture = (frechet_distance(*pair) for pair in zip(features, references, strict=True))
-        precision, recall = precision_and_recall(references[0], features[0])
+        identity, texture = (fid(*pair) for pair in zip(features, references, strict=True))
+        found = prdc(references[0], features[0], definition="standard", k=NEIGHBOURS)
+        precision, recall = found.precision, found.recall
         sharp = sharpness(images) / sharpness(reals)
         print(f"| {name} | {identity:.4f} | {texture:.4f} | {precision:.2f} | {recall:.2f} | {sharp:.2f} |", flush=True)
     if arguments.sheet:

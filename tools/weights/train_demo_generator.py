@@ -1,6 +1,6 @@
 """Train the 64-pixel generator that ships with the package, on rendered public identities.
 
-python -m core.priors.train_demo_generator --out DIRECTORY
+python -m tools.weights.train_demo_generator --out DIRECTORY
 
 Deterministic for one thread on one kind of processor. Interrupt it and run it again: it continues from its last
 checkpoint in --out. What came out of it, and how good that is: core/priors/weights/README.md.
