@@ -17,7 +17,7 @@ from core.attacks.seeds import derive_seed
 from core.attacks.view import View
 from tasks.attacking import OpenTarget, given_of
 from tasks.class_names import class_names_of
-from tasks.classes import class_file, classes_to_do
+from tasks.classes import batches, class_file, classes_to_do
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import save_rows, save_tensors
 from tasks.settings import attack_of
@@ -27,20 +27,27 @@ QUERIES, HALVED = "queries", "rows_halved"  # images the target was shown; times
 
 
 def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], context: TaskContext) -> None:
-    """Invert these classes one by one; each leaves its file in the work folder as soon as it is done.
+    """Invert these classes; each leaves its file in the work folder as soon as it is done.
 
-    A class's numbers depend on the seed and the class: every class is computed by itself, whatever its neighbours.
+    A class's numbers depend on the seed and the class, and it is computed by itself, whatever its neighbours. Where an
+    attack's protocol couples classes, `together` of the sweep's list are one batch, and `classes` holds whole batches.
     """
     attack, seed = attack_of(config), _seed(config["seed"])
     given = given_of(attack.needs, config, inputs, context.device)
     target = OpenTarget(inputs.get("target"), config, context.device)
-    for target_class in [c for c in classes if load_class(class_file(context.work, c)) is None]:
+    for batch in batches(classes, config.get("together", 1)):
+        missing = [c for c in batch if load_class(class_file(context.work, c)) is None]
+        if not missing:
+            continue
         context.leave_with_the_machine()
-        context.progress(0.0, f"class {target_class}")
-        view = target.view(attack.access, noise=derive_seed(seed, target_class, "noise"))
+        context.progress(0.0, f"class {batch[0]}" if len(batch) == 1 else f"classes {batch[0]} to {batch[-1]}")
+        view = target.view(attack.access, noise=derive_seed(seed, batch[0], "noise"))
         before = view.queries
-        found = attack.invert(view, given, target_class, seed=seed)
-        save_class(class_file(context.work, target_class), _tensors_of(attack, found, view, before))
+        found = attack.invert_together(view, given, batch, seed=seed)
+        asked = (view.queries - before) // len(batch)
+        for target_class in missing:
+            tensors = _tensors_of(attack, found[batch.index(target_class)], view, asked)
+            save_class(class_file(context.work, target_class), tensors)
 
 
 def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
@@ -75,13 +82,13 @@ def _summed_up(attack: Attack, facts: Tensor) -> dict[str, float | None]:
     return found
 
 
-def _tensors_of(attack: Attack, found: Reconstructions, view: View, shown_before: int) -> dict[str, Tensor]:
+def _tensors_of(attack: Attack, found: Reconstructions, view: View, asked: int) -> dict[str, Tensor]:
     if set(found.facts) != set(attack.facts):
         raise ValueError(f"facts: expected {sorted(attack.facts)}, got {sorted(found.facts)}")
     rows: Mapping[str, Tensor] = {"w": found.w, **({} if found.scores is None else {"scores": found.scores})}
     return {
         "facts": torch.tensor([float(found.facts[name]) for name in attack.facts], dtype=torch.float32),
-        QUERIES: torch.tensor(view.queries - shown_before),
+        QUERIES: torch.tensor(asked),
         HALVED: torch.tensor(view.execution.rows_halved),
         **{f"row.{name}": tensor for name, tensor in {**rows, **found.rows}.items()},
         **{f"curve.{name}": tensor for name, tensor in found.curves.items()},

@@ -45,10 +45,17 @@ def remaining_beside(classes: Sequence[int], done: Container[str]) -> list[int]:
     return [c for c in classes if Path(class_name(c)).name not in done]
 
 
-def groups(classes: Sequence[int], *, devices: int, per_task: int | None) -> list[list[int]]:
-    """Cut classes into consecutive groups: `per_task` each, or so that every device gets about four groups.
+def batches(classes: Sequence[int], together: int = 1) -> list[list[int]]:
+    """The classes, in their order, that are done at once: `together` of them, at the end what is left."""
+    return [list(classes[i : i + together]) for i in range(0, len(classes), together)]
 
-    Results do not depend on the cut; small groups share the work evenly and lose little when a worker dies.
+
+def groups(batches: Sequence[Sequence[int]], *, devices: int, per_task: int | None) -> list[list[int]]:
+    """Cut batches of classes into groups: `per_task` classes each, or so that every device gets about four groups.
+
+    Results do not depend on the cut, which lets every batch whole; small groups share the work evenly and lose little
+    when a worker dies.
     """
-    size = per_task or max(1, -(-len(classes) // (4 * max(1, devices))))
-    return [list(classes[i : i + size]) for i in range(0, len(classes), size)]
+    widest = max(map(len, batches), default=1)
+    size = max(1, per_task // widest) if per_task else max(1, -(-len(batches) // (4 * max(1, devices))))
+    return [[c for batch in batches[i : i + size] for c in batch] for i in range(0, len(batches), size)]

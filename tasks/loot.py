@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from core.attacks.execution import Execution
 from core.attacks.networks import load_network
+from core.data.enlarging import ENLARGING
 from core.data.packed import pack_images
 from core.data.transforms import centre_crop, resize, to_uint8
 from core.priors.registry import load_prior
@@ -28,19 +29,20 @@ def synthesise_loot(config: Config, inputs: Inputs, out: Path, context: TaskCont
 
     `clean` keeps what a thief could keep: 8-bit images [M, 3, R, R], reduced to `side` where given. `paper` hands on
     what the official judges get, the unclipped crop reduced to each size on its own (Plug-and-Play-Attacks,
-    utils/stylegan.py create_image), as float16, whose steps are a tenth of those of 8 bits.
+    utils/stylegan.py create_image), as float16, whose steps are a tenth of those of 8 bits. `enlarging` names another
+    way, of an attack whose official code has its own.
     """
-    prior = _decoder(inputs).to(context.device)
+    decoder = _decoder(inputs).to(context.device)
     execution = Execution(execution_of(config), context.device)
     found = load_tensors(inputs["attack"] / "reconstructions.safetensors")
-    files = _files(config, prior.resolution if config.get("crop") is None else config["crop"])
+    files = _files(config, decoder.resolution if config.get("crop") is None else config["crop"])
     with ExitStack() as open_files:
         puts = {
             name: open_files.enter_context(pack_images(out / name, found["labels"], form.side, form.dtype))
             for name, form in files.items()
         }
         with torch.no_grad():
-            synthesize = execution.synthesizer(prior, config.get("crop"))
+            synthesize = execution.synthesizer(decoder, config.get("crop"))
 
             def keep(rows: slice) -> None:
                 decoded = synthesize(found["w"][rows].to(context.device))
@@ -76,12 +78,13 @@ class _Form:
 
 def _files(config: Config, native: int) -> dict[str, _Form]:
     if config["protocol"] == "paper":
-        forms = [_judge_form(size or native) for size in config["sizes"]]
+        enlarge = ENLARGING[config["enlarging"]] if "enlarging" in config else resize
+        forms = [_judge_form(size or native, enlarge) for size in config["sizes"]]
         names = [f"images_{size}.safetensors" if size else NATIVE for size in config["sizes"]]
         return dict(zip(names, forms, strict=True))
     side = config.get("side") or native
     return {NATIVE: _Form(side=side, dtype=torch.uint8, shape=lambda images: to_uint8(resize(images, side)))}
 
 
-def _judge_form(size: int) -> _Form:
-    return _Form(side=size, dtype=torch.float16, shape=lambda images: resize(images, size).half())
+def _judge_form(size: int, enlarge: Callable[[Tensor, int], Tensor]) -> _Form:
+    return _Form(side=size, dtype=torch.float16, shape=lambda images: enlarge(images, size).half())

@@ -7,7 +7,7 @@ docs/new-attack.md shows how to add one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -91,6 +91,18 @@ class Attack:
         return "prior"
 
     @property
+    def enlarging(self) -> str | None:
+        """How protocol `paper` brings its images to a judge's size: a row of `core.data.enlarging.ENLARGING`.
+
+        None for the official way of Plug & Play: in float, antialiased, not clipped.
+        """
+        return None
+
+    def together(self, protocol: str) -> int:
+        """How many classes, in the order of the sweep's list, are inverted at once because they share numbers."""
+        return 1
+
+    @property
     def crop(self) -> int | None:
         """Side in pixels of the centre crop that the decoder's images get before anybody sees them; None for none."""
         return None
@@ -106,3 +118,9 @@ class Attack:
         view: all that it gets of the target; given: what `needs` names, and the protocol.
         """
         raise TypeError(f"{type(self).__name__} says nothing of how it inverts a class")
+
+    def invert_together(
+        self, view: View, given: Given, classes: Sequence[int], *, seed: int
+    ) -> Sequence[Reconstructions]:
+        """Reconstruct classes that are done at once, `together` of them or what is left; each as `invert` leaves it."""
+        return [self.invert(view, given, target_class, seed=seed) for target_class in classes]

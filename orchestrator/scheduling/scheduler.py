@@ -28,7 +28,7 @@ from orchestrator.scheduling.worker import WORKER_RETRIES, execute_remotely, exe
 from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
 from tasks.class_names import NAMES_FILE
-from tasks.classes import CLASSES_FOLDER, classes_to_do, groups, remaining_beside
+from tasks.classes import CLASSES_FOLDER, batches, classes_to_do, groups, remaining_beside
 from tasks.context import MachineLeaves
 from tasks.registry import task
 
@@ -156,10 +156,11 @@ class StageScheduler:
         """Submit groups of classes, never more than twice what the devices can hold."""
         classes = await asyncio.to_thread(self._classes_to_do, stage)
         todo = remaining_beside(classes, await asyncio.to_thread(self.store.kept, stage, CLASSES_FOLDER))
+        left = [batch for batch in batches(classes, stage.config.get("together", 1)) if not set(todo).isdisjoint(batch)]
         share = self._share(stage)
         slots = max(1, int(self.gpus / share["num_gpus"]) if share["num_gpus"] else self.cpus // share["num_cpus"])
         in_flight = asyncio.Semaphore(2 * slots)
-        done = len(classes) - len(todo)
+        done = len(classes) - sum(map(len, left))
 
         async def submit(group: list[int]) -> None:
             nonlocal done
@@ -170,7 +171,7 @@ class StageScheduler:
         self.running[stage.fingerprint]["fraction"] = done / len(classes)
         submissions = [
             asyncio.ensure_future(submit(group))
-            for group in groups(todo, devices=slots, per_task=self.resources.get("classes_per_task"))
+            for group in groups(left, devices=slots, per_task=self.resources.get("classes_per_task"))
         ]
         try:
             await asyncio.gather(*submissions)

@@ -109,6 +109,8 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
         made["data"] = data_stage(settings, settings.recipe.image_size)
     seen = "data" if attack.access == "none" else "target"
     config = normalised(settings.attack, without={"seed", "loot_size"})
+    if (together := attack.together(settings.protocol)) > 1:
+        config["together"] = together
     classes = "all" if settings.classes == "all" else list(settings.classes)
     return Stage(
         name="attack",
@@ -137,8 +139,12 @@ def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage) -> Sta
         config["sizes"] = sizes
     elif settings.attack.loot_size is not None:
         config["side"] = settings.attack.loot_size
+    decoder = settings.attack.built.decoder
+    if settings.protocol == "paper" and settings.attack.built.enlarging is not None:
+        config["enlarging"] = settings.attack.built.enlarging
     rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}
-    return Stage(name="loot", config={**config, **rows}, inputs={"prior": attack.inputs["prior"], "attack": attack})
+    role = "prior" if decoder == "prior" else "decoder"
+    return Stage(name="loot", config={**config, **rows}, inputs={role: attack.inputs[decoder], "attack": attack})
 
 
 def _check_crop(settings: InversionSweep, crop: int | None) -> None:

@@ -1,0 +1,26 @@
+"""How the official low-resolution attacks bring their images to a judge's size, each in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torchvision.transforms import functional as tvf
+
+from core.data.transforms import to_unit
+
+
+def truncated_bytes(images: Tensor, size: int) -> Tensor:
+    """Images [N, 3, R, R] in [-1, 1] cut to whole 8-bit steps, resized as Pillow does, and back to [-1, 1].
+
+    GMI, KED, LOMMA, RLB-MI and BREP-MI: `low2high` of Knowledge-Enriched-DMI, utils.py. The result is on the images'
+    device.
+    """
+    steps = images.detach().cpu().add(1).div(2).mul(255).clamp(0, 255).to(torch.uint8)
+    pictures = [tvf.resize(tvf.to_pil_image(step), [size, size]) for step in steps]
+    return to_unit(torch.stack([tvf.pil_to_tensor(picture) for picture in pictures])).to(images.device)
+
+
+ENLARGING: dict[str, Callable[[Tensor, int], Tensor]] = {"truncated_bytes": truncated_bytes}
+"""(images [N, 3, R, R] nominally in [-1, 1], side) -> images [N, 3, side, side], by the name of the way."""
