@@ -12,6 +12,7 @@ from pydantic import Field, Strict, ValidationError, field_validator, model_vali
 
 from core.cards import read_card
 from core.errors import InputError
+from core.models.image_sizes import IN_UNIT_RANGE
 from sweeps.base import Count, FilePath, Fraction, Model, Several
 from sweeps.mistakes import first_mistake
 from sweeps.training import Architecture
@@ -97,7 +98,8 @@ class TargetCard(Model):
         usual = type(self).model_fields
         found: dict[str, Any] = {"architecture": self.architecture, "num_classes": self.num_classes}
         found |= {"image_size": self.image_size, "transform_input": self.transform_input}
-        if any(getattr(self, name) != usual[name].default for name in ("mean", "std")):
+        differs = any(getattr(self, name) != usual[name].default for name in ("mean", "std"))
+        if differs or self.architecture in IN_UNIT_RANGE:
             found["normalisation"] = {"mean": list(self.mean), "std": list(self.std)}
         if self.class_names is not None:
             found["class_names"] = list(self.class_names)

@@ -16,7 +16,7 @@ from core.defenses.base import Defense
 from core.defenses.registry import make_defense, restore_weights
 from core.errors import AccuracyNotReached
 from core.models.batches import preparation_generator
-from core.models.classifiers import Classifier, build_classifier
+from core.models.classifiers import Classifier, build_classifier, usual_input
 from core.models.normalisation import Normalisation
 from core.models.training import EpochRecord, train_classifier
 from tasks.context import Config, TaskContext
@@ -78,8 +78,10 @@ def restored_classifier(
 
 
 def normalisation_from(config: Config) -> Normalisation:
-    """What the configured classifier wants its images to be; all that is trained here wants [-1, 1]."""
-    return Normalisation(**{key: tuple(values) for key, values in config.get("normalisation", {}).items()})
+    """What the configured classifier wants its images to be: as it says, else what its architecture wants."""
+    if "normalisation" not in config:
+        return usual_input(config["architecture"])
+    return Normalisation(**{key: tuple(values) for key, values in config["normalisation"].items()})
 
 
 def train(

@@ -72,6 +72,36 @@ def _vit(blocks: int) -> Anatomy:
     )
 
 
+def _vgg16() -> Anatomy:
+    """The published VGG-16 of the low-resolution attacks: outputs of its max pools, and of the norm before the head."""
+    pools, names, start = (6, 13, 23, 33, 43), [], 0
+    for pool in pools:  # of three modules each, convolutions and norms have the parameters
+        names.append(tuple(f"feature.{i}" for i in range(start, pool) if (i - start) % 3 < 2))
+        start = pool + 1
+    return Anatomy(
+        stages=(*names, ("bn",)), hidden=(*(f"feature.{pool}" for pool in pools[:-1]), "bn"), last_norm="bn"
+    )
+
+
+def _improved_resnet(*units: int, output: str = "output_layer") -> Anatomy:
+    """IR networks; the hidden layers are the outputs of the four stages, as of other ResNets."""
+    ends = [sum(units[: i + 1]) for i in range(len(units))]
+    stages = [
+        tuple(f"feature.body.{i}" for i in range(end - count, end)) for count, end in zip(units, ends, strict=True)
+    ]
+    return Anatomy(
+        stages=(("feature.input_layer",), *stages, (output,)),
+        hidden=tuple(f"feature.body.{end - 1}" for end in ends),
+    )
+
+
+def _efficientnet() -> Anatomy:
+    """torchvision's EfficientNets; the hidden layers are those before the side is halved: our choice."""
+    return Anatomy(
+        stages=tuple((f"feature.0.{i}",) for i in range(9)), hidden=tuple(f"feature.0.{i}" for i in (2, 3, 5, 7))
+    )
+
+
 ANATOMY: dict[str, Anatomy] = {
     "resnet_small": Anatomy(
         stages=(("stem",), ("blocks.0",), ("blocks.1",), ("features",)),
@@ -102,6 +132,13 @@ ANATOMY: dict[str, Anatomy] = {
         ),
         hidden=("Mixed_5d", "Mixed_6e", "Mixed_7c"),
     ),
+    "vgg16_bn": _vgg16(),
+    "ir50_64": _improved_resnet(3, 4, 14, 3),
+    "ir50_112": _improved_resnet(3, 4, 14, 3, output="feature.output_layer"),
+    "ir152_64": _improved_resnet(3, 8, 36, 3),
+    "efficientnet_b0": _efficientnet(),
+    "efficientnet_b1": _efficientnet(),
+    "efficientnet_b2": _efficientnet(),
 }
 
 

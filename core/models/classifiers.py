@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -11,8 +12,10 @@ import torchvision
 from torch import Tensor, nn
 
 from core.errors import InputError
-from core.models.normalisation import Normalisation, input_layer
-from core.models.pretrained import load_published_state, read_pretrained_state
+from core.models import lowres
+from core.models.image_sizes import IN_UNIT_RANGE
+from core.models.normalisation import USUAL, Normalisation, input_layer
+from core.models.pretrained import load_published_state, load_published_trunk, read_pretrained_state
 from core.models.small import resnet_small, vgg_small
 
 PROTOCOLS = ("paper", "clean")
@@ -24,12 +27,14 @@ class Architecture:
     """How to build a backbone; which images it takes stands in `core.models.image_sizes`.
 
     build: makes the network; head: path of its own classification layer, "" if it ends in features already;
-    weights_url: where torchvision publishes its ImageNet weights (never fetched from here).
+    weights_url: where torchvision publishes its ImageNet weights (never fetched from here); trunk: where these serve
+    one part alone, its name there and here.
     """
 
     build: Callable[[], nn.Module]
     head: str = ""
     weights_url: str | None = None
+    trunk: tuple[str, str] | None = None
 
 
 def _torchvision(name: str, head: str, **options: bool) -> Architecture:
@@ -39,6 +44,15 @@ def _torchvision(name: str, head: str, **options: bool) -> Architecture:
         return torchvision.models.get_model(name, weights=None, num_classes=_IMAGENET_CLASSES, **options)
 
     return Architecture(build=build, head=head, weights_url=weights.url)
+
+
+def _lowres(
+    build: Callable[[], nn.Module], imagenet: str | None = None, convolutions: str = "feature"
+) -> Architecture:
+    """imagenet: the name in torchvision of the network whose convolutions it has, under the name `convolutions`."""
+    url = torchvision.models.get_model_weights(imagenet).IMAGENET1K_V1.url if imagenet else None
+    trunk = ("features", convolutions) if imagenet else None
+    return Architecture(build=build, head="fc_layer", weights_url=url, trunk=trunk)
 
 
 ARCHITECTURES: dict[str, Architecture] = {
@@ -54,6 +68,11 @@ ARCHITECTURES: dict[str, Architecture] = {
     "densenet169": _torchvision("densenet169", "classifier"),
     "vit_b_16": _torchvision("vit_b_16", "heads.head"),
     "inception_v3": _torchvision("inception_v3", "fc", aux_logits=True, init_weights=True),
+    "vgg16_bn": _lowres(lowres.VGG16BN, "vgg16_bn"),
+    "ir50_64": _lowres(lowres.ir50_64),
+    "ir50_112": _lowres(lowres.ir50_112),
+    "ir152_64": _lowres(lowres.ir152_64),
+    **{name: _lowres(partial(lowres.EfficientNet, name), name, "feature.0") for name in lowres.EFFICIENTNETS},
 }
 
 
@@ -119,7 +138,7 @@ def build_classifier(
 
     pretrained: start from torchvision's default ImageNet weights in the local torch hub cache. Protocol
     `clean` always makes a new head; `paper` keeps the ImageNet head of a pretrained network when there are
-    exactly 1,000 classes.
+    exactly 1,000 classes. The low-resolution networks take the convolutions alone.
     inception_v3 keeps an auxiliary head of 1,000 outputs, as the published evaluation models have it, and with
     `transform_input` (only there) maps its inputs to ImageNet statistics first. torchvision switches that on by itself
     when it loads ImageNet weights; here it is on only if asked for, since it is no part of the saved weights and a
@@ -146,12 +165,20 @@ def build_classifier(
     elif transform_input:
         raise InputError(f"transform_input: expected it with inception_v3 only, got it with {architecture}")
     classifier = Classifier(architecture, backbone, head)
-    if pretrained:
+    classifier.wants(usual_input(architecture))
+    if pretrained and entry.trunk:
+        load_published_trunk(classifier, read_pretrained_state(architecture, entry.weights_url), *entry.trunk)
+    elif pretrained:
         classifier.head = original_head if original_head is not None else head
         load_published_state(classifier, read_pretrained_state(architecture, entry.weights_url), entry.head)
         if not (protocol == "paper" and num_classes == _IMAGENET_CLASSES):
             classifier.head = head
     return classifier
+
+
+def usual_input(architecture: str) -> Normalisation:
+    """What a network of this architecture is shown unless somebody says otherwise."""
+    return USUAL["inputs in [0, 1]"] if architecture in IN_UNIT_RANGE else Normalisation()
 
 
 def _entry(architecture: str) -> Architecture:

@@ -1,4 +1,4 @@
-"""Which images an architecture can take. Apart from the networks, so that a recipe is checked without loading torch."""
+"""Which images an architecture can take: sides and range. Apart from the networks, so that recipes load no torch."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from core.errors import InputError
 LEAST = {
     "resnet_small": 32, "vgg_small": 32, "resnet18": 32, "resnet34": 32, "resnet50": 32, "resnet101": 32,
     "resnet152": 32, "resnext50": 32, "densenet121": 32, "densenet169": 32, "vit_b_16": 224, "inception_v3": 299,
+    "vgg16_bn": 64, "ir50_64": 64, "ir50_112": 112, "ir152_64": 64,
+    "efficientnet_b0": 32, "efficientnet_b1": 32, "efficientnet_b2": 32,
 }  # fmt: skip
 """Architecture -> the smallest side in pixels; the names are those of `core.models.classifiers.ARCHITECTURES`."""
 
-FIXED = ("vit_b_16",)  # architectures that take that side alone
+FIXED = ("vit_b_16", "vgg16_bn", "ir50_64", "ir50_112", "ir152_64")  # architectures that take that side alone
+
+
+IN_UNIT_RANGE = (
+    "vgg16_bn", "ir50_64", "ir50_112", "ir152_64", "efficientnet_b0", "efficientnet_b1", "efficientnet_b2",
+)  # fmt: skip
+"""Architectures that are shown pictures as numbers in [0, 1], as the official low-resolution attacks train them; the
+others want [-1, 1]."""
 
 
 def check_image_size(architecture: str, image_size: int) -> None:

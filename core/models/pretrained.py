@@ -122,6 +122,16 @@ def load_published_state(
     classifier.load_state_dict(fitting_state(own, classifier.state_dict(), where))
 
 
+def load_published_trunk(classifier: nn.Module, state: Mapping[str, Tensor], published: str, own: str) -> None:
+    """Load one part of a network of torchvision (strictly), such as its `features`, into the backbone's part `own`.
+
+    What else the file holds is left out. Raises InputError as `load_published_state` does.
+    """
+    part = classifier.get_submodule(f"backbone.{own}")
+    kept = {key.removeprefix(f"{published}."): value for key, value in state.items() if key.startswith(f"{published}.")}
+    part.load_state_dict(fitting_state(kept, part.state_dict(), f"weights {published}"))
+
+
 def fitting_state(state: Mapping[str, Tensor], expected: Mapping[str, Tensor], where: str) -> dict[str, Tensor]:
     """`state` if it has the names and shapes of `expected`, and finite numbers only; else InputError.
 

@@ -15,7 +15,8 @@ from core.errors import InputError
 
 Architecture = Literal[
     "resnet_small", "vgg_small", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50",
-    "densenet121", "densenet169", "vit_b_16", "inception_v3",
+    "densenet121", "densenet169", "vit_b_16", "inception_v3", "vgg16_bn", "ir50_64", "ir50_112", "ir152_64",
+    "efficientnet_b0", "efficientnet_b1", "efficientnet_b2",
 ]  # fmt: skip
 BatchSize = Annotated[Count, Ge(2)]
 ImageSize = Annotated[int, Ge(16), Le(1024)]

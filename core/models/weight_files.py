@@ -58,8 +58,10 @@ class StagedFile:
     reason: str | None
 
 
-def _imagenet(name: str, sha256: str, *, torchvision_name: str | None = None) -> WeightFile:
-    weights = torchvision.models.get_model_weights(torchvision_name or name).DEFAULT
+def _imagenet(
+    name: str, sha256: str, *, torchvision_name: str | None = None, version: str = "DEFAULT"
+) -> WeightFile:
+    weights = torchvision.models.get_model_weights(torchvision_name or name)[version]
     return WeightFile(
         name=name,
         url=weights.url,
@@ -83,6 +85,10 @@ _ENTRIES = (
     _imagenet("densenet169", "b2777c0a"),
     _imagenet("vit_b_16", "c867db91d3e12c6cbadabb610d73c24a546bf82d8c03a9fea34f43a712ddb0e9"),
     _imagenet("inception_v3", "0cc3c7bd75056d25e46cba549dc184522069b81e9787eff6df84f397bd52a5ef"),
+    _imagenet("vgg16_bn", "6c64b313"),
+    _imagenet("efficientnet_b0", "7f5810bc"),
+    _imagenet("efficientnet_b1", "bac287d4", version="IMAGENET1K_V1"),
+    _imagenet("efficientnet_b2", "c35c1473"),
     WeightFile(
         name="facenet",
         url="https://github.com/timesler/facenet-pytorch/releases/download/v2.2.9/20180402-114759-vggface2.pt",

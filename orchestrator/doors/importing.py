@@ -133,6 +133,7 @@ def _described(request: TargetRequest) -> TargetCard:
 
 
 def _normalisation(request: TargetRequest) -> dict[str, tuple[float, ...]]:
+    from core.models.classifiers import usual_input
     from core.models.normalisation import Normalisation
 
     if (request.mean is None) != (request.std is None):
@@ -144,7 +145,7 @@ def _normalisation(request: TargetRequest) -> dict[str, tuple[float, ...]]:
     elif request.mean is not None and request.std is not None:
         wanted = Normalisation(mean=tuple(request.mean), std=tuple(request.std))
     else:
-        wanted = Normalisation()
+        wanted = usual_input(request.architecture)
     return asdict(wanted)
 
 

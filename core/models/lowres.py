@@ -1,0 +1,141 @@
+"""Backbones of the low-resolution attacks' classifiers: VGG-16, IR-50, IR-152 and LOMMA's EfficientNets.
+
+Module names, shapes and initial weights are those of SCccc21/Knowledge-Enriched-DMI (classify.py, evolve.py) and of
+sutd-visual-computing-group/Re-thinking_MI (models/classify.py), so that their checkpoints fit. All of them want
+images in [0, 1]; `fc_layer` is the classification layer of 1,000 outputs that a `Classifier` takes as its head.
+"""
+
+from __future__ import annotations
+
+import torchvision
+from torch import Tensor, nn
+
+_CLASSES = 1000
+_FEATURES = 512
+_WIDTHS = (64, 128, 256, 512)
+EFFICIENTNETS = ("efficientnet_b0", "efficientnet_b1", "efficientnet_b2")
+
+
+class VGG16BN(nn.Module):
+    """torchvision's convolutions for 64 pixels; behind the flattened map a BatchNorm1d whose bias stays 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.feature = torchvision.models.vgg16_bn(weights=None).features
+        self.bn = nn.BatchNorm1d(2048)
+        self.bn.bias.requires_grad_(False)
+        self.fc_layer = nn.Linear(2048, _CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images [N, 3, 64, 64] in [0, 1] -> features [N, 2048], or scores with the head on top."""
+        return self.fc_layer(self.bn(self.feature(x).flatten(1)))
+
+
+class Unit(nn.Module):
+    """The improved residual unit: BatchNorm first, PReLU between two convolutions, nothing after the sum."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.shortcut_layer: nn.Module = nn.MaxPool2d(1, stride)
+        if inputs != outputs:
+            self.shortcut_layer = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
+        self.res_layer = nn.Sequential(
+            nn.BatchNorm2d(inputs),
+            nn.Conv2d(inputs, outputs, 3, 1, 1, bias=False),
+            nn.PReLU(outputs),
+            nn.Conv2d(outputs, outputs, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[N, inputs, H, W] -> [N, outputs, H / stride, W / stride]."""
+        return self.res_layer(x) + self.shortcut_layer(x)
+
+
+class Trunk(nn.Module):
+    """The stem and four stages of units; the first unit of a stage halves the side. Initial weights: Xavier uniform.
+
+    units: how many in each stage. side: of the images; with `output` the layers that end in 512 features belong to the
+    trunk, as in the network for 112 pixels.
+    """
+
+    def __init__(self, units: tuple[int, ...], *, side: int, output: bool) -> None:
+        super().__init__()
+        self.input_layer = nn.Sequential(nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.BatchNorm2d(64), nn.PReLU(64))
+        if output:
+            self.output_layer = _output_layer(side)
+        body, inputs = [], _WIDTHS[0]
+        for outputs, count in zip(_WIDTHS, units, strict=True):
+            for number in range(count):
+                body.append(Unit(inputs, outputs, stride=1 if number else 2))
+                inputs = outputs
+        self.body = nn.Sequential(*body)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+        self.has_output = output
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images [N, 3, S, S] -> [N, 512, S / 16, S / 16], or [N, 512] with the output layers."""
+        maps = self.body(self.input_layer(x))
+        return self.output_layer(maps) if self.has_output else maps
+
+
+class ImprovedResNet(nn.Module):
+    """IR-50 or IR-152 (face.evoLVe) with 512 features. units: of each stage; output_in_trunk: where its layers lie."""
+
+    def __init__(self, units: tuple[int, ...], *, side: int, output_in_trunk: bool) -> None:
+        super().__init__()
+        self.feature = Trunk(units, side=side, output=output_in_trunk)
+        if not output_in_trunk:
+            self.output_layer = _output_layer(side)
+        self.fc_layer = nn.Linear(_FEATURES, _CLASSES)
+        self.output_in_trunk = output_in_trunk
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images [N, 3, side, side] in [0, 1] -> features [N, 512], or scores with the head on top."""
+        features = self.feature(x)
+        return self.fc_layer(features if self.output_in_trunk else self.output_layer(features))
+
+
+class EfficientNet(nn.Module):
+    """The convolutions and the pooling of torchvision's EfficientNet; its own classifier, dropout included, is gone."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        network = torchvision.models.get_model(name, weights=None)
+        self.feature = nn.Sequential(network.features, network.avgpool)
+        self.fc_layer = nn.Linear(network.classifier[-1].in_features, _CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Images [N, 3, S, S] in [0, 1], S >= 32 -> features [N, D], or scores with the head on top."""
+        return self.fc_layer(self.feature(x).flatten(1))
+
+
+def ir50_64() -> nn.Module:
+    """FaceNet64 of those repositories: 35.4 million parameters."""
+    return ImprovedResNet((3, 4, 14, 3), side=64, output_in_trunk=False)
+
+
+def ir152_64() -> nn.Module:
+    """What they call ResNet-152: 62.6 million parameters."""
+    return ImprovedResNet((3, 8, 36, 3), side=64, output_in_trunk=False)
+
+
+def ir50_112() -> nn.Module:
+    """FaceNet, their evaluation model: 44.1 million parameters."""
+    return ImprovedResNet((3, 4, 14, 3), side=112, output_in_trunk=True)
+
+
+def _output_layer(side: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.BatchNorm2d(_WIDTHS[-1]),
+        nn.Dropout(0.5),
+        nn.Flatten(),
+        nn.Linear(_WIDTHS[-1] * (side // 16) ** 2, _FEATURES),
+        nn.BatchNorm1d(_FEATURES),
+    )

@@ -1,0 +1,191 @@
+"""The low-resolution attacks' classifiers: names, counts and outputs are those of the official code."""
+
+import pytest
+import torch
+
+from core.defenses.registry import make_defense
+from core.errors import InputError
+from core.models.classifiers import ARCHITECTURES, build_classifier, usual_input
+from core.models.image_sizes import IN_UNIT_RANGE, fixed_image_size
+from core.models.normalisation import USUAL
+from core.models.official_targets import import_target
+from tests.lowres import blocky, digest_of, golden, images64, networks, normal, s, state_by_formula, thinned, u
+
+OFFICIAL = {
+    "vgg16_bn": "VGG16", "ir50_64": "FaceNet64", "ir50_112": "FaceNet112", "ir152_64": "IR152_64",
+    "efficientnet_b0": "EfficientNet_b0", "efficientnet_b1": "EfficientNet_b1", "efficientnet_b2": "EfficientNet_b2",
+}  # fmt: skip
+TRUNK_PARAMETERS = {
+    "vgg16_bn": 14_723_136, "ir50_64": 30_727_360, "ir50_112": 43_574_976, "ir152_64": 57_889_984,
+    "efficientnet_b0": 4_007_548, "efficientnet_b1": 6_513_184, "efficientnet_b2": 7_700_994,
+}  # fmt: skip
+
+
+def official_shapes(model):
+    """Our state dictionary under the official names."""
+    named = {key: tuple(value.shape) for key, value in model.state_dict().items()}
+    return {key.replace("head.", "fc_layer.", 1) if key.startswith("head.") else key.removeprefix("backbone."): shape
+            for key, shape in named.items()}  # fmt: skip
+
+
+def by_formula(architecture, name):
+    """The network with the weights of the golden numbers, its own input layer in front."""
+    with torch.device("meta"):
+        shapes = official_shapes(build_classifier(architecture, 1000, protocol="paper"))
+    model = build_classifier(architecture, 1000, protocol="paper")
+    state = state_by_formula(name, shapes)
+    own = {key.replace("fc_layer", "head") if key.startswith("fc_layer") else f"backbone.{key}": value
+           for key, value in state.items()}  # fmt: skip
+    model.load_state_dict(own, strict=False)
+    return model.eval()
+
+
+def shown(images):
+    """Images in [0, 1] as everything here has them."""
+    return 2 * images - 1
+
+
+def images112():
+    return 0.5 * u("net_img112", (2, 3, 112, 112)) + 0.5 * blocky("net_blk112", 2, 112)
+
+
+@pytest.mark.parametrize("architecture", OFFICIAL)
+def test_names_shapes_and_counts_are_the_official_ones(architecture):
+    with torch.device("meta"):
+        model = build_classifier(architecture, 1000, protocol="paper")
+    shapes, known = official_shapes(model), networks()[OFFICIAL[architecture]]
+    assert len(shapes) == known["tensors"] and digest_of(shapes) == known["sha256"]
+    assert sum(p.numel() for p in model.parameters()) == known["parameters"]
+    trunk = model.backbone.feature
+    assert sum(p.numel() for p in trunk.parameters()) == TRUNK_PARAMETERS[architecture]
+
+
+@pytest.mark.parametrize("architecture", ["vgg16_bn", "ir50_64", "efficientnet_b0"])
+def test_features_and_logits_are_those_of_the_official_network(architecture):
+    tolerance = 1e-4
+    official, images = OFFICIAL[architecture], images64()[:2]
+    model = by_formula(architecture, official)
+    with torch.no_grad():
+        features, logits = model.embed(shown(images)), model(shown(images))
+    for name, found in (("feature", features), ("logits", logits)):
+        expected = golden(f"net_{official}_{name}")
+        torch.testing.assert_close(thinned(found, expected.shape[1]), expected, atol=tolerance, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["ir50_112", "ir152_64", "efficientnet_b1", "efficientnet_b2"])
+def test_the_larger_networks_too(architecture):
+    tolerance = {"efficientnet_b1": 2e-3, "efficientnet_b2": 1e-4}.get(architecture, 2e-5)
+    official, images = OFFICIAL[architecture], images112() if architecture == "ir50_112" else images64()[:2]
+    model = by_formula(architecture, official)
+    with torch.no_grad():
+        found = {"feature": model.embed(shown(images)), "logits": model(shown(images))}
+    for name, values in found.items():
+        expected = golden(f"net_{official}_{name}")
+        torch.testing.assert_close(thinned(values, expected.shape[1]), expected, atol=tolerance, rtol=0)
+
+
+def test_vgg_in_training_mode_and_its_gradient():
+    model, images = by_formula("vgg16_bn", "VGG16"), images64()
+    pixels = images[:2].clone().requires_grad_(True)
+    (model(shown(pixels)) * s("net_VGG16_w", (2, 1000))).sum().backward()
+    torch.testing.assert_close(
+        pixels.grad[:, :, ::4, ::4].flatten(1), golden("net_VGG16_grad_x"), atol=2e-3, rtol=1e-3
+    )
+    with torch.no_grad():
+        logits = model.train()(shown(images))
+    torch.testing.assert_close(thinned(logits, 100), golden("net_VGG16_train_logits"), atol=2e-3, rtol=0)
+
+
+def test_mid_puts_its_bottleneck_where_the_official_vgg_has_it():
+    model = build_classifier("vgg16_bn", 1000, protocol="paper")
+    make_defense("mid", beta=0.01).prepare(model, generator=torch.Generator().manual_seed(0))
+    known = networks()["VGG16_vib"]
+    names = {key: tuple(value.shape) for key, value in model.state_dict().items()}
+    renamed = {key.replace("backbone.", "").replace("head.statistics", "st_layer").replace("head.", "fc_layer."): shape
+               for key, shape in names.items()}  # fmt: skip
+    assert len(renamed) == known["tensors"] and digest_of(renamed) == known["sha256"]
+    state = state_by_formula("VGG16_vib", renamed)
+    back = {key.replace("st_layer", "head.statistics").replace("fc_layer.", "head.") if not key.startswith("feature")
+            else f"backbone.{key}": value for key, value in state.items()}  # fmt: skip
+    model.load_state_dict(back, strict=False)
+    model.eval()
+    with torch.no_grad():
+        features = model.embed(shown(images64()[:2]))
+        mu, raw = model.head.statistics(features).chunk(2, 1)
+        std = torch.nn.functional.softplus(raw - 5)
+        code = mu + std * normal("net_vib_eps", (2, 1024))
+        logits = torch.nn.functional.linear(code, model.head.weight, model.head.bias)
+    for name, values in (("feature", features), ("mu", mu), ("std", std), ("logits", logits)):
+        expected = golden(f"net_VGG16_vib_{name}")
+        torch.testing.assert_close(thinned(values, expected.shape[1]), expected, atol=1e-4, rtol=0)
+
+
+def test_the_norm_before_the_head_keeps_its_bias_at_zero():
+    model = build_classifier("vgg16_bn", 5, protocol="clean").train()
+    step = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.1)
+    model(torch.rand(4, 3, 64, 64)).square().sum().backward()
+    step.step()
+    assert torch.equal(model.backbone.bn.bias, torch.zeros(2048))
+    assert not torch.equal(model.backbone.bn.weight, torch.ones(2048))
+
+
+@pytest.mark.parametrize("architecture", sorted(OFFICIAL))
+def test_they_are_shown_pictures_in_0_to_1_and_refuse_other_sizes(architecture):
+    assert usual_input(architecture) == USUAL["inputs in [0, 1]"]
+    assert set(OFFICIAL) == set(IN_UNIT_RANGE)
+    expected = None if architecture.startswith("eff") else 112 if architecture.endswith("112") else 64
+    assert fixed_image_size(architecture) == expected
+
+
+def official_file(path, *, prefix="module.", drop="", classes=1000):
+    with torch.device("meta"):
+        model = build_classifier("efficientnet_b0", classes, protocol="paper")
+    state = state_by_formula("EfficientNet_b0", official_shapes(model))
+    kept = {prefix + key: value for key, value in state.items() if not drop or drop not in key}
+    torch.save({"state_dict": kept}, path)
+    return path
+
+
+def bring(path, **changes):
+    options = {"architecture": "efficientnet_b0", "num_classes": 1000, "transform_input": None, "protocol": "paper"}
+    return import_target(path, **options | changes)
+
+
+def test_an_official_tar_of_data_parallel_comes_in(tmp_path):
+    model, facts = bring(official_file(tmp_path / "efficientnet_b0_83.68.tar"))
+    assert facts.wrapping == "state_dict" and facts.prefix == "module."
+    with torch.no_grad():
+        logits = model(shown(images64()[:2]))
+    torch.testing.assert_close(thinned(logits, 100), golden("net_EfficientNet_b0_logits"), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("file", "asked", "message"),
+    [
+        ({"prefix": "net.module."}, {}, "expected efficientnet_b0, whose classification layer is fc_layer"),
+        ({"drop": "feature.0.8.0"}, {}, "1 missing keys, first backbone.feature.0.8.0.weight"),
+        ({}, {"num_classes": 530}, r"expected 530 classes, got 1000 \(rows of fc_layer.weight\)"),
+        ({}, {"architecture": "efficientnet_b1"}, "missing keys, first backbone.feature"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line(tmp_path, file, asked, message):
+    with pytest.raises(InputError, match=message) as refusal:
+        bring(official_file(tmp_path / "file.tar", **file), **asked)
+    assert "\n" not in str(refusal.value)
+
+
+def test_imagenet_weights_serve_the_convolutions_alone(tmp_path, monkeypatch):
+    import core.models.classifiers as classifiers
+
+    network = classifiers.torchvision.models.efficientnet_b0(weights=None)
+    monkeypatch.setattr(classifiers, "read_pretrained_state", lambda *_: network.state_dict())
+    model = build_classifier("efficientnet_b0", 1000, protocol="paper", pretrained=True, seed=3)
+    fresh = build_classifier("efficientnet_b0", 1000, protocol="paper", seed=3)
+    ours = model.backbone.feature[0].state_dict()
+    assert all(torch.equal(ours[key], value) for key, value in network.features.state_dict().items())
+    assert torch.equal(model.head.weight, fresh.head.weight)
+    assert ARCHITECTURES["ir50_64"].weights_url is None
+    with pytest.raises(InputError, match="expected an architecture with ImageNet weights, got ir50_64"):
+        monkeypatch.undo()
+        build_classifier("ir50_64", 5, protocol="clean", pretrained=True)
