@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torchvision
 from torch import Tensor, nn
+from torchvision.models import vgg
 
 _CLASSES = 1000
 _FEATURES = 512
@@ -21,7 +22,11 @@ class VGG16BN(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.feature = torchvision.models.vgg16_bn(weights=None).features
+        self.feature = vgg.make_layers(vgg.cfgs["D"], batch_norm=True)
+        for module in self.feature:  # as torchvision, whose classifier of 124 million weights is not made here
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+                nn.init.zeros_(module.bias)
         self.bn = nn.BatchNorm1d(2048)
         self.bn.bias.requires_grad_(False)
         self.fc_layer = nn.Linear(2048, _CLASSES)
