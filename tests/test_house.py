@@ -7,7 +7,7 @@ import sys
 import pytest
 
 RANK = {"core": 0, "tasks": 1, "sweeps": 1, "orchestrator": 2}
-PRINTING = {"core/screen.py", "orchestrator/tracking/exporting.py"}  # the door; a child that answers in JSON
+PRINTING = {"core/screen.py", "orchestrator/tracking/server/exporting.py"}  # the door; a child that answers in JSON
 ONLY_IN = {"ray": ("tasks", "orchestrator"), "pydantic": ("tasks", "sweeps", "orchestrator")}
 
 

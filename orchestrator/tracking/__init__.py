@@ -6,8 +6,8 @@ written with the time its stage finished: written a second time (after a kill, s
 MLflow drops. Only this folder imports mlflow.
 """
 
-from orchestrator.tracking.connection import local_uri, refusals, told, tracking_errors
-from orchestrator.tracking.moving import follow
+from orchestrator.tracking.server.connection import local_uri, refusals, told, tracking_errors
+from orchestrator.tracking.server.moving import follow
 from orchestrator.tracking.tracker import Closing, Tracker
 
 __all__ = ["Closing", "Tracker", "follow", "local_uri", "refusals", "told", "tracking_errors"]

@@ -17,7 +17,7 @@ from orchestrator.reading.numbers.metrics import METRICS
 from orchestrator.store.base import Store
 from orchestrator.tracking.answer import Answer
 from orchestrator.tracking.recipes import RecipeMeans
-from orchestrator.tracking.scratch import scratch
+from orchestrator.tracking.server.scratch import scratch
 
 AT_MOST = 5  # models per sweep under `frontier`
 EXPORT_S = 900  # for all of them
@@ -111,7 +111,7 @@ def _exported(
         outs.append(folder / f"model-{number}")
         specs.append({"artifact": str(store.path(stage)), "config": dict(stage.config), "out": str(outs[-1])})
     write_file(folder / "specs.json", json.dumps(specs), flush=False)
-    command = [sys.executable, "-m", "orchestrator.tracking.exporting", str(folder / "specs.json")]
+    command = [sys.executable, "-m", "orchestrator.tracking.server.exporting", str(folder / "specs.json")]
     log, late = folder / "exported.jsonl", time.monotonic() + EXPORT_S
     # Its stdin stays open as long as we live: without us it ends.
     with log.open("w") as out, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, cwd=TREE,

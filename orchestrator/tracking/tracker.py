@@ -12,18 +12,18 @@ from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.metrics import BY_KEY
 from orchestrator.reading.results import trial_row
 from orchestrator.store.base import Store
-from orchestrator.tracking import connection
 from orchestrator.tracking.answer import Answer, answer, answer_text
 from orchestrator.tracking.datasets import dataset_inputs
 from orchestrator.tracking.models import candidates, register
-from orchestrator.tracking.moving import artifact_folder, follow
 from orchestrator.tracking.names import trial_params
 from orchestrator.tracking.points import trial_points, write
 from orchestrator.tracking.provenance import provenance_tags, write_provenance
 from orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
 from orchestrator.tracking.runs import CONTENT, Found, Runs
-from orchestrator.tracking.scratch import scratch, sweep_away_scratch
 from orchestrator.tracking.searching import PROPOSAL, proposal_tags, strategy_tags
+from orchestrator.tracking.server import connection
+from orchestrator.tracking.server.moving import artifact_folder, follow
+from orchestrator.tracking.server.scratch import scratch, sweep_away_scratch
 from orchestrator.tracking.trials import table_json, trial_status, trial_tags, write_trial_files
 from sweeps.load import LoadedSweep
 

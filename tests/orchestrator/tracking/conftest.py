@@ -11,7 +11,7 @@ from benchmarks.tracking import write_artifacts
 from orchestrator.page.pictures import contact_sheet_png
 from orchestrator.planning.trials import trials_of
 from orchestrator.store.local import LocalStore
-from orchestrator.tracking.connection import connect, local_uri
+from orchestrator.tracking.server.connection import connect, local_uri
 from sweeps.load import load_sweep
 
 

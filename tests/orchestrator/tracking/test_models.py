@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from orchestrator.running.recorder import open_recorder
 from orchestrator.tracking import models
-from orchestrator.tracking.exporting import export
+from orchestrator.tracking.server.exporting import export
 from tasks.training import load_classifier, new_classifier
 
 # MLflow's own, about its type hints, and torch's, when it maps a file of tensors.

@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 from core.errors import InputError
 from core.uris import ambiguity, shown_uri, without_secrets
 from orchestrator.store.base import Store
-from orchestrator.tracking.databases import ask_server, ask_sqlite, sqlite_path
-from orchestrator.tracking.deadline import within
+from orchestrator.tracking.server.databases import ask_server, ask_sqlite, sqlite_path
+from orchestrator.tracking.server.deadline import within
 
 SETTINGS = {  # of MLflow's client; a user's own settings stay
     "MLFLOW_DISABLE_TELEMETRY": "true",

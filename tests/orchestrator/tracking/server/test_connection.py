@@ -10,8 +10,8 @@ import pytest
 
 from core.errors import InputError
 from core.uris import shown_uri
-from orchestrator.tracking import connection
-from orchestrator.tracking.connection import connect
+from orchestrator.tracking.server import connection
+from orchestrator.tracking.server.connection import connect
 
 
 @contextmanager

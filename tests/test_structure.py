@@ -1,0 +1,131 @@
+"""The structure of the house: rooms above one another, no circles, places that one can take in."""
+
+import ast
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+
+TOP = ("core", "tasks", "sweeps", "orchestrator")
+ROOMS = ("stages", "cluster", "store", "planning", "reading", "search", "page", "tracking", "scheduling", "running",
+         "doors")  # fmt: skip
+"""Of the orchestrator, each importing from those before it alone; cli.py and __main__.py stand above them all."""
+
+MOST_LINES, MOST_FUNCTION, MOST_FILES = 300, 60, 12
+
+
+@pytest.fixture(scope="module")
+def trees(repository):
+    """Module name -> its syntax tree."""
+    found = {}
+    for room in TOP:
+        for path in sorted((repository / room).rglob("*.py")):
+            name = ".".join(path.relative_to(repository).with_suffix("").parts).removesuffix(".__init__")
+            found[name] = ast.parse(path.read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def edges(trees):
+    """Module -> the modules it imports, those inside functions included, those for annotations alone left out."""
+    found = defaultdict(set)
+    for name, tree in trees.items():
+        for node in imports_at_run_time(tree):
+            if isinstance(node, ast.Import):
+                named = [alias.name for alias in node.names]
+            else:
+                inner = [f"{node.module}.{alias.name}" for alias in node.names]
+                named = [module if module in trees else node.module for module in inner]
+            found[name] |= {module for module in named if module in trees and module != name}
+    return found
+
+
+def imports_at_run_time(tree):
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        if isinstance(node, ast.Import) or (isinstance(node, ast.ImportFrom) and node.module and not node.level):
+            yield node
+        pending += ast.iter_child_nodes(node)
+
+
+def circle(graph):
+    """One circle as 'a -> b -> a', or None."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return " <- ".join(error.args[1])
+    return None
+
+
+def folder(module):
+    return module.rsplit(".", 1)[0]
+
+
+def test_no_circle_between_files(edges):
+    assert len(edges) > 300 and circle(edges) is None
+
+
+def test_no_circle_between_folders(edges, trees):
+    """A folder and one inside it are one place; beside that, no two use each other."""
+    graph = defaultdict(set)
+    for module, used in edges.items():
+        for other in used:
+            here, there = folder(module), folder(other)
+            if here != there and not f"{here}.".startswith(f"{there}.") and not f"{there}.".startswith(f"{here}."):
+                graph[here].add(there)
+    assert circle(graph) is None
+
+
+def test_rooms_of_the_orchestrator_stand_above_one_another(edges):
+    wrong = []
+    for module, used in edges.items():
+        here = module.split(".")
+        for there in (other.split(".") for other in used):
+            if here[0] == there[0] == "orchestrator" and len(here) > 2 and len(there) > 1:
+                assert there[1] in ROOMS, f"{module} imports {'.'.join(there)}, which stands above all rooms"
+                if ROOMS.index(there[1]) > ROOMS.index(here[1]):
+                    wrong.append(f"{module} imports {'.'.join(there)}")
+    assert not wrong
+
+
+def test_a_circle_is_found():
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None and circle({"a": {"b"}, "b": {"c"}}) is None
+
+
+def test_files_and_functions_can_be_taken_in(repository, trees):
+    long = []
+    for room in TOP:
+        for path in sorted((repository / room).rglob("*.py")):
+            lines = len(path.read_text().splitlines())
+            if lines > MOST_LINES:
+                long.append(f"{path.relative_to(repository)}: {lines} lines")
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            if is_function and node.end_lineno - node.lineno >= MOST_FUNCTION:
+                long.append(f"{name}.{node.name}: {node.end_lineno - node.lineno + 1} lines")
+    assert not long
+
+
+def test_no_room_of_the_orchestrator_shows_more_than_a_dozen_files(repository):
+    crowded = []
+    for place in [repository / "orchestrator", *(repository / "orchestrator").rglob("*/")]:
+        files = [path for path in place.glob("*.py") if path.name not in ("__init__.py", "__main__.py")]
+        rooms = [path for path in place.iterdir() if (path / "__init__.py").is_file()]
+        if len(files) + len(rooms) > MOST_FILES:
+            crowded.append(f"{place.relative_to(repository)}: {len(files)} files, {len(rooms)} rooms")
+    assert not crowded
+
+
+def test_every_annotation_is_there(trees):
+    bare = []
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                bare += [f"{name}.{node.name}({argument.arg})" for argument in given
+                         if argument.annotation is None and argument.arg not in ("self", "cls")]  # fmt: skip
+    assert not bare
