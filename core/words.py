@@ -7,6 +7,9 @@ import unicodedata
 MAX_VALUE = 160  # characters of a value within a line
 MAX_LINE = 2000
 
+NBSP = "\u00a0"
+MINUS = "\u2212"
+
 _NEVER_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that move the cursor, reverse the reading direction, break the line, or show nothing."""
 
@@ -24,6 +27,11 @@ def printable(text: str, *, most: int = MAX_LINE) -> str:
     if text.isprintable():
         return text
     return "".join(character if _is_harmless(character) else _escaped(character) for character in text)
+
+
+def minus(text: str) -> str:
+    """The typographer's minus in front of a number."""
+    return text.replace("-", MINUS, 1) if text.startswith("-") else text
 
 
 def printable_text(text: str) -> str:

@@ -9,15 +9,15 @@ from typing import Any
 
 import pandas as pd
 
+from core.defenses.words import recipe_words
+from core.metrics.table import BY_KEY
 from orchestrator.doors.search_report import search_view
 from orchestrator.page.pictures import comparison_sheet
 from orchestrator.page.writing import write_report
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.tables import text_table
-from orchestrator.reading.numbers.metrics import BY_KEY
 from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReference, ReportData, Spent, StageLink
-from orchestrator.reading.numbers.recipe_words import recipe_words
 from orchestrator.reading.numbers.summary import recipe_label, summarise
 from orchestrator.reading.published.comparison import beside_paper, published_frame
 from orchestrator.reading.published.text import published_text

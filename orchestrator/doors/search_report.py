@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.reading.numbers.format import NBSP, count, duration, is_null, listing, minus
-from orchestrator.reading.numbers.metrics import BY_KEY
-from orchestrator.reading.numbers.recipe_words import value_text
+from core.defenses.words import value_text
+from core.metrics.table import BY_KEY
+from core.words import NBSP, minus
+from orchestrator.reading.numbers.format import count, duration, is_null, listing
 from orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, same_recipe
 from orchestrator.store.base import Store
 from sweeps.axes import axis_names

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from core.tree import TREE
 from orchestrator.page.writing import write_report
 from orchestrator.planning.trial import Trial
-from orchestrator.reading import StageLink, ToyData, ToyFigure, ToyPanel
+from orchestrator.reading.numbers.model import StageLink, ToyData, ToyFigure, ToyPanel
 from orchestrator.reading.results import relative_links, results_table, write_results
 from orchestrator.stages.code_version import code_version
 from orchestrator.store.base import Store

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from core.metrics.table import CLASS_METRICS, METRICS, Metric, metric_of
 from orchestrator.page.colours import Colours, assign
 from orchestrator.page.figures import curves, strips
 from orchestrator.page.figures.accuracy_leak import grid_of, one_plot
@@ -32,7 +33,6 @@ from orchestrator.reading.findings.tables import seeds, shown_metrics
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.evidence import leak_sign
 from orchestrator.reading.numbers.format import axis_value, is_null
-from orchestrator.reading.numbers.metrics import CLASS_METRICS, METRICS, MetricSpec, spec_of
 from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.search_model import progress
 from orchestrator.reading.numbers.summary import Summary
@@ -110,12 +110,12 @@ def _defenses(data: ReportData, summary: Summary) -> dict[str, Any]:
 
     def families(group: Any) -> list[Any]:
         found = family_panels(summary, group, colours, summary.primary)
-        title = f"test accuracy against leak by the {spec_of(summary.primary).label}"
+        title = f"test accuracy against leak by the {metric_of(summary.primary).label}"
         return [(family, one_plot(panel, 360, 320, f"{panel.title}: {title}")) for family, panel in found]
 
     def view(group: Any, metric: str, attack: str | None) -> Any:
         found = [panel for _, panel in family_panels(summary, group, colours, metric, attack)]
-        return found and grid_of(found, 3, 360, 320, f"Every defense by the {spec_of(metric).label}")
+        return found and grid_of(found, 3, 360, 320, f"Every defense by the {metric_of(metric).label}")
 
     several = summary.attacks if len(summary.attacks) > 1 else []
     views = [(summary.primary, attack) for attack in several]
@@ -162,7 +162,7 @@ def _seeds_of(data: ReportData) -> Mapping[str, int]:
 def _domain(summary: Summary, key: str) -> tuple[float, float]:
     """The scale a column's bars share: hit rates from 0, the rest around what occurs."""
     values = pd.concat([summary.frame[key], summary.frame[f"{key}_low"], summary.frame[f"{key}_high"]]).dropna()
-    if spec_of(key).unit == "percent" and spec_of(key).group == "leak":
+    if metric_of(key).unit == "percent" and metric_of(key).group == "leak":
         return 0.0, max(0.05, float(values.max()))
     means = summary.frame[key].dropna()
     room = max(float(means.max() - means.min()), abs(float(means.mean())) * 0.02, 1e-9)
@@ -175,9 +175,9 @@ def _micro(value: float, domain: tuple[float, float]) -> float:
     return round(5 + 86 * min(1.0, max(0.0, share)), 2)
 
 
-def _groups_of_metrics(summary: Summary) -> list[list[MetricSpec]]:
+def _groups_of_metrics(summary: Summary) -> list[list[Metric]]:
     """Everything measured, in tables of equal width that fit a page."""
-    specs = [spec_of(key) for key in summary.measured]
+    specs = [metric_of(key) for key in summary.measured]
     tables = math.ceil(len(specs) / MOST_COLUMNS)
     each = math.ceil(len(specs) / max(1, tables))
     return [specs[start : start + each] for start in range(0, len(specs), max(1, each))]

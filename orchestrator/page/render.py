@@ -12,7 +12,8 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from core.words import upright
+from core.metrics.table import metric_of
+from core.words import NBSP, upright
 from orchestrator.page import content
 from orchestrator.page.figures.canvas import Canvas
 from orchestrator.page.figures.toy import ends_inside, hue, sides_of, toy_panel
@@ -20,7 +21,6 @@ from orchestrator.page.sheets import tile_uri
 from orchestrator.reading.findings.shown import of_cell, told
 from orchestrator.reading.findings.toy import toy_answer
 from orchestrator.reading.numbers import format as shown
-from orchestrator.reading.numbers.metrics import spec_of
 from orchestrator.reading.numbers.model import Axis, ReportData, ToyData
 from orchestrator.reading.numbers.summary import Summary, summarise
 
@@ -73,8 +73,8 @@ def environment() -> Environment:
     made.filters |= {name: getattr(shown, name) for name in FILTERS} | {"svg": _svg, "tile": tile_uri, "path": quote}
     made.tests["null"] = shown.is_null
     made.globals |= {
-        "spec_of": spec_of, "axes_words": content.axes_words, "cause": content.cause, "told": told, "of_cell": of_cell,
-        "PROTOCOLS": PROTOCOLS, "policy": policy(), "ABSENT": shown.ABSENT, "NBSP": shown.NBSP,
+        "metric_of": metric_of, "axes_words": content.axes_words, "cause": content.cause, "told": told,
+        "of_cell": of_cell, "PROTOCOLS": PROTOCOLS, "policy": policy(), "ABSENT": shown.ABSENT, "NBSP": NBSP,
         "style": Markup(resource("style.css")), "script": Markup(resource("page.js")),
     }  # fmt: skip
     return made

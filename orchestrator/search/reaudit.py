@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from core.metrics.frontier import Direction, accuracy_leak_frontier
+from core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from orchestrator.planning.proposals import recipe_of
 from orchestrator.planning.trial import Trial
-from orchestrator.reading.numbers.metrics import CLASS_METRICS, METRICS, spec_of
 from orchestrator.search.outcomes import metrics_of, worst_mean
 from orchestrator.search.ranking import crowding
 from orchestrator.stages.stage import canonical_json
@@ -56,7 +56,7 @@ def leak_of(loaded: LoadedSweep, rows: Sequence[dict[str, Any]]) -> tuple[str, D
     search = getattr(loaded.sweep, "search", None)
     if search:
         return next(iter(search.leaks.items()), None)
-    specs = [spec_of(key) for key in CLASS_METRICS] + [s for s in METRICS if s.group == "leak" and s.better]
+    specs = [metric_of(key) for key in CLASS_METRICS] + [s for s in METRICS if s.group == "leak" and s.better]
     for spec in specs:
         if any(metrics.get(spec.key) is not None for metrics in rows):
             return spec.key, "min" if spec.better == "low" else "max"

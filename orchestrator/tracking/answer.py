@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.metrics.frontier import accuracy_leak_frontier
+from core.metrics.table import BY_KEY, CLASS_METRICS, METRICS, Metric
 from core.metrics.verdicts import LEAST_SEEDS
-from orchestrator.reading.numbers.metrics import BY_KEY, CLASS_METRICS, METRICS, MetricSpec
 from orchestrator.tracking.recipes import RecipeMeans
 
 ONE_SEED = "One seed per recipe cannot tell which leaks least: add seeds."
@@ -104,11 +104,11 @@ def _badness(recipe: RecipeMeans, leak: str) -> float:
     return -value if BY_KEY[leak].better == "high" else value
 
 
-def _judge(spec: MetricSpec) -> str:
+def _judge(spec: Metric) -> str:
     return f"the {spec.label}" if spec.key in CLASS_METRICS else spec.label
 
 
-def _shown(recipe: RecipeMeans, spec: MetricSpec) -> str:
+def _shown(recipe: RecipeMeans, spec: Metric) -> str:
     """`12.3 % (10.1 to 14.9)`."""
     if spec.key not in recipe.metrics:
         return "–"

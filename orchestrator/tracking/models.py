@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from core.files import write_file
+from core.metrics.table import METRICS
 from core.tree import TREE
-from orchestrator.reading.numbers.metrics import METRICS
 from orchestrator.store.base import Store
 from orchestrator.tracking.answer import Answer
 from orchestrator.tracking.recipes import RecipeMeans

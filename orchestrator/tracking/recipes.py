@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
+from core.metrics.table import BY_KEY
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.estimates import Settings, collect, estimate
-from orchestrator.reading.numbers.metrics import BY_KEY
 from orchestrator.reading.results import per_class_rows, trial_row
 from orchestrator.store.base import Store
 from orchestrator.tracking.names import metrics_of, recipe_params

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from core.metrics.table import BY_KEY
 from core.words import note
 from orchestrator.planning.trial import Trial
-from orchestrator.reading.numbers.metrics import BY_KEY
 from orchestrator.reading.results import trial_row
 from orchestrator.store.base import Store
 from orchestrator.tracking.answer import Answer, answer, answer_text

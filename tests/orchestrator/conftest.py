@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.reading import (
+from core.defenses.words import recipe_words
+from orchestrator.reading.numbers.model import (
     Axis,
     ContactSheet,
     PaperReference,
@@ -22,7 +23,6 @@ from orchestrator.reading import (
     ToyFigure,
     ToyPanel,
 )
-from orchestrator.reading.numbers.recipe_words import recipe_words
 from sweeps.paper_settings import Standing
 
 HOSTILE = "<script>alert(1)</script>"

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.metrics.table import Metric
+from core.words import minus
 from orchestrator.page.figures.canvas import ACCENT, INK, LINE, PAPER, SOFT, Canvas, words_for
 from orchestrator.page.figures.labels import Labels, text_width
-from orchestrator.reading.numbers.format import minus
-from orchestrator.reading.numbers.metrics import MetricSpec
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,7 +60,7 @@ class Panel:
     """
 
     title: str
-    spec: MetricSpec
+    spec: Metric
     points: tuple[Point, ...]
     x: Ends
     y: Ends

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from core.words import minus
 from orchestrator.page.colours import Colours
 from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, words_for
 from orchestrator.reading.findings.searches import value_words
-from orchestrator.reading.numbers.format import minus
 from orchestrator.reading.numbers.search_model import Progress, Proposed, SearchView
 
 if TYPE_CHECKING:

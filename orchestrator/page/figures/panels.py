@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from core.metrics.table import metric_of
 from orchestrator.page.colours import Colours
 from orchestrator.page.figures.accuracy_leak import Curve, Ends, Panel, Point
 from orchestrator.page.figures.canvas import limits
@@ -21,7 +22,6 @@ from orchestrator.reading.findings.shown import MANY, hover, judges_shown, shown
 from orchestrator.reading.findings.sureness import share
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import is_null, number
-from orchestrator.reading.numbers.metrics import spec_of
 from orchestrator.reading.numbers.summary import Summary
 
 REACH = 0.2
@@ -33,7 +33,7 @@ def frontier_panel(summary: Summary, colours: Colours) -> Panel | None:
     rows = _known(summary, {} if summary.evidence is None else summary.evidence.rows)
     if len(rows) < 2:
         return None
-    spec, front, frame = spec_of(summary.primary), decide(summary).front, summary.frame.loc[list(rows.values())]
+    spec, front, frame = metric_of(summary.primary), decide(summary).front, summary.frame.loc[list(rows.values())]
     named = [r for r in rows if len(rows) <= MANY or r in front or r == summary.baseline_recipe]
     points = [_of_frontier(summary, colours, recipe, row, named=recipe in named) for recipe, row in rows.items()]
     asked = summary.min_test_acc
@@ -47,7 +47,7 @@ def frontier_panel(summary: Summary, colours: Colours) -> Panel | None:
     return Panel(
         title=f"Leak: {spec.label}{worst}", spec=spec, points=_small_first(points), y=span,
         x=(max(0.0, lo), min(hi, 1 + 0.25 * (hi - lo))),
-        asked=None if asked is None else (asked, f"{number(spec_of('test_acc'), asked)} asked for"),
+        asked=None if asked is None else (asked, f"{number(metric_of('test_acc'), asked)} asked for"),
         stairs=tuple(_spot(summary, rows[recipe], spec.key) for recipe in front if recipe in rows),
         control=_control(summary, spec.key),
     )  # fmt: skip
@@ -98,12 +98,12 @@ def best_panel(summary: Summary, group: DefenseGroup, colours: Colours) -> Panel
     x = limits(seen, share=0.16, least=0.008)
     marked = {point.recipe: (point.words.label, family_index(summary, key), point.words.combined)
               for key, (point, _) in best.items()}  # fmt: skip
-    spec = spec_of(metric)
+    spec = metric_of(metric)
     return Panel(
         title=f"Leak: {spec.label}, the best of each defense", spec=spec, x=x, y=_leak_span(summary, metric, rows),
         points=_group_points(summary, group, colours, metric, rows, marked, x),
         guide=_reference(summary, group, rows, metric), control=_control(summary, metric),
-        asked=None if floor is None else (floor, f"{number(spec_of('test_acc'), floor)} accuracy"),
+        asked=None if floor is None else (floor, f"{number(metric_of('test_acc'), floor)} accuracy"),
     )  # fmt: skip
 
 
@@ -121,7 +121,7 @@ def _of_frontier(summary: Summary, colours: Colours, recipe: str, row: int, *, n
 
 
 def _of_attack(summary: Summary, colours: Colours, judge: str, attack: str, x: Ends, y: Ends) -> Panel:
-    frame, spec, named = summary.frame, spec_of(judge), shown_rows(summary)
+    frame, spec, named = summary.frame, metric_of(judge), shown_rows(summary)
     at = frame[(frame["attack"] == attack) & frame[judge].notna() & frame["test_acc"].notna()]
     points = [
         _point(summary, colours, int(row), judge, name=values["recipe"] if row in named else "", small=row not in named,
@@ -148,7 +148,7 @@ def _of_family(
             held = tuple((min(max(a, x[0]), x[1]), b) for a, b in spots)
             curves.append(Curve(spots=held, colour=colour, dashed=bool(arm.name)))
     return Panel(
-        title=family.name, spec=spec_of(metric), x=x, y=y, curves=tuple(curves), colour=colour, shape=index,
+        title=family.name, spec=metric_of(metric), x=x, y=y, curves=tuple(curves), colour=colour, shape=index,
         points=_group_points(summary, group, colours, metric, rows, marked, x),
         guide=_reference(summary, group, rows, metric),
     )  # fmt: skip
@@ -229,9 +229,9 @@ def _seen(summary: Summary, key: str) -> list[float]:
 
 def _span(summary: Summary, key: str) -> Ends:
     """One scale for all judges in per cent: their panels are there to be compared."""
-    if spec_of(key).unit != "percent":
+    if metric_of(key).unit != "percent":
         return limits(_seen(summary, key), least=1e-6)
-    rates = [key for key in judges_shown(summary) if spec_of(key).unit == "percent"]
+    rates = [key for key in judges_shown(summary) if metric_of(key).unit == "percent"]
     top = [*(pd.concat([summary.frame[f"{key}_high"] for key in rates]).dropna()),
            *(value for key in rates for value in _seen(summary, key))]  # fmt: skip
     return 0.0, min(1.0, max(0.05, 1.08 * max(top)))
@@ -240,7 +240,7 @@ def _span(summary: Summary, key: str) -> Ends:
 def _leak_span(summary: Summary, metric: str, rows: Mapping[str, int]) -> Ends:
     """Around what occurs, intervals included: curves are compared by their places, not by lengths from zero."""
     frame = summary.frame.loc[list(rows.values())]
-    if spec_of(metric).unit != "percent":
+    if metric_of(metric).unit != "percent":
         return limits(list(frame[metric]), share=0.06, least=1e-6)
     ends = [*frame[metric], *frame[f"{metric}_low"].dropna(), *frame[f"{metric}_high"].dropna()]
     lo, hi = limits(ends, share=0.06)

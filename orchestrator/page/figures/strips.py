@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from core.metrics.table import CLASS_METRICS, metric_of
 from core.metrics.verdicts import CANNOT_TELL
 from orchestrator.page.colours import Colours
 from orchestrator.page.figures.canvas import INK, LINE, PAPER, SOFT, Canvas, words_for
@@ -15,7 +16,6 @@ from orchestrator.page.figures.labels import text_width
 from orchestrator.reading.findings.shown import shown_rows
 from orchestrator.reading.numbers.evidence import Evidence
 from orchestrator.reading.numbers.format import count, estimate, number
-from orchestrator.reading.numbers.metrics import CLASS_METRICS, spec_of
 from orchestrator.reading.numbers.summary import Summary
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
     title = "Leak of each recipe as seen by each judge"
     canvas, axes, places = _rows(summary, colours, shown_rows(summary), title,
                                  "reconstructions taken for the attacked class, %", ROW)  # fmt: skip
-    other = f"{spec_of(keys[1]).label} (trained on the same private images)"
+    other = f"{metric_of(keys[1]).label} (trained on the same private images)"
     key = [axes.plot([], [], "o", ms=11, color=SOFT, mfc=face, mew=2, label=label)[0]
-           for face, label in ((SOFT, spec_of(keys[0]).label), (PAPER, other))]  # fmt: skip
+           for face, label in ((SOFT, metric_of(keys[0]).label), (PAPER, other))]  # fmt: skip
     axes.legend(handles=key, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=12,
                 labelcolor=SOFT, borderaxespad=0, handletextpad=0)  # fmt: skip
     if summary.judged_classes:
         chance = 1 / summary.judged_classes
         axes.axvline(chance, color=SOFT, lw=1, ls=(0, (2, 4)))
-        axes.annotate(f"chance {number(spec_of(keys[1]), chance)}", (chance, 1), (4, -8), fontsize=11, color=SOFT,
+        axes.annotate(f"chance {number(metric_of(keys[1]), chance)}", (chance, 1), (4, -8), fontsize=11, color=SOFT,
                       xycoords=("data", "axes fraction"), textcoords="offset pixels")  # fmt: skip
     for row, y in places.items():
         values, colour = summary.frame.loc[row], colours.of(summary.frame.loc[row, "recipe"])
@@ -53,9 +53,9 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
                 ends = [values[f"{key}_low"], values[f"{key}_high"]]
                 axes.plot(ends, [y + off] * 2, color=colour, lw=1.6, zorder=2)
                 (dot,) = axes.plot([values[key]], [y], "o", ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False)
-                shown = estimate(spec_of(key), values[key], *ends)
+                shown = estimate(metric_of(key), values[key], *ends)
                 seeds = count(int(values[f"{key}_n"]), "seed")
-                words = f"{values['recipe']}, {spec_of(key).label}: {shown} (n = {seeds})"
+                words = f"{values['recipe']}, {metric_of(key).label}: {shown} (n = {seeds})"
                 canvas.tell(dot, words, recipe=values["recipe"])
         if not seen:
             axes.text(0.01, y, "not measured", fontsize=11, color=SOFT, va="center")
@@ -69,7 +69,7 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
     strips = {row: means for row, means in strips.items() if means is not None}
     if not strips or max(map(len, strips.values())) < 3:
         return None
-    what = f"a class's reconstructions recognised by the {spec_of(key).label}, %"
+    what = f"a class's reconstructions recognised by the {metric_of(key).label}, %"
     title = "Leak of every single class under each recipe"
     canvas, axes, places = _rows(summary, colours, list(strips), title, what, 58, 150)
     axes.annotate("recognised more\noften than not", (1, 1), (14, -12), xycoords="axes fraction", fontsize=11,
@@ -83,7 +83,7 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
             height = y + 0.35 - 0.8 * (level[cell] - 0.5) / max(tallest, 6)
             (dot,) = axes.plot([cell / 50], [height], "o", ms=min(8, max(3, 46 / tallest)), mew=0, clip_on=False,
                                color=colours.of(recipe))  # fmt: skip
-            canvas.tell(dot, f"{name}: {number(spec_of(key), value)}", recipe=recipe)
+            canvas.tell(dot, f"{name}: {number(metric_of(key), value)}", recipe=recipe)
         often = f"{int((means > 0.5).sum())} of {len(means)}"
         axes.annotate(often, (1, y), (14, -4), xycoords=("axes fraction", "data"), textcoords="offset pixels",
                       fontsize=12.5, weight="bold", color=INK)  # fmt: skip
@@ -92,7 +92,7 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
 
 def triangle(summary: Summary, evidence: Evidence, everyone: Sequence[str]) -> Canvas:
     """All recipes from least leak to most: a square where the row leaks clearly more than the column's recipe."""
-    spec, many = spec_of(summary.primary), len(everyone)
+    spec, many = metric_of(summary.primary), len(everyone)
     names = [f"{words_for(recipe)}  {number(spec, evidence.mean(recipe))}" for recipe in everyone]
     left, size = 16 + max(text_width(name, 10) for name in names), many * CELL
     title = "Which recipes leak clearly more than which others"

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from core.words import minus
 from orchestrator.page.figures.canvas import INK, SOFT, Canvas
-from orchestrator.reading.numbers.format import minus, significant
+from orchestrator.reading.numbers.format import significant
 from orchestrator.reading.numbers.model import ToyData, ToyPanel
 
 if TYPE_CHECKING:

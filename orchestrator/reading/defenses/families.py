@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import pandas as pd
 
+from core.defenses.words import FAMILIES, SMOOTHING, RecipeWords
+from core.metrics.table import metric_of
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison
 from orchestrator.reading.numbers.evidence import leak_sign, worst_rows
-from orchestrator.reading.numbers.metrics import spec_of
-from orchestrator.reading.numbers.recipe_words import FAMILIES, SMOOTHING, RecipeWords
 from orchestrator.reading.numbers.summary import Summary
 
 FAMILY_ORDER = (SMOOTHING, *FAMILIES)
@@ -148,7 +148,7 @@ def best_point(summary: Summary, group: DefenseGroup, points: Iterable[Point]) -
     known = [point for point in points if point.recipe in rows]
     if not known:
         return None
-    floor, sign, frame = accuracy_floor(summary, group), leak_sign(spec_of(summary.primary)), summary.frame
+    floor, sign, frame = accuracy_floor(summary, group), leak_sign(metric_of(summary.primary)), summary.frame
 
     def accuracy(point: Point) -> float:
         value = frame.loc[rows[point.recipe], "test_acc"]

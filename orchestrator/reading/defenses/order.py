@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from core.defenses.words import SMOOTHING
+from core.metrics.table import metric_of
 from core.metrics.verdicts import CANNOT_TELL
+from core.words import minus
 from orchestrator.reading.defenses.families import DefenseGroup, Point
 from orchestrator.reading.numbers.evidence import leak_sign, worst_rows
-from orchestrator.reading.numbers.format import minus
-from orchestrator.reading.numbers.metrics import spec_of
-from orchestrator.reading.numbers.recipe_words import SMOOTHING
 from orchestrator.reading.numbers.summary import Summary
 from orchestrator.reading.published.comparison import NAMES
 from sweeps.paper_numbers import PaperNumber, datasets_of, printed_rows
@@ -54,7 +54,7 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
     that the paper does not have are left out."""
     if metric not in summary.measured:
         return None
-    rows, frame, sign = worst_rows(summary.frame, metric), summary.frame, leak_sign(spec_of(metric))
+    rows, frame, sign = worst_rows(summary.frame, metric), summary.frame, leak_sign(metric_of(metric))
     best: dict[str, Point] = {}
     for point in group.points:
         arm, row = _arm(point), rows.get(point.recipe)
@@ -71,7 +71,7 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
         if summary.versus(metric, best[one].recipe, best[other].recipe).verdict not in ("", CANNOT_TELL)
     }
     return Order(
-        title=spec_of(metric).label,
+        title=metric_of(metric).label,
         arms=tuple(sorted(best, key=lambda arm: sign * frame.loc[at[arm], metric])),
         chosen={arm: "" if point.words.plain else point.words.strength for arm, point in best.items()},
         clear=frozenset(clear),

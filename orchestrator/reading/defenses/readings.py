@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from core.metrics.table import metric_of
 from core.metrics.verdicts import CANNOT_TELL, HIGHER, LOWER
 from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, Point, Versus
 from orchestrator.reading.numbers.evidence import leak_sign
 from orchestrator.reading.numbers.format import count, difference, listing, points
-from orchestrator.reading.numbers.metrics import spec_of
 from orchestrator.reading.numbers.summary import Summary
 
 
@@ -43,7 +43,7 @@ def _clear(
     summary: Summary, group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus], *, gain: bool
 ) -> list[str]:
     """The largest clear difference in one direction, and the cheapest where that is another recipe."""
-    spec = spec_of(summary.primary)
+    spec = metric_of(summary.primary)
     sign = leak_sign(spec)
     wanted = LOWER if (sign > 0) == gain else HIGHER
     clear = [point for point in measured if compared[point.recipe].leak.verdict == wanted]
@@ -66,7 +66,7 @@ def _sentence(
     summary: Summary, group: DefenseGroup, point: Point, gap: Versus, *, gain: bool, again: bool = False
 ) -> str:
     """`Leaks clearly less at beta 0.01: -12.0 points [-18, -6], for 3.4 points of test accuracy (n = 3).`"""
-    size = difference(spec_of(summary.primary), gap.leak.difference, gap.leak.low, gap.leak.high)
+    size = difference(metric_of(summary.primary), gap.leak.difference, gap.leak.low, gap.leak.high)
     than = "" if again else f" than {reference_words(group)}"
     first = "At less cost" if again else f"Leaks clearly {'less' if gain else 'more'}{than}"
     return f"{first} at {point.words.strength}: {size}{_cost(gap)} (n = {gap.leak.n})."
@@ -79,7 +79,7 @@ def _cost(gap: Versus) -> str:
     change = gap.accuracy.difference
     if abs(change) < 0.0005:
         return ", at the same test accuracy"
-    spec = spec_of("test_acc")
+    spec = metric_of("test_acc")
     doubt = ", which cannot be told from none" if gap.accuracy.verdict == CANNOT_TELL else ""
     if change < 0:
         return f", for {points(spec, change)} of test accuracy{doubt}"

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from core.metrics.table import CLASS_METRICS, metric_of
 from core.metrics.verdicts import CANNOT_TELL, HIGHER, LEAST_SEEDS, LOWER
+from core.words import NBSP
 from orchestrator.reading.defenses.families import CHEAP
 from orchestrator.reading.findings.fresh import fresh_answer
 from orchestrator.reading.findings.portfolio import by_access, control_line
 from orchestrator.reading.findings.sureness import TOO_SMALL, flattery, gap_words, named, standing, sureness
 from orchestrator.reading.numbers.decision import Decision, decide
 from orchestrator.reading.numbers.evidence import leak_sign
-from orchestrator.reading.numbers.format import NBSP, count, difference, estimate, listing, number, points
-from orchestrator.reading.numbers.metrics import CLASS_METRICS, spec_of
+from orchestrator.reading.numbers.format import count, difference, estimate, listing, number, points
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
 
@@ -53,7 +54,7 @@ def find(data: ReportData, summary: Summary) -> Findings:
 
 def by_judge(metric: str) -> str:
     """`by the independent judge`."""
-    return f"by {'the ' if metric in CLASS_METRICS else ''}{spec_of(metric).label}"
+    return f"by {'the ' if metric in CLASS_METRICS else ''}{metric_of(metric).label}"
 
 
 def start(sentence: str) -> str:
@@ -63,7 +64,7 @@ def start(sentence: str) -> str:
 
 def _estimate(summary: Summary, metric: str, row: int) -> str:
     values = summary.frame.loc[row]
-    return estimate(spec_of(metric), values[metric], values[f"{metric}_low"], values[f"{metric}_high"])
+    return estimate(metric_of(metric), values[metric], values[f"{metric}_low"], values[f"{metric}_high"])
 
 
 def _recipe(summary: Summary, row: int) -> str:
@@ -81,11 +82,11 @@ def _recognised(metric: str) -> str:
 def _among(summary: Summary) -> str:
     if summary.min_test_acc is None:
         return ""
-    return f"among the recipes with at least {number(spec_of('test_acc'), summary.min_test_acc)} test accuracy, "
+    return f"among the recipes with at least {number(metric_of('test_acc'), summary.min_test_acc)} test accuracy, "
 
 
 def _none_accurate(summary: Summary, choice: Decision) -> str:
-    acc = spec_of("test_acc")
+    acc = metric_of("test_acc")
     top = max(choice.rows.values(), key=lambda row: summary.frame["test_acc"].fillna(-1)[row])
     return (
         f"No recipe reaches the {number(acc, summary.min_test_acc)} test accuracy asked for. The most accurate, "
@@ -96,7 +97,7 @@ def _none_accurate(summary: Summary, choice: Decision) -> str:
 
 def _alone(summary: Summary, choice: Decision) -> tuple[str, ...]:
     metric = summary.primary
-    acc = number(spec_of("test_acc"), summary.frame.loc[choice.best, "test_acc"])
+    acc = number(metric_of("test_acc"), summary.frame.loc[choice.best, "test_acc"])
     leak = f"{_estimate(summary, metric, choice.best)}{_recognised(metric)}, at {acc} test accuracy"
     name = _recipe(summary, choice.best)
     if len(choice.rows) == 1:
@@ -127,7 +128,7 @@ def _untold(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    metric, sign = summary.primary, leak_sign(spec_of(summary.primary))
+    metric, sign = summary.primary, leak_sign(metric_of(summary.primary))
     among, name = _among(summary), _recipe(summary, choice.reference)
     nothing = f"{among}none leaks less than {name}" if among else f"no recipe tried leaks less than {name}"
     leak = f"{_estimate(summary, metric, choice.reference)}{_recognised(metric)}"
@@ -163,7 +164,7 @@ def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 def _price(summary: Summary, best: int, reference: int) -> str:
     """`, for 1.2 points of test accuracy (86.2 % against 87.4 %)`."""
-    acc = spec_of("test_acc")
+    acc = metric_of("test_acc")
     mine, theirs = (summary.frame.loc[row, "test_acc"] for row in (best, reference))
     if pd.isna(mine) or pd.isna(theirs):
         return "; what it costs in test accuracy was not measured"
@@ -180,7 +181,7 @@ def _accuracy_sureness(summary: Summary, best: int, reference: int) -> tuple[str
     gap = summary.compare("test_acc", best, reference)
     if gap.n == 0 or gap.low == gap.high == 0:
         return ()
-    shown = difference(spec_of("test_acc"), gap.difference, gap.low, gap.high)
+    shown = difference(metric_of("test_acc"), gap.difference, gap.low, gap.high)
     if gap.verdict == CANNOT_TELL:
         return (f"The difference in accuracy, {shown}, cannot be told from zero: {TOO_SMALL}.",)
     return (f"The difference in accuracy is clear too: {shown}.",)
@@ -193,25 +194,25 @@ def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
         return ()
     floor = frame.loc[reference, "test_acc"] - CHEAP
     near = [row for row in choice.rows.values() if frame.loc[row, "test_acc"] >= floor]
-    best = min(near, key=lambda row: leak_sign(spec_of(metric)) * frame.loc[row, metric], default=reference)
+    best = min(near, key=lambda row: leak_sign(metric_of(metric)) * frame.loc[row, metric], default=reference)
     if frame.loc[choice.best, "test_acc"] >= floor or best == reference:
         return ()
     return (
-        f"Within {points(spec_of('test_acc'), CHEAP)} of the accuracy of {_recipe(summary, reference)}, "
+        f"Within {points(metric_of('test_acc'), CHEAP)} of the accuracy of {_recipe(summary, reference)}, "
         f"{_recipe(summary, best)} leaks least: {_estimate(summary, metric, best)}.",
     )
 
 
 def _catalyst(summary: Summary, choice: Decision) -> tuple[str, ...]:
     """The recipe that clearly leaks more than the baseline, if there is one."""
-    metric, sign = summary.primary, leak_sign(spec_of(summary.primary))
+    metric, sign = summary.primary, leak_sign(metric_of(summary.primary))
     if choice.reference is None:
         return ()
     worst = max(choice.rows.values(), key=lambda row: sign * summary.frame.loc[row, metric])
     gap = summary.versus(metric, summary.frame.loc[worst, "recipe"], summary.frame.loc[choice.reference, "recipe"])
     if worst in (choice.best, choice.reference) or gap.verdict != (HIGHER if sign > 0 else LOWER):
         return ()
-    shown = difference(spec_of(metric), gap.difference, gap.low, gap.high)
+    shown = difference(metric_of(metric), gap.difference, gap.low, gap.high)
     against = _recipe(summary, choice.reference)
     name = start(_recipe(summary, worst))
     return (f"{name} leaks most: {_estimate(summary, metric, worst)}, {shown} compared with {against}.",)
@@ -231,8 +232,8 @@ def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
     if compared and not pd.isna(frame.loc[reference, other]):
         beside = f" ({_estimate(summary, other, reference)} at {_recipe(summary, reference)})"
     return (
-        f"The judges disagree: at {_recipe(summary, best)} the {spec_of(other).label} accepts "
-        f"{_estimate(summary, other, best)}{beside}, the {spec_of(metric).label} {_estimate(summary, metric, best)}.",
+        f"The judges disagree: at {_recipe(summary, best)} the {metric_of(other).label} accepts "
+        f"{_estimate(summary, other, best)}{beside}, the {metric_of(metric).label} {_estimate(summary, metric, best)}.",
     )
 
 

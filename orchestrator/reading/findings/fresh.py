@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from core.metrics.recommendation import Reaudit, reaudit
+from core.metrics.table import metric_of
 from core.metrics.verdicts import CANNOT_TELL, HIGHER
 from orchestrator.reading.findings.sureness import named
 from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.format import count, difference, number
-from orchestrator.reading.numbers.metrics import spec_of
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary, summarise
 
@@ -59,7 +59,7 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
 
 def fresh_words(summary: Summary, found: Checked) -> list[str]:
     """What the second audit says of the choice, and of the frontier as a whole."""
-    spec, best = spec_of(summary.primary), summary.evidence.recommendation.best
+    spec, best = metric_of(summary.primary), summary.evidence.recommendation.best
     lines = []
     if best in found.recipes:
         one = found.recipes[best]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.metrics.frontier import hypervolume
+from core.metrics.table import metric_of
+from core.words import NBSP
 from orchestrator.reading.findings.shown import MANY
 from orchestrator.reading.findings.sureness import named
 from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.format import NBSP, count, listing, number, significant
-from orchestrator.reading.numbers.metrics import spec_of
+from orchestrator.reading.numbers.format import count, listing, number, significant
 from orchestrator.reading.numbers.summary import Summary
 
 REFERENCE_ACC, REFERENCE_RATE = 0.0, 1.0
@@ -30,7 +31,7 @@ def covered(summary: Summary) -> Covered | None:
     front = decide(summary).front
     if not front:
         return None
-    spec, rows = spec_of(summary.primary), summary.evidence.rows
+    spec, rows = metric_of(summary.primary), summary.evidence.rows
     worst = summary.frame.loc[list(rows.values()), summary.primary]
     least = REFERENCE_RATE if spec.unit == "percent" else float(worst.max() if spec.better == "low" else worst.min())
     points = [[summary.frame.loc[rows[recipe], key] for key in ("test_acc", summary.primary)] for recipe in front]
@@ -44,15 +45,15 @@ def frontier_words(summary: Summary) -> str:
     front, area = decide(summary).front, covered(summary)
     if area is None:
         return ""
-    spec = spec_of(summary.primary)
+    spec = metric_of(summary.primary)
     size = f"{100 * area.area:.1f}{NBSP}% of the plane" if spec.unit == "percent" else significant(area.area)
     shown = [named(recipe) for recipe in front[:MANY]]
     rest = [f"{count(len(front) - MANY, 'other')}"] if len(front) > MANY else []
     asked = ""
     if summary.min_test_acc is not None:
-        asked = f" Only recipes with the {number(spec_of('test_acc'), summary.min_test_acc)} asked for count."
+        asked = f" Only recipes with the {number(metric_of('test_acc'), summary.min_test_acc)} asked for count."
     accuracy, leak = (
-        number(spec_of(key), end, rough=True)
+        number(metric_of(key), end, rough=True)
         for key, end in zip(("test_acc", spec.key), area.reference, strict=True)
     )
     return (

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from core.metrics.rank_agreement import LEAST_FOR_INTERVAL, RankAgreement, rank_agreement
+from core.metrics.table import CLASS_METRICS, METRICS, metric_of
+from core.words import NBSP, minus
 from orchestrator.reading.findings.pairs import SIDE, chosen_recipes
+from orchestrator.reading.findings.tables import KEY_METRICS
 from orchestrator.reading.numbers.evidence import leak_sign, worst_rows
-from orchestrator.reading.numbers.format import NBSP, listing, minus, number
-from orchestrator.reading.numbers.metrics import CEILINGS, CLASS_METRICS, KEY_METRICS, METRICS, spec_of
+from orchestrator.reading.numbers.format import listing, number
 from orchestrator.reading.numbers.summary import Summary
 
 BEST = 3
@@ -25,7 +27,7 @@ def judging_metrics(summary: Summary) -> list[str]:
 
 def signed_leaks(summary: Summary, metric: str, attack: str | None = None) -> dict[str, float]:
     """Recipe -> leak, small is good: under one attack, or (None) the worst for it."""
-    frame, sign = summary.frame, leak_sign(spec_of(metric))
+    frame, sign = summary.frame, leak_sign(metric_of(metric))
     if attack is None:
         rows: Mapping[str, int] = worst_rows(frame, metric)
     else:
@@ -57,7 +59,7 @@ def judge_agreement(summary: Summary) -> list[str]:
     for metric in judging_metrics(summary)[1:]:
         found = agreement(summary, deciding, signed_leaks(summary, metric))
         if found is not None:
-            sides = f"The {spec_of(summary.primary).label} and {_the(metric)}"
+            sides = f"The {metric_of(summary.primary).label} and {_the(metric)}"
             told.append(_sentence(sides, *found))
     return told
 
@@ -93,7 +95,7 @@ def _sentence(sides: str, found: RankAgreement, many: int) -> str:
 
 
 def _the(metric: str) -> str:
-    label = spec_of(metric).label
+    label = metric_of(metric).label
     return f"the {label}" if metric in CLASS_METRICS else label
 
 
@@ -108,9 +110,9 @@ def place(value: float, all_values: Sequence[float]) -> int:
 def lead(summary: Summary) -> str:
     """Why two judges, and what each reaches on real images."""
     ceilings = [
-        f"the {spec_of(judge).label} names {number(spec_of(real), summary.frame[real].mean())}"
-        for judge, real in CEILINGS.items()
-        if real in summary.measured and judge in summary.measured
+        f"the {judge.label} names {number(metric_of(judge.ceiling), summary.frame[judge.ceiling].mean())}"
+        for judge in METRICS
+        if judge.ceiling in summary.measured and judge.key in summary.measured
     ]
     limit = f" Of real images of these classes, {listing(ceilings)} correctly." if ceilings else ""
     return (

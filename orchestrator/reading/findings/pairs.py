@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from core.metrics.table import metric_of
 from core.metrics.verdicts import CANNOT_TELL
+from core.words import NBSP
 from orchestrator.reading.findings.sureness import gap_words, named, p_words, sample_words
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.evidence import Evidence
-from orchestrator.reading.numbers.format import NBSP, count, listing, number
-from orchestrator.reading.numbers.metrics import spec_of
+from orchestrator.reading.numbers.format import count, listing, number
 from orchestrator.reading.numbers.summary import Summary
 
 SIDE = 12
@@ -43,7 +44,7 @@ def by_leak(evidence: Evidence) -> list[str]:
 
 def lead(summary: Summary) -> str:
     """What the differences are and how they are corrected."""
-    evidence, spec, level = summary.evidence, spec_of(summary.primary), f"{100 * summary.settings.level:g}{NBSP}%"
+    evidence, spec, level = summary.evidence, metric_of(summary.primary), f"{100 * summary.settings.level:g}{NBSP}%"
     attack = ", each under the attack that works best against it" if len(summary.attacks) > 1 else ""
     unit = ", in percentage points" if spec.unit == "percent" else ""
     return (
@@ -67,7 +68,7 @@ def notes(summary: Summary, chosen: Sequence[str]) -> list[str]:
         lines.append(f"Without seed {seeds} and so not compared: {listing(map(named, evidence.left_out))}.")
     below = len(evidence.values) - len(evidence.compared)
     if below:
-        floor = number(spec_of("test_acc"), summary.min_test_acc)
+        floor = number(metric_of("test_acc"), summary.min_test_acc)
         lines.append(f"{count(below, 'recipe')} below {floor} test accuracy {'is' if below == 1 else 'are'} left out.")
     return lines
 

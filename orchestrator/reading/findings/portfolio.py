@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from core.metrics.table import metric_of
 from orchestrator.reading.findings.sureness import named
 from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.format import estimate, listing
-from orchestrator.reading.numbers.metrics import spec_of
 from orchestrator.reading.numbers.summary import Summary
 
 SEES = {
@@ -40,4 +40,4 @@ def control_line(summary: Summary) -> tuple[str, ...]:
 
 def _estimate(summary: Summary, metric: str, row: int) -> str:
     values = summary.frame.loc[row]
-    return estimate(spec_of(metric), values[metric], values[f"{metric}_low"], values[f"{metric}_high"])
+    return estimate(metric_of(metric), values[metric], values[f"{metric}_low"], values[f"{metric}_high"])

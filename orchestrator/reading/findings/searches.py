@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from core.metrics.rank_agreement import RankAgreement, rank_agreement
-from orchestrator.reading.numbers.format import (
-    ABSENT,
-    NBSP,
-    count,
-    duration,
-    is_null,
-    listing,
-    minus,
-    number,
-    significant,
-)
-from orchestrator.reading.numbers.metrics import BY_KEY, spec_of
+from core.metrics.table import BY_KEY, metric_of
+from core.words import NBSP, minus
+from orchestrator.reading.numbers.format import ABSENT, count, duration, is_null, listing, number, significant
 from orchestrator.reading.numbers.search_model import (
     Objective,
     Progress,
@@ -83,7 +74,7 @@ def worst_in(summary: Summary) -> dict[str, int]:
 def value_words(objective: Objective, value: float | None) -> str:
     """A value of an objective with its unit; a dash where it was not measured."""
     if objective.column in BY_KEY:
-        return number(spec_of(objective.column), value)
+        return number(metric_of(objective.column), value)
     return ABSENT if is_null(value) else significant(float(value))
 
 
@@ -102,7 +93,7 @@ def progress_words(view: SearchView, gone: Progress) -> str:
 
 
 def leaks_searched(view: SearchView) -> list[Objective]:
-    return [o for o in view.objectives if o.column in BY_KEY and spec_of(o.column).group == "leak"]
+    return [o for o in view.objectives if o.column in BY_KEY and metric_of(o.column).group == "leak"]
 
 
 def agreement_words(view: SearchView, rung: int, objective: Objective, summary: Summary) -> str:

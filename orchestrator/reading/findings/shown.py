@@ -7,11 +7,11 @@ from typing import Literal
 
 import pandas as pd
 
+from core.metrics.table import CLASS_METRICS, Metric, metric_of
 from core.metrics.verdicts import CANNOT_TELL, LOWER
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.estimates import Comparison
 from orchestrator.reading.numbers.format import count, estimate, points, signed, signed_interval
-from orchestrator.reading.numbers.metrics import CLASS_METRICS, MetricSpec, spec_of
 from orchestrator.reading.numbers.summary import Summary
 
 MANY = 12
@@ -41,7 +41,7 @@ def hover(values: pd.Series, judge: str) -> str:
     name = values["recipe"] + (f", {values['attack']}" if values["attack"] else "")
     pieces = [name]
     for key in ("test_acc", judge):
-        spec = spec_of(key)
+        spec = metric_of(key)
         shown = estimate(spec, values[key], values[f"{key}_low"], values[f"{key}_high"])
         pieces.append(f"{spec.label}: {shown} (n = {count(int(values[f'{key}_n']), 'seed')})")
     return "\n".join(pieces)
@@ -57,7 +57,7 @@ class Told:
     size: str
 
 
-def told(spec: MetricSpec, gap: Comparison) -> Told | None:
+def told(spec: Metric, gap: Comparison) -> Told | None:
     """None where there is nothing to compare."""
     if not gap.verdict:
         return None
@@ -70,7 +70,7 @@ def told(spec: MetricSpec, gap: Comparison) -> Told | None:
     return Told(words=f"{points(spec, gap.difference)} {gap.verdict}", look=look, size=ends)
 
 
-def of_cell(spec: MetricSpec, cell: pd.Series) -> Told | None:
+def of_cell(spec: Metric, cell: pd.Series) -> Told | None:
     """The same for a cell of the summary's frame against its baseline."""
     ends = (cell[f"{spec.key}_diff{end}"] for end in ("", "_low", "_high", "_n"))
     difference, low, high, n = ends

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 
 from core.metrics.recommendation import Optimism, selection_optimism
+from core.metrics.table import metric_of
 from core.metrics.verdicts import CANNOT_TELL, LEAST_SEEDS
+from core.words import NBSP
 from orchestrator.reading.numbers.estimates import Comparison
 from orchestrator.reading.numbers.evidence import Evidence
-from orchestrator.reading.numbers.format import NBSP, count, difference, listing, points, significant
-from orchestrator.reading.numbers.metrics import spec_of
+from orchestrator.reading.numbers.format import count, difference, listing, points, significant
 from orchestrator.reading.numbers.summary import Summary
 
 TOO_SMALL = "n too small to tell"
@@ -24,7 +25,7 @@ def named(recipe: str) -> str:
 
 def gap_words(summary: Summary, gap: Comparison) -> str:
     """`-10.2 points [-17, -4]`, by the metric that decides."""
-    return difference(spec_of(summary.primary), gap.difference, gap.low, gap.high)
+    return difference(metric_of(summary.primary), gap.difference, gap.low, gap.high)
 
 
 def p_words(p: float) -> str:
@@ -106,7 +107,7 @@ def optimism(evidence: Evidence, resamples: int, seed: int) -> Optimism | None:
 
 def flattery(summary: Summary) -> tuple[str, ...]:
     """The caution that the least of several noisy numbers is too small, and by how much here."""
-    evidence, spec = summary.evidence, spec_of(summary.primary)
+    evidence, spec = summary.evidence, metric_of(summary.primary)
     found = optimism(evidence, summary.settings.resamples, summary.settings.seed)
     if found is None or len(evidence.recommendation.allowed) < 3:
         return ()

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from core.metrics.table import CLASS_METRICS, metric_of
 from core.words import printable
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import ascii_text, axis_value, interval, number, signed
-from orchestrator.reading.numbers.metrics import CLASS_METRICS, KEY_METRICS, spec_of
 from orchestrator.reading.numbers.summary import Summary
+
+KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", "xi_train", "dist_face")
+"""The metrics of the first table; the rest follow in the table of everything measured."""
 
 
 def text_table(summary: Summary, *, metrics: Sequence[str] | None = None) -> str:
@@ -66,7 +69,7 @@ def _table(summary: Summary, metrics: Sequence[str] | None) -> tuple[list[str], 
     """Headers, rows, and a mark per row: one column per axis (the recipe where there is none), n, metrics, verdict."""
     keys = list(metrics) if metrics is not None else shown_metrics(summary)
     headers = [axis.name for axis in summary.axes] or ["recipe"]
-    headers += ["n", *(spec_of(key).label for key in keys)]
+    headers += ["n", *(metric_of(key).label for key in keys)]
     if summary.primary:
         headers += ["vs baseline", "verdict"]
     best = decide(summary).marked
@@ -88,7 +91,7 @@ def seeds(cell: pd.Series) -> str:
 
 
 def _cell(key: str, cell: pd.Series) -> str:
-    spec = spec_of(key)
+    spec = metric_of(key)
     return f"{number(spec, cell[key])} {interval(spec, cell[f'{key}_low'], cell[f'{key}_high'])}".strip()
 
 
@@ -97,7 +100,7 @@ def _versus(key: str, cell: pd.Series) -> tuple[str, str]:
         return "", "baseline"
     if not cell[f"{key}_verdict"]:
         return "", ""
-    return signed(spec_of(key), cell[f"{key}_diff"]), cell[f"{key}_verdict"]
+    return signed(metric_of(key), cell[f"{key}_diff"]), cell[f"{key}_verdict"]
 
 
 def escaped(cell: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from orchestrator.reading.numbers.format import count, minus, significant
+from core.words import minus
+from orchestrator.reading.numbers.format import count, significant
 from orchestrator.reading.numbers.model import ToyData, ToyPanel
 
 

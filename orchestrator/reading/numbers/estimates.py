@@ -12,9 +12,9 @@ import pandas as pd
 
 from core.metrics.comparisons import compare_recipes
 from core.metrics.intervals import bootstrap_mean_interval, seed_mean_interval
+from core.metrics.table import BY_KEY, CLASS_METRICS, Metric
 from core.metrics.verdicts import Verdict
 from orchestrator.reading.numbers.format import is_null
-from orchestrator.reading.numbers.metrics import BY_KEY, CLASS_METRICS, MetricSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ def aligned(hits: Sequence[pd.Series | None]) -> list[np.ndarray] | None:
     return [by_class.loc[classes].to_numpy() for by_class in hits] if len(classes) else None
 
 
-def estimate(spec: MetricSpec, seeds: Seeds, settings: Settings) -> Estimate:
+def estimate(spec: Metric, seeds: Seeds, settings: Settings) -> Estimate:
     """Two-level bootstrap (seeds, classes) where every seed has hit rates by class, else Student's t over seeds."""
     if not seeds:
         return Estimate(mean=np.nan, low=np.nan, high=np.nan, n=0)

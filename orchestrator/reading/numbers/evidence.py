@@ -11,9 +11,9 @@ import pandas as pd
 from core.attacks.access import ACCESS_LEVELS
 from core.metrics.comparisons import Pair, on_common_seeds
 from core.metrics.recommendation import Recommendation, recommend
+from core.metrics.table import METRICS, Metric, metric_of
 from core.metrics.verdicts import LEAST_SEEDS, turned
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Sample, Seeds, Settings, aligned, compare
-from orchestrator.reading.numbers.metrics import METRICS, MetricSpec, spec_of
 
 MOST = 0.75
 """A seed counts where at least this share of the recipes has it: one failed trial must not cost all of them a seed."""
@@ -79,7 +79,7 @@ class Evidence:
         )  # fmt: skip
 
 
-def leak_sign(spec: MetricSpec) -> int:
+def leak_sign(spec: Metric) -> int:
     """+1 where larger values leak more, -1 where they leak less (distances)."""
     return -1 if spec.better == "high" else 1
 
@@ -89,7 +89,7 @@ def worst_rows(frame: pd.DataFrame, metric: str, access: str | None = None) -> d
 
     Controls are no attacks. access: only attacks that see no more of a target than that.
     """
-    sign = leak_sign(spec_of(metric))
+    sign = leak_sign(metric_of(metric))
     rows: dict[str, int] = {}
     counted = frame[~frame["control"]] if access is None else frame[~frame["control"] & within(frame, access)]
     for index, recipe, value in zip(counted.index, counted["recipe"], counted[metric], strict=True):
@@ -121,7 +121,7 @@ def gather(
     found = dict(worst_rows(frame, metric) if rows is None else rows)
     if not found:
         return None
-    sign = leak_sign(spec_of(metric))
+    sign = leak_sign(metric_of(metric))
     accuracy = {recipe: float(frame.loc[row, "test_acc"]) for recipe, row in found.items()}
     enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
     ordered = sorted(found, key=lambda recipe: (recipe != baseline, -enough[recipe]))

@@ -7,11 +7,10 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from orchestrator.reading.numbers.metrics import MetricSpec
+from core.metrics.table import Metric
+from core.words import MINUS, NBSP, minus
 from orchestrator.reading.numbers.model import Axis
 
-NBSP = "\u00a0"
-MINUS = "\u2212"
 ABSENT = "\u2013"
 ROUGH = 0.02
 """Intervals of fractions at least this far to either side are given in whole per cents."""
@@ -45,11 +44,6 @@ def _native(value: Any) -> str:
     return minus(f"{item:g}") if isinstance(item, (int, float)) and not isinstance(item, bool) else str(item)
 
 
-def minus(text: str) -> str:
-    """The typographer's minus in front of a number."""
-    return text.replace("-", MINUS, 1) if text.startswith("-") else text
-
-
 def ascii_text(text: str) -> str:
     """The same text for a terminal: plain minus signs and spaces."""
     return text.replace(MINUS, "-").replace(NBSP, " ").replace(ABSENT, "-")
@@ -70,7 +64,7 @@ def _width(low: float, high: float) -> float:
     return (high - low) / 2
 
 
-def number(spec: MetricSpec, value: Any, *, rough: bool = False) -> str:
+def number(spec: Metric, value: Any, *, rough: bool = False) -> str:
     """A metric's value with its unit, or a dash where it was not measured. rough: whole per cents."""
     if is_null(value):
         return ABSENT
@@ -79,7 +73,7 @@ def number(spec: MetricSpec, value: Any, *, rough: bool = False) -> str:
     return significant(value)
 
 
-def interval(spec: MetricSpec, low: Any, high: Any) -> str:
+def interval(spec: Metric, low: Any, high: Any) -> str:
     """`[low, high]` without unit; empty where no interval is known."""
     if is_null(low) or is_null(high):
         return ""
@@ -91,14 +85,14 @@ def interval(spec: MetricSpec, low: Any, high: Any) -> str:
     return f"[{ends[0]},{NBSP}{ends[1]}]"
 
 
-def estimate(spec: MetricSpec, mean: Any, low: Any, high: Any) -> str:
+def estimate(spec: Metric, mean: Any, low: Any, high: Any) -> str:
     """Mean and interval for a sentence: whole per cents where the interval is wide."""
     rough = not is_null(low) and not is_null(high) and _width(low, high) >= ROUGH
     bracket = interval(spec, low, high)
     return f"{number(spec, mean, rough=rough)} {bracket}".strip()
 
 
-def signed(spec: MetricSpec, value: Any) -> str:
+def signed(spec: Metric, value: Any) -> str:
     """A difference with its sign: percentage points for fractions."""
     if is_null(value):
         return ABSENT
@@ -108,7 +102,7 @@ def signed(spec: MetricSpec, value: Any) -> str:
     return ("+" if value > 0 else MINUS) + digits
 
 
-def difference(spec: MetricSpec, value: Any, low: Any, high: Any) -> str:
+def difference(spec: Metric, value: Any, low: Any, high: Any) -> str:
     """A difference with sign, unit and interval, for a sentence."""
     if is_null(value):
         return ABSENT
@@ -117,7 +111,7 @@ def difference(spec: MetricSpec, value: Any, low: Any, high: Any) -> str:
     return f"{text}{unit} {signed_interval(spec, low, high)}".strip()
 
 
-def signed_interval(spec: MetricSpec, low: Any, high: Any) -> str:
+def signed_interval(spec: Metric, low: Any, high: Any) -> str:
     """The interval of a difference, both ends with their sign. An end near zero keeps the digits that show its side."""
     if is_null(low) or is_null(high):
         return ""
@@ -126,7 +120,7 @@ def signed_interval(spec: MetricSpec, low: Any, high: Any) -> str:
     return f"[{ends[0]},{NBSP}{ends[1]}]"
 
 
-def _signed_end(spec: MetricSpec, end: float, decimals: int) -> str:
+def _signed_end(spec: Metric, end: float, decimals: int) -> str:
     if spec.unit != "percent":
         return signed(spec, end)
     digits = f"{100 * abs(end):.{decimals}f}"
@@ -136,7 +130,7 @@ def _signed_end(spec: MetricSpec, end: float, decimals: int) -> str:
     return digits if float(digits) == 0 else ("+" if end > 0 else MINUS) + digits
 
 
-def points(spec: MetricSpec, value: float) -> str:
+def points(spec: Metric, value: float) -> str:
     """The size of a difference in words: "1.2 points", "0.4"."""
     if spec.unit != "percent":
         return significant(abs(value))

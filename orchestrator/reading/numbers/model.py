@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from orchestrator.reading.numbers.metrics import BY_KEY, CLASS_METRICS
+from core.metrics.table import BY_KEY, CLASS_METRICS
 from orchestrator.reading.numbers.search_model import SearchView
 from sweeps.paper_settings import Standing
 

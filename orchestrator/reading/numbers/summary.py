@@ -11,6 +11,9 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.access import ACCESS_LEVELS
+from core.defenses.words import RecipeWords, recipe_words
+from core.metrics.table import CLASS_METRICS, METRICS, metric_of
+from core.words import NBSP
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Sample, Settings, collect, estimate
 from orchestrator.reading.numbers.evidence import (
     Evidence,
@@ -20,10 +23,8 @@ from orchestrator.reading.numbers.evidence import (
     with_differences,
     worst_rows,
 )
-from orchestrator.reading.numbers.format import NBSP, axis_value, is_null
-from orchestrator.reading.numbers.metrics import CLASS_METRICS, METRICS, spec_of
+from orchestrator.reading.numbers.format import axis_value, is_null
 from orchestrator.reading.numbers.model import Axis, ReportData
-from orchestrator.reading.numbers.recipe_words import RecipeWords, recipe_words
 
 Key = tuple[Hashable, ...]
 
@@ -77,7 +78,7 @@ class Summary:
         measured = self.frame[self.frame["control"] & self.frame[metric].notna()]
         if not len(measured):
             return None
-        row = (leak_sign(spec_of(metric)) * measured[metric]).idxmax()
+        row = (leak_sign(metric_of(metric)) * measured[metric]).idxmax()
         return str(measured.loc[row, "attack"]), int(row)
 
     @property
@@ -139,7 +140,7 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     samples = {key: collect(trials, data.per_class) for key, trials in groups.items()}
     frame = _frame(groups, samples, data.axes, data.baseline, settings, data.min_test_acc)
     measured = tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())
-    leaks = [key for key in measured if spec_of(key).group == "leak" and spec_of(key).better]
+    leaks = [key for key in measured if metric_of(key).group == "leak" and metric_of(key).better]
     primary = data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
     return Summary(
         frame=frame,

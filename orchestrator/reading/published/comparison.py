@@ -10,8 +10,9 @@ from typing import Literal
 import pandas as pd
 
 from core.errors import InputError
-from orchestrator.reading.numbers.format import is_null, minus
-from orchestrator.reading.numbers.metrics import BY_KEY, MetricSpec, spec_of
+from core.metrics.table import BY_KEY, Metric, metric_of
+from core.words import minus
+from orchestrator.reading.numbers.format import is_null
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
 from sweeps.paper_numbers import PaperNumber, PaperRow, matching, printed_rows
@@ -39,7 +40,7 @@ class Line:
     measure the same, empty where they do. reason: why ours is missing, empty where it is there.
     """
 
-    spec: MetricSpec
+    spec: Metric
     paper: PaperNumber | None
     mean: float
     low: float
@@ -222,13 +223,13 @@ def _reason(key: str, cell: pd.Series, reasons: Mapping[str, str]) -> str:
     return "no seed has finished" if not cell["n"] else "not measured in this sweep"
 
 
-def _spec(key: str, paper: PaperNumber | None) -> MetricSpec:
+def _spec(key: str, paper: PaperNumber | None) -> Metric:
     """The metric as this report knows it, or a plain one for what only the paper has."""
     if key in BY_KEY:
-        return spec_of(key)
+        return metric_of(key)
     unit = "percent" if paper is not None and paper.unit == "fraction" else "plain"
     words = key.replace("_", " ")
-    return MetricSpec(key=key, label=words, description=words, unit=unit, better=None, group="check")
+    return Metric(key=key, label=words, description=words, unit=unit, better=None, group="check")
 
 
 NAMES = {
@@ -262,7 +263,7 @@ def _defense_words(first: PaperNumber) -> str:
     return f"alpha {minus(f'{first.alpha:g}')}"
 
 
-def printed(paper: PaperNumber | None, spec: MetricSpec) -> str:
+def printed(paper: PaperNumber | None, spec: Metric) -> str:
     """The paper's number with the digits it printed; empty where it printed none."""
     if paper is None:
         return ""

@@ -11,8 +11,8 @@ from orchestrator.doors.search_report import budget_words, constraint_words, dim
 from orchestrator.page.render import render
 from orchestrator.planning.proposals import Proposal, ProposalFile, write_reaudit
 from orchestrator.planning.trials import trials_of
-from orchestrator.reading import summarise
 from orchestrator.reading.numbers.format import ascii_text
+from orchestrator.reading.numbers.summary import summarise
 from orchestrator.reading.results import results_table
 from orchestrator.store.opening import open_store
 from sweeps.load import load_sweep

@@ -12,7 +12,8 @@ from orchestrator.page.figures.curves import alpha_curves, training_curves
 from orchestrator.page.figures.labels import Labels
 from orchestrator.page.figures.panels import attack_panels, frontier_panel
 from orchestrator.page.figures.strips import exposure, judges
-from orchestrator.reading import Axis, ReportData, summarise
+from orchestrator.reading.numbers.model import Axis, ReportData
+from orchestrator.reading.numbers.summary import summarise
 
 SVG = "{http://www.w3.org/2000/svg}"
 

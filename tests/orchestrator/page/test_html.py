@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from core.metrics.table import BY_KEY
 from core.metrics.verdicts import CANNOT_TELL
 from orchestrator.page.render import render, resource
-from orchestrator.reading import Axis, ReportData, StageLink, summarise
 from orchestrator.reading.numbers.format import interval, number, points, signed, signed_interval
-from orchestrator.reading.numbers.metrics import BY_KEY
+from orchestrator.reading.numbers.model import Axis, ReportData, StageLink
+from orchestrator.reading.numbers.summary import summarise
 from tests.orchestrator.conftest import make_frames
 
 VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})

@@ -9,7 +9,8 @@ from PIL import Image
 
 from orchestrator.page.render import part
 from orchestrator.page.sheets import LEAK, data_uri, sheet_image
-from orchestrator.reading import ContactSheet, SheetRow, Tile, summarise
+from orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
+from orchestrator.reading.numbers.summary import summarise
 
 
 def decoded(uri):

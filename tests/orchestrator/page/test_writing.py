@@ -10,7 +10,7 @@ from PIL import Image
 from core import files
 from orchestrator.page.render import render
 from orchestrator.page.writing import write_report
-from orchestrator.reading import summarise
+from orchestrator.reading.numbers.summary import summarise
 
 FIGURES = {"accuracy-leak.svg", "judges.svg", "exposure.svg", "alpha-curves.svg", "training-curves.svg", "sheet-1.png",
            "overview.png"}  # fmt: skip

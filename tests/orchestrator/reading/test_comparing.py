@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from core.defenses.words import recipe_words
 from core.metrics.frontier import accuracy_leak_frontier
 from core.metrics.rank_agreement import rank_agreement
 from orchestrator.page.colours import assign
 from orchestrator.page.figures.accuracy_leak import one_plot
 from orchestrator.page.figures.panels import frontier_panel
 from orchestrator.page.render import part, render
-from orchestrator.reading import Axis, ReportData, Spent, StageLink, summarise
 from orchestrator.reading.findings.costs import SHARED, cost_words, costs
 from orchestrator.reading.findings.frontier import covered, frontier_words
 from orchestrator.reading.findings.judge_ranks import agreement, attack_agreement, judge_agreement, signed_leaks
@@ -20,7 +20,8 @@ from orchestrator.reading.findings.pairs import SIDE, chosen_recipes
 from orchestrator.reading.findings.sureness import share
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.reading.numbers.recipe_words import recipe_words
+from orchestrator.reading.numbers.model import Axis, ReportData, Spent, StageLink
+from orchestrator.reading.numbers.summary import summarise
 
 CLASSES = [f"c{i}" for i in range(10)]
 

@@ -12,7 +12,6 @@ from orchestrator.page.figures.accuracy_leak import SHAPES, one_plot
 from orchestrator.page.figures.panels import best_panel, family_panels
 from orchestrator.page.render import part, render
 from orchestrator.page.writing import write_report
-from orchestrator.reading import Axis, summarise
 from orchestrator.reading.defenses.families import (
     FAMILY_ORDER,
     accuracy_floor,
@@ -27,6 +26,8 @@ from orchestrator.reading.defenses.readings import reading
 from orchestrator.reading.defenses.training_time import training_costs
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import ascii_text
+from orchestrator.reading.numbers.model import Axis
+from orchestrator.reading.numbers.summary import summarise
 
 SMALL = ("label_smoothing", "mid", "bido", "dropout")
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.metrics.comparisons import compare_recipes
+from core.metrics.table import METRICS
 from orchestrator.reading.numbers.estimates import Sample, Settings
 from orchestrator.reading.numbers.evidence import gather, with_differences, worst_rows
-from orchestrator.reading.numbers.metrics import METRICS
 
 QUICK = Settings(resamples=200)
 CLASSES = [f"c{i}" for i in range(12)]

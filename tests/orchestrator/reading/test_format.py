@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.metrics.table import metric_of
+from core.words import MINUS, NBSP
 from orchestrator.reading.numbers.format import (
-    MINUS,
-    NBSP,
     ascii_text,
     axis_value,
     count,
@@ -23,10 +23,9 @@ from orchestrator.reading.numbers.format import (
     signed,
     signed_interval,
 )
-from orchestrator.reading.numbers.metrics import spec_of
 from orchestrator.reading.numbers.model import Axis
 
-ACC, DIST = spec_of("test_acc"), spec_of("dist_face")
+ACC, DIST = metric_of("test_acc"), metric_of("dist_face")
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), np.nan, pd.NA, pd.NaT])

@@ -6,9 +6,10 @@ import pytest
 
 from core.metrics.recommendation import reaudit
 from orchestrator.page.render import part, render
-from orchestrator.reading import Axis, ReportData, summarise
 from orchestrator.reading.findings.fresh import checked, fresh_words
 from orchestrator.reading.numbers.format import ascii_text
+from orchestrator.reading.numbers.model import Axis, ReportData
+from orchestrator.reading.numbers.summary import summarise
 
 CLASSES = [f"c{i}" for i in range(20)]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.reading import Axis, ContactSheet, PaperReference, ReportData, SheetRow, Tile, ToyPanel
+from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReference, ReportData, SheetRow, Tile, ToyPanel
 
 
 def results(**changes):

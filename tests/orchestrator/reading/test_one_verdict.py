@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from core.metrics.verdicts import CANNOT_TELL
 from orchestrator.page.render import render
-from orchestrator.reading import Axis, ReportData, markdown_table, summarise, text_table
 from orchestrator.reading.findings.findings import find
 from orchestrator.reading.findings.sureness import standing
+from orchestrator.reading.findings.tables import markdown_table, text_table
 from orchestrator.reading.numbers.format import ascii_text
+from orchestrator.reading.numbers.model import Axis, ReportData
+from orchestrator.reading.numbers.summary import summarise
 
 ALPHAS = (-0.2, -0.05, 0.0, 0.1)
 CLASSES = 16

@@ -9,19 +9,20 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from core.metrics.table import metric_of
 from orchestrator.page.render import render
-from orchestrator.reading import (
-    Axis,
-    PaperReference,
-    ReportData,
+from orchestrator.reading.numbers.model import Axis, PaperReference, ReportData
+from orchestrator.reading.numbers.summary import summarise
+from orchestrator.reading.published.comparison import (
+    MARKS,
+    Line,
     beside_paper,
+    printed,
     published_frame,
-    published_markdown,
-    published_text,
-    summarise,
+    row_words,
+    share_words,
 )
-from orchestrator.reading.numbers.metrics import spec_of
-from orchestrator.reading.published.comparison import MARKS, Line, printed, row_words, share_words
+from orchestrator.reading.published.text import published_markdown, published_text
 from sweeps.paper_numbers import matching, printed_rows
 from sweeps.paper_settings import Standing, standing
 from sweeps.schema import InversionSweep
@@ -59,7 +60,7 @@ def line_of(published, metric, block=0):
 
 def a_line(**changes):
     paper = matching(PLAIN | {"alpha": 0.0}, "2").numbers["test_acc"]
-    fields = {"spec": spec_of("test_acc"), "paper": paper, "mean": 0.95, "low": 0.94, "high": 0.96, "n": 3}
+    fields = {"spec": metric_of("test_acc"), "paper": paper, "mean": 0.95, "low": 0.94, "high": 0.96, "n": 3}
     return Line(**(fields | changes))
 
 
@@ -230,10 +231,10 @@ def test_the_markdown_form_has_a_row_per_metric():
 
 def test_printed_digits_are_the_papers():
     row = matching(PLAIN | {"alpha": -0.05}, "2")
-    texts = {key: printed(number, spec_of(key)) for key, number in row.numbers.items()}
+    texts = {key: printed(number, metric_of(key)) for key, number in row.numbers.items()}
     assert texts["test_acc"] == "91.45\u00a0%" and texts["attack_acc1_std"] == "7.6\u00a0%"
     assert texts["dist_face"] == "1.2320" and texts["dist_eval"] == "239.02" and texts["ece"] == "0.1474"
-    assert printed(None, spec_of("fid")) == ""
+    assert printed(None, metric_of("fid")) == ""
 
 
 def test_rows_are_put_into_words():

@@ -6,10 +6,10 @@ import pytest
 from made_searches import OBJECTIVES, halving, proposed, view
 
 from orchestrator.page.render import part, render
-from orchestrator.reading import summarise
 from orchestrator.reading.findings.searches import agreement_words, ended, search_words
 from orchestrator.reading.numbers.format import ascii_text
 from orchestrator.reading.numbers.search_model import Objective, paired_with_full, progress
+from orchestrator.reading.numbers.summary import summarise
 
 
 def text(*parts):

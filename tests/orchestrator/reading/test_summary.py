@@ -7,8 +7,9 @@ from scipy import stats
 
 from core.metrics.comparisons import compare_recipes
 from core.metrics.intervals import bootstrap_mean_interval
-from orchestrator.reading import Axis, ReportData, cells, summarise
-from orchestrator.reading.numbers.metrics import METRICS
+from core.metrics.table import METRICS
+from orchestrator.reading.numbers.model import Axis, ReportData
+from orchestrator.reading.numbers.summary import cells, summarise
 
 ALPHA, LOSS = Axis(key="alpha"), Axis(key="loss", role="attack")
 

@@ -2,7 +2,9 @@
 
 import pandas as pd
 
-from orchestrator.reading import Axis, ReportData, markdown_table, summarise, text_table
+from orchestrator.reading.findings.tables import markdown_table, text_table
+from orchestrator.reading.numbers.model import Axis, ReportData
+from orchestrator.reading.numbers.summary import summarise
 
 
 def test_the_terminal_table_is_plain_and_aligned(make_data):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.defenses.registry import DEFENSES
+from core.defenses.words import FAMILIES, PLAIN, SMOOTHING, recipe_words
 from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.reading.numbers.recipe_words import FAMILIES, PLAIN, SMOOTHING, recipe_words
 
 LABELS = [
     ({"kind": "mid", "beta": 0.003}, "MID beta 0.003"),
