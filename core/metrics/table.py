@@ -47,6 +47,11 @@ class Metric:
         return (0.0, 1.0) if self.unit == "percent" else self.bounds
 
     @property
+    def sign(self) -> int:
+        """Of a leak: +1 where larger values leak more, -1 where they leak less (distances)."""
+        return -1 if self.better == "high" else 1
+
+    @property
     def judge(self) -> Judge | None:
         """The judge that measures it, None for what every sweep has."""
         return self.measured_by if self.measured_by in JUDGES else None

@@ -70,10 +70,11 @@ def environment() -> Environment:
         loader=PackageLoader("orchestrator.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
-    made.filters |= {name: getattr(shown, name) for name in FILTERS} | {"svg": _svg, "tile": tile_uri, "path": quote}
+    made.filters |= {name: getattr(shown, name) for name in FILTERS} | {
+        "svg": _svg, "tile": tile_uri, "path": quote, "metric": metric_of}  # fmt: skip
     made.tests["null"] = shown.is_null
     made.globals |= {
-        "metric_of": metric_of, "axes_words": content.axes_words, "cause": content.cause, "told": told,
+        "metric_of": metric_of, "axis_value": shown.axis_value, "told": told,
         "of_cell": of_cell, "PROTOCOLS": PROTOCOLS, "policy": policy(), "ABSENT": shown.ABSENT, "NBSP": NBSP,
         "style": Markup(resource("style.css")), "script": Markup(resource("page.js")),
     }  # fmt: skip

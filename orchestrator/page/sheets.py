@@ -21,11 +21,16 @@ LARGEST = 128
 LEAK = ACCENT
 
 
+def png(image: Image.Image) -> bytes:
+    """The image as a file."""
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG", optimize=True)
+    return buffer.getvalue()
+
+
 def data_uri(pixels: np.ndarray) -> str:
     """uint8 [H, W, 3] as a PNG inside a URI."""
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return "data:image/png;base64," + base64.b64encode(png(Image.fromarray(pixels))).decode("ascii")
 
 
 def tile_uri(tile: Tile) -> str:

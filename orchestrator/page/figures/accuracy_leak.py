@@ -73,16 +73,16 @@ class Panel:
     shape: int | None = None
 
 
-def one_plot(panel: Panel, width: float, height: float, title: str = "") -> Canvas:
-    """A figure of its own."""
-    return grid_of([panel], 1, width, height, title or f"Test accuracy against leak. {panel.title}")
-
-
-def grid_of(panels: Sequence[Panel], across: int, width: float, height: float, title: str) -> Canvas:
-    """Panels in rows of `across`, each `width` by `height`."""
-    across = min(across, len(panels))
-    canvas = Canvas(across * width, -(-len(panels) // across) * height, title)
-    for index, panel in enumerate(panels):
+def plot(panels: Sequence[Panel | None], width: float, height: float, title: str = "", *, across: int = 1
+         ) -> Canvas | None:  # fmt: skip
+    """Panels in rows of `across`, each `width` by `height`; None where there are none."""
+    known = [panel for panel in panels if panel is not None]
+    if not known:
+        return None
+    across = min(across, len(known))
+    title = title or f"Test accuracy against leak. {known[0].title}"
+    canvas = Canvas(across * width, -(-len(known) // across) * height, title)
+    for index, panel in enumerate(known):
         draw(canvas, panel, index % across * width, index // across * height, width, height)
     return canvas
 

@@ -12,8 +12,8 @@ import io
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 from markupsafe import Markup
 
@@ -36,13 +36,12 @@ XLINK = "{http://www.w3.org/1999/xlink}href"
 PX = 72  # matplotlib's SVG counts 72 units to the inch: with as many dots, its pixels are ours
 
 
-@dataclass(frozen=True, kw_only=True)
-class Told:
-    """What a mark says and where it leads."""
+class Told(NamedTuple):
+    """What a mark says, whose it is, and where it leads."""
 
-    words: str = ""
-    recipe: str = ""
-    link: str = ""
+    words: str
+    recipe: str
+    link: str
 
 
 class Canvas:
@@ -75,37 +74,38 @@ class Canvas:
         """Let a mark say something, belong to a recipe, lead somewhere."""
         gid = f"told-{len(self._told)}"
         artist.set_gid(gid)
-        self._told[gid] = Told(words=words, recipe=recipe, link=link)
+        self._told[gid] = Told(words, recipe, link)
 
     def svg(self) -> Markup:
         """For a page: colours follow the screen's scheme, every mark has its words."""
         return Markup(self._text(_themed(self._tree())))
 
+    def file(self, name: str) -> bytes:
+        """A file of its own, by the ending of its name."""
+        return self.png() if name.endswith(".png") else self.svg_file()
+
     def svg_file(self) -> bytes:
-        """A file of its own."""
         return b'<?xml version="1.0" encoding="UTF-8"?>\n' + self._text(self._tree()).encode("utf-8")
 
     def png(self, dpi: int = 160) -> bytes:
         """For MLflow and a README, at `dpi` dots to 72 pixels."""
+        return self._saved("png", dpi=dpi, facecolor="white")
+
+    def _saved(self, kind: str, **options: Any) -> bytes:
         from matplotlib import rc_context
 
         buffer = io.BytesIO()
         with rc_context(LOOK):
-            self.figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
+            self.figure.savefig(buffer, format=kind, **options)
         return buffer.getvalue()
 
     def _tree(self) -> ElementTree.Element:
-        from matplotlib import rc_context
-
-        buffer = io.BytesIO()
         empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        with rc_context(LOOK):
-            self.figure.savefig(buffer, format="svg", metadata=empty, transparent=True)
-        tree = ElementTree.fromstring(buffer.getvalue())
+        tree = ElementTree.fromstring(self._saved("svg", metadata=empty, transparent=True))
         for metadata in tree.findall(f"{{{SVG}}}metadata"):
             tree.remove(metadata)
         _speak(tree, self._told)
-        _tidy(tree, f"f{abs(hash_of(self.title + repr(sorted(self._told.items())))):x}")
+        _tidy(tree, f"f{crc32((self.title + repr(sorted(self._told.items()))).encode('utf-8', 'replace')):x}")
         for name in ("width", "height", "version"):
             tree.attrib.pop(name, None)
         tree.attrib |= {"class": "fig", "role": "img", "aria-label": _harmless(self.title),
@@ -115,13 +115,6 @@ class Canvas:
     def _text(self, tree: ElementTree.Element) -> str:
         ElementTree.register_namespace("", SVG)
         return ElementTree.tostring(tree, encoding="unicode")
-
-
-def hash_of(text: str) -> int:
-    """A number for a text, the same in every process."""
-    from zlib import crc32
-
-    return crc32(text.encode("utf-8", "replace"))
 
 
 def words_for(text: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 Box = tuple[float, float, float, float]
 """left, top, right, bottom in pixels."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spot:
+class Spot(NamedTuple):
     """Where a text goes: its anchor, its side of the anchor, and whether it is far enough away to need a leader."""
 
     x: float
@@ -31,12 +31,12 @@ class Labels:
         """The nearest free spot for a text of `width` pixels at the point (x, y)."""
         found = []
         for dy in (4, -10, 19, -25, 34, -40, 49, -55, 64, -70, 79):
-            for dx, right in ((10, True), (-10, False)):
-                left = x + dx - (0 if right else width)
+            for dx in (10, -10):
+                left = x + dx - (0 if dx > 0 else width)
                 box = (left, y + dy - 11, left + width, y + dy + 3)
                 if box[0] >= within[0] and box[2] <= within[2] and box[1] >= within[1] and box[3] <= within[3]:
-                    found.append((box, Spot(x=x + dx, y=y + dy, left_aligned=right, leader=abs(dy - 4) > 16)))
-        outside = ((x, y - 7, x + width, y + 7), Spot(x=x + 10, y=y + 4, left_aligned=True, leader=False))
+                    found.append((box, Spot(x + dx, y + dy, dx > 0, abs(dy - 4) > 16)))
+        outside = ((x, y - 7, x + width, y + 7), Spot(x + 10, y + 4, left_aligned=True, leader=False))
         free = (option for option in found if not any(_overlap(option[0], other) for other in self.boxes))
         box, spot = next(free, found[0] if found else outside)
         self.boxes.append(box)

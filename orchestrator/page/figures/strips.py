@@ -13,8 +13,8 @@ from core.metrics.verdicts import CANNOT_TELL
 from orchestrator.page.colours import Colours
 from orchestrator.page.figures.canvas import INK, LINE, PAPER, SOFT, Canvas, words_for
 from orchestrator.page.figures.labels import text_width
+from orchestrator.reading.findings.pairs import by_leak
 from orchestrator.reading.findings.shown import shown_rows
-from orchestrator.reading.numbers.evidence import Evidence
 from orchestrator.reading.numbers.format import count, estimate, number
 from orchestrator.reading.numbers.summary import Summary
 
@@ -90,9 +90,11 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
     return canvas
 
 
-def triangle(summary: Summary, evidence: Evidence, everyone: Sequence[str]) -> Canvas:
+def triangle(summary: Summary) -> Canvas:
     """All recipes from least leak to most: a square where the row leaks clearly more than the column's recipe."""
-    spec, many = metric_of(summary.primary), len(everyone)
+    evidence, spec = summary.evidence, metric_of(summary.primary)
+    everyone = by_leak(evidence)
+    many = len(everyone)
     names = [f"{words_for(recipe)}  {number(spec, evidence.mean(recipe))}" for recipe in everyone]
     left, size = 16 + max(text_width(name, 10) for name in names), many * CELL
     title = "Which recipes leak clearly more than which others"

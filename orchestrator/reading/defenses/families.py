@@ -11,7 +11,7 @@ import pandas as pd
 from core.defenses.words import FAMILIES, SMOOTHING, RecipeWords
 from core.metrics.table import metric_of
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison
-from orchestrator.reading.numbers.evidence import leak_sign, worst_rows
+from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.summary import Summary
 
 FAMILY_ORDER = (SMOOTHING, *FAMILIES)
@@ -69,6 +69,12 @@ class DefenseGroup:
         """Every recipe of the group, plain training first."""
         own = tuple(point for family in self.families for point in family.points)
         return own if self.plain is None else (self.plain, *own)
+
+    @property
+    def parts(self) -> list[tuple[str, tuple[Point, ...]]]:
+        """(name, recipes) of every part of a table by defense."""
+        first = [("No defense", (self.plain,))] if self.plain else []
+        return [*first, *((family.name, family.points) for family in self.families)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +154,7 @@ def best_point(summary: Summary, group: DefenseGroup, points: Iterable[Point]) -
     known = [point for point in points if point.recipe in rows]
     if not known:
         return None
-    floor, sign, frame = accuracy_floor(summary, group), leak_sign(metric_of(summary.primary)), summary.frame
+    floor, sign, frame = accuracy_floor(summary, group), metric_of(summary.primary).sign, summary.frame
 
     def accuracy(point: Point) -> float:
         value = frame.loc[rows[point.recipe], "test_acc"]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
 from core.defenses.words import SMOOTHING
-from core.metrics.table import metric_of
+from core.metrics.table import CLASS_METRICS, metric_of
 from core.metrics.verdicts import CANNOT_TELL
 from core.words import minus
 from orchestrator.reading.defenses.families import DefenseGroup, Point
-from orchestrator.reading.numbers.evidence import leak_sign, worst_rows
+from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.summary import Summary
 from orchestrator.reading.published.comparison import NAMES
 from sweeps.paper_numbers import PaperNumber, datasets_of, printed_rows
@@ -54,7 +54,7 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
     that the paper does not have are left out."""
     if metric not in summary.measured:
         return None
-    rows, frame, sign = worst_rows(summary.frame, metric), summary.frame, leak_sign(metric_of(metric))
+    rows, frame, sign = worst_rows(summary.frame, metric), summary.frame, metric_of(metric).sign
     best: dict[str, Point] = {}
     for point in group.points:
         arm, row = _arm(point), rows.get(point.recipe)
@@ -76,6 +76,17 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
         chosen={arm: "" if point.words.plain else point.words.strength for arm, point in best.items()},
         clear=frozenset(clear),
     )
+
+
+def our_orders(summary: Summary, group: DefenseGroup) -> list[Order]:
+    """Our orders by each judge, where there is anything beside plain training."""
+    found = [order for metric in CLASS_METRICS if (order := our_order(summary, group, metric)) is not None]
+    return found if any(set(order.arms) - {"none"} for order in found) else []
+
+
+def shared_arms(ours: Sequence[Order]) -> list[str]:
+    """The arms that any of these orders has."""
+    return [arm for arm in ARMS if any(arm in order.arms for order in ours)]
 
 
 def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from core.metrics.table import metric_of
 from core.metrics.verdicts import CANNOT_TELL, HIGHER, LOWER
 from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, Point, Versus
-from orchestrator.reading.numbers.evidence import leak_sign
 from orchestrator.reading.numbers.format import count, difference, listing, points
 from orchestrator.reading.numbers.summary import Summary
 
@@ -44,7 +43,7 @@ def _clear(
 ) -> list[str]:
     """The largest clear difference in one direction, and the cheapest where that is another recipe."""
     spec = metric_of(summary.primary)
-    sign = leak_sign(spec)
+    sign = spec.sign
     wanted = LOWER if (sign > 0) == gain else HIGHER
     clear = [point for point in measured if compared[point.recipe].leak.verdict == wanted]
     if not clear:

@@ -14,7 +14,6 @@ from orchestrator.reading.findings.fresh import fresh_answer
 from orchestrator.reading.findings.portfolio import by_access, control_line
 from orchestrator.reading.findings.sureness import TOO_SMALL, flattery, gap_words, named, standing, sureness
 from orchestrator.reading.numbers.decision import Decision, decide
-from orchestrator.reading.numbers.evidence import leak_sign
 from orchestrator.reading.numbers.format import count, difference, estimate, listing, number, points
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
@@ -128,7 +127,7 @@ def _untold(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    metric, sign = summary.primary, leak_sign(metric_of(summary.primary))
+    metric, sign = summary.primary, metric_of(summary.primary).sign
     among, name = _among(summary), _recipe(summary, choice.reference)
     nothing = f"{among}none leaks less than {name}" if among else f"no recipe tried leaks less than {name}"
     leak = f"{_estimate(summary, metric, choice.reference)}{_recognised(metric)}"
@@ -194,7 +193,7 @@ def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
         return ()
     floor = frame.loc[reference, "test_acc"] - CHEAP
     near = [row for row in choice.rows.values() if frame.loc[row, "test_acc"] >= floor]
-    best = min(near, key=lambda row: leak_sign(metric_of(metric)) * frame.loc[row, metric], default=reference)
+    best = min(near, key=lambda row: metric_of(metric).sign * frame.loc[row, metric], default=reference)
     if frame.loc[choice.best, "test_acc"] >= floor or best == reference:
         return ()
     return (
@@ -205,7 +204,7 @@ def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 def _catalyst(summary: Summary, choice: Decision) -> tuple[str, ...]:
     """The recipe that clearly leaks more than the baseline, if there is one."""
-    metric, sign = summary.primary, leak_sign(metric_of(summary.primary))
+    metric, sign = summary.primary, metric_of(summary.primary).sign
     if choice.reference is None:
         return ()
     worst = max(choice.rows.values(), key=lambda row: sign * summary.frame.loc[row, metric])

@@ -9,7 +9,7 @@ from core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from core.words import NBSP, minus
 from orchestrator.reading.findings.pairs import SIDE, chosen_recipes
 from orchestrator.reading.findings.tables import KEY_METRICS
-from orchestrator.reading.numbers.evidence import leak_sign, worst_rows
+from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.format import listing, number
 from orchestrator.reading.numbers.summary import Summary
 
@@ -27,7 +27,7 @@ def judging_metrics(summary: Summary) -> list[str]:
 
 def signed_leaks(summary: Summary, metric: str, attack: str | None = None) -> dict[str, float]:
     """Recipe -> leak, small is good: under one attack, or (None) the worst for it."""
-    frame, sign = summary.frame, leak_sign(metric_of(metric))
+    frame, sign = summary.frame, metric_of(metric).sign
     if attack is None:
         rows: Mapping[str, int] = worst_rows(frame, metric)
     else:

@@ -11,7 +11,7 @@ import pandas as pd
 from core.attacks.access import ACCESS_LEVELS
 from core.metrics.comparisons import Pair, on_common_seeds
 from core.metrics.recommendation import Recommendation, recommend
-from core.metrics.table import METRICS, Metric, metric_of
+from core.metrics.table import METRICS, metric_of
 from core.metrics.verdicts import LEAST_SEEDS, turned
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Sample, Seeds, Settings, aligned, compare
 
@@ -79,17 +79,12 @@ class Evidence:
         )  # fmt: skip
 
 
-def leak_sign(spec: Metric) -> int:
-    """+1 where larger values leak more, -1 where they leak less (distances)."""
-    return -1 if spec.better == "high" else 1
-
-
 def worst_rows(frame: pd.DataFrame, metric: str, access: str | None = None) -> dict[str, int]:
     """Recipe -> its row under the attack that works best against it by this leak metric, where it was measured.
 
     Controls are no attacks. access: only attacks that see no more of a target than that.
     """
-    sign = leak_sign(metric_of(metric))
+    sign = metric_of(metric).sign
     rows: dict[str, int] = {}
     counted = frame[~frame["control"]] if access is None else frame[~frame["control"] & within(frame, access)]
     for index, recipe, value in zip(counted.index, counted["recipe"], counted[metric], strict=True):
@@ -121,7 +116,7 @@ def gather(
     found = dict(worst_rows(frame, metric) if rows is None else rows)
     if not found:
         return None
-    sign = leak_sign(metric_of(metric))
+    sign = metric_of(metric).sign
     accuracy = {recipe: float(frame.loc[row, "test_acc"]) for recipe, row in found.items()}
     enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
     ordered = sorted(found, key=lambda recipe: (recipe != baseline, -enough[recipe]))

@@ -19,7 +19,6 @@ from orchestrator.reading.numbers.evidence import (
     Evidence,
     between_rows,
     gather,
-    leak_sign,
     with_differences,
     worst_rows,
 )
@@ -78,7 +77,7 @@ class Summary:
         measured = self.frame[self.frame["control"] & self.frame[metric].notna()]
         if not len(measured):
             return None
-        row = (leak_sign(metric_of(metric)) * measured[metric]).idxmax()
+        row = (metric_of(metric).sign * measured[metric]).idxmax()
         return str(measured.loc[row, "attack"]), int(row)
 
     @property

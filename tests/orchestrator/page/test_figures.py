@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.page.colours import BASELINE, assign
 from orchestrator.page.content import _micro
-from orchestrator.page.figures.accuracy_leak import grid_of, one_plot
+from orchestrator.page.figures.accuracy_leak import plot
 from orchestrator.page.figures.curves import alpha_curves, training_curves
 from orchestrator.page.figures.labels import Labels
 from orchestrator.page.figures.panels import attack_panels, frontier_panel
@@ -47,7 +47,7 @@ def test_the_panels_show_every_measured_cell_with_its_seeds(summary):
     assert len(panels) == 4 and len(points) == 2 * 8  # judges x cells
     assert sum(point.hollow for point in points) == 4
     assert sum(len(point.seeds) for point in points) == 2 * 22  # for the seeds that are done
-    told = titles(grid_of(panels, 2, 500, 390, "all"))
+    told = titles(plot(panels, 500, 390, "all", across=2))
     assert any("alpha\u00a0\u22120.2" in t and "independent judge" in t and "n = 3" in t for t in told)
     assert len(told) == 16
 
@@ -57,13 +57,13 @@ def test_points_lie_where_the_numbers_say(summary):
     rows = summary.frame.iloc[:4]
     assert [point.x for point in panel.points] == list(rows["test_acc"])
     assert [point.y for point in panel.points] == list(rows["embedder_acc1"])
-    axes = one_plot(panel, 500, 390).figure.axes[0]
+    axes = plot([panel], 500, 390).figure.axes[0]
     marks = {tuple(line.get_xydata()[0]) for line in axes.lines if len(line.get_xdata()) == 1}
     assert {(point.x, point.y) for point in panel.points} <= marks
 
 
 def test_marks_of_the_first_plot_are_links_that_the_keyboard_reaches(summary):
-    canvas = one_plot(frontier_panel(summary, assign(summary)), 620, 370)
+    canvas = plot([frontier_panel(summary, assign(summary))], 620, 370)
     links = list(drawn(canvas).iter(f"{SVG}a"))
     assert len(links) == len(summary.recipes)
     for link in links:
@@ -75,7 +75,7 @@ def test_names_in_a_plot_do_not_touch(summary):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     panel = frontier_panel(summary, assign(summary))
-    figure = one_plot(panel, 620, 370).figure
+    figure = plot([panel], 620, 370).figure
     renderer = FigureCanvasAgg(figure).get_renderer()
     names = {point.name for point in panel.points}
     boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts if text.get_text() in names]
@@ -88,7 +88,7 @@ def test_no_coordinate_is_lost(make_data):
     one = summarise(make_data(results=data.results[data.results["seed"] == 0]))
     for summary in (summarise(data), one):
         colours = assign(summary)
-        panels = grid_of(attack_panels(summary, colours), 2, 500, 390, "all")
+        panels = plot(attack_panels(summary, colours), 500, 390, "all", across=2)
         for canvas in (panels, judges(summary, colours), exposure(summary, colours)):
             assert "nan" not in re.sub(r"<title>.*?</title>", "", canvas.svg(), flags=re.S).lower()
 

@@ -10,7 +10,7 @@ from core.defenses.words import recipe_words
 from core.metrics.frontier import accuracy_leak_frontier
 from core.metrics.rank_agreement import rank_agreement
 from orchestrator.page.colours import assign
-from orchestrator.page.figures.accuracy_leak import one_plot
+from orchestrator.page.figures.accuracy_leak import plot
 from orchestrator.page.figures.panels import frontier_panel
 from orchestrator.page.render import part, render
 from orchestrator.reading.findings.costs import SHARED, cost_words, costs
@@ -64,7 +64,7 @@ def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():
     assert decide(summary).front == ("base", "best")
     panel = frontier_panel(summary, assign(summary))
     assert panel.asked[0] == 0.8 and len(panel.stairs) == 2
-    drawn = one_plot(panel, 620, 370).svg()
+    drawn = plot([panel], 620, 370).svg()
     assert "80.0" in drawn and "asked for" in drawn
     free = summarise(sweep(POINTS), resamples=50)
     assert frontier_panel(free, assign(free)).asked is None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from orchestrator.page.colours import assign
-from orchestrator.page.figures.accuracy_leak import SHAPES, one_plot
+from orchestrator.page.figures.accuracy_leak import SHAPES, plot
 from orchestrator.page.figures.panels import best_panel, family_panels
 from orchestrator.page.render import part, render
 from orchestrator.page.writing import write_report
@@ -243,9 +243,9 @@ def test_panels_show_the_family_and_grey_the_rest(whole):
         assert len(behind) == len(summary.recipes) - 1 - len(found.points) - away
         assert {point.colour for point in behind} == {colours.behind}
         assert {point.words.mark for point in found.points} <= {point.name for point in panel.points}
-        drawn = one_plot(panel, 360, 320).svg()
+        drawn = plot([panel], 360, 320).svg()
         assert not re.search(r'="-?(nan|inf)', drawn)
-    clipped = dict((found.key, one_plot(panel, 360, 320).svg()) for found, panel in panels)["logit_clipping"]
+    clipped = dict((found.key, plot([panel], 360, 320).svg()) for found, panel in panels)["logit_clipping"]
     assert "5 (at 55." in text_of(clipped)
 
 

@@ -1,0 +1,122 @@
+"""Every figure of a sweep's report, drawn when it is asked for: by a template, or as a file of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from core.metrics.table import metric_of
+from orchestrator.page.colours import Colours
+from orchestrator.page.figures import curves, strips
+from orchestrator.page.figures.accuracy_leak import draw, plot
+from orchestrator.page.figures.canvas import Canvas
+from orchestrator.page.figures.panels import attack_panels, best_panel, family_panels, frontier_panel
+from orchestrator.page.sheets import sheet_image
+from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
+from orchestrator.reading.findings.pairs import sheet_recipes
+from orchestrator.reading.findings.shown import MANY, judges_shown
+from orchestrator.reading.numbers.model import ReportData
+from orchestrator.reading.numbers.search_model import Progress
+from orchestrator.reading.numbers.summary import Summary
+
+OVERVIEW, OVERVIEW_PLOT = 860.0, 360.0
+OVERVIEW_ROWS = 3
+"""Classes of the contact sheet that the overview shows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """The figures of one sweep; None, or nothing, where there is nothing to show."""
+
+    data: ReportData
+    summary: Summary
+    colours: Colours
+
+    def frontier(self) -> Canvas | None:
+        title = "The accuracy-leak frontier: test accuracy against leak of every recipe"
+        return plot([frontier_panel(self.summary, self.colours)], 620, 390, title)
+
+    def attacks(self) -> list[Canvas | None]:
+        """One for each attack and judge that the first plot does not show."""
+        alone = self.summary.primary if frontier_panel(self.summary, self.colours) else None
+        return [plot([panel], 500, 390) for panel in attack_panels(self.summary, self.colours, but=alone)]
+
+    def judges(self) -> Canvas | None:
+        return strips.judges(self.summary, self.colours)
+
+    def exposure(self) -> Canvas | None:
+        return strips.exposure(self.summary, self.colours)
+
+    def pairs(self) -> Canvas:
+        return strips.triangle(self.summary)
+
+    def alphas(self) -> Canvas | None:
+        return curves.alpha_curves(self.data.alpha_curves, self.colours, self._named)
+
+    def training(self) -> Canvas | None:
+        logs = {name: rows for name, rows in self.data.training_curves.items() if name in self._named}
+        return curves.training_curves(logs, self.colours)
+
+    def search(self, gone: Progress) -> Canvas:
+        return curves.search_steps(self.data.search, gone)
+
+    def best(self, group: DefenseGroup) -> Canvas | None:
+        title = "The best recipe of each defense: test accuracy against leak"
+        return plot([best_panel(self.summary, group, self.colours)], 1024, 500, title)
+
+    def families(self, group: DefenseGroup) -> list[tuple[DefenseFamily, Canvas | None]]:
+        found = family_panels(self.summary, group, self.colours, self.summary.primary)
+        title = f"test accuracy against leak by the {metric_of(self.summary.primary).label}"
+        return [(family, plot([panel], 360, 320, f"{panel.title}: {title}")) for family, panel in found]
+
+    def defenses(self, group: DefenseGroup, metric: str, attack: str | None = None) -> Canvas | None:
+        """All families side by side."""
+        found = [panel for _, panel in family_panels(self.summary, group, self.colours, metric, attack)]
+        return plot(found, 360, 320, f"Every defense by the {metric_of(metric).label}", across=3)
+
+    def overview(self) -> Canvas | None:
+        """For MLflow and a README: reconstructions above, below them at most two plots: the deciding judge under each
+        attack, or each judge under the one."""
+        panels = attack_panels(self.summary, self.colours)
+        if len(self.summary.attacks) > 1:
+            panels = [panel for panel in panels if panel.spec == panels[0].spec]
+        panels = panels[:2]
+        if not self.data.sheets and not panels:
+            return None
+        sheet = sheet_image(self.data.sheets[0], rows=OVERVIEW_ROWS) if self.data.sheets else None
+        wide = min(OVERVIEW, 0.9 * sheet.width) if sheet else 0.0  # few columns make a narrow strip, not huge faces
+        strip = wide * sheet.height / sheet.width if sheet else 0.0
+        canvas = Canvas(OVERVIEW, strip + (OVERVIEW_PLOT if panels else 0.0), self.data.title)
+        if sheet is not None:
+            axes = canvas.axes((OVERVIEW - wide) / 2, 0, (OVERVIEW + wide) / 2, strip, grid=None)
+            axes.imshow(np.asarray(sheet), interpolation="lanczos", aspect="auto")
+            axes.axis("off")
+        share = OVERVIEW / max(1, len(panels))
+        for index, panel in enumerate(panels):
+            draw(canvas, panel, index * share, strip, share, OVERVIEW_PLOT)
+        return canvas
+
+    def files(self) -> dict[str, Canvas | None]:
+        """File name -> figure."""
+        panels, title = attack_panels(self.summary, self.colours), "Test accuracy against leak for each recipe"
+        found = {
+            "accuracy-leak.svg": plot(panels, 500, 390, title, across=len(judges_shown(self.summary))),
+            "judges.svg": self.judges(),
+            "exposure.svg": self.exposure(),
+            "alpha-curves.svg": self.alphas(),
+            "training-curves.svg": self.training(),
+            "overview.png": self.overview(),
+        }
+        measured = self.summary.primary in self.summary.measured
+        for number, group in enumerate(defense_groups(self.summary) if measured else (), start=1):
+            found[f"defense-curves-{number}.svg"] = self.defenses(group, self.summary.primary)
+            found[f"defense-best-{number}.svg"] = self.best(group)
+        return found
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        """The recipes whose curves have names: all of a few, else those that the decision is about."""
+        known = {*self.data.alpha_curves, *self.data.training_curves}
+        return frozenset(sheet_recipes(self.summary) if len(self.summary.recipes) > MANY else known)
