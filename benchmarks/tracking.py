@@ -31,7 +31,8 @@ from orchestrator.running.recorder import Recorder, open_recorder
 from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
 from orchestrator.store.local import LocalStore
-from sweeps.load import LoadedSweep, load_sweep
+from sweeps.load import load_sweep
+from sweeps.loaded import LoadedSweep
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPES, SEEDS = 50, 5  # times the quickstart's two attacks: 500 trials

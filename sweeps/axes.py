@@ -29,7 +29,7 @@ def axis_keys(loaded: LoadedSweep) -> list[str]:
         known = [repr([cell[k] for k in keys]) for cell in listed]
         if any(seen.setdefault(k, cell[key]) != cell[key] for k, cell in zip(known, listed, strict=True)):
             keys.append(key)
-    search = getattr(loaded.sweep, "search", None)
+    search = loaded.sweep.search
     return [*keys, *(search.space if search else ()), *loaded.sweep.grid]
 
 

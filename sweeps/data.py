@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,6 +21,13 @@ class SyntheticData(Model):
     seed: Seed = 0
     samples_per_class: Count | None = None  # train on this many images of each class (the low-data study)
 
+    path: ClassVar[None] = None
+
+    @property
+    def classes_known(self) -> int:
+        """How many classes the data have, where the file alone says it."""
+        return self.identities
+
 
 class LabelledData(Model):
     """The user's own images: a Parquet file (`image`, `label` or `identity`, maybe `split`) or a folder per class."""
@@ -34,6 +41,11 @@ class LabelledData(Model):
     largest_classes: Annotated[Count, Field(ge=2)] | None = None  # keep the classes with most training images
     samples_per_class: Count | None = None
     on_corrupt: Literal["refuse", "skip"] = "refuse"
+
+    @property
+    def classes_known(self) -> int | None:
+        """How many classes the data have, where the file alone says it."""
+        return self.largest_classes
 
 
 class PublishedData(Model):
@@ -57,6 +69,11 @@ class PublishedData(Model):
         only_with(self, "pictures", "kind", "celeba")
         return self
 
+    @property
+    def classes_known(self) -> int | None:
+        """How many classes the data have, where the file alone says it."""
+        return self.classes
+
 
 class SyntheticPublic(Model):
     """Public identities of the renderer; they never overlap with private ones."""
@@ -67,6 +84,8 @@ class SyntheticPublic(Model):
     size: Annotated[int, Field(ge=16, le=256)] = 64
     spread: Positive = 0.6
     seed: Seed = 0
+
+    path: ClassVar[None] = None
 
 
 class UnlabelledPublic(Model):

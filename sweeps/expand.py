@@ -80,7 +80,7 @@ class CellMaker:
         self.names = axis_names(axis_keys(loaded))
         # No cell needs a copy of what spans them all: with it, ten thousand cells would cost their square.
         self.raw = {key: value for key, value in loaded.raw.items() if key not in SPANNING}
-        search = getattr(loaded.sweep, "search", None)  # what its space holds and the baseline does not is null there
+        search = loaded.sweep.search  # what its space holds and the baseline does not is null there
         self.baseline = {**dict.fromkeys(search.space if search else ()), **loaded.sweep.baseline}
 
     def __call__(self, values: dict[str, Any], beside: dict[str, Any] | None = None) -> Cell:
@@ -125,7 +125,7 @@ def _check_keys(loaded: LoadedSweep) -> None:
             if key.split(".")[0] in NOT_OF_A_TRIAL:
                 raise InputError(f"{loaded.source}: {place}.{key}: expected a key that a trial depends on, got {key}")
     _check_order(loaded)
-    if getattr(sweep, "search", None):
+    if sweep.search:
         for key in sweep.grid:
             if key in sweep.search.space:
                 raise InputError(f"{loaded.source}: grid.{key}: expected it here or in search.space, got it in both")
@@ -179,7 +179,7 @@ def _check_baseline(loaded: LoadedSweep) -> None:
     tried = dict(loaded.sweep.grid)
     for key in loaded.sweep.cells[0] if loaded.sweep.cells else ():
         tried[key] = [cell[key] for cell in loaded.sweep.cells]
-    search = getattr(loaded.sweep, "search", None)
+    search = loaded.sweep.search
     for key, value in loaded.sweep.baseline.items():
         if search and key in search.space:
             continue  # tried before anything is searched, whether or not the space holds it

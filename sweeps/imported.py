@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict, ValidationError, field_validator, model_validator
 
@@ -120,6 +120,11 @@ class ImportedClassifier(Model):
 
     imported: FilePath
 
+    # What a recipe says of a training, and this is not trained here.
+    defense: ClassVar[None] = None
+    stop_at_test_acc: ClassVar[None] = None
+    workers: ClassVar[int] = 1
+
     @cached_property
     def folder(self) -> Path:
         return Path(self.imported).expanduser()
@@ -131,10 +136,10 @@ class ImportedClassifier(Model):
         return checked_card(read_card(path, "what `smoothsweep import target` writes"), str(path))
 
     @property
-    def card(self) -> dict[str, Any]:
-        """The same as JSON values; of the defense only what is stated."""
+    def stated_defense(self) -> dict[str, Any] | None:
+        """What its card says of the defense it was trained under, None where nobody said."""
         defense = self.checked.defense
-        return self.checked.model_dump(mode="json") | {"defense": defense and defense.model_dump(exclude_none=True)}
+        return defense and defense.model_dump(exclude_none=True)
 
     @property
     def architecture(self) -> str:

@@ -6,12 +6,10 @@ from pathlib import Path
 
 from core.errors import InputError
 from core.words import shown
-from sweeps.loaded import LoadedSweep, Sweep, check
+from sweeps.loaded import LoadedSweep, check
 from sweeps.overrides import apply_overrides
 from sweeps.recipes import check_search
 from sweeps.yaml_reader import MAX_BYTES, read_yaml
-
-__all__ = ["LoadedSweep", "Sweep", "check", "load_sweep"]
 
 
 def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
@@ -25,7 +23,7 @@ def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
         raise InputError(f"{path}: expected a mapping of keys, got {shown(raw)}")
     apply_overrides(raw, overrides or [])
     loaded = LoadedSweep(sweep=check(raw, str(path)), raw=raw, intro=_opening_comment(text), source=str(path))
-    if getattr(loaded.sweep, "search", None):
+    if loaded.sweep.search:
         check_search(loaded)
     return loaded
 

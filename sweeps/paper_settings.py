@@ -76,18 +76,15 @@ def recipe_axes(settings: InversionSweep, dataset: str, table: str) -> dict[str,
     empty in all of its rows (the attack in Table 11) are left out.
     """
     recipe = settings.recipe
-    card = getattr(recipe, "card", None)  # an imported target
-    stated = card.get("defense") if card is not None else recipe.defense.model_dump(mode="json")
-    if not isinstance(stated, Mapping) or "kind" not in stated:
+    stated = recipe.stated_defense
+    if stated is None:
         return None
-    final_alpha = getattr(getattr(recipe, "defense", None), "final_alpha", stated.get("alpha"))
     axes = {
         "dataset": dataset,
         "architecture": recipe.architecture,
         "defense": stated["kind"],
-        "alpha": final_alpha,
-        **{name: stated.get(name) for name in ("beta", "lambda_input", "lambda_label")},
-        "samples_per_class": getattr(settings.data, "samples_per_class", None),
+        **{name: stated.get(name) for name in ("alpha", "beta", "lambda_input", "lambda_label")},
+        "samples_per_class": settings.data.samples_per_class,
         "attack": settings.attack.kind,
     }
     used = {name for number in paper_rows(table) for name in AXES if getattr(number, name) is not None}
@@ -118,7 +115,7 @@ def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, An
     """Leaf -> the official value for a cell of this defense: the table's settings, and what follows from the defense
     (its smoothing schedule as the official code has it, MID's noise left on)."""
     stated = published_settings(dataset, table)
-    defense = getattr(settings.recipe, "defense", None)
+    defense = settings.recipe.defense
     if defense is None or not any(key.startswith("recipe.") for key in stated):
         return stated
     schedule = Smoothing(alpha=defense.final_alpha).curve("paper")["schedule"]

@@ -77,7 +77,7 @@ def stated_values(loaded: LoadedSweep) -> Values:
         return {}
     cell = CellMaker(loaded)({**baseline, **attacks_of(loaded)[0]})
     recipe = {"recipe": cell.settings.recipe.model_dump(mode="json")}
-    defense = getattr(cell.settings.recipe, "defense", None)
+    defense = cell.settings.recipe.defense
     if defense is not None:  # without a schedule of its own it has the one that its alpha comes with
         recipe["recipe"]["defense"]["schedule"] = defense.resolved(cell.settings.protocol)["schedule"]
     found = {key: dotted_value(recipe, key) for key in loaded.sweep.search.space}

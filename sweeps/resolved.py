@@ -44,7 +44,7 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
         leaves["data.classes"] = CLASSES[leaves["data.kind"]]
     if leaves["data.kind"] == "celeba" and leaves["data.pictures"] is None:
         leaves["data.pictures"] = "crops"
-    defense = getattr(settings.recipe, "defense", None)
+    defense = settings.recipe.defense
     if defense is not None:
         leaves = {key: value for key, value in leaves.items() if not key.startswith("recipe.defense.")}
         found = defense.resolved(settings.protocol)

@@ -6,55 +6,29 @@ fractions lie in [0, 1], durations of schedules are fractions of training.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
 from core.errors import InputError
+from sweeps.any_sweep import AnySweep, Protocol, Tracking
 from sweeps.attacker import Prior
 from sweeps.attacks import Attack, read_attack
-from sweeps.base import MOST, Count, Fraction, Model, NotNegative, Positive, Seed, Several
+from sweeps.base import MOST, Fraction, Model, Seed, Several
 from sweeps.data import LabelledData, PublishedData, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges
 from sweeps.paper_numbers import datasets_of
 from sweeps.search import Budget, Reaudit, Search
 from sweeps.settings import first_repeat, set_dotted
+from sweeps.toy import ToySweep
 from sweeps.training import OtherTrial, Recipe
 
-Protocol = Literal["clean", "paper"]
 MOST_OF_INCEPTION = 1000  # outputs of its auxiliary head
 Target = Annotated[
     Annotated[Recipe, Tag("trained_here")] | Annotated[ImportedClassifier, Tag("brought_in")],
     Discriminator(trained_or_imported),
 ]
-
-
-class Resources(Model):
-    """What one task may take. GPUs are used where the cluster has them.
-
-    How an attack's networks run (rows, compile, cuda_graphs) changes how sums are rounded, and many steps of a descent
-    can make a different reconstruction of that: a value other than the default is part of a result's identity, and
-    such a sweep shares no attack with one that has another. Nothing else here changes a result.
-    """
-
-    cpus_per_task: Count = 1
-    gpus_per_training: NotNegative = 1.0
-    gpus_per_task: NotNegative = 0.5
-    classes_per_task: Count | None = None  # null: sized so that every device gets several tasks
-    trial_slots: Count | None = None  # local machine only; null: two per CPU
-    attack_rows: Count | None = None  # images at once in an attack; null: as many as suit the kind of device
-    attack_compile: bool = False  # torch.compile of prior and target: a minute before the first step
-    attack_cuda_graphs: bool = False  # record both networks once and replay them
-    # null: ended by silence alone, of 20 times what such a stage has taken, half an hour at least (docs/reliability.md)
-    training_timeout_minutes: Positive | None = None  # one training (Ray Train's workers too)
-    attack_timeout_minutes: Positive | None = None  # one task of an attack, a few classes
-
-    @model_validator(mode="after")
-    def _one_way_to_run(self) -> Resources:
-        if self.attack_compile and self.attack_cuda_graphs:
-            raise ValueError("attack_compile, attack_cuda_graphs: expected at most one of them, got both")
-        return self
 
 
 class PaperTable(Model):
@@ -80,17 +54,10 @@ class PaperTable(Model):
         return self.dataset or data.kind.removesuffix("64")
 
 
-class Tracking(Model):
-    """What MLflow gets beside runs and reports. models: whose targets become registered models at the end."""
-
-    models: Literal["frontier", "all", "none"] = "frontier"
-
-
-class InversionSweep(Model):
+class InversionSweep(AnySweep):
     """Train targets, invert every class, judge the leak."""
 
     experiment: Literal["inversion"] = "inversion"
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     protocol: Protocol = "clean"
     seeds: Annotated[Several[Seed], Field(min_length=1)]
     data: Annotated[SyntheticData | LabelledData | PublishedData, Field(discriminator="kind")]
@@ -100,31 +67,16 @@ class InversionSweep(Model):
     attack: Attack = read_attack({})
     judges: Judges = Judges()
     classes: Literal["all"] | Annotated[Several[Annotated[int, Field(ge=0, le=MOST)]], Field(min_length=1)] = "all"
-    grid: dict[str, list[Any]] = Field(default_factory=dict)  # dotted key of this file -> the values to try
-    cells: Several[dict[str, Any]] = ()  # combinations that are no full grid; each is tried with all of the grid
-    baseline: dict[str, Any] = Field(default_factory=dict)  # the values that the others are compared with
     search: Search | None = None  # proposes recipes instead of a grid; the grid then holds keys of the attacker alone
     budget: Budget | None = None  # what the sweep may cost over its life; work that runs when it is spent is ended
     reaudit: Reaudit | None = None  # the accuracy-leak frontier once more, under fresh seeds
     min_test_acc: Fraction | None = None  # the accuracy you need: recipes below it are not recommended; no search
     tracking: Tracking = Tracking()
-    resources: Resources = Resources()
     paper: PaperTable | None = None
-
-    @property
-    def accuracy_needed(self) -> float | None:
-        """The test accuracy without which a recipe is not recommended, if the file asks for one."""
-        asked = self.search.constraints.get("test_acc") if self.search else None
-        return asked.at_least if asked else self.min_test_acc
-
-    @property
-    def leak_searched(self) -> str | None:
-        """The leak that a search drives down, which decides its report and its second audit too."""
-        return next(iter(self.search.leaks), None) if self.search else None
 
     def reference(self) -> InversionSweep | None:
         """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
-        goal = getattr(self.recipe, "stop_at_test_acc", None)
+        goal = self.recipe.stop_at_test_acc
         if not isinstance(goal, OtherTrial):
             return None
         raw = self.model_dump(mode="python")
@@ -172,14 +124,8 @@ class InversionSweep(Model):
         self._fits_search()
         return self
 
-    @property
-    def classes_known(self) -> int | None:
-        """How many classes the data have, where the file alone says it."""
-        counts = (getattr(self.data, name, None) for name in ("identities", "classes", "largest_classes"))
-        return next(filter(None, counts), None)
-
     def _fits_classes(self) -> None:
-        known = self.classes_known
+        known = self.data.classes_known
         if known is not None and self.classes != "all" and max(self.classes) >= known:
             raise ValueError(f"classes: expected labels below {known}, got {max(self.classes)}")
         for key, model in (("recipe", self.recipe), ("judges.evaluator", self.judges.evaluator)):
@@ -195,7 +141,7 @@ class InversionSweep(Model):
         attack.check(
             image_size=self.recipe.image_size, prior_kind=self.prior.kind, has_public=self.public is not None
         )
-        defense = getattr(self.recipe, "defense", None)
+        defense = self.recipe.defense
         if attack.readout is not None and defense is not None and attack.readout not in defense.readouts:
             expected = ", ".join(defense.readouts) or "none: its answers are not noisy"
             raise ValueError(f"attack.readout: with defense {defense.kind} expected {expected}, got {attack.readout}")
@@ -221,36 +167,4 @@ class InversionSweep(Model):
             raise ValueError(f"data.samples_per_class: expected at most {data.train_per_class} images, got {got}")
 
 
-class ToySweep(Model):
-    """The paper's two-dimensional example (Figures 1 and 8)."""
-
-    experiment: Literal["toy"]
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-    alpha: float = 0.0
-    grid: dict[str, list[Any]] = Field(default_factory=dict)
-    cells: Several[dict[str, Any]] = ()
-    baseline: dict[str, Any] = Field(default_factory=dict)
-    resources: Resources = Resources()
-
-    @property
-    def accuracy_needed(self) -> None:
-        return None
-
-    @property
-    def leak_searched(self) -> None:
-        return None
-
-    @property
-    def tracking(self) -> Tracking:
-        return Tracking(models="none")
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        return (42,)  # the notebook's only seed
-
-    @property
-    def protocol(self) -> Protocol:
-        return "paper"
-
-
-SWEEPS: dict[str, type[InversionSweep] | type[ToySweep]] = {"inversion": InversionSweep, "toy": ToySweep}
+SWEEPS: dict[str, type[AnySweep]] = {"inversion": InversionSweep, "toy": ToySweep}

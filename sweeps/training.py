@@ -72,6 +72,11 @@ class Recipe(Training):
     # End with the first epoch of this test accuracy, or of the one that another trial reached (the paper's Table 9).
     stop_at_test_acc: Annotated[float, Field(gt=0, le=1)] | OtherTrial | None = None
 
+    @property
+    def stated_defense(self) -> dict[str, Any]:
+        """The defense as the file says it, with the alpha that its smoothing leads to."""
+        return self.defense.model_dump(mode="json") | {"alpha": self.defense.final_alpha}
+
     @model_validator(mode="after")
     def _enough_per_worker(self) -> Recipe:
         if self.batch_size < 2 * self.workers:

@@ -16,7 +16,7 @@ from orchestrator.scheduling.execute import execute_with_inputs
 from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
 from orchestrator.store.opening import open_store
-from sweeps.load import check
+from sweeps.loaded import check
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from orchestrator.stages.stage import with_ancestors
 from orchestrator.store.base import Store
 from sweeps.axes import axis_keys, axis_names, axis_value
 from sweeps.imported import ImportedClassifier
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 from sweeps.paper_settings import standing
 
 COMPARISON = "published_comparison.parquet"
@@ -115,7 +115,7 @@ def _spent(loaded: LoadedSweep, store: Store) -> Spent | None:
 
 
 def _links(trial: Trial, store: Store, out: Path) -> tuple[StageLink, ...]:
-    workers = float(getattr(getattr(trial.settings, "recipe", None), "workers", 1) or 1)
+    workers = float(trial.settings.recipe.workers)
     return tuple(
         StageLink(**link, devices=workers if link["stage"] == "target" else 1.0)
         for link in relative_links(trial, store, out)
@@ -124,7 +124,7 @@ def _links(trial: Trial, store: Store, out: Path) -> tuple[StageLink, ...]:
 
 def _paper(loaded: LoadedSweep, trials: list[Trial]) -> PaperReference | None:
     """How every trial stands to the table of the paper that the sweep names."""
-    reference = getattr(loaded.sweep, "paper", None)
+    reference = loaded.sweep.paper
     if reference is None:
         return None
     standings = {t.id: standing(t.settings, reference.dataset_of(t.settings.data), reference.table) for t in trials}
@@ -136,7 +136,7 @@ def _defense(trial: Trial) -> dict[str, Any] | None:
     """The trial's defense as its sweep file, or the card of a target brought in, states it."""
     recipe = trial.settings.recipe
     if isinstance(recipe, ImportedClassifier):
-        return recipe.card["defense"]
+        return recipe.stated_defense
     return recipe.defense.model_dump(mode="json", exclude_none=True)
 
 
@@ -173,7 +173,7 @@ def _attack_words(keys: list[str], names: dict[str, str], trials: list[Trial]) -
 
 
 def _baseline(loaded: LoadedSweep) -> dict[str, Any]:
-    names, search = axis_names(axis_keys(loaded)), getattr(loaded.sweep, "search", None)
+    names, search = axis_names(axis_keys(loaded)), loaded.sweep.search
     stated = loaded.sweep.baseline
     # What a search's space holds and the baseline does not is null there.
     absent = dict.fromkeys(key for key in (search.space if search and stated else ()) if key not in stated)

@@ -30,8 +30,10 @@ from orchestrator.stages.judges import unavailable_judges
 from orchestrator.stages.stage import with_ancestors
 from orchestrator.store.base import Store
 from orchestrator.store.opening import open_store
-from sweeps.load import LoadedSweep, load_sweep
-from sweeps.schema import InversionSweep, ToySweep
+from sweeps.load import load_sweep
+from sweeps.loaded import LoadedSweep
+from sweeps.schema import InversionSweep
+from sweeps.toy import ToySweep
 
 
 def run_and_report(
@@ -75,7 +77,7 @@ def run_and_report(
             resources=loaded.sweep.resources.model_dump(),
             recorder=recorder,
             display=Display(),
-            meter=Meter(store, loaded.sweep.name, getattr(loaded.sweep, "budget", None)),
+            meter=Meter(store, loaded.sweep.name, loaded.sweep.budget),
             kept_back=loaded.sweep.reaudit.share if agenda and loaded.sweep.reaudit else 0.0,
         )
         _run_phases(run, loaded, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
@@ -103,7 +105,7 @@ def _run_phases(
         else:
             run_search(run, loaded, agenda, place)
             write_end(loaded, store, _end_of(run, agenda))
-        if getattr(loaded.sweep, "reaudit", None) and not run.stopped:
+        if loaded.sweep.reaudit and not run.stopped:
             write_reaudit(loaded, store, frontier_recipes(loaded, trials_of(loaded, store), store))
             run_trials(run, reaudit_trials(loaded, store), place)
     finally:
@@ -119,7 +121,7 @@ def _end_of(run: SweepRun, agenda: Agenda) -> str | None:
 
 
 def _agenda(loaded: LoadedSweep, store: Store) -> Agenda | None:
-    return Agenda(loaded, store) if getattr(loaded.sweep, "search", None) else None
+    return Agenda(loaded, store) if loaded.sweep.search else None
 
 
 def refuse_missing_judges(loaded: LoadedSweep, settings: InversionSweep) -> None:

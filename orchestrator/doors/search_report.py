@@ -12,7 +12,7 @@ from orchestrator.reading.numbers.format import count, duration, is_null, listin
 from orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, same_recipe
 from orchestrator.store.base import Store
 from sweeps.axes import axis_names
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 
 if TYPE_CHECKING:
     from orchestrator.search.record import ProposalRecord, SearchRecord
@@ -22,7 +22,7 @@ def search_view(loaded: LoadedSweep, store: Store, label: Callable[[Mapping[str,
     """What the report shows of the sweep's search; None for a sweep without one. label: axes -> a recipe's name."""
     from orchestrator.search.record import read_search  # the searches need Optuna, which a report of a grid does not
 
-    if getattr(loaded.sweep, "search", None) is None:
+    if loaded.sweep.search is None:
         return None
     record = read_search(loaded, store)
     return None if record is None else view_of(record, loaded.sweep.search, label)

@@ -12,9 +12,11 @@ from orchestrator.stages.judges import STAGED_FID, staged_file
 from sweeps.expand import expand
 from sweeps.imported import ImportedClassifier
 from sweeps.judging import STAGED_EMBEDDERS
-from sweeps.load import LoadedSweep, load_sweep
+from sweeps.load import load_sweep
+from sweeps.loaded import LoadedSweep
 from sweeps.recipes import every_choice
-from sweeps.schema import InversionSweep, ToySweep
+from sweeps.schema import InversionSweep
+from sweeps.toy import ToySweep
 from sweeps.training import Training
 
 

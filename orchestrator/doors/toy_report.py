@@ -17,7 +17,7 @@ from orchestrator.reading.numbers.model import StageLink, ToyData, ToyFigure, To
 from orchestrator.reading.results import relative_links, results_table, write_results
 from orchestrator.stages.code_version import code_version
 from orchestrator.store.base import Store
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 
 PAPER = TREE / "sweeps" / "paper" / "toy.json"
 CLASS_NAMES, TARGET_CLASS = ("green circles", "blue squares", "orange pentagons"), 2

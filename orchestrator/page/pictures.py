@@ -17,7 +17,7 @@ from orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
 from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
-from sweeps.schema import ToySweep
+from sweeps.toy import ToySweep
 
 CLASSES_SHOWN = 6
 IMAGES_SHOWN = 6

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import InputError
 from orchestrator.stages.stage import Stage
-from sweeps.schema import Resources
+from sweeps.any_sweep import Resources
 from tasks.registry import task
 
 if TYPE_CHECKING:

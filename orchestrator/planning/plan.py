@@ -13,7 +13,7 @@ from orchestrator.planning.history import History, read_history
 from orchestrator.planning.trial import Trial
 from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
-from sweeps.load import Sweep
+from sweeps.loaded import Sweep
 from tasks.registry import task
 
 Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost

@@ -20,7 +20,7 @@ from orchestrator.stages.stage import canonical_json
 from orchestrator.store.base import Store
 from orchestrator.store.notes import read_lines, read_note, write_lines
 from sweeps.expand import OF_THE_ATTACKER, CellMaker, attacks_of, expand
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 
 PROPOSALS, REAUDIT = "search/proposals.jsonl", "reaudit.json"
 
@@ -148,7 +148,7 @@ def write_reaudit(loaded: LoadedSweep, store: Store, recipes: list[dict[str, Any
 
 def read_reaudit(loaded: LoadedSweep, store: Store) -> list[dict[str, Any]] | None:
     """The recipes of a re-audit under the seeds that the sweep asks for; None if none was begun."""
-    if getattr(loaded.sweep, "reaudit", None) is None:
+    if loaded.sweep.reaudit is None:
         return None
     note = read_note(store, loaded.sweep.name, REAUDIT, _ReauditNote, "the recipes are chosen again")
     return None if note is None else note.recipes
@@ -159,7 +159,7 @@ def reaudit_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
     recipes = read_reaudit(loaded, store)
     if not recipes:
         return []
-    if getattr(loaded.sweep, "search", None):
+    if loaded.sweep.search:
         make = TrialMaker(loaded)
         return [t for recipe in recipes for t in make.under(recipe, loaded.sweep.reaudit.seeds, "reaudit")]
     return grid_reaudit(loaded, recipes)

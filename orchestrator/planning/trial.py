@@ -16,8 +16,9 @@ from orchestrator.stages.graph import (
 from orchestrator.stages.judges import judge_stages, loot_sizes
 from orchestrator.stages.stage import Stage
 from sweeps.expand import Cell
-from sweeps.load import Sweep
-from sweeps.schema import InversionSweep, ToySweep
+from sweeps.loaded import Sweep
+from sweeps.schema import InversionSweep
+from sweeps.toy import ToySweep
 
 Run = Callable[[Stage], None]
 

@@ -7,7 +7,7 @@ from orchestrator.planning.proposals import proposed_trials, reaudit_trials
 from orchestrator.planning.trial import Trial
 from orchestrator.store.base import Store
 from sweeps.expand import expand, said
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 
 
 def trials_of(loaded: LoadedSweep, store: Store | None = None) -> list[Trial]:
@@ -16,7 +16,7 @@ def trials_of(loaded: LoadedSweep, store: Store | None = None) -> list[Trial]:
     Of a search, the trials of what it has proposed so far, which the store knows. A re-audit that the store knows of
     comes last.
     """
-    if getattr(loaded.sweep, "search", None):
+    if loaded.sweep.search:
         trials = proposed_trials(loaded, store) if store else []
     else:
         cells = expand(loaded)

@@ -18,7 +18,7 @@ from orchestrator.stages.stage import with_ancestors
 from orchestrator.store.artifacts import MANIFEST
 from orchestrator.store.base import Store
 from sweeps.imported import ImportedClassifier
-from sweeps.schema import ToySweep
+from sweeps.toy import ToySweep
 from sweeps.training import Recipe
 
 UNFINISHED = "the stage that measures it has not finished"
@@ -104,7 +104,7 @@ def _trained_fields(recipe: Recipe, protocol: str) -> dict[str, Any]:
 
 def _imported_fields(target: ImportedClassifier) -> dict[str, Any]:
     """What whoever brought the target in said of its training; the rest is not known."""
-    defense = target.card["defense"] or {}
+    defense = target.stated_defense or {}
     return {
         "recipe_architecture": target.architecture,
         "recipe_defense": defense.get("kind"),

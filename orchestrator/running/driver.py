@@ -18,7 +18,7 @@ from orchestrator.running.workplace import Workplace
 from orchestrator.scheduling.execute import execute
 from orchestrator.search.agenda import Agenda
 from orchestrator.stages.stage import Stage
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 
 if TYPE_CHECKING:
     from orchestrator.running.tuning import Halt

@@ -14,7 +14,7 @@ from orchestrator.planning.trial import Trial
 from orchestrator.stages.code_version import code_version
 from orchestrator.store.base import Store
 from orchestrator.tracking import Closing, Tracker, local_uri, refusals, told, tracking_errors
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 
 REPORT = "report"  # among what is not written: the report, the means over seeds, the models
 

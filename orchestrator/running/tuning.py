@@ -25,7 +25,7 @@ from orchestrator.scheduling.scheduler import one_line
 from orchestrator.search.agenda import Agenda
 from orchestrator.search.setup import Wait
 from orchestrator.stages.stage import Stage
-from sweeps.load import LoadedSweep, check
+from sweeps.loaded import LoadedSweep, check
 
 DRIVER_RETRIES = 3  # of a trial's own process; the stages it asked for go on meanwhile
 

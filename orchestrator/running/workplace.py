@@ -12,7 +12,7 @@ from orchestrator.cluster.lifeline import Lifeline, lifeline_of_this_driver
 from orchestrator.planning.fits import refuse_unfit
 from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
-from sweeps.schema import Resources
+from sweeps.any_sweep import Resources
 
 if TYPE_CHECKING:
     from orchestrator.cluster.connection import ClusterFacts

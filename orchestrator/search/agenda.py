@@ -16,7 +16,7 @@ from orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
 from orchestrator.search.setup import Setup, Wait
 from orchestrator.search.strategies import strategy
 from orchestrator.store.base import Store
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 from sweeps.recipes import baseline_recipe, stated_values
 
 News = tuple[str, Any]  # ("say", line) | ("opened", trial) | ("found", trial): one that the store has already

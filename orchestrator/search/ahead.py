@@ -16,7 +16,7 @@ from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
 from sweeps.dimension import Values
 from sweeps.expand import attacks_of
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 
 SAMPLES = 4  # recipes drawn to tell what one costs
 FAR = 10**9  # numbers of these draws: no proposal's
@@ -25,7 +25,7 @@ AGAIN = "again"  # beside the rungs: the audit under fresh seeds
 
 def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
     """What the search of the sweep may still propose; None for a sweep without one, or one that is through."""
-    search = getattr(loaded.sweep, "search", None)
+    search = loaded.sweep.search
     if search is None:
         return None
     proposals, make = ProposalFile(loaded, store).read(), TrialMaker(loaded)
@@ -64,7 +64,7 @@ def refuse_small_budget(loaded: LoadedSweep, plan: Plan, store: Store) -> None:
     plan: of the trials known, with what a search may still propose. A sweep that has spent something already is only
     told that its budget is spent.
     """
-    budget = getattr(loaded.sweep, "budget", None)
+    budget = loaded.sweep.budget
     if budget is None or budget.device_hours is None or spent(store, loaded.sweep.name)[0] > 0:
         return
     missing = {stage.fingerprint for stage in plan.missing}

@@ -15,7 +15,7 @@ from orchestrator.search.outcomes import metrics_of, worst_mean
 from orchestrator.search.ranking import crowding
 from orchestrator.stages.stage import canonical_json
 from orchestrator.store.base import Store
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 
 
 def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store) -> list[dict[str, Any]]:
@@ -53,7 +53,7 @@ def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store)
 
 def leak_of(loaded: LoadedSweep, rows: Sequence[dict[str, Any]]) -> tuple[str, Direction] | None:
     """The leak that decides, and the direction a defender wants; None if none was measured."""
-    search = getattr(loaded.sweep, "search", None)
+    search = loaded.sweep.search
     if search:
         return next(iter(search.leaks.items()), None)
     specs = [metric_of(key) for key in CLASS_METRICS] + [s for s in METRICS if s.group == "leak" and s.better]

@@ -18,7 +18,7 @@ from orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
 from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
 from orchestrator.store.notes import read_note
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 
 ENDED = "search/ended.json"
 
@@ -78,7 +78,7 @@ class SearchRecord:
 
 def read_search(loaded: LoadedSweep, store: Store) -> SearchRecord | None:
     """The search of the sweep as the store knows it; None for a sweep without one."""
-    search = getattr(loaded.sweep, "search", None)
+    search = loaded.sweep.search
     if search is None:
         return None
     budget = loaded.sweep.budget

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from core.attacks.base import Part
 from core.errors import InputError
 from core.priors.card import read_prior_card
+from core.priors.kinds import PriorFolder
 from orchestrator.stages.fingerprints import content_of, normalised
 from orchestrator.stages.other_people import refuse_same_people
 from orchestrator.stages.stage import Stage
@@ -46,12 +47,12 @@ def prior_stage(settings: InversionSweep) -> Stage:
         refuse_same_people(settings)
         return Stage(name="prior", config=config, inputs={"public": public_stage(settings)})
     config |= content_of(files.weights, files.key)
-    if (path := getattr(prior, "path", None)) is None:
+    if not isinstance(prior.built, PriorFolder):
         return Stage(name="prior", config=config)
     config["card"] = read_prior_card(files.description).plain
     if "discriminator" in settings.attack.built.needs:
         config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
-    return Stage(name="prior", config=config, hints={"path": path})
+    return Stage(name="prior", config=config, hints={"path": prior.path})
 
 
 def public_stage(settings: InversionSweep) -> Stage:
@@ -150,7 +151,7 @@ def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage) -> Sta
 def _check_crop(settings: InversionSweep, crop: int | None) -> None:
     """Say at once if the crop is larger than what the prior draws: 800 pixels suit a 1024-pixel prior only."""
     files = settings.prior.built.files
-    side = read_prior_card(files.description).config.resolution if files else getattr(settings.public, "size", None)
+    side = read_prior_card(files.description).config.resolution if files else settings.public and settings.public.size
     if crop is not None and side is not None and crop > side:
         raise InputError(f"attack.pool.crop: expected at most the prior's {side} pixels, got {crop}")
 
@@ -183,7 +184,7 @@ def _target_config(recipe: Recipe, settings: InversionSweep, seed: int) -> dict[
 
 def _file_stage(settings: BaseModel, key: str) -> dict[str, dict[str, Any]]:
     """Configuration and hints of a stage that may read a file: its content counts, not where it lies."""
-    path = getattr(settings, "path", None)
+    path = settings.path
     config = normalised(settings, without={"path"})
     content = content_of(path, key, any_files=isinstance(settings, PublishedData))
     return {"config": {**config, **content}, "hints": {"path": path} if path is not None else {}}

@@ -17,7 +17,7 @@ def refuse_same_people(settings: InversionSweep) -> None:
 
     By place: one and the same, one in the other, through links as well. By content: a copy of a labelled set.
     """
-    private, public = getattr(settings.data, "path", None), settings.public
+    private, public = settings.data.path, settings.public
     if private is None or not isinstance(public, UnlabelledPublic):
         return
     _compare(private, public.path, by_content=isinstance(settings.data, LabelledData))

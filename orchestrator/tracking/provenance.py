@@ -12,7 +12,7 @@ from pathlib import Path
 
 from core.files import write_file
 from core.tree import TREE
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 from sweeps.yaml_reader import as_yaml
 
 SHOWN = ("torch", "torchvision", "ray", "mlflow", "optuna", "numpy")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.store.base import Store
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 
 STRATEGY, PROPOSAL, RUNG = "smoothsweep.strategy", "smoothsweep.proposal", "smoothsweep.rung"
 
@@ -12,13 +12,13 @@ def strategy_tags(loaded: LoadedSweep | None) -> dict[str, str]:
     """How trials are chosen: grid, unless the sweep searches."""
     if loaded is None:
         return {}
-    search = getattr(loaded.sweep, "search", None)
+    search = loaded.sweep.search
     return {STRATEGY: search.strategy if search else "grid"}
 
 
 def proposal_tags(loaded: LoadedSweep | None, store: Store) -> dict[str, dict[str, str]]:
     """Trial id -> tags of the proposal that it belongs to. Reads the whole search: for the end of a sweep."""
-    if loaded is None or getattr(loaded.sweep, "search", None) is None:
+    if loaded is None or loaded.sweep.search is None:
         return {}
     from orchestrator.search.record import read_search
 

@@ -25,7 +25,7 @@ from orchestrator.tracking.server import connection
 from orchestrator.tracking.server.moving import artifact_folder, follow
 from orchestrator.tracking.server.scratch import scratch, sweep_away_scratch
 from orchestrator.tracking.trials import table_json, trial_status, trial_tags, write_trial_files
-from sweeps.load import LoadedSweep
+from sweeps.loaded import LoadedSweep
 
 PRIMARY_METRIC = "mlflow.experiment.primaryMetric"
 PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}

@@ -27,7 +27,7 @@ from orchestrator.search.reaudit import frontier_recipes
 from orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from orchestrator.store.base import Store
 from orchestrator.store.local import LocalStore
-from sweeps.load import LoadedSweep, check
+from sweeps.loaded import LoadedSweep, check
 from sweeps.recipes import check_search
 from sweeps.schema import InversionSweep
 from tests.orchestrator.search.made import finish, work_off

@@ -148,7 +148,7 @@ def test_a_card_of_the_first_version_means_what_it_meant(tmp_path):
     (tmp_path / "target.json").write_text(json.dumps(old))
     card = ImportedClassifier(imported=str(tmp_path))
     assert card.checked.reading == {key: old[key] for key in list(old)[:4]}
-    assert card.card["defense"] == {"kind": "label_smoothing", "alpha": -0.05} and card.checked.version == 1
+    assert card.stated_defense == {"kind": "label_smoothing", "alpha": -0.05} and card.checked.version == 1
 
 
 def test_what_a_card_says_of_reading_an_image_is_part_of_the_identity():

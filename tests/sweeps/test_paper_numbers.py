@@ -271,8 +271,9 @@ def test_departures_are_named():
     [({"kind": "label_smoothing", "alpha": -0.05}, 2), ({"kind": "mid", "beta": 0.005}, 4), (None, None)],
 )
 def test_imported_targets_are_placed_by_what_their_card_says(defense, row):
-    target = SimpleNamespace(architecture="resnet152", card={"defense": defense})
-    settings = SimpleNamespace(recipe=target, data=SimpleNamespace(), attack=SimpleNamespace(kind="ppa"))
+    target = SimpleNamespace(architecture="resnet152", stated_defense=defense)
+    data = SimpleNamespace(samples_per_class=None)
+    settings = SimpleNamespace(recipe=target, data=data, attack=SimpleNamespace(kind="ppa"))
     axes = recipe_axes(settings, "facescrub", "3")
     assert (axes and matching(axes, "3").first.row) == row
 

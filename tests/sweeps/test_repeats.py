@@ -16,7 +16,8 @@ from sweeps.axes import COLUMNS, axis_names
 from sweeps.base import LARGEST, MAX_TRIALS, Model
 from sweeps.expand import expand
 from sweeps.load import load_sweep
-from sweeps.schema import InversionSweep, ToySweep
+from sweeps.schema import InversionSweep
+from sweeps.toy import ToySweep
 
 
 def write(tmp_path, text=None, **changes):

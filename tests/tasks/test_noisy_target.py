@@ -8,7 +8,7 @@ from orchestrator.planning.trial import inversion_stages
 from orchestrator.planning.trials import trials_of
 from orchestrator.scheduling.execute import execute_with_inputs
 from orchestrator.store.opening import open_store
-from sweeps.load import LoadedSweep, check
+from sweeps.loaded import LoadedSweep, check
 from tasks.attack import invert_classes
 from tasks.classes import class_file
 from tasks.context import TaskContext

@@ -6,7 +6,7 @@ from core.errors import InputError
 from orchestrator.cluster.connection import ClusterFacts
 from orchestrator.planning.fits import refuse_unfit
 from orchestrator.stages.stage import Stage
-from sweeps.schema import Resources
+from sweeps.any_sweep import Resources
 
 TRAINING = Stage(name="target", config={"workers": 1})
 ATTACK = Stage(name="attack", config={})

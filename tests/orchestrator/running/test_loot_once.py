@@ -15,7 +15,7 @@ from orchestrator.planning.trials import trials_of
 from orchestrator.reading.results import trial_row
 from orchestrator.scheduling.execute import execute_with_inputs
 from orchestrator.store.opening import open_store
-from sweeps.load import LoadedSweep, check
+from sweeps.loaded import LoadedSweep, check
 
 
 @pytest.fixture(scope="module")

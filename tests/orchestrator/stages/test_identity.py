@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 
 from orchestrator.scheduling.execute import execute_with_inputs
 from orchestrator.store.opening import open_store
-from sweeps.schema import Resources
+from sweeps.any_sweep import Resources
 from tests.every_stage import every_stage
 
 NEUTRAL_HINTS = {"path", "sha256", "checkpoint_every"}  # where a file lies, what it is known to be, how often to save

@@ -1,0 +1,69 @@
+"""What every kind of sweep has, and how callers ask a sweep of any kind."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from sweeps.base import Count, Model, NotNegative, Positive, Several
+
+Protocol = Literal["clean", "paper"]
+
+
+class Resources(Model):
+    """What one task may take. GPUs are used where the cluster has them.
+
+    How an attack's networks run (rows, compile, cuda_graphs) changes how sums are rounded, and many steps of a descent
+    can make a different reconstruction of that: a value other than the default is part of a result's identity, and
+    such a sweep shares no attack with one that has another. Nothing else here changes a result.
+    """
+
+    cpus_per_task: Count = 1
+    gpus_per_training: NotNegative = 1.0
+    gpus_per_task: NotNegative = 0.5
+    classes_per_task: Count | None = None  # null: sized so that every device gets several tasks
+    trial_slots: Count | None = None  # local machine only; null: two per CPU
+    attack_rows: Count | None = None  # images at once in an attack; null: as many as suit the kind of device
+    attack_compile: bool = False  # torch.compile of prior and target: a minute before the first step
+    attack_cuda_graphs: bool = False  # record both networks once and replay them
+    # null: ended by silence alone, of 20 times what such a stage has taken, half an hour at least (docs/reliability.md)
+    training_timeout_minutes: Positive | None = None  # one training (Ray Train's workers too)
+    attack_timeout_minutes: Positive | None = None  # one task of an attack, a few classes
+
+    @model_validator(mode="after")
+    def _one_way_to_run(self) -> Resources:
+        if self.attack_compile and self.attack_cuda_graphs:
+            raise ValueError("attack_compile, attack_cuda_graphs: expected at most one of them, got both")
+        return self
+
+
+class Tracking(Model):
+    """What MLflow gets beside runs and reports. models: whose targets become registered models at the end."""
+
+    models: Literal["frontier", "all", "none"] = "frontier"
+
+
+class AnySweep(Model):
+    """The keys of every sweep file.
+
+    A kind adds its own. What a caller may ask of any sweep (`search`, `budget`, `reaudit`, `min_test_acc`, `paper`,
+    `seeds`, `protocol`, `tracking`) is a key of it or, where its files cannot say it, a constant of its class.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    grid: dict[str, list[Any]] = Field(default_factory=dict)  # dotted key of this file -> the values to try
+    cells: Several[dict[str, Any]] = ()  # combinations that are no full grid; each is tried with all of the grid
+    baseline: dict[str, Any] = Field(default_factory=dict)  # the values that the others are compared with
+    resources: Resources = Resources()
+
+    @property
+    def accuracy_needed(self) -> float | None:
+        """The test accuracy without which a recipe is not recommended, if the file asks for one."""
+        asked = self.search.constraints.get("test_acc") if self.search else None
+        return asked.at_least if asked else self.min_test_acc
+
+    @property
+    def leak_searched(self) -> str | None:
+        """The leak that a search drives down, which decides its report and its second audit too."""
+        return next(iter(self.search.leaks), None) if self.search else None

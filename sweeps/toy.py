@@ -1,0 +1,23 @@
+"""The sweep of the toy example."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from sweeps.any_sweep import AnySweep, Protocol, Tracking
+
+
+class ToySweep(AnySweep):
+    """The paper's two-dimensional example (Figures 1 and 8): no search, no budget, one seed, the paper's protocol."""
+
+    experiment: Literal["toy"]
+    alpha: float = 0.0
+
+    seeds: ClassVar[tuple[int, ...]] = (42,)  # the notebook's only seed
+    protocol: ClassVar[Protocol] = "paper"
+    tracking: ClassVar[Tracking] = Tracking(models="none")
+    search: ClassVar[None] = None
+    budget: ClassVar[None] = None
+    reaudit: ClassVar[None] = None
+    min_test_acc: ClassVar[None] = None
+    paper: ClassVar[None] = None
