@@ -30,12 +30,12 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     """Invert these classes; each leaves its file in the work folder as soon as it is done.
 
     A class's numbers depend on the seed and the class, and it is computed by itself, whatever its neighbours. Where an
-    attack's protocol couples classes, `together` of the sweep's list are one batch, and `classes` holds whole batches.
+    attack's protocol couples classes, `class_batch` of the sweep's list are inverted at once, and `classes` holds whole batches.
     """
     attack, seed = attack_of(config), _seed(config["seed"])
     given = given_of(attack.needs, config, inputs, context.device)
     target = OpenTarget(inputs.get("target"), config, context.device)
-    for batch in batches(classes, config.get("together", 1)):
+    for batch in batches(classes, config.get("class_batch", 1)):
         missing = [c for c in batch if load_class(class_file(context.work, c)) is None]
         if not missing:
             continue
@@ -43,7 +43,7 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
         context.progress(0.0, f"class {batch[0]}" if len(batch) == 1 else f"classes {batch[0]} to {batch[-1]}")
         view = target.view(attack.access, noise=derive_seed(seed, batch[0], "noise"))
         before = view.queries
-        found = attack.invert_together(view, given, batch, seed=seed)
+        found = attack.invert_batch(view, given, batch, seed=seed)
         asked = (view.queries - before) // len(batch)
         for target_class in missing:
             tensors = _tensors_of(attack, found[batch.index(target_class)], view, asked)

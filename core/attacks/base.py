@@ -98,7 +98,7 @@ class Attack:
         """
         return None
 
-    def together(self, protocol: str) -> int:
+    def class_batch(self, protocol: str) -> int:
         """How many classes, in the order of the sweep's list, are inverted at once because they share numbers."""
         return 1
 
@@ -119,8 +119,8 @@ class Attack:
         """
         raise TypeError(f"{type(self).__name__} says nothing of how it inverts a class")
 
-    def invert_together(
+    def invert_batch(
         self, view: View, given: Given, classes: Sequence[int], *, seed: int
     ) -> Sequence[Reconstructions]:
-        """Reconstruct classes that are done at once, `together` of them or what is left; each as `invert` leaves it."""
+        """Reconstruct a batch of classes, `class_batch` of them or what is left; each as `invert` leaves it."""
         return [self.invert(view, given, target_class, seed=seed) for target_class in classes]

@@ -110,8 +110,8 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
         made["data"] = data_stage(settings, settings.recipe.image_size)
     seen = "data" if attack.access == "none" else "target"
     config = normalised(settings.attack, without={"seed", "loot_size"})
-    if (together := attack.together(settings.protocol)) > 1:
-        config["together"] = together
+    if (class_batch := attack.class_batch(settings.protocol)) > 1:
+        config["class_batch"] = class_batch
     classes = "all" if settings.classes == "all" else list(settings.classes)
     return Stage(
         name="attack",
