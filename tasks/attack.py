@@ -30,7 +30,8 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     """Invert these classes; each leaves its file in the work folder as soon as it is done.
 
     A class's numbers depend on the seed and the class, and it is computed by itself, whatever its neighbours. Where an
-    attack's protocol couples classes, `class_batch` of the sweep's list are inverted at once, and `classes` holds whole batches.
+    attack's protocol couples classes, `class_batch` of the sweep's list are inverted at once; `classes` then holds
+    whole batches.
     """
     attack, seed = attack_of(config), _seed(config["seed"])
     given = given_of(attack.needs, config, inputs, context.device)

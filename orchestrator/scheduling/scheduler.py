@@ -156,7 +156,8 @@ class StageScheduler:
         """Submit groups of classes, never more than twice what the devices can hold."""
         classes = await asyncio.to_thread(self._classes_to_do, stage)
         todo = remaining_beside(classes, await asyncio.to_thread(self.store.kept, stage, CLASSES_FOLDER))
-        left = [batch for batch in batches(classes, stage.config.get("class_batch", 1)) if not set(todo).isdisjoint(batch)]
+        whole = batches(classes, stage.config.get("class_batch", 1))
+        left = [batch for batch in whole if not set(todo).isdisjoint(batch)]
         share = self._share(stage)
         slots = max(1, int(self.gpus / share["num_gpus"]) if share["num_gpus"] else self.cpus // share["num_cpus"])
         in_flight = asyncio.Semaphore(2 * slots)
