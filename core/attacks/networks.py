@@ -9,6 +9,7 @@ from pathlib import Path
 
 from torch import nn
 
+from core.attacks.lowres.config import PlainGanConfig
 from core.attacks.plg.config import ConditionalConfig
 from core.files import write_file
 from core.network_card import NetworkCard, read_network_card
@@ -33,6 +34,11 @@ class NetworkKind:
 PART_NETWORKS: dict[str, NetworkKind] = {
     "conditional_generator": NetworkKind(
         config=ConditionalConfig, make="core.attacks.plg.generator:ConditionalGenerator"
+    ),
+    "plain_generator": NetworkKind(config=PlainGanConfig, make="core.attacks.lowres.networks:PlainGenerator"),
+    "critic": NetworkKind(config=PlainGanConfig, make="core.attacks.lowres.networks:Critic"),
+    "minibatch_discriminator": NetworkKind(
+        config=PlainGanConfig, make="core.attacks.lowres.networks:MinibatchDiscriminator"
     ),
 }
 """By the kind that a card names. A network that decodes latents has `resolution` and `synthesize`."""
