@@ -35,9 +35,9 @@ from core.data.synthetic import synthetic_faces
 from core.devices import ExecutionConfig
 from core.models.classifiers import build_classifier
 from core.models.recipe import TrainingRecipe
-from core.models.training import train_classifier
 from core.priors.registry import load_shipped_prior
 from core.priors.stylegan2 import StyleGAN2
+from core.training.classifier import train_classifier
 
 _SIZE = 64
 _IDENTITIES = 30

@@ -12,10 +12,10 @@ from core.data.images import ImageSet
 from core.data.synthetic import synthetic_faces
 from core.defenses.base import Defense
 from core.defenses.registry import make_defense
-from core.models.batches import preparation_generator
 from core.models.classifiers import Classifier, build_classifier
 from core.models.recipe import TrainingRecipe
-from core.models.training import train_classifier
+from core.training.batches import preparation_generator
+from core.training.classifier import train_classifier
 
 _PLAIN = "plain training"
 _DEFENSES: Mapping[str, tuple[str, dict[str, object]]] = {

@@ -15,10 +15,10 @@ from core.data.images import ImageSet
 from core.defenses.base import Defense
 from core.defenses.registry import make_defense, restore_weights
 from core.errors import AccuracyNotReached
-from core.models.batches import preparation_generator
 from core.models.classifiers import Classifier, build_classifier, usual_input
 from core.models.normalisation import Normalisation
-from core.models.training import EpochRecord, train_classifier
+from core.training.batches import preparation_generator
+from core.training.classifier import EpochRecord, train_classifier
 from tasks.context import Config, TaskContext
 from tasks.files import load_tensors, save_rows, save_tensors
 from tasks.settings import recipe_from, smoothing_of_epoch

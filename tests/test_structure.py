@@ -1,6 +1,7 @@
 """The structure of the house: rooms above one another, no circles, places that one can take in."""
 
 import ast
+import re
 from collections import defaultdict
 from graphlib import CycleError, TopologicalSorter
 
@@ -11,6 +12,7 @@ ROOMS = ("stages", "cluster", "store", "planning", "reading", "search", "page", 
          "doors")  # fmt: skip
 """Of the orchestrator, each importing from those before it alone; cli.py and __main__.py stand above them all."""
 
+MAP = "docs/architecture.md"
 MOST_LINES, MOST_FUNCTION, MOST_FILES = 300, 60, 12
 
 
@@ -129,3 +131,11 @@ def test_every_annotation_is_there(trees):
                 bare += [f"{name}.{node.name}({argument.arg})" for argument in given
                          if argument.annotation is None and argument.arg not in ("self", "cls")]  # fmt: skip
     assert not bare
+
+
+def test_every_file_that_the_map_names_is_there(repository):
+    text = (repository / MAP).read_text()
+    named = set(re.findall(r"`((?:core|tasks|sweeps|orchestrator|tests|docs)/[\w/.]+)`", text))
+    assert len(named) > 30 and not [name for name in sorted(named) if not (repository / name).exists()]
+    for room in ROOMS:
+        assert f"\n  {room}/ " in text, f"{room} is not in the picture"

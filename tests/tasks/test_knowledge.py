@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from core.data.augmentation import Augmentation
-from core.models.batches import network_input, rank_batches
 from core.models.recipe import TrainingRecipe
+from core.training.batches import network_input, rank_batches
 from tasks.context import TaskContext
 from tasks.files import load_tensors, save_tensors
 from tasks.knowledge import extract_knowledge

@@ -18,8 +18,8 @@ from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.models.classifiers import build_classifier
 from core.models.recipe import TrainingRecipe
-from core.models.training import train_classifier
 from core.priors.eigenfaces import fit_eigenfaces
+from core.training.classifier import train_classifier
 
 PEOPLE, SIZE = 4, 32
 POOL = {"size": 40, "truncation_psi": 1.0, "truncation_cutoff": None}

@@ -15,7 +15,7 @@ from core.metrics.knowledge import (
 )
 from core.models.classifiers import build_classifier
 from core.models.recipe import TrainingRecipe, learning_rate
-from core.models.training import train_classifier
+from core.training.classifier import train_classifier
 
 
 def test_both_protocols_share_the_published_training():

@@ -17,11 +17,11 @@ from core.defenses.mixup import Mixup
 from core.defenses.registry import make_defense
 from core.defenses.sampling import shuffled_batches
 from core.errors import InputError
-from core.models.batches import Batch, alteration_generator, epoch_batches, network_input, preparation_generator
 from core.models.classifiers import build_classifier
 from core.models.recipe import TrainingRecipe
-from core.models.steps import EpochSettings, batch_loss
-from core.models.training import train_classifier
+from core.training.batches import Batch, alteration_generator, epoch_batches, network_input, preparation_generator
+from core.training.classifier import train_classifier
+from core.training.steps import EpochSettings, batch_loss
 
 TABLE = runpy.run_path(str(Path(__file__).parents[1] / "defenses/test_registry.py"))["EXAMPLES"]
 EXAMPLES = {name: parameters for name, parameters in TABLE.items() if name != "label_smoothing"}
@@ -205,7 +205,7 @@ from torch.nn.parallel import DistributedDataParallel
 sys.path.insert(0, sys.argv[5])
 import test_defended_training as t
 from core.defenses.registry import make_defense
-from core.models.training import train_classifier
+from core.training.classifier import train_classifier
 
 rank, world, rendezvous, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 torch.set_num_threads(1)

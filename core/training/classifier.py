@@ -20,14 +20,14 @@ from torch import Tensor, nn
 from core.data.images import ImageSet
 from core.defenses.base import Defense
 from core.errors import InputError, TrainingDiverged
-from core.models.batches import MIN_PER_RANK, Batch, network_seed
-from core.models.feeding import feed, place_images
 from core.models.image_sizes import check_image_size
 from core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
-from core.models.optimizers import make_optimizer
 from core.models.recipe import TrainingRecipe, learning_rate
-from core.models.steps import PLAIN, EpochSettings, batch_loss
-from core.models.training_state import EpochRecord, restore_state, training_state
+from core.training.batches import MIN_PER_RANK, Batch, network_seed
+from core.training.feeding import feed, place_images
+from core.training.optimizers import make_optimizer
+from core.training.state import EpochRecord, restore_state, training_state
+from core.training.steps import PLAIN, EpochSettings, batch_loss
 
 __all__ = [
     "EpochRecord",

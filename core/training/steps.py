@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from core.defenses.base import Defense, MixedLabels, SmoothedLoss, Step
 from core.defenses.plain import LabelSmoothing
-from core.models.batches import Batch, alteration_generator, network_input
 from core.models.recipe import TrainingRecipe
+from core.training.batches import Batch, alteration_generator, network_input
 
 PLAIN = LabelSmoothing()
 

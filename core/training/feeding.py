@@ -19,8 +19,8 @@ from torch import Tensor
 
 from core.data.images import ImageSet
 from core.data.transforms import resize, resize_uint8
-from core.models.batches import Batch, Sampler, rank_batches
 from core.models.recipe import TrainingRecipe
+from core.training.batches import Batch, Sampler, rank_batches
 
 _AHEAD = 3  # batches that are prepared before they are asked for
 _CHUNK = 512  # images that are resized at once

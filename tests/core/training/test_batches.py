@@ -3,8 +3,8 @@ import torch
 from torchvision.transforms import functional as TF
 
 from core.data.augmentation import Augmentation, _pixel_box, draw_augmentation
-from core.models.batches import Batch, network_input, rank_batches
 from core.models.recipe import TrainingRecipe
+from core.training.batches import Batch, network_input, rank_batches
 
 SHARED = Augmentation.none().replace(crop_scale=(0.8, 1.0), flip=0.5, shared=True)
 

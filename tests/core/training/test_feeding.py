@@ -9,11 +9,11 @@ from core.data.augmentation import Augmentation
 from core.data.images import ImageSet
 from core.defenses.base import Defense
 from core.errors import TrainingDiverged
-from core.models import feeding
-from core.models.feeding import feed, place_images
 from core.models.inference import evaluate_logits
 from core.models.recipe import TrainingRecipe
-from core.models.training import train_classifier
+from core.training import feeding
+from core.training.classifier import train_classifier
+from core.training.feeding import feed, place_images
 
 CPU = torch.device("cpu")
 RECIPE = TrainingRecipe(epochs=2, batch_size=9, image_size=32)
