@@ -76,17 +76,17 @@ def _empty_classes(root: Path) -> dict[str, float]:
     """Classes of no work through the scheduler: one class per task, which is the dearest cut."""
     import ray
 
+    from benchmarks.sleeping import Sleep
     from orchestrator.cluster.connection import connect, disconnect
     from orchestrator.scheduling.scheduler import StageScheduler
-    from orchestrator.stages.stage import Stage
     from orchestrator.store.local import LocalStore
 
     facts, store = connect(None, None), LocalStore(root=root)
     resources = {"classes_per_task": 1, "cpus_per_task": 1, "gpus_per_training": 1, "gpus_per_task": 1}
     scheduler = StageScheduler.remote(store, resources, facts.cpus, facts.gpus)
-    ray.get(scheduler.ensure.remote(Stage(name="sleep", config={"classes": 10, "seconds": 0})))  # workers start
+    ray.get(scheduler.ensure.remote(Sleep(config={"classes": 10, "seconds": 0})))  # workers start
     started = time.perf_counter()
-    ray.get(scheduler.ensure.remote(Stage(name="sleep", config={"classes": EMPTY_CLASSES, "seconds": 0})))
+    ray.get(scheduler.ensure.remote(Sleep(config={"classes": EMPTY_CLASSES, "seconds": 0})))
     seconds = time.perf_counter() - started
     disconnect()
     return {f"{EMPTY_CLASSES}_empty_class_tasks_ms_each": 1000 * seconds / EMPTY_CLASSES}

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from benchmarks.sleeping import Sleep
 from orchestrator.scheduling import scheduler as scheduler_module
 from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
@@ -203,8 +204,8 @@ def small(trials: int, rng: random.Random) -> list[list[Stage]]:
     for number in range(trials):
         training = {"classes": 1, "seconds": rng.uniform(3.0, 5.0), "seed": number}
         attack = {"classes": 24, "seconds": rng.uniform(0.8, 1.2), "seed": number}
-        first = Stage(name="sleep", config=training)
-        made.append([first, Stage(name="sleep", config=attack, inputs={"target": first})])
+        first = Sleep(config=training)
+        made.append([first, Sleep(config=attack, inputs={"target": first})])
     return made
 
 
@@ -219,7 +220,7 @@ def on_ray(trials: list[list[Stage]], devices: int, slots: int) -> dict[str, flo
         local_ray.start(num_cpus=devices)
         try:
             scheduler = StageScheduler.remote(LocalStore(root=Path(folder)), RESOURCES, devices, 0)
-            warm = Stage(name="sleep", config={"classes": 8 * devices, "seconds": 1.0})  # workers start and load torch
+            warm = Sleep(config={"classes": 8 * devices, "seconds": 1.0})  # workers start and load torch
             ray.get(scheduler.ensure.remote(warm))
             started = time.monotonic()
             asyncio.run(_drive(lambda stage: scheduler.ensure.remote(stage), trials, slots))

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.stages.stage import Stage
+from benchmarks.sleeping import Sleep
 from orchestrator.store import artifacts, verifying
 from orchestrator.store.base import Store
 from orchestrator.store.local import LocalStore
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _large(folder: Path) -> None:
-    store, stage = LocalStore(root=folder / "large"), Stage(name="sleep", config={"classes": 1})
+    store, stage = LocalStore(root=folder / "large"), Sleep(config={"classes": 1})
     draft = store.draft(stage)
     with (draft / "tensors").open("wb") as file:
         for _ in range(16):
@@ -51,7 +51,7 @@ def _large(folder: Path) -> None:
 
 def _small(folder: Path) -> None:
     store = LocalStore(root=folder / "small")
-    stages = [Stage(name="sleep", config={"classes": n}) for n in range(SMALL)]
+    stages = [Sleep(config={"classes": n}) for n in range(SMALL)]
     for stage in stages:
         draft = store.draft(stage)
         (draft / "rows").write_bytes(b"x" * 1000)

@@ -33,6 +33,7 @@ class Task:
     run: str
     shard: str | None = None
     trains: bool = False  # may run on several workers under Ray Train
+    on_device: bool = True  # computes on a GPU where there is one
     labelled: tuple[str, ...] = ()
     check: str | None = None
 
@@ -54,8 +55,8 @@ LABELLED_MATERIALS = ("target", "data", *(name for name, part in PARTS.items() i
 """Inputs of attacks and of their parts that have classes."""
 
 TASKS: dict[str, Task] = {
-    "data": Task(version=2, run="tasks.data:prepare_private"),
-    "public": Task(version=2, run="tasks.data:prepare_public"),
+    "data": Task(version=2, run="tasks.data:prepare_private", on_device=False),
+    "public": Task(version=2, run="tasks.data:prepare_public", on_device=False),
     "prior": Task(version=1, run="tasks.prior:fit_prior", trains=True, check="tasks.weight_checks:check_prior"),
     "target": Task(
         version=2,
@@ -89,8 +90,7 @@ TASKS: dict[str, Task] = {
         labelled=("data", "loot"),
         check="tasks.settings:check_training",
     ),
-    "toy": Task(version=1, run="tasks.toy:run_toy"),
-    "sleep": Task(version=1, run="tasks.sleep:collect", shard="tasks.sleep:sleep_classes"),
+    "toy": Task(version=1, run="tasks.toy:run_toy", on_device=False),
     **{
         name: Task(
             version=part.version, run="tasks.parts:make_part", trains=part.trains,

@@ -18,7 +18,6 @@ from tasks.registry import task
 
 Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
 NOTHING: Total = (0.0, 0.0, 0.0, 0)
-WITHOUT_DEVICE = ("data", "public", "toy", "sleep")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +186,7 @@ def devices_held(settings: Sweep, history: History) -> Callable[[Stage], float]:
     def held(stage: Stage) -> float:
         if (workers := stage.config.get("workers", 1)) > 1:
             return float(workers)
-        if stage.name in WITHOUT_DEVICE or "cuda" not in history.devices.get(stage.name, ()):
+        if not task(stage.name).on_device or "cuda" not in history.devices.get(stage.name, ()):
             return 1.0
         return (resources.gpus_per_training if task(stage.name).trains else resources.gpus_per_task) or 1.0
 

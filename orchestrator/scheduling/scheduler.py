@@ -233,7 +233,7 @@ class StageScheduler:
                     await asyncio.to_thread(remove_lost_groups)
 
     async def _expected_s(self, stage: Stage) -> float | None:
-        device = "cuda" if self.gpus and _needs_device(stage) else "cpu"
+        device = "cuda" if self.gpus and task(stage.name).on_device else "cpu"
         async with self.asking:
             return await asyncio.to_thread(self.limits.expected_s, stage, device)
 
@@ -254,7 +254,7 @@ class StageScheduler:
         if is_group(stage):
             return {"num_cpus": 0, "num_gpus": 0, "scheduling_strategy": "DEFAULT"}  # Ray Train's workers hold them
         wish = self.resources["gpus_per_training" if task(stage.name).trains else "gpus_per_task"]
-        needs_device = _needs_device(stage)
+        needs_device = task(stage.name).on_device
         return {
             "num_cpus": self.resources["cpus_per_task"],
             "num_gpus": min(wish, self.gpus) if self.gpus and needs_device else 0,
@@ -266,10 +266,6 @@ class StageScheduler:
 
     def _tell(self, stage: Stage, what: str, **details: Any) -> None:
         self.events.append({"what": what, "stage": stage.name, "fingerprint": stage.fingerprint, **details})
-
-
-def _needs_device(stage: Stage) -> bool:
-    return stage.name not in ("data", "public", "toy", "sleep")
 
 
 def one_line(error: BaseException) -> str:

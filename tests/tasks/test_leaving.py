@@ -3,10 +3,10 @@
 import pytest
 import torch
 
+from benchmarks.sleeping import sleep_classes
 from core.data.synthetic import synthetic_faces
 from sweeps.training import Recipe
 from tasks.context import MachineLeaves, TaskContext, leaving_when
-from tasks.sleep import sleep_classes
 from tasks.training import CHECKPOINT, train, train_alone
 from tasks.unfinished import load_checkpoint
 

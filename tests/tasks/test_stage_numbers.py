@@ -29,7 +29,7 @@ from tests.stage_numbers import differences, load_kept, numbers_of, save_kept
 
 KEPT = Path(__file__).with_name("stage_numbers.json")
 KEEPS = bool(os.environ.get("SMOOTHSWEEP_KEEP_NUMBERS"))
-WITHOUT_NUMBERS = {"sleep"}  # it measures orchestration alone
+WITHOUT_NUMBERS = {"sleep"}  # of benchmarks/sleeping.py, where that has been loaded
 
 IN_A_TRIAL = {  # case -> where the pipeline has it
     "data": "data", "public": "attack.prior.public", "prior": "attack.prior", "pool": "attack.pool", "target": "target",

@@ -7,6 +7,7 @@ import tracemalloc
 import pytest
 from tiny import write_tiny
 
+from benchmarks.sleeping import Sleep
 from core.durations import duration
 from orchestrator.cli import main
 from orchestrator.planning.history import READ_AT_MOST, History, read_history
@@ -211,7 +212,7 @@ def test_a_driver_learns_while_it_runs(tmp_path):
 
 def test_damaged_and_unfinished_manifests_are_measurements_less(tmp_path):
     store = LocalStore(root=tmp_path / "store")
-    stages = [Stage(name="sleep", config={"classes": n, "seconds": 0}) for n in range(4)]
+    stages = [Sleep(config={"classes": n, "seconds": 0}) for n in range(4)]
     for stage, seconds in zip(stages, (1.0, 3.0, 5.0, 7.0), strict=True):
         pretend(store, stage, seconds)
     (store.place(stages[2]) / "manifest.json").write_text("{")
@@ -224,10 +225,10 @@ def test_only_the_newest_measurements_are_read(tmp_path):
 
     store = LocalStore(root=tmp_path / "store")
     for n in range(READ_AT_MOST + 3):
-        stage = Stage(name="sleep", config={"classes": n})
+        stage = Sleep(config={"classes": n})
         pretend(store, stage, n)
         os.utime(store.place(stage) / "manifest.json", (1000 + n, 1000 + n))
-    mean, least, most = read_history(store, ["sleep"]).expected(Stage(name="sleep", config={}))
+    mean, least, most = read_history(store, ["sleep"]).expected(Sleep(config={}))
     assert (least, most) == (3.0, READ_AT_MOST + 2.0) and math.isclose(mean, (least + most) / 2)
 
 

@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
+from benchmarks.sleeping import Sleep
 from orchestrator.scheduling import execute as executing
 from orchestrator.scheduling.execute import execute, execute_shard
-from orchestrator.stages.stage import Stage
 from orchestrator.store.opening import open_store
 
 
@@ -17,7 +17,7 @@ def store(tmp_path):
     return store
 
 
-STAGE = Stage(name="sleep", config={"classes": 2, "seconds": 0.0})
+STAGE = Sleep(config={"classes": 2, "seconds": 0.0})
 
 
 def finished_by_another(store, monkeypatch, *, then):

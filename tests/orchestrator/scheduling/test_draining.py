@@ -7,12 +7,12 @@ from unittest.mock import patch
 import pytest
 from ray.exceptions import RayTaskError, WorkerCrashedError
 
+from benchmarks.sleeping import Sleep
 from orchestrator.scheduling import draining
 from orchestrator.scheduling import scheduler as scheduler_module
 from orchestrator.scheduling.draining import Departures, leaving
 from orchestrator.scheduling.tasks_in_flight import Process
 from orchestrator.scheduling.worker import WORKER_RETRIES
-from orchestrator.stages.stage import Stage
 from orchestrator.store.opening import open_store
 from tasks.context import MachineLeaves
 
@@ -99,7 +99,7 @@ def run(tmp_path, ends):
     async def main():
         scheduler = scheduler_module.StageScheduler.__ray_metadata__.modified_class(store, RESOURCES, 2, 0)
         try:
-            await scheduler.ensure(Stage(name="sleep", config={"classes": 2, "seconds": 0.0}))
+            await scheduler.ensure(Sleep(config={"classes": 2, "seconds": 0.0}))
         finally:
             scheduler.watching.cancel()
         return list(scheduler.events)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from benchmarks.sleeping import Sleep
 from orchestrator.scheduling import tasks_in_flight as running
 from orchestrator.scheduling.limits import FLOOR_S, TIMES, UNKNOWN_S, Limits
 from orchestrator.scheduling.signs import Signs
@@ -49,7 +50,7 @@ def test_a_stage_without_a_setting_of_its_own_has_the_default_too(store):
     limits = Limits(store, {"training_timeout_minutes": 1, "attack_timeout_minutes": 1})
     limit = limits.of(Stage(name="loot", config={}), None)
     assert (limit.total_s, limit.silent_s, limit.setting) == (None, UNKNOWN_S, None)
-    assert limits.of(Stage(name="sleep", config={}), None).setting == "resources.attack_timeout_minutes"
+    assert limits.of(Sleep(config={}), None).setting == "resources.attack_timeout_minutes"
 
 
 def test_the_estimate_is_the_longest_of_its_like_on_a_like_device(store):

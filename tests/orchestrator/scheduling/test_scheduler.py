@@ -10,6 +10,7 @@ import psutil
 import pytest
 import ray
 
+from benchmarks.sleeping import Sleep
 from core.errors import SweepStopped
 from orchestrator.cluster import local_ray
 from orchestrator.cluster.connection import remove_lost_groups
@@ -45,7 +46,7 @@ def keep(cluster, tmp_path):
 
 
 def sleeping(seconds: float, classes: int = 1) -> Stage:
-    return Stage(name="sleep", config={"classes": classes, "seconds": seconds})
+    return Sleep(config={"classes": classes, "seconds": seconds})
 
 
 def snapshot(scheduler) -> dict:

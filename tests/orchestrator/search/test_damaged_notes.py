@@ -4,11 +4,11 @@ import pytest
 from harm import HARMS, harmed
 from made import load, work_off
 
+from benchmarks.sleeping import Sleep
 from orchestrator.planning.proposals import PROPOSALS, REAUDIT, ProposalFile, read_reaudit, write_reaudit
 from orchestrator.planning.state import STATE_FILE, SweepState, read_failures, read_state, write_state
 from orchestrator.search import record
 from orchestrator.search.budget import COPY, SPENT, Meter, spent
-from orchestrator.stages.stage import Stage
 from orchestrator.store import artifacts
 from orchestrator.store.local import LocalStore
 from orchestrator.store.opening import open_store
@@ -100,7 +100,7 @@ def test_what_was_spent_is_forgotten_only_with_both_notes(search, capsys):
 @pytest.mark.parametrize("how", HARMS)
 @pytest.mark.parametrize("filled", [True, False])
 def test_a_damaged_version_note_is_written_anew(tmp_path, how, filled, monkeypatch, capsys):
-    stage = Stage(name="sleep", config={"classes": 1})
+    stage = Sleep(config={"classes": 1})
     monkeypatch.setattr(artifacts, "_told", set())
     store = LocalStore(root=tmp_path)
     store.open_for_writing()

@@ -8,6 +8,7 @@ import stat
 import pytest
 from harm import HARMS, harmed
 
+from benchmarks.sleeping import Sleep
 from core.errors import ArtifactDamaged, InputError
 from orchestrator.doors import examining
 from orchestrator.doors.damage import healed, set_damaged_aside
@@ -140,7 +141,7 @@ def test_links_that_lead_out_of_the_store_are_refused(store, tmp_path, capsys):
     assert not store.has(SOURCE) and "it is a link" in lines(capsys)[0]
     execute(store, SOURCE)
     assert store.has(SOURCE) and not store.place(SOURCE).is_symlink() and (place / "manifest.json").is_file()
-    other = Stage(name="sleep", config={"classes": 1, "seconds": 0})
+    other = Sleep(config={"classes": 1, "seconds": 0})
     store.work(other).parent.mkdir(parents=True)
     store.work(other).symlink_to(tmp_path)
     with pytest.raises(InputError, match="expected a folder, got a link"):

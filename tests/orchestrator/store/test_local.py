@@ -15,7 +15,7 @@ from orchestrator.store.local import LocalStore
 from orchestrator.store.opening import open_store
 
 
-def stage(name="sleep", **config):
+def stage(name="toy", **config):
     return Stage(name=name, config=config)
 
 
@@ -42,7 +42,7 @@ def test_the_first_writer_wins_and_nothing_is_left_over(tmp_path):
     fill(store, a, b"first")
     fill(store, a, b"second")
     assert (store.path(a) / "rows.bin").read_bytes() == b"first"
-    assert [p.name for p in (tmp_path / "sleep").iterdir()] == [a.fingerprint]
+    assert [p.name for p in (tmp_path / "toy").iterdir()] == [a.fingerprint]
 
 
 def _die_while_writing(root):
@@ -57,9 +57,9 @@ def test_drafts_of_dead_writers_are_swept_away_and_those_of_living_ones_kept(tmp
     dead = multiprocessing.get_context("spawn").Process(target=_die_while_writing, args=(tmp_path,))
     dead.start()
     dead.join()
-    assert dead.exitcode == 9 and len(list((tmp_path / "sleep").iterdir())) == 2
+    assert dead.exitcode == 9 and len(list((tmp_path / "toy").iterdir())) == 2
     assert store.sweep_away_drafts() == 1
-    assert [p.name for p in (tmp_path / "sleep").iterdir()] == [mine.name]
+    assert [p.name for p in (tmp_path / "toy").iterdir()] == [mine.name]
     assert socket.gethostname() in mine.name
 
 
@@ -122,11 +122,11 @@ def test_a_store_of_a_newer_format_is_one_line_and_nothing_is_written(tmp_path):
 
 def test_notes_marks_and_finished_stages_of_a_local_store(tmp_path):
     store, a, b = LocalStore(root=tmp_path), stage(classes=1), stage(classes=2)
-    assert store.finished("sleep") == set() and store.newest_manifests("sleep", 5) == []
+    assert store.finished("toy") == set() and store.newest_manifests("toy", 5) == []
     fill(store, a)
-    (tmp_path / "sleep" / b.fingerprint).mkdir()
-    assert store.finished("sleep") == {a.fingerprint}
-    assert store.newest_manifests("sleep", 5) == [store.place(a) / "manifest.json"]
+    (tmp_path / "toy" / b.fingerprint).mkdir()
+    assert store.finished("toy") == {a.fingerprint}
+    assert store.newest_manifests("toy", 5) == [store.place(a) / "manifest.json"]
     assert store.file(a, "rows.bin").read_bytes() == b"numbers" and store.file(b, "rows.bin") is None
     assert store.read_note("tiny", "search/x") is None
     store.write_note("tiny", "search/x", b"1")
@@ -141,4 +141,4 @@ def test_notes_marks_and_finished_stages_of_a_local_store(tmp_path):
     assert store.marks([a, b])[1]["fraction"] == 0.5
     store.discard(a)
     store.discard(b)
-    assert list((tmp_path / "sleep").iterdir()) == []
+    assert list((tmp_path / "toy").iterdir()) == []

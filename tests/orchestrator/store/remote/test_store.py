@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from benchmarks.sleeping import Sleep
 from core.errors import ArtifactDamaged, InputError
 from orchestrator.cli import main
 from orchestrator.planning.trials import trials_of
 from orchestrator.scheduling.execute import execute, execute_shard
-from orchestrator.stages.stage import Stage
 from orchestrator.store import sealing
 from orchestrator.store.machine import CACHE_VARIABLE
 from orchestrator.store.opening import open_store
@@ -47,7 +47,7 @@ def other_machine(url, monkeypatch, tmp_path):
 
 
 def stage(**config):
-    return Stage(name="sleep", config=config)
+    return Sleep(config=config)
 
 
 def fill(store, a_stage, content=b"numbers"):

@@ -1,13 +1,30 @@
-"""Classes that only wait: what orchestration itself costs, measured without any science in the way."""
+"""A kind of stage that only waits: what orchestration itself costs, measured without any science in the way.
+
+It is known wherever this file is imported, also to workers: who unpickles a `Sleep` imports its class from here.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from orchestrator.stages.stage import Stage
 from tasks.classes import class_file, classes_to_do, remaining
 from tasks.context import Config, Inputs, Metrics, TaskContext
+from tasks.registry import TASKS, Task
+
+TASKS["sleep"] = Task(
+    version=1, run="benchmarks.sleeping:collect", shard="benchmarks.sleeping:sleep_classes", on_device=False
+)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Sleep(Stage):
+    """config: `classes`, how many, and `seconds`, how long each of them takes."""
+
+    name: str = "sleep"
 
 
 def sleep_classes(config: Config, inputs: Inputs, classes: Sequence[int], context: TaskContext) -> None:
