@@ -139,3 +139,12 @@ def test_every_file_that_the_map_names_is_there(repository):
     assert len(named) > 30 and not [name for name in sorted(named) if not (repository / name).exists()]
     for room in ROOMS:
         assert f"\n  {room}/ " in text, f"{room} is not in the picture"
+
+
+def test_every_file_that_a_page_names_is_there(repository):
+    pages = [repository / "README.md", *(repository / "docs").glob("*.md"), *(repository / "core").rglob("*.md"),
+             *(repository / "sweeps").rglob("*.md"), *(repository / "deploy").rglob("*.md")]  # fmt: skip
+    place = re.compile(r"\b((?:core|tasks|sweeps|orchestrator|tests|docs|benchmarks|tools)/[\w/.-]+\.(?:py|md|yaml|csv))\b")
+    lost = [f"{page.name}: {name}" for page in pages for name in place.findall(page.read_text())
+            if not (repository / name).exists()]  # fmt: skip
+    assert len(pages) > 10 and not lost
