@@ -144,7 +144,8 @@ def test_every_file_that_the_map_names_is_there(repository):
 def test_every_file_that_a_page_names_is_there(repository):
     pages = [repository / "README.md", *(repository / "docs").glob("*.md"), *(repository / "core").rglob("*.md"),
              *(repository / "sweeps").rglob("*.md"), *(repository / "deploy").rglob("*.md")]  # fmt: skip
-    place = re.compile(r"\b((?:core|tasks|sweeps|orchestrator|tests|docs|benchmarks|tools)/[\w/.-]+\.(?:py|md|yaml|csv))\b")
+    folders = "core|tasks|sweeps|orchestrator|tests|docs|benchmarks|tools"
+    place = re.compile(rf"\b((?:{folders})/[\w/.-]+\.(?:py|md|yaml|csv))\b")
     lost = [f"{page.name}: {name}" for page in pages for name in place.findall(page.read_text())
             if not (repository / name).exists()]  # fmt: skip
     assert len(pages) > 10 and not lost
