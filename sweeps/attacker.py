@@ -29,7 +29,8 @@ class AnyPrior(Model):
 
 
 MODELS: dict[str, type[AnyPrior]] = {
-    kind: derived(row.settings, AnyPrior, kind=(Literal[kind], ...)) for kind, row in PRIORS.items()
+    kind: derived(row.settings, AnyPrior, without=row.settings.unsaid, kind=(Literal[kind], ...))
+    for kind, row in PRIORS.items()
 }
 
 Prior = Annotated[Union[tuple(MODELS.values())], Field(discriminator="kind")]  # noqa: UP007 - made at run time

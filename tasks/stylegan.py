@@ -8,7 +8,6 @@ from typing import Any
 from torch import Tensor
 
 from core.priors.card import StyleGAN2Config
-from core.priors.gan_recipe import GanRecipe
 from core.priors.gan_training import train_stylegan2
 from core.priors.kinds import StyleGAN2Training
 from core.priors.stylegan2 import StyleGAN2
@@ -44,17 +43,17 @@ def train_generator(settings: StyleGAN2Training, public: Path, context: TaskCont
 def _train_alone(
     settings: StyleGAN2Training, network: StyleGAN2Config, images: Tensor, context: TaskContext
 ) -> dict[str, Any]:
-    recipe, path = settings.recipe, context.work / CHECKPOINT
+    path = context.work / CHECKPOINT
 
     def keep(step: int, state: dict[str, Any]) -> None:
         save_checkpoint(path, state)
-        context.progress(step / recipe.steps, f"step {step}/{recipe.steps}")
-        if step < recipe.steps:
+        context.progress(step / settings.steps, f"step {step}/{settings.steps}")
+        if step < settings.steps:
             context.leave_with_the_machine()
 
     state, _, _ = train_stylegan2(
-        images, network, recipe, seed=settings.seed, device=context.device, resume=load_checkpoint(path),
-        on_checkpoint=keep, checkpoint_every=_interval(recipe), hurry=context.machine_leaves,
+        images, network, settings, seed=settings.seed, device=context.device, resume=load_checkpoint(path),
+        on_checkpoint=keep, checkpoint_every=_interval(settings), hurry=context.machine_leaves,
     )  # fmt: skip
     return state
 
@@ -72,17 +71,17 @@ def _worker_loop(given: dict[str, Any]) -> None:
 def _train_on_rank(
     given: dict[str, Any], images: Tensor, context: TaskContext, rank: int, world_size: int
 ) -> dict[str, Any]:
-    settings, recipe = given["settings"], given["settings"].recipe
+    settings = given["settings"]
 
     def keep(step: int, state: dict[str, Any]) -> None:
         ray_train.report_state(rank, state, step=step)
         if rank == 0:
-            context.progress(step / recipe.steps, f"step {step}/{recipe.steps}")
+            context.progress(step / settings.steps, f"step {step}/{settings.steps}")
 
     state, _, _ = train_stylegan2(
-        images, given["network"], recipe, seed=settings.seed, device=context.device, rank=rank,
+        images, given["network"], settings, seed=settings.seed, device=context.device, rank=rank,
         world_size=world_size, wrap=ray_train.data_parallel(given["on_gpu"]), resume=ray_train.last_state(),
-        on_checkpoint=keep, checkpoint_every=_interval(recipe),
+        on_checkpoint=keep, checkpoint_every=_interval(settings),
     )  # fmt: skip
     return state
 
@@ -91,5 +90,5 @@ def _images(public: Path) -> Tensor:
     return load_tensors(public / "images.safetensors")["images"]
 
 
-def _interval(recipe: GanRecipe) -> int:
-    return max(1, recipe.steps // CHECKPOINTS)
+def _interval(settings: StyleGAN2Training) -> int:
+    return max(1, settings.steps // CHECKPOINTS)

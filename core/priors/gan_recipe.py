@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
+from annotated_types import Ge
+
+from core.bounds import Beta, Count, Fraction, NotNegative, Positive
+from core.checks import require
+from core.declared import check_fields
 from core.errors import InputError
 
-AUGMENTATIONS = ("none", "light", "adaptive")
 DEFAULT_ADA_TARGET = 0.6
 DEFAULT_ADA_KIMG = 500.0
 
@@ -17,43 +21,32 @@ DEFAULT_ADA_KIMG = 500.0
 class GanRecipe:
     """Counts are in thousands of real images shown to the discriminator (kimg), as in the literature.
 
-    kimg: length of the training. batch_size: over all workers together. learning_rate, betas: Adam, both
-    networks. r1_gamma: weight of the gradient penalty on real images, every r1_interval steps (lazy
-    regularisation). ema_kimg: half-life of the moving average of the generator; during the start it is at most
-    ema_rampup times what was seen so far. style_mixing: share of images whose w changes at a random place.
-    augmentation: "none"; "light" distorts every image the discriminator sees; "adaptive" steers the probability
-    so that the share of real images judged real stays near ada_target (mean sign of the logits; None: 0.6),
-    moving it from 0 to 1 in at most ada_kimg (None: 500). The last two belong to "adaptive" alone.
+    kimg: length of the training. batch_size: over all workers together. lr, betas: Adam, both networks. r1_gamma:
+    weight of the gradient penalty on real images, every r1_interval steps (lazy regularisation). ema_kimg: half-life
+    of the moving average of the generator; during the start it is at most ema_rampup times what was seen so far.
+    style_mixing: share of images whose w changes at a random place. augmentation: "none"; "light" distorts every
+    image the discriminator sees; "adaptive" steers the probability so that the share of real images judged real
+    stays near ada_target (mean sign of the logits; None: 0.6), moving it from 0 to 1 in at most ada_kimg (None: 500).
+    The last two belong to "adaptive" alone.
     """
 
-    kimg: float
-    batch_size: int = 32
-    learning_rate: float = 0.0025
-    betas: tuple[float, float] = (0.0, 0.99)
-    r1_gamma: float = 1.0
-    r1_interval: int = 16
-    ema_kimg: float = 10.0
-    ema_rampup: float = 0.05
-    style_mixing: float = 0.0
-    augmentation: Literal["none", "light", "adaptive"] = "none"
+    kimg: Positive = 200.0
+    batch_size: Annotated[Count, Ge(4)] = 16
+    lr: Positive = 0.002
+    r1_gamma: NotNegative = 1.0
+    augmentation: Literal["none", "light", "adaptive"] = "light"
+    betas: tuple[Beta, Beta] = (0.0, 0.99)
+    r1_interval: Count = 16
+    ema_kimg: Positive = 10.0
+    ema_rampup: Positive = 0.05
+    style_mixing: Fraction = 0.0
     ada_target: float | None = None
-    ada_kimg: float | None = None
+    ada_kimg: Positive | None = None
 
     def __post_init__(self) -> None:
-        for name in ("kimg", "batch_size", "learning_rate", "r1_interval", "ema_kimg", "ema_rampup"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"gan recipe: {name}: expected a number > 0, got {getattr(self, name)}")
-        if self.r1_gamma < 0:
-            raise InputError(f"gan recipe: r1_gamma: expected a number >= 0, got {self.r1_gamma}")
-        if not 0 <= self.style_mixing <= 1:
-            raise InputError(f"gan recipe: style_mixing: expected a share in [0, 1], got {self.style_mixing}")
-        if self.augmentation not in AUGMENTATIONS:
-            names = ", ".join(AUGMENTATIONS)
-            raise InputError(f"gan recipe: augmentation: expected one of {names}, got {self.augmentation!r}")
-        if self.augmentation != "adaptive" and (self.ada_target, self.ada_kimg) != (None, None):
-            raise InputError(
-                f"gan recipe: ada_target, ada_kimg: only for augmentation 'adaptive', got {self.augmentation!r}"
-            )
+        check_fields(self, "gan recipe: ")
+        used = self.augmentation == "adaptive" or (self.ada_target, self.ada_kimg) == (None, None)
+        require(used, "gan recipe: ada_target, ada_kimg", "them with augmentation adaptive alone", self.augmentation)
 
     @property
     def steps(self) -> int:

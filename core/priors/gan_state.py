@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 import numpy as np
 import torch
@@ -137,9 +137,10 @@ def new_state(
 
 def _adam(network: nn.Module, recipe: GanRecipe, slowdown: float) -> torch.optim.Adam:
     betas = tuple(beta**slowdown for beta in recipe.betas)
-    return torch.optim.Adam(network.parameters(), lr=recipe.learning_rate * slowdown, betas=betas)
+    return torch.optim.Adam(network.parameters(), lr=recipe.lr * slowdown, betas=betas)
 
 
 def _identity(config: StyleGAN2Config, recipe: GanRecipe, seed: int) -> dict:
-    numbers = {name: value for name, value in asdict(recipe).items() if name != "kimg"}
+    numbers = {field.name: getattr(recipe, field.name) for field in fields(GanRecipe) if field.name != "kimg"}
+    numbers["learning_rate"] = numbers.pop("lr")  # what checkpoints have always called it
     return {"config": asdict(config), "recipe": numbers, "seed": seed}

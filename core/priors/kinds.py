@@ -9,17 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from annotated_types import Ge
-
-from core.bounds import Count, FilePath, NotNegative, Positive, Seed
+from core.bounds import Count, FilePath, Seed
 from core.declared import build
 from core.errors import InputError
+from core.priors.gan_recipe import GanRecipe, check_batch
 
 if TYPE_CHECKING:
     from core.priors.card import StyleGAN2Config
-    from core.priors.gan_recipe import GanRecipe
 
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
 
@@ -40,7 +38,12 @@ class PriorFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class PriorSettings:
-    """The parameters of a prior, the keys of a sweep file's `prior`; a kind overrides what it changes."""
+    """The parameters of a prior, the keys of a sweep file's `prior`; a kind overrides what it changes.
+
+    unsaid: parameters that a sweep file does not set: they are what the kind has.
+    """
+
+    unsaid: ClassVar[tuple[str, ...]] = ()
 
     @property
     def files(self) -> PriorFiles | None:
@@ -97,28 +100,25 @@ class PriorFolder(PriorSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StyleGAN2Training(PriorSettings):
+class StyleGAN2Training(GanRecipe, PriorSettings):
     """A StyleGAN2 trained on the public images (non-saturating loss, lazy R1, EMA)."""
+
+    unsaid: ClassVar[tuple[str, ...]] = (
+        "betas", "r1_interval", "ema_kimg", "ema_rampup", "style_mixing", "ada_target", "ada_kimg",
+    )  # fmt: skip
 
     z_dim: Count = 128
     w_dim: Count = 128
     mapping_layers: Count = 4
     channel_base: Count = 2048
     channel_max: Count = 128
-    kimg: Positive = 200.0
-    batch_size: Annotated[Count, Ge(4)] = 16
-    lr: Positive = 0.002
-    r1_gamma: NotNegative = 1.0
-    augmentation: Literal["none", "light", "adaptive"] = "light"
     workers: Count = 1
     seed: Seed = 0
 
     def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
         """Raise InputError for images of a side, or batches, that the networks do not take. Loads torch."""
         if size is not None:
-            from core.priors.gan_recipe import check_batch
-
-            check_batch(self.recipe, self.network(size).mbstd_group, self.workers)
+            check_batch(self, self.network(size).mbstd_group, self.workers)
 
     def network(self, resolution: int) -> StyleGAN2Config:
         """The pair of networks for images of this side."""
@@ -127,16 +127,6 @@ class StyleGAN2Training(PriorSettings):
         return StyleGAN2Config(
             resolution=resolution, z_dim=self.z_dim, w_dim=self.w_dim, mapping_layers=self.mapping_layers,
             channel_base=self.channel_base, channel_max=self.channel_max,
-        )  # fmt: skip
-
-    @property
-    def recipe(self) -> GanRecipe:
-        """How they are trained."""
-        from core.priors.gan_recipe import GanRecipe
-
-        return GanRecipe(
-            kimg=self.kimg, batch_size=self.batch_size, learning_rate=self.lr, r1_gamma=self.r1_gamma,
-            augmentation=self.augmentation,
         )  # fmt: skip
 
 

@@ -94,7 +94,7 @@ def test_the_generator_kept_is_the_moving_average_of_the_settings(tmp_path, publ
     network = StyleGAN2Config(
         resolution=32, z_dim=8, w_dim=8, mapping_layers=2, channel_base=64, channel_max=8
     )
-    recipe = GanRecipe(kimg=0.064, batch_size=8, learning_rate=0.002, r1_gamma=1.0, augmentation="light")
+    recipe = GanRecipe(kimg=0.064, batch_size=8, lr=0.002, r1_gamma=1.0, augmentation="light")
     kept = []
     train_stylegan2(
         images, network, recipe, seed=0, checkpoint_every=1, on_checkpoint=lambda _, state: kept.append(state)

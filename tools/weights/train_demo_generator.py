@@ -33,7 +33,7 @@ SPREADS = (1.0, 0.5)
 CONFIG = StyleGAN2Config(
     resolution=64, z_dim=128, w_dim=128, mapping_layers=2, channel_base=1024, channel_max=128, mbstd_group=4
 )
-RECIPE = GanRecipe(kimg=84, batch_size=16, learning_rate=0.003, r1_gamma=0.1, ema_kimg=5)
+RECIPE = GanRecipe(kimg=84, batch_size=16, lr=0.003, r1_gamma=0.1, ema_kimg=5, augmentation="none")
 CHECKPOINT_EVERY = 250
 
 

@@ -21,7 +21,7 @@ CONFIG = StyleGAN2Config(
 )
 STEPS, BATCH = 6, 4
 EVERYTHING = GanRecipe(
-    kimg=STEPS * BATCH / 1000, batch_size=BATCH, r1_interval=2, ema_kimg=0.01, style_mixing=0.5,
+    kimg=STEPS * BATCH / 1000, batch_size=BATCH, lr=0.0025, r1_interval=2, ema_kimg=0.01, style_mixing=0.5,
     augmentation="adaptive", ada_kimg=0.05, ada_target=-1.5,
 )  # fmt: skip
 
@@ -85,7 +85,9 @@ def test_states_fit_the_networks_and_the_centre_is_measured(images):
 
 def test_learns_the_colour_of_the_images():
     reddish = torch.tensor([230, 20, 20], dtype=torch.uint8)[:, None, None].expand(8, 3, 8, 8).contiguous()
-    recipe = GanRecipe(kimg=0.8, batch_size=8, learning_rate=0.01, ema_kimg=0.1, ema_rampup=0.5, r1_gamma=0.1)
+    recipe = GanRecipe(
+        kimg=0.8, batch_size=8, lr=0.01, ema_kimg=0.1, ema_rampup=0.5, r1_gamma=0.1, augmentation="none"
+    )
     state, _, _ = run(reddish, recipe, log_every=100)
     generator = StyleGAN2(CONFIG).requires_grad_(False)
     generator.load_state_dict(state)
@@ -187,12 +189,15 @@ def test_refuses_images_and_batches_that_do_not_fit(images):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"kimg": 0}, "kimg: expected a number > 0, got 0"),
-        ({"learning_rate": float("nan")}, "learning_rate"),
+        ({"kimg": 0}, "kimg: expected a finite number above 0, got 0"),
+        ({"lr": float("nan")}, "lr"),
         ({"r1_gamma": -1.0}, "r1_gamma"),
         ({"style_mixing": 1.5}, "style_mixing"),
+        ({"r1_interval": 0}, "r1_interval: expected a whole number of at least 1, got 0"),
+        ({"betas": (0.5, 1.0)}, r"betas: expected a number in \[0, 1\), got 1.0"),
+        ({"batch_size": 2}, "batch_size: expected a whole number of at least 4, got 2"),
         ({"augmentation": "heavy"}, "expected one of none, light, adaptive, got 'heavy'"),
-        ({"ada_target": 0.5}, "only for augmentation 'adaptive', got 'none'"),
+        ({"ada_target": 0.5}, "with augmentation adaptive alone, got 'light'"),
     ],
 )
 def test_refuses_impossible_recipes(wrong, message):

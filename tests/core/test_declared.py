@@ -1,0 +1,58 @@
+"""What the types of settings promise is checked when they are built."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import pytest
+from annotated_types import Ge
+
+from core.bounds import Beta, Count, Fraction, NotNegative, Positive
+from core.declared import check_fields
+from core.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    whole: Annotated[Count, Ge(4)] = 8
+    rate: Positive = 0.1
+    weight: NotNegative = 0.0
+    share: Fraction = 0.5
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
+    marks: tuple[Fraction, ...] = ()
+    choice: Literal["one", "other"] = "one"
+    free: float | None = None
+    either: int | str = "any"
+    maybe: Count | None = None
+    name: str = "not looked at"
+
+
+@pytest.mark.parametrize("given", [
+    {}, {"marks": (0, 0.5, 1)}, {"whole": 4, "rate": 3, "maybe": 2, "free": -1e300, "share": 1}, {"either": -1.5},
+])  # fmt: skip
+def test_what_lies_in_its_range_passes(given):
+    check_fields(Settings(**given), "thing: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"whole": 3}, "thing: whole: expected a whole number of at least 4, got 3"),
+        ({"whole": 8.0}, "whole: expected a whole number"),
+        ({"whole": True}, "whole: expected a whole number"),
+        ({"whole": 10**10}, "whole: expected a whole number of at most"),
+        ({"rate": 0}, "rate: expected a finite number above 0, got 0"),
+        ({"rate": float("nan")}, "rate: expected a finite number"),
+        ({"rate": "0.1"}, "rate: expected a finite number"),
+        ({"weight": -0.1}, "weight: expected a finite number of at least 0"),
+        ({"share": 1.5}, r"share: expected a number in \[0, 1\], got 1.5"),
+        ({"betas": (0.5, 1.0)}, r"betas: expected a number in \[0, 1\), got 1.0"),
+        ({"betas": (0.5,)}, "betas: expected 2 values"),
+        ({"marks": (0.5, 2.0)}, "marks: expected a number in"),
+        ({"choice": "third"}, "choice: expected one of one, other, got 'third'"),
+        ({"free": float("inf")}, "free: expected a finite number"),
+        ({"maybe": 0}, "maybe: expected a whole number of at least 1"),
+    ],
+)
+def test_what_does_not_is_named(given, message):
+    with pytest.raises(InputError, match=message):
+        check_fields(Settings(**given), "thing: ")
