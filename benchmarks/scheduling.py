@@ -52,7 +52,7 @@ class JumpingClock(selectors.SelectSelector):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulatedStore(Store):
+class SimulatedStore(LocalStore):
     """A store that remembers in memory what is done."""
 
     done: set[str] = field(default_factory=set)

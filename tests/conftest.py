@@ -11,11 +11,13 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A gate draws the same examples every time; `make explore` draws new ones.
-settings.register_profile("gate", derandomize=True)
-settings.register_profile("explore", print_blob=True)
+# Neither says no because the machine is slow.
+patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("gate", patient, derandomize=True)
+settings.register_profile("explore", patient, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 
 TOKEN = Path(tempfile.mkdtemp(prefix="smoothsweep-tests-")) / "token"  # of every Ray that tests start by themselves
