@@ -28,7 +28,7 @@ from tasks.files import load_images
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[3]
 PEOPLE = tuple((group, f"{name}_Doe") for group in ("actors", "actresses") for name in ("Ada", "Bo", "J.K."))
 PICTURES = 14  # of each person
 FEWER = {
