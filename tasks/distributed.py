@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from core.models.classifiers import Classifier
-from core.training.classifier import EpochRecord
+from core.training.state import EpochRecord
 from tasks import ray_train
 from tasks.context import Config, TaskContext, joined_context
 from tasks.files import load_images

@@ -18,7 +18,8 @@ from core.errors import AccuracyNotReached
 from core.models.classifiers import Classifier, build_classifier, usual_input
 from core.models.normalisation import Normalisation
 from core.training.batches import preparation_generator
-from core.training.classifier import EpochRecord, train_classifier
+from core.training.classifier import train_classifier
+from core.training.state import EpochRecord
 from tasks.context import Config, TaskContext
 from tasks.files import load_tensors, save_rows, save_tensors
 from tasks.settings import recipe_from, smoothing_of_epoch

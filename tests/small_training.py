@@ -9,7 +9,7 @@ from torch import nn
 from core.data.augmentation import Augmentation
 from core.data.images import ImageSet
 from core.defenses.base import Defense, StepLoss, over_outputs
-from core.training.classifier import TrainingRecipe
+from core.models.recipe import TrainingRecipe
 
 MILD = Augmentation(hue=0.0, brightness=0.1, contrast=0.1, saturation=0.0)
 

@@ -3,44 +3,30 @@
 Everything random in epoch e follows from (seed, e, step): the order of the images, their augmentation, and
 what the network draws itself (dropout). So an interrupted training continues to the same weights, and the
 ranks of a data-parallel training see together the batches that one process would see.
+
+The images lie on the device in their own type. Images larger than `recipe.image_size` are reduced to it once, before
+the first epoch (batch by batch if streamed); smaller ones are enlarged by the crop of every step. The last, shorter
+batch of an epoch is kept, but a batch that would leave a rank fewer than two images is dropped. The model is switched
+to channels_last.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from core.data.images import ImageSet
 from core.defenses.base import Defense
-from core.errors import InputError, TrainingDiverged
+from core.errors import InputError
 from core.models.image_sizes import check_image_size
-from core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
-from core.models.recipe import TrainingRecipe, learning_rate
-from core.training.batches import MIN_PER_RANK, Batch, network_seed
-from core.training.feeding import feed, place_images
-from core.training.optimizers import make_optimizer
-from core.training.state import EpochRecord, restore_state, training_state
-from core.training.steps import PLAIN, EpochSettings, batch_loss
-
-__all__ = [
-    "EpochRecord",
-    "TrainingRecipe",
-    "embed_images",
-    "evaluate_accuracy",
-    "evaluate_logits",
-    "learning_rate",
-    "train_classifier",
-]
-
-_CHECK_EVERY = 16  # steps between looks at the loss on a GPU, where every look waits for the device
-_TAKEN = {"alpha", "logit_gap", "top_logit_gap", *(field.name for field in dataclasses.fields(EpochRecord))}
+from core.models.recipe import TrainingRecipe
+from core.training.batches import MIN_PER_RANK
+from core.training.epochs import Epochs
+from core.training.state import EpochRecord
+from core.training.steps import PLAIN
 
 
 def _no_smoothing(epoch: int) -> float:
@@ -82,11 +68,6 @@ def train_classifier(
     device_share: the part of a GPU's free memory that the images may take. A larger set stays on the host, mapped from
         its file if it is, and a thread prepares the batches; the numbers are the same. 0 streams on any device.
 
-    The images lie on the device in their own type. Images larger than `recipe.image_size` are reduced to it once,
-    before the first epoch (batch by batch if streamed); smaller ones are enlarged by the crop of every step. The last,
-    shorter batch of an epoch is kept, but a batch that would leave a rank fewer than two images is dropped. The model
-    is switched to channels_last.
-
     Raises InputError if data, model, recipe, defense and smoothing do not fit together; TrainingDiverged at a loss or
     weight that is not finite.
     """
@@ -95,35 +76,22 @@ def train_classifier(
     _check_smoothing(defense, recipe, alpha_of_epoch)
     device = torch.device(device)
     model.to(device=device, memory_format=torch.channels_last)
-    wrapped = wrap(model) if wrap else model
-    core = getattr(wrapped, "module", wrapped)
-    optimizer = make_optimizer([p for p in core.parameters() if p.requires_grad], recipe)
-    run = {"recipe": repr(recipe), "seed": seed, "world_size": world_size, "images": len(data)}
-    run |= {} if defense == PLAIN else {"defense": repr(defense)}
-    records = restore_state(core, optimizer, run, resume) if resume is not None else []
-    placed = place_images(data, recipe.image_size, device, device_share)
-    place = {"rank": rank, "world_size": world_size}
+    epochs = Epochs(
+        wrap(model) if wrap else model, data, recipe, defense, seed=seed, device=device, rank=rank,
+        world_size=world_size, device_share=device_share,
+    )  # fmt: skip
+    records = epochs.restored(resume)
     every = 1 if stop_when else evaluate_every
-    stopped = bool(records) and _stops(records[-1], stop_when, device, **place)
-
+    stopped = bool(records) and epochs.end_with(records[-1], stop_when)
     while len(records) < recipe.epochs and not stopped:
-        epoch, start = len(records), time.perf_counter()
-        alpha = alpha_of_epoch(epoch)
-        settings = EpochSettings(recipe=recipe, defense=defense, alpha=alpha, epoch=epoch, seed=seed, rank=rank)
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(recipe, epoch)
-        batches = feed(placed, recipe, device, seed=seed, epoch=epoch, **place, sampler=defense.sampler)
-        with _reproducible(network_seed(seed, epoch, rank), device), closing(batches):
-            sums, facts = _run_epoch(wrapped, optimizer, batches, settings)
-        _check_weights(core, settings)
-        record = _record(settings, _sum_over_ranks(sums, world_size), facts, time.perf_counter() - start)
-        if evaluate is not None and rank == 0 and (epoch + 1 == recipe.epochs or (epoch + 1) % every == 0):
-            accuracy = evaluate_accuracy(core, evaluate, image_size=recipe.image_size, device=device)
-            record = dataclasses.replace(record, test_acc=accuracy)
+        record = epochs.run(len(records), alpha_of_epoch(len(records)))
+        done = len(records) + 1
+        if evaluate is not None and rank == 0 and (done == recipe.epochs or done % every == 0):
+            record = epochs.measured(record, evaluate)
         records.append(record)
         if on_epoch:
-            on_epoch(record, lambda: training_state(core, optimizer, run, records))
-        stopped = _stops(record, stop_when, device, **place)
+            on_epoch(record, lambda: epochs.state(records))
+        stopped = epochs.end_with(record, stop_when)
     return records
 
 
@@ -159,98 +127,3 @@ def _check_smoothing(defense: Defense, recipe: TrainingRecipe, alpha_of_epoch: C
     reason = defense.combines_with_smoothing
     if reason is not None and any(alpha_of_epoch(epoch) for epoch in range(recipe.epochs)):
         raise InputError(f"defense {type(defense).__name__}: expected no label smoothing: {reason}")
-
-
-def _stops(
-    record: EpochRecord,
-    stop_when: Callable[[EpochRecord], bool] | None,
-    device: torch.device,
-    *,
-    rank: int,
-    world_size: int,
-) -> bool:
-    """Whether this epoch was the last. Rank 0 alone has measured the accuracy, so it decides for all."""
-    if stop_when is None:
-        return False
-    decision = torch.tensor(float(rank == 0 and stop_when(record)), device=device)
-    if world_size > 1:
-        torch.distributed.broadcast(decision, src=0)
-    return bool(decision)
-
-
-@contextmanager
-def _reproducible(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed what the network draws itself, choose repeatable kernels, and leave torch's global state as it was."""
-    with (
-        torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
-        torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True),
-    ):
-        torch.manual_seed(seed)
-        yield
-
-
-def _run_epoch(
-    model: nn.Module, optimizer: torch.optim.Optimizer, batches: Iterator[Batch], settings: EpochSettings
-) -> tuple[Tensor, tuple[str, ...]]:
-    """One pass; returns the sums of `batch_loss` over this rank's images and the names of the facts among them."""
-    model.train()
-    sums, pending = [], []
-    facts: tuple[str, ...] | None = None
-    for step, batch in enumerate(batches):
-        optimizer.zero_grad(set_to_none=True)
-        value, part, names = batch_loss(model, batch, settings, step)
-        facts = names if facts is None else facts
-        if names != facts or _TAKEN & set(names):
-            raise ValueError(f"facts: expected the same free names in every step, got {names} after {facts}")
-        value.backward()
-        optimizer.step()
-        sums.append(part)
-        pending.append(part[0])
-        if value.device.type == "cpu" or len(pending) == _CHECK_EVERY:
-            _check_losses(pending, step, settings)
-            pending = []
-    _check_losses(pending, len(sums) - 1, settings)
-    return torch.stack(sums).sum(dim=0), facts or ()
-
-
-def _check_losses(losses: list[Tensor], last_step: int, settings: EpochSettings) -> None:
-    """Raise TrainingDiverged at the first loss that is not finite; the losses end with `last_step`."""
-    if not losses:
-        return
-    for offset, value in enumerate(torch.stack(losses).tolist()):
-        if not math.isfinite(value):
-            step = last_step - len(losses) + 1 + offset
-            raise TrainingDiverged(
-                f"training diverged in epoch {settings.epoch}, step {step}: loss {value}, alpha {settings.alpha:g}"
-            )
-
-
-def _check_weights(model: nn.Module, settings: EpochSettings) -> None:
-    """A gradient can overflow while the loss before it is still finite."""
-    named = dict(model.named_parameters())
-    finite = torch.stack([p.detach().isfinite().all() for p in named.values()]).tolist()
-    for name, good in zip(named, finite, strict=True):
-        if not good:
-            raise TrainingDiverged(
-                f"training diverged in epoch {settings.epoch}, last step: weight {name} is not finite, "
-                f"alpha {settings.alpha:g}"
-            )
-
-
-def _sum_over_ranks(sums: Tensor, world_size: int) -> Tensor:
-    if world_size > 1:
-        torch.distributed.all_reduce(sums)
-    return sums
-
-
-def _record(settings: EpochSettings, sums: Tensor, facts: tuple[str, ...], seconds: float) -> EpochRecord:
-    loss, hits, gap, count, *rest = sums.tolist()
-    means = {name: value / count for name, value in zip(facts, rest, strict=True)}
-    return EpochRecord(
-        epoch=settings.epoch,
-        lr=learning_rate(settings.recipe, settings.epoch),
-        loss=loss / count,
-        train_acc=hits / count,
-        seconds=seconds,
-        extra={"top_logit_gap": gap / count, "alpha": settings.alpha, **means},
-    )

@@ -162,7 +162,8 @@ import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from core.data.images import ImageSet
-from core.training.classifier import TrainingRecipe, train_classifier
+from core.models.recipe import TrainingRecipe
+from core.training.classifier import train_classifier
 
 rank, world, rendezvous, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 torch.set_num_threads(1)
