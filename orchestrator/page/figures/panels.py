@@ -16,7 +16,6 @@ from orchestrator.reading.defenses.families import (
     accuracy_floor,
     best_point,
     family_index,
-    rows_of,
 )
 from orchestrator.reading.findings.shown import MANY, hover, judges_shown, shown_rows
 from orchestrator.reading.findings.sureness import share
@@ -219,7 +218,7 @@ def _known(summary: Summary, rows: Mapping[str, int]) -> dict[str, int]:
 
 def _in_group(summary: Summary, group: DefenseGroup, metric: str, attack: str | None) -> dict[str, int]:
     mine = {point.recipe for point in group.points}
-    return {recipe: row for recipe, row in _known(summary, rows_of(summary, metric, attack)).items() if recipe in mine}
+    return {recipe: row for recipe, row in _known(summary, summary.rows(metric, attack)).items() if recipe in mine}
 
 
 def _seen(summary: Summary, key: str) -> list[float]:

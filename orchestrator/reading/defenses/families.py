@@ -109,14 +109,6 @@ def family_index(summary: Summary, key: str) -> int:
     return len(FAMILY_ORDER) + strangers.index(key)
 
 
-def rows_of(summary: Summary, metric: str, attack: str | None = None) -> dict[str, int]:
-    """Recipe -> its row of the frame where the metric was measured: under one attack, or (None) the worst for it."""
-    if attack is None:
-        return worst_rows(summary.frame, metric)
-    frame = summary.frame[(summary.frame["attack"] == attack) & summary.frame[metric].notna()]
-    return {recipe: int(index) for index, recipe in frame["recipe"].items()}
-
-
 def versus(summary: Summary, group: DefenseGroup) -> dict[str, Versus]:
     """Recipe -> how it compares with the reference; recipes without a measured leak are left out."""
     if summary.primary is None or summary.primary not in summary.measured:

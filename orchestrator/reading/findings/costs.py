@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 
+import pandas as pd
+
 from orchestrator.reading.numbers.format import count, duration
-from orchestrator.reading.numbers.model import ReportData, Spent, StageLink
+from orchestrator.reading.numbers.model import ReportData, Spent
 from orchestrator.reading.numbers.summary import Summary
 
 SHARED = "shared by several recipes"
+OTHERS = "cheap attacks and fresh seeds"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,17 +19,9 @@ class Cost:
     """Device time of some stages. stages: how many. seconds: devices held times seconds. saved: what they would have
     cost on top, had no stage served several trials."""
 
-    stages: int = 0
-    seconds: float = 0.0
-    saved: float = 0.0
-
-    def plus(self, link: StageLink, uses: int) -> Cost:
-        seconds = link.seconds * link.devices
-        return Cost(
-            stages=self.stages + 1,
-            seconds=self.seconds + seconds,
-            saved=self.saved + seconds * (uses - 1),
-        )
+    stages: int
+    seconds: float
+    saved: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,21 +36,27 @@ class Costs:
 def costs(data: ReportData, summary: Summary) -> Costs | None:
     """From the manifests that the trials lead to; None where they lead to none."""
     owner = {trial: row["recipe"] for _, row in summary.frame.iterrows() for trial in row["trials"]}
-    links: dict[str, StageLink] = {}
-    users: dict[str, set[str]] = defaultdict(set)
-    for trial, stages in data.links.items():
-        for link in stages:
-            links[link.path] = link
-            users[link.path].add(trial)
-    total, by_kind, by_recipe = Cost(), defaultdict(Cost), defaultdict(Cost)
-    for path, link in links.items():
-        uses = len(users[path])
-        recipes = {owner.get(trial, "cheap attacks and fresh seeds") for trial in users[path]}
-        name = recipes.pop() if len(recipes) == 1 else SHARED
-        total = total.plus(link, uses)
-        by_kind[link.stage] = by_kind[link.stage].plus(link, uses)
-        by_recipe[name] = by_recipe[name].plus(link, uses)
-    return Costs(total=total, by_kind=dict(by_kind), by_recipe=dict(by_recipe)) if links else None
+    uses = pd.DataFrame([
+        {"path": link.path, "kind": link.stage, "seconds": link.seconds * link.devices, "trial": trial,
+         "recipe": owner.get(trial, OTHERS)}
+        for trial, links in data.links.items() for link in links
+    ])  # fmt: skip
+    if not len(uses):
+        return None
+    by_stage = uses.groupby("path", sort=False)
+    stages = by_stage[["kind", "seconds", "recipe"]].last()
+    stages["saved"] = stages["seconds"] * (by_stage["trial"].nunique() - 1)
+    stages.loc[by_stage["recipe"].nunique() > 1, "recipe"] = SHARED
+    kinds, recipes = (stages.groupby(column, sort=False) for column in ("kind", "recipe"))
+    return Costs(
+        total=_cost(stages),
+        by_kind={str(kind): _cost(rows) for kind, rows in kinds},
+        by_recipe={str(recipe): _cost(rows) for recipe, rows in recipes},
+    )
+
+
+def _cost(stages: pd.DataFrame) -> Cost:
+    return Cost(stages=len(stages), seconds=float(stages["seconds"].sum()), saved=float(stages["saved"].sum()))
 
 
 def cost_words(total: Cost, spent: Spent | None) -> str:
@@ -70,5 +70,3 @@ def cost_words(total: Cost, spent: Spent | None) -> str:
             f"stages found in the store not) in {duration(spent.wall_s)}."
         )
     return words
-
-

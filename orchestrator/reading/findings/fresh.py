@@ -12,7 +12,7 @@ import pandas as pd
 from core.metrics.recommendation import Reaudit, reaudit
 from core.metrics.table import metric_of
 from core.metrics.verdicts import CANNOT_TELL, HIGHER
-from orchestrator.reading.findings.sureness import named
+from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.format import count, difference, number
 from orchestrator.reading.numbers.model import ReportData
@@ -65,7 +65,7 @@ def fresh_words(summary: Summary, found: Checked) -> list[str]:
         one = found.recipes[best]
         shown = difference(spec, one.bias, one.low, one.high)
         lines.append(
-            f"{_start(named(best))} leaks {number(spec, one.fresh)} with fresh seeds, {number(spec, one.selected)} "
+            f"{start(named(best))} leaks {number(spec, one.fresh)} with fresh seeds, {number(spec, one.selected)} "
             f"when it was chosen: {shown}, {meaning(summary, one)}."
         )
     if found.together is not None and len(found.recipes) > 1:
@@ -117,7 +117,3 @@ def _together(pairs: Sequence[tuple[np.ndarray, np.ndarray]], level: float) -> R
         return None
     before, after = (np.mean([pair[side] for pair in pairs], axis=0) for side in (0, 1))
     return reaudit(before, after, level=level)
-
-
-def _start(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from core.metrics.rank_agreement import LEAST_FOR_INTERVAL, RankAgreement, rank_agreement
 from core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from core.words import NBSP, minus
 from orchestrator.reading.findings.pairs import SIDE, chosen_recipes
 from orchestrator.reading.findings.tables import KEY_METRICS
-from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.format import listing, number
 from orchestrator.reading.numbers.summary import Summary
 
 BEST = 3
+"""How many count as the best."""
+
 FEWEST = 3
 """Recipes that make an order worth comparing."""
 
@@ -27,83 +29,75 @@ def judging_metrics(summary: Summary) -> list[str]:
 
 def signed_leaks(summary: Summary, metric: str, attack: str | None = None) -> dict[str, float]:
     """Recipe -> leak, small is good: under one attack, or (None) the worst for it."""
-    frame, sign = summary.frame, metric_of(metric).sign
-    if attack is None:
-        rows: Mapping[str, int] = worst_rows(frame, metric)
-    else:
-        chosen = frame[(frame["attack"] == attack) & frame[metric].notna()]
-        rows = {recipe: int(index) for index, recipe in chosen["recipe"].items()}
-    return {recipe: sign * float(frame.loc[row, metric]) for recipe, row in rows.items()}
+    rows = summary.rows(metric, attack)
+    return {recipe: metric_of(metric).sign * float(summary.frame.loc[row, metric]) for recipe, row in rows.items()}
+
+
+def ranks_alike(summary: Summary, one: Sequence[float], other: Sequence[float]) -> RankAgreement:
+    """How alike two orders of the same recipes are."""
+    return rank_agreement(one, other, k=min(BEST, len(one)), **asdict(summary.settings))
 
 
 def agreement(
     summary: Summary, one: Mapping[str, float], other: Mapping[str, float]
 ) -> tuple[RankAgreement, int] | None:
-    """How alike two orders of the recipes are, and of how many recipes; None with too few in common."""
+    """The same for recipes by name, and of how many recipes; None with too few in common."""
     shared = [recipe for recipe in one if recipe in other]
     if len(shared) < FEWEST:
         return None
-    settings = summary.settings
-    first, second = ([side[recipe] for recipe in shared] for side in (one, other))
-    found = rank_agreement(first, second, k=min(BEST, len(shared)), level=settings.level,
-                           resamples=settings.resamples, seed=settings.seed)  # fmt: skip
-    return found, len(shared)
+    return ranks_alike(summary, *([side[recipe] for recipe in shared] for side in (one, other))), len(shared)
 
 
 def judge_agreement(summary: Summary) -> list[str]:
     """A sentence for every other judge: does it rank the recipes as the deciding one does?"""
-    if summary.primary is None or summary.primary not in summary.measured:
+    if summary.primary not in summary.measured:
         return []
-    deciding = signed_leaks(summary, summary.primary)
-    told = []
-    for metric in judging_metrics(summary)[1:]:
-        found = agreement(summary, deciding, signed_leaks(summary, metric))
-        if found is not None:
-            sides = f"The {metric_of(summary.primary).label} and {_the(metric)}"
-            told.append(_sentence(sides, *found))
-    return told
+    first = f"The {summary.spec.label} and "
+    others = {
+        f"{first}{'the ' if metric in CLASS_METRICS else ''}{metric_of(metric).label}": signed_leaks(summary, metric)
+        for metric in judging_metrics(summary)[1:]
+    }
+    return _sentences(summary, signed_leaks(summary, summary.primary), others)
 
 
 def attack_agreement(summary: Summary) -> list[str]:
     """The same for the attacks, by the deciding judge."""
-    if summary.primary is None or summary.primary not in summary.measured or len(summary.attacks) < 2:
+    if summary.primary not in summary.measured or len(summary.attacks) < 2:
         return []
+    leaks = {attack: signed_leaks(summary, summary.primary, attack) for attack in summary.attacks}
     first, *others = summary.attacks
-    mine = signed_leaks(summary, summary.primary, first)
-    told = []
-    for attack in others:
-        found = agreement(summary, mine, signed_leaks(summary, summary.primary, attack))
-        if found is not None:
-            told.append(_sentence(f"The attacks with {first} and with {attack}", *found))
-    return told
+    sides = {f"The attacks with {first} and with {attack}": leaks[attack] for attack in others}
+    return _sentences(summary, leaks[first], sides)
+
+
+def _sentences(summary: Summary, one: Mapping[str, float], others: Mapping[str, Mapping[str, float]]) -> list[str]:
+    found = {sides: agreement(summary, one, other) for sides, other in others.items()}
+    return [_sentence(sides, *pair) for sides, pair in found.items() if pair is not None]
 
 
 def _sentence(sides: str, found: RankAgreement, many: int) -> str:
     """`... rank the 40 recipes alike: Kendall's tau 0.62 [0.4, 0.8].`"""
-    tau = found.kendall
-    if tau.value != tau.value:
+    if found.kendall.value != found.kendall.value:
         return f"{sides} cannot be compared: one of the two finds all recipes equal."
-    ends = "" if tau.low is None else f" [{_number(tau.low)}, {_number(tau.high)}]"
     verdict = {
         "agree": f"rank the {many} recipes alike",
         "disagree": f"rank the {many} recipes in opposite orders",
         "cannot tell": f"rank the {many} recipes in orders that cannot be told from unrelated ones",
     }[found.verdict]
-    few = f", too few recipes for an interval (below {LEAST_FOR_INTERVAL})" if tau.low is None else ""
+    few = "" if found.kendall.low is not None else f", too few recipes for an interval (below {LEAST_FOR_INTERVAL})"
     best = f"; of the {found.k} that leak least they share {100 * found.top_overlap:.0f}{NBSP}%" if many > BEST else ""
-    return f"{sides} {verdict}: Kendall's tau {_number(tau.value)}{ends}{few}{best}."
+    return f"{sides} {verdict}: {tau_words(found)}{few}{best}."
 
 
-def _the(metric: str) -> str:
-    label = metric_of(metric).label
-    return f"the {label}" if metric in CLASS_METRICS else label
-
-
-def _number(value: float) -> str:
-    return minus(f"{value:.2f}")
+def tau_words(found: RankAgreement) -> str:
+    """`Kendall's tau 0.62 [0.40, 0.80]`, without an interval where there is none."""
+    value, low, high = (end if end is None else minus(f"{end:.2f}")
+                        for end in (found.kendall.value, found.kendall.low, found.kendall.high))  # fmt: skip
+    return f"Kendall's tau {value}" + ("" if low is None else f" [{low}, {high}]")
 
 
 def place(value: float, all_values: Sequence[float]) -> int:
+    """1 for the smallest."""
     return 1 + sum(other < value for other in all_values)
 
 

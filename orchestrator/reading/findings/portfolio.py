@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from core.metrics.table import metric_of
 from orchestrator.reading.findings.sureness import named
 from orchestrator.reading.numbers.evidence import worst_rows
-from orchestrator.reading.numbers.format import estimate, listing
+from orchestrator.reading.numbers.format import listing
 from orchestrator.reading.numbers.summary import Summary
 
 SEES = {
@@ -21,7 +20,7 @@ def by_access(summary: Summary, row: int) -> tuple[str, ...]:
         return ()
     recipe = summary.frame.loc[row, "recipe"]
     reached = {level: worst_rows(summary.frame, metric, level).get(recipe) for level in levels}
-    parts = [f"{_estimate(summary, metric, at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
+    parts = [f"{summary.shown(at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
     return (f"By what an attacker sees of {named(recipe)}: {listing(parts)}.",) if len(parts) > 1 else ()
 
 
@@ -33,11 +32,6 @@ def control_line(summary: Summary) -> tuple[str, ...]:
         return ()
     attack, row = found
     return (
-        f"What the judge credits to a control is no leak: {attack} reaches {_estimate(summary, metric, row)} "
+        f"What the judge credits to a control is no leak: {attack} reaches {summary.shown(row)} "
         f"at {named(summary.frame.loc[row, 'recipe'])}.",
     )
-
-
-def _estimate(summary: Summary, metric: str, row: int) -> str:
-    values = summary.frame.loc[row]
-    return estimate(metric_of(metric), values[metric], values[f"{metric}_low"], values[f"{metric}_high"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from core.metrics.rank_agreement import RankAgreement, rank_agreement
+from core.metrics.rank_agreement import RankAgreement
 from core.metrics.table import BY_KEY, metric_of
-from core.words import NBSP, minus
+from core.words import NBSP
+from orchestrator.reading.findings.judge_ranks import ranks_alike, tau_words
 from orchestrator.reading.numbers.format import ABSENT, count, duration, is_null, listing, number, significant
 from orchestrator.reading.numbers.search_model import (
     Objective,
@@ -21,10 +22,6 @@ STRATEGIES = {
     "optuna": "Optuna's sampler proposed recipes from what the earlier ones showed",
     "halving": "Many recipes met cheap attacks, and the best of them the full one",
 }
-
-
-BEST = 3
-"""How many count as the best where a cheap attack's choice is checked."""
 
 
 def search_words(view: SearchView) -> list[str]:
@@ -107,17 +104,12 @@ def agreement_words(view: SearchView, rung: int, objective: Objective, summary: 
     if len(pairs) < 2:
         return f"{which}: too few to say whether it ranks them alike by {objective.label}."
     cheap, dear = ([sign * value for value in side] for side in zip(*pairs, strict=True))
-    found = rank_agreement(
-        cheap, dear, k=min(BEST, len(pairs)), level=summary.settings.level, resamples=summary.settings.resamples,
-        seed=summary.settings.seed,
-    )  # fmt: skip
-    return f"{which}. {_ranked(found, objective.label)}"
+    return f"{which}. {_ranked(ranks_alike(summary, cheap, dear), objective.label)}"
 
 
 def _ranked(found: RankAgreement, judge: str) -> str:
     if found.kendall.value != found.kendall.value:
         return f"By {judge} one of the two finds them all equal, so that there is nothing to rank."
-    ends = "" if found.kendall.low is None else f" [{_tau(found.kendall.low)}, {_tau(found.kendall.high)}]"
     meaning = {
         "agree": "it ranks recipes as the full attack does, and may choose among them",
         "disagree": "it ranks recipes against the full attack, so its choice misleads",
@@ -125,13 +117,9 @@ def _ranked(found: RankAgreement, judge: str) -> str:
     }[found.verdict]
     best = f"the best {found.k}" if found.k > 1 else "the best one"
     return (
-        f"By {judge} {meaning}: Kendall's tau {_tau(found.kendall.value)}{ends} (1: the same order, 0: none), and of "
-        f"{best} by the full attack it has {100 * found.top_overlap:.0f}{NBSP}% among its own."
+        f"By {judge} {meaning}: {tau_words(found)} (1: the same order, 0: none), and of {best} by the full attack it "
+        f"has {100 * found.top_overlap:.0f}{NBSP}% among its own."
     )
-
-
-def _tau(value: float) -> str:
-    return minus(f"{value:.2f}")
 
 
 def rung_lines(view: SearchView, summary: Summary) -> list[str]:

@@ -11,6 +11,7 @@ from core.metrics.table import CLASS_METRICS, Metric, metric_of
 from core.metrics.verdicts import CANNOT_TELL, LOWER
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.estimates import Comparison
+from orchestrator.reading.numbers.evidence import COLUMNS
 from orchestrator.reading.numbers.format import count, estimate, points, signed, signed_interval
 from orchestrator.reading.numbers.summary import Summary
 
@@ -72,6 +73,4 @@ def told(spec: Metric, gap: Comparison) -> Told | None:
 
 def of_cell(spec: Metric, cell: pd.Series) -> Told | None:
     """The same for a cell of the summary's frame against its baseline."""
-    ends = (cell[f"{spec.key}_diff{end}"] for end in ("", "_low", "_high", "_n"))
-    difference, low, high, n = ends
-    return told(spec, Comparison(difference=difference, low=low, high=high, n=n, verdict=cell[f"{spec.key}_verdict"]))
+    return told(spec, Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()}))

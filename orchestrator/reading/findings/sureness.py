@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from core.metrics.recommendation import Optimism, selection_optimism
-from core.metrics.table import metric_of
 from core.metrics.verdicts import CANNOT_TELL, LEAST_SEEDS
 from core.words import NBSP
 from orchestrator.reading.numbers.estimates import Comparison
@@ -23,9 +22,14 @@ def named(recipe: str) -> str:
     return f"\u201c{recipe}\u201d" if ", " in recipe else recipe
 
 
+def start(sentence: str) -> str:
+    """With a capital, as sentences begin."""
+    return sentence[:1].upper() + sentence[1:]
+
+
 def gap_words(summary: Summary, gap: Comparison) -> str:
     """`-10.2 points [-17, -4]`, by the metric that decides."""
-    return difference(metric_of(summary.primary), gap.difference, gap.low, gap.high)
+    return difference(summary.spec, gap.difference, gap.low, gap.high)
 
 
 def p_words(p: float) -> str:
@@ -107,7 +111,7 @@ def optimism(evidence: Evidence, resamples: int, seed: int) -> Optimism | None:
 
 def flattery(summary: Summary) -> tuple[str, ...]:
     """The caution that the least of several noisy numbers is too small, and by how much here."""
-    evidence, spec = summary.evidence, metric_of(summary.primary)
+    evidence, spec = summary.evidence, summary.spec
     found = optimism(evidence, summary.settings.resamples, summary.settings.seed)
     if found is None or len(evidence.recommendation.allowed) < 3:
         return ()

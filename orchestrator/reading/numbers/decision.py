@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pandas as pd
-
 from core.metrics.frontier import accuracy_leak_frontier
 from core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
 from orchestrator.reading.numbers.summary import Summary
@@ -48,23 +46,20 @@ def decide(summary: Summary) -> Decision:
     reference = rows.get(baseline) if baseline is not None else None
     if choice.best is None:
         return Decision(rows=rows, best=None, reference=reference, front=front, seeds=len(evidence.seeds))
-    clear = False
-    if baseline is not None and choice.best != baseline:
-        clear = evidence.against(choice.best, baseline).verdict == (LOWER if evidence.sign > 0 else HIGHER)
-    least = evidence.mean(choice.best)
-    tied = sum(evidence.mean(recipe) == least for recipe in choice.allowed) > 1
+    better = LOWER if evidence.sign > 0 else HIGHER
+    clear = baseline is not None and evidence.against(choice.best, baseline).verdict == better
+    tied = sum(evidence.mean(recipe) == evidence.mean(choice.best) for recipe in choice.allowed) > 1
     return Decision(
-        rows=rows, best=rows[choice.best], reference=reference, clear=clear, tied=bool(tied), front=front,
+        rows=rows, best=rows[choice.best], reference=reference, clear=clear, tied=tied, front=front,
         seeds=len(evidence.seeds),
     )
 
 
 def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]:
     """The Pareto front of accuracy and leak, by their means, among the recipes accurate enough."""
-    known = {recipe: row for recipe, row in rows.items() if not pd.isna(summary.frame.loc[row, "test_acc"])}
-    if not known:
+    places = summary.frame.loc[list(rows.values())].dropna(subset="test_acc")
+    if not len(places):
         return ()
-    places = summary.frame.loc[list(known.values())]
     leak = sign * places[summary.primary].to_numpy(float)
     found = accuracy_leak_frontier(places["test_acc"].to_numpy(float), leak, min_accuracy=summary.min_test_acc)
-    return tuple(list(known)[index] for index in found.members)
+    return tuple(places["recipe"].iloc[list(found.members)])

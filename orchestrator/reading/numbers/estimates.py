@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import reduce
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from core.metrics.comparisons import compare_recipes
+from core.metrics.comparisons import Pair, compare_recipes
 from core.metrics.intervals import bootstrap_mean_interval, seed_mean_interval
 from core.metrics.table import BY_KEY, CLASS_METRICS, Metric
-from core.metrics.verdicts import Verdict
+from core.metrics.verdicts import Verdict, turned
 from orchestrator.reading.numbers.format import is_null
 
 
@@ -38,8 +38,7 @@ class Settings:
     seed: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A mean over `n` seeds; low and high are NaN where no interval is known."""
 
     mean: float
@@ -94,16 +93,14 @@ def aligned(hits: Sequence[pd.Series | None]) -> list[np.ndarray] | None:
 def estimate(spec: Metric, seeds: Seeds, settings: Settings) -> Estimate:
     """Two-level bootstrap (seeds, classes) where every seed has hit rates by class, else Student's t over seeds."""
     if not seeds:
-        return Estimate(mean=np.nan, low=np.nan, high=np.nan, n=0)
+        return Estimate(np.nan, np.nan, np.nan, 0)
     values = [sample.value for sample in seeds.values()]
     hits = aligned([sample.by_class for sample in seeds.values()])
     if hits is None:
         found = seed_mean_interval(values, level=settings.level, bounds=spec.range)
     else:
-        found = bootstrap_mean_interval(
-            hits, level=settings.level, resamples=settings.resamples, seed=settings.seed, bounds=spec.range
-        )
-    return Estimate(mean=float(np.mean(values)), low=_end(found.low), high=_end(found.high), n=len(seeds))
+        found = bootstrap_mean_interval(hits, **asdict(settings), bounds=spec.range)
+    return Estimate(float(np.mean(values)), *ends(found.low, found.high), len(seeds))
 
 
 def compare(mine: Seeds, reference: Seeds, settings: Settings, *, among: int) -> Comparison:
@@ -115,17 +112,20 @@ def compare(mine: Seeds, reference: Seeds, settings: Settings, *, among: int) ->
     hits = aligned([cell[seed].by_class for cell in (mine, reference) for seed in shared])
     if hits is None:
         hits = [np.array([cell[seed].value]) for cell in (mine, reference) for seed in shared]
-    (pair,) = compare_recipes(
-        {"mine": np.stack(hits[: len(shared)]), "reference": np.stack(hits[len(shared) :])},
-        level=settings.level,
-        among=among,
-    ).pairs
+    matrices = {"mine": np.stack(hits[: len(shared)]), "reference": np.stack(hits[len(shared) :])}
+    (pair,) = compare_recipes(matrices, level=settings.level, among=among).pairs
+    return compared(pair, len(shared))
+
+
+def compared(pair: Pair, seeds: int, turn: int = 1) -> Comparison:
+    """A pair as `core` finds it; turn -1: the second minus the first."""
+    low, high = sorted(turn * end for end in ends(pair.low, pair.high))
+    side = pair.verdict if turn > 0 else turned(pair.verdict)
     return Comparison(
-        difference=pair.difference, low=_end(pair.low), high=_end(pair.high), n=len(shared), verdict=pair.verdict,
-        p=pair.p_corrected,
-    )  # fmt: skip
+        difference=turn * pair.difference, low=low, high=high, n=seeds, verdict=side, p=pair.p_corrected
+    )
 
 
-def _end(value: float | None) -> float:
-    """The end of an interval; NaN where there is none."""
-    return float("nan") if value is None else float(value)
+def ends(low: float | None, high: float | None) -> tuple[float, float]:
+    """An interval's ends, NaN where there is none."""
+    return (np.nan, np.nan) if low is None or high is None else (float(low), float(high))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -12,11 +12,23 @@ from core.attacks.access import ACCESS_LEVELS
 from core.metrics.comparisons import Pair, on_common_seeds
 from core.metrics.recommendation import Recommendation, recommend
 from core.metrics.table import METRICS, metric_of
-from core.metrics.verdicts import LEAST_SEEDS, turned
-from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Sample, Seeds, Settings, aligned, compare
+from core.metrics.verdicts import LEAST_SEEDS
+from orchestrator.reading.numbers.estimates import (
+    NOTHING,
+    Comparison,
+    Sample,
+    Seeds,
+    Settings,
+    aligned,
+    compare,
+    compared,
+)
 
 MOST = 0.75
 """A seed counts where at least this share of the recipes has it: one failed trial must not cost all of them a seed."""
+
+COLUMNS = {"_diff": "difference", "_diff_low": "low", "_diff_high": "high", "_diff_n": "n", "_verdict": "verdict"}
+"""Ending of a column of the frame -> field of the comparison it holds."""
 
 Samples = Sequence[Mapping[str, Mapping[int, Sample]]]
 
@@ -47,8 +59,7 @@ class Evidence:
     @property
     def compared(self) -> tuple[str, ...]:
         """The recipes that are compared pairwise: all that share the seeds."""
-        found = self.recommendation.comparisons
-        return () if found is None else tuple(found.means)
+        return tuple(self.recommendation.comparisons.means) if self.recommendation.comparisons else ()
 
     @property
     def recommended(self) -> str | None:
@@ -58,8 +69,7 @@ class Evidence:
     @property
     def pairs(self) -> int:
         """How many comparisons the correction counts."""
-        found = self.recommendation.comparisons
-        return 0 if found is None else len(found.pairs)
+        return len(self._by_pair)
 
     def mean(self, recipe: str) -> float:
         """Mean leak over the common seeds, in the metric's own unit."""
@@ -71,12 +81,7 @@ class Evidence:
         pair = self._by_pair.get(frozenset((recipe, reference)))
         if pair is None:
             return NOTHING
-        turn = self.sign * (1 if pair.first == recipe else -1)
-        ends = [float("nan")] * 2 if pair.low is None or pair.high is None else [turn * pair.low, turn * pair.high]
-        return Comparison(
-            difference=turn * pair.difference, low=min(ends), high=max(ends), n=len(self.seeds),
-            verdict=pair.verdict if turn > 0 else turned(pair.verdict), p=pair.p_corrected,
-        )  # fmt: skip
+        return compared(pair, len(self.seeds), turn=self.sign * (1 if pair.first == recipe else -1))
 
 
 def worst_rows(frame: pd.DataFrame, metric: str, access: str | None = None) -> dict[str, int]:
@@ -84,19 +89,11 @@ def worst_rows(frame: pd.DataFrame, metric: str, access: str | None = None) -> d
 
     Controls are no attacks. access: only attacks that see no more of a target than that.
     """
-    sign = metric_of(metric).sign
-    rows: dict[str, int] = {}
-    counted = frame[~frame["control"]] if access is None else frame[~frame["control"] & within(frame, access)]
-    for index, recipe, value in zip(counted.index, counted["recipe"], counted[metric], strict=True):
-        held = rows.get(recipe)
-        if not pd.isna(value) and (held is None or sign * value > sign * frame.loc[held, metric]):
-            rows[recipe] = int(index)
-    return rows
-
-
-def within(frame: pd.DataFrame, access: str) -> pd.Series:
-    """Which rows' attacks see no more of a target than `access`; those of unknown access see all of it."""
-    return frame["access"].map(ACCESS_LEVELS.index) <= ACCESS_LEVELS.index(access)
+    counted = frame[~frame["control"] & frame[metric].notna()]
+    if access is not None:
+        counted = counted[counted["access"].map(ACCESS_LEVELS.index) <= ACCESS_LEVELS.index(access)]
+    worst = (metric_of(metric).sign * counted[metric]).groupby(counted["recipe"], sort=False).idxmax()
+    return {str(recipe): int(row) for recipe, row in worst.items()}
 
 
 def gather(
@@ -130,21 +127,14 @@ def gather(
     values, by_class = _matrices({recipe: seeds[recipe] for recipe in kept}, shared)
     values = {recipe: sign * matrix for recipe, matrix in values.items()}
     choice = recommend(
-        values, accuracy=enough, min_accuracy=min_test_acc, beside=tuple(values),
-        level=settings.level, resamples=settings.resamples, seed=settings.seed,
-    )  # fmt: skip
-    pairs = () if choice.comparisons is None else choice.comparisons.pairs
+        values, accuracy=enough, min_accuracy=min_test_acc, beside=tuple(values), **asdict(settings)
+    )
+    pairs = choice.comparisons.pairs if choice.comparisons else ()
     return Evidence(
-        metric=metric,
-        sign=sign,
-        rows=found,
-        values=values,
-        seeds=shared,
-        by_class=by_class,
-        recommendation=choice,
+        metric=metric, sign=sign, rows=found, values=values, seeds=shared, by_class=by_class, recommendation=choice,
         left_out=tuple(recipe for recipe in found if recipe not in values),
         _by_pair={frozenset((pair.first, pair.second)): pair for pair in pairs},
-    )
+    )  # fmt: skip
 
 
 def _common(seeds: Mapping[str, Seeds], needed: set[str]) -> tuple[tuple[int, ...], list[str]]:
@@ -198,9 +188,7 @@ def with_differences(
             ) if known else None  # fmt: skip
             for row in known:
                 gaps[row] = between_rows(frame, samples, evidence, row, references[row], settings)
-        ends = {"": "difference", "_low": "low", "_high": "high", "_n": "n"}
-        columns |= {f"{spec.key}_diff{end}": [getattr(gap, name) for gap in gaps] for end, name in ends.items()}
-        columns[f"{spec.key}_verdict"] = [gap.verdict for gap in gaps]
+        columns |= {f"{spec.key}{end}": [getattr(gap, name) for gap in gaps] for end, name in COLUMNS.items()}
     return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
 
 

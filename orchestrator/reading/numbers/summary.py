@@ -12,7 +12,7 @@ import pandas as pd
 
 from core.attacks.access import ACCESS_LEVELS
 from core.defenses.words import RecipeWords, recipe_words
-from core.metrics.table import CLASS_METRICS, METRICS, metric_of
+from core.metrics.table import CLASS_METRICS, METRICS, Metric, metric_of
 from core.words import NBSP
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Sample, Settings, collect, estimate
 from orchestrator.reading.numbers.evidence import (
@@ -23,6 +23,7 @@ from orchestrator.reading.numbers.evidence import (
     worst_rows,
 )
 from orchestrator.reading.numbers.format import axis_value, is_null
+from orchestrator.reading.numbers.format import estimate as estimate_words
 from orchestrator.reading.numbers.model import Axis, ReportData
 
 Key = tuple[Hashable, ...]
@@ -40,10 +41,18 @@ class Defended:
 class Summary:
     """The cells of a sweep and how to read them.
 
-    frame: one row per cell, see `cells`. samples: per row of the frame, metric -> seed -> sample. primary: the metric
-    that decides, None where no leak was measured. measured: the metrics with at least one value. min_test_acc: the
-    accuracy a recipe needs to be chosen, if one was asked for. defenses: recipe label -> its defense, where known.
-    Differences in every metric are corrected for the number of recipes.
+    frame: one row per combination of axes, attacks outermost, numbers ascending: the axes, `recipe` and `attack`
+    (labels), `access`, `control`, `n` (seeds done), `failed`, `missing`, `trials`, `is_baseline`, and for every metric
+    m of `METRICS`: m, m_low, m_high (mean over the seeds and its interval), m_n (seeds measured), and m_diff,
+    m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "cannot tell" | "") against
+    the baseline cell, as `core.metrics.comparisons` decides it among all recipes that meet the same attack, paired by
+    seed and, where hit rates per class are known, by class. Means of hit rates use the two-level bootstrap over seeds
+    and classes, the rest Student's t over seeds; with one seed the first resamples classes only and the second has no
+    interval (NaN). Intervals of fractions stay within [0, 1].
+
+    samples: per row of the frame, metric -> seed -> sample. primary: the metric that decides, None where no leak was
+    measured. measured: the metrics with at least one value. min_test_acc: the accuracy a recipe needs to be chosen, if
+    one was asked for. defenses: recipe label -> its defense, where known.
     """
 
     frame: pd.DataFrame
@@ -56,6 +65,27 @@ class Summary:
     settings: Settings = field(default_factory=Settings)
     defenses: Mapping[str, Defended] = field(default_factory=dict)
     _evidence: dict[tuple[str, str], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def spec(self) -> Metric:
+        """The metric that decides."""
+        return metric_of(self.primary)
+
+    def rows(self, metric: str, attack: str | None = None) -> dict[str, int]:
+        """Recipe -> its row where the metric was measured: under one attack, or (None) the worst for it."""
+        if attack is None:
+            return worst_rows(self.frame, metric)
+        mine = self.frame[(self.frame["attack"] == attack) & self.frame[metric].notna()]
+        return {recipe: int(row) for row, recipe in mine["recipe"].items()}
+
+    def leak(self, row: int) -> float:
+        """The leak of a row by the metric that decides, small is good."""
+        return self.spec.sign * float(self.frame.loc[row, self.primary])
+
+    def shown(self, row: int, metric: str | None = None) -> str:
+        """A metric of a row for a sentence, by default the one that decides: `13 % [10, 17]`."""
+        values, key = self.frame.loc[row], metric or self.primary
+        return estimate_words(metric_of(key), values[key], values[f"{key}_low"], values[f"{key}_high"])
 
     @property
     def recipes(self) -> list[str]:
@@ -122,6 +152,10 @@ class Summary:
             return NOTHING
         return between_rows(self.frame, self.samples, evidence, row, reference, self.settings)
 
+    def between(self, row: int, reference: int) -> Comparison:
+        """The recipes of two rows by the metric that decides."""
+        return self.versus(self.primary, self.frame.loc[row, "recipe"], self.frame.loc[reference, "recipe"])
+
     def versus(self, metric: str, recipe: str, reference: str) -> Comparison:
         """Two recipes by a leak metric, each at its worst, corrected for how many are compared; recipes that are short
         of seeds are compared by themselves."""
@@ -137,33 +171,27 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     settings = Settings(level=level, resamples=resamples, seed=seed)
     groups = _groups(data.results, data.axes)
     samples = {key: collect(trials, data.per_class) for key, trials in groups.items()}
-    frame = _frame(groups, samples, data.axes, data.baseline, settings, data.min_test_acc)
+    frame = _frame(groups, samples, data, settings)
     measured = tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())
     leaks = [key for key in measured if metric_of(key).group == "leak" and metric_of(key).better]
     primary = data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
     return Summary(
-        frame=frame,
-        samples=tuple(samples.values()),
-        axes=data.axes,
-        primary=primary,
-        measured=measured,
-        judged_classes=data.judged_classes,
-        min_test_acc=data.min_test_acc,
-        settings=settings,
+        frame=frame, samples=tuple(samples.values()), axes=data.axes, primary=primary, measured=measured,
+        judged_classes=data.judged_classes, min_test_acc=data.min_test_acc, settings=settings,
         defenses=_defenses(data, frame),
-    )
+    )  # fmt: skip
 
 
-def _references(groups: Mapping[Key, Any], axes: Sequence[Axis], baseline: Mapping[str, Any]) -> list[int | None]:
+def _references(groups: Mapping[Key, Any], data: ReportData) -> list[int | None]:
     """The row that each row is compared with, None for a baseline itself and where there is none."""
     place = {key: row for row, key in enumerate(groups)}
-    found = [place.get(_reference_key(key, axes, baseline)) if baseline else None for key in groups]
+    found = [place.get(_reference_key(key, data)) if data.baseline else None for key in groups]
     return [None if reference == row else reference for row, reference in enumerate(found)]
 
 
-def _reference_key(key: Key, axes: Sequence[Axis], baseline: Mapping[str, Any]) -> Key:
-    named = {name: _hashable(value) for name, value in baseline.items()}
-    return tuple(named.get(axis.key, value) for axis, value in zip(axes, key, strict=True))
+def _reference_key(key: Key, data: ReportData) -> Key:
+    named = {name: _hashable(value) for name, value in data.baseline.items()}
+    return tuple(named.get(axis.key, value) for axis, value in zip(data.axes, key, strict=True))
 
 
 def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, Defended]:
@@ -174,33 +202,6 @@ def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, Defended]:
         if defense is not None and row["recipe"] not in found:
             found[row["recipe"]] = Defended(words=recipe_words(defense), setting=_label(others, row, "recipe"))
     return found
-
-
-def cells(
-    results: pd.DataFrame,
-    per_class: pd.DataFrame | None,
-    axes: Sequence[Axis],
-    *,
-    baseline: Mapping[str, Any] | None = None,
-    level: float = 0.95,
-    resamples: int = 2000,
-    seed: int = 0,
-) -> pd.DataFrame:
-    """One row per combination of axes: the axes, `recipe` and `attack` (labels), `n` (seeds done), `failed`, `missing`,
-    `trials`, `is_baseline`, and for every metric m of `METRICS`
-
-    m, m_low, m_high (mean over the seeds and its interval), m_n (seeds measured), and
-    m_diff, m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "cannot tell" | "")
-    against the baseline cell, paired by seed and, where hit rates per class are known, by class, as
-    `core.metrics.comparisons` decides it among all recipes that meet the same attack.
-    Means of hit rates use the two-level bootstrap over seeds and classes, the rest Student's t over seeds; with one
-    seed the first resamples classes only and the second has no interval (NaN). Intervals of fractions stay within
-    [0, 1]. Attacks outermost, numbers ascending.
-    """
-    groups = _groups(results, axes)
-    samples = {key: collect(trials, per_class) for key, trials in groups.items()}
-    settings = Settings(level=level, resamples=resamples, seed=seed)
-    return _frame(groups, samples, axes, baseline or {}, settings)
 
 
 def recipe_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
@@ -246,27 +247,21 @@ def _ranks(values: Sequence[Hashable]) -> dict[Hashable, int]:
 def _frame(
     groups: Mapping[Key, pd.DataFrame],
     samples: Mapping[Key, dict[str, dict[int, Sample]]],
-    axes: Sequence[Axis],
-    baseline: Mapping[str, Any],
+    data: ReportData,
     settings: Settings,
-    min_test_acc: float | None = None,
 ) -> pd.DataFrame:
     rows = []
     for key, trials in groups.items():
-        row = _counts(trials, axes) | {"is_baseline": bool(baseline) and key == _reference_key(key, axes, baseline)}
+        named = bool(data.baseline) and key == _reference_key(key, data)
+        row = _counts(trials, data.axes) | {"is_baseline": named}
         for spec in METRICS:
             found = estimate(spec, samples[key][spec.key], settings)
-            row |= {
-                spec.key: found.mean,
-                f"{spec.key}_low": found.low,
-                f"{spec.key}_high": found.high,
-                f"{spec.key}_n": found.n,
-            }
+            row |= {f"{spec.key}{end}": one for end, one in zip(("", "_low", "_high", "_n"), found, strict=True)}
         rows.append(row)
     frame = pd.DataFrame(rows)
     return with_differences(
-        frame, tuple(samples.values()), _references(groups, axes, baseline), settings=settings,
-        min_test_acc=min_test_acc, baseline=_only_baseline(frame),
+        frame, tuple(samples.values()), _references(groups, data), settings=settings,
+        min_test_acc=data.min_test_acc, baseline=_only_baseline(frame),
     ) if rows else frame  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from orchestrator.reading.defenses.families import (
     best_point,
     defense_groups,
     family_index,
-    rows_of,
     versus,
 )
 from orchestrator.reading.defenses.order import Order, agreement, our_order, paper_orders
@@ -110,12 +109,12 @@ def test_parameters_that_do_not_grow_together_share_no_curve(defense_data):
 
 def test_the_attacker_chooses_the_loss_that_works_better(whole):
     _, summary = whole
-    worst = rows_of(summary, "embedder_acc1")
+    worst = summary.rows("embedder_acc1")
     assert worst == decide(summary).rows
     for recipe, row in worst.items():
         leaks = summary.frame.loc[summary.frame["recipe"] == recipe, "embedder_acc1"]
         assert summary.frame.loc[row, "embedder_acc1"] == leaks.max()
-    poincare = rows_of(summary, "embedder_acc1", summary.attacks[1])
+    poincare = summary.rows("embedder_acc1", summary.attacks[1])
     assert set(summary.frame.loc[list(poincare.values()), "attack"]) == {summary.attacks[1]}
 
 

@@ -9,9 +9,14 @@ from core.metrics.comparisons import compare_recipes
 from core.metrics.intervals import bootstrap_mean_interval
 from core.metrics.table import METRICS
 from orchestrator.reading.numbers.model import Axis, ReportData
-from orchestrator.reading.numbers.summary import cells, summarise
+from orchestrator.reading.numbers.summary import summarise
 
 ALPHA, LOSS = Axis(key="alpha"), Axis(key="loss", role="attack")
+
+
+def cells(results, per_class, axes, baseline=None):
+    data = ReportData(title="t", results=results, per_class=per_class, axes=axes, baseline=baseline or {})
+    return summarise(data).frame
 
 
 def frame(*rows):
@@ -173,7 +178,7 @@ def test_a_sweep_without_axes_is_one_cell():
 def test_values_that_are_the_same_share_a_cell():
     same = [{"alpha": value, "seed": seed} for seed, value in enumerate((0, 0.0, np.int64(0)))]
     assert cells(frame(*same), None, (ALPHA,))["n"].tolist() == [3]
-    apart = [{"alpha": value, "seed": 0} for value in ("0", 0, None)]
+    apart = [{"alpha": value, "seed": seed} for seed, value in enumerate(("0", 0, None))]
     assert len(cells(frame(*apart), None, (ALPHA,))) == 3
     lists = [{"alpha": value, "seed": seed} for seed, value in enumerate(([1, 2], (1, 2)))]
     assert cells(frame(*lists), None, (ALPHA,))["n"].tolist() == [2]
