@@ -14,7 +14,6 @@ from core.words import MAX_LINE, brief, note, printable, printable_text, shown, 
 from orchestrator.cli import main
 from orchestrator.page.render import environment, fill
 from orchestrator.planning.state import SweepState
-from orchestrator.reading.findings.tables import escaped
 from orchestrator.running.progress import Display
 from sweeps.axes import axis_value
 
@@ -28,7 +27,7 @@ def is_quiet(text):
 
 @given(st.text(alphabet=st.characters(), max_size=200) | st.just(HOSTILE))
 def test_nothing_that_moves_the_cursor_is_left(text):
-    for line in (printable(text), brief(text), shown(text), escaped(text), str(axis_value({"k": text}))):
+    for line in (printable(text), brief(text), shown(text), str(axis_value({"k": text}))):
         assert is_quiet(line) and len(line) <= 12 * MAX_LINE
     assert is_quiet(printable_text(text).replace("\n", "")) and is_quiet(note(text).replace("\n", ""))
     assert printable(printable(text)) == printable(text)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from core.metrics.table import Metric
 from core.words import minus
@@ -127,6 +130,7 @@ def _background(axes: Axes, panel: Panel, labels: Labels) -> None:
         corners.append((panel.x[0], corners[-1][1]))
         axes.fill(*zip(*corners, (panel.x[0], high), strict=True), color=LINE, alpha=0.35, lw=0, gid="covered")
         axes.plot(*zip(*corners[1:], strict=True), color=INK, lw=1.4, alpha=0.75, gid="stairs")
+        _keep_clear(axes, labels, corners[1:])
     if panel.guide:
         for draw_line, value in ((axes.axvline, panel.guide[0]), (axes.axhline, panel.guide[1])):
             draw_line(value, color=SOFT, lw=1, ls=(0, (2, 4)))
@@ -139,6 +143,16 @@ def _background(axes: Axes, panel: Panel, labels: Labels) -> None:
     for curve in panel.curves:
         axes.plot(*zip(*curve.spots, strict=True), color=curve.colour, lw=1.6 if curve.dashed else 2.2,
                   ls=(0, (5, 4)) if curve.dashed else "-")  # fmt: skip
+        _keep_clear(axes, labels, curve.spots)
+
+
+def _keep_clear(axes: Axes, labels: Labels, spots: Sequence[tuple[float, float]]) -> None:
+    """No name on a line: a small box every few pixels of it."""
+    places = axes.transData.transform(spots)
+    for (x1, y1), (x2, y2) in pairwise(places):
+        steps = max(2, round(max(abs(x2 - x1), abs(y2 - y1)) / 8))
+        for x, y in zip(np.linspace(x1, x2, steps), np.linspace(y1, y2, steps), strict=True):
+            labels.keep_clear(x - 2, -y - 2, x + 2, -y + 2)
 
 
 def _beside(axes: Axes, labels: Labels, at: tuple[float, float], words: str, *, above: float) -> None:
@@ -153,7 +167,8 @@ def _point(canvas: Canvas, axes: Axes, panel: Panel, point: Point, labels: Label
     x, y = min(max(point.x, panel.x[0]), panel.x[1]), min(max(point.y, panel.y[0]), panel.y[1])
     px, py = axes.transData.transform((x, y))
     if not point.small:
-        labels.keep_clear(px - 8, -py - 8, px + 8, -py + 8)
+        reach = 12 if point.chosen else 8
+        labels.keep_clear(px - reach, -py - reach, px + reach, -py + reach)
         if inside and point.x_ends:
             _bar(canvas, axes, point, point.x_ends, panel.x, y, upright=False, labels=labels)
         if point.y_ends:

@@ -34,7 +34,7 @@ def gap_words(summary: Summary, gap: Comparison) -> str:
 
 def p_words(p: float) -> str:
     """`p = 0.03`; never 0, which no finite sample can claim."""
-    return "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    return f"p{NBSP}<{NBSP}0.001" if p < 0.001 else f"p{NBSP}={NBSP}{p:.2g}"
 
 
 def sureness(summary: Summary, gap: Comparison) -> str:

@@ -13,7 +13,8 @@ from orchestrator.reading.numbers.summary import Summary
 class Decision:
     """rows: recipe -> its row of the frame under its worst attack, where the leak was measured. best: the row that
     leaks least among the recipes accurate enough, None where there is none. reference: the baseline's row, if known.
-    clear: whether the best differs clearly from the reference. tied: another allowed recipe leaks as little.
+    clear: whether the best differs clearly from the reference. told: whether it does from every other allowed recipe,
+    too. tied: another allowed recipe leaks as little.
     front: recipes accurate enough that no other such recipe beats in both test accuracy and leak, most accurate first.
     seeds: how many the recipes share.
     """
@@ -22,6 +23,7 @@ class Decision:
     best: int | None
     reference: int | None
     clear: bool = False
+    told: bool = False
     tied: bool = False
     front: tuple[str, ...] = ()
     seeds: int = 0
@@ -51,7 +53,7 @@ def decide(summary: Summary) -> Decision:
     tied = sum(evidence.mean(recipe) == evidence.mean(choice.best) for recipe in choice.allowed) > 1
     return Decision(
         rows=rows, best=rows[choice.best], reference=reference, clear=clear, tied=tied, front=front,
-        seeds=len(evidence.seeds),
+        told=clear and not choice.runners_up, seeds=len(evidence.seeds),
     )
 
 

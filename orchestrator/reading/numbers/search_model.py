@@ -13,8 +13,6 @@ import numpy as np
 from core.metrics.frontier import hypervolume, pareto_mask
 
 Status = Literal["done", "failed", "open"]
-FRACTIONS = (0.0, 1.0)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
@@ -134,9 +132,8 @@ def progress(view: SearchView) -> Progress | None:
 
 def _worst(objective: Objective, seen: Sequence[float]) -> float:
     """The end of a fraction's range; else the worst value seen."""
-    if objective.percent:
-        return FRACTIONS[0] if objective.way == "max" else FRACTIONS[1]
-    return min(seen) if objective.way == "max" else max(seen)
+    ends = (0.0, 1.0) if objective.percent else (min(seen), max(seen))
+    return ends[objective.way == "min"]
 
 
 def paired_with_full(view: SearchView, rung: int, column: str) -> list[tuple[float, float]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import pandas as pd
 
@@ -17,19 +17,15 @@ from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
 from sweeps.paper_numbers import PaperNumber, PaperRow, matching, printed_rows
 
-SHOWN = ("test_acc", "ece", "attack_acc1", "attack_acc1_std", "attack_acc5", "dist_face", "dist_eval", "dist_knn",
-         "fid", "xi_train", "xi_test")  # fmt: skip
-"""The order of the metrics; whatever else a table prints follows."""
-
 SYMBOLS = {
     "test_acc": "Test Acc", "ece": "ECE", "attack_acc1": "Acc@1", "attack_acc1_std": "\u00b1 of Acc@1",
     "attack_acc5": "Acc@5", "dist_face": "\u03b4 face", "dist_eval": "\u03b4 eval", "dist_knn": "\u03b4 KNN",
     "fid": "FID", "xi_train": "\u03be train", "xi_test": "\u03be test",
 }  # fmt: skip
-"""What the paper calls a metric."""
+"""What the paper calls a metric, in the order of its tables; whatever else a table prints follows."""
 
 Mark = Literal["within", "outside", "no interval", "not comparable", "not measured", "not printed"]
-MARKS: tuple[Mark, ...] = ("within", "outside", "no interval", "not comparable", "not measured", "not printed")
+MARKS: tuple[Mark, ...] = get_args(Mark)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +74,9 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """One of our cells and the printed row it reproduces. cell: its row in the summary's frame. departures: where its
-    settings leave the paper's in a way that not all cells share."""
+    """One of our cells and the printed row it reproduces. departures: where its settings leave the paper's in a way
+    that not all cells share."""
 
-    cell: int
     recipe: str
     attack: str
     row: PaperRow
@@ -117,32 +112,21 @@ def beside_paper(data: ReportData, summary: Summary) -> Published | None:
     standings = [reference.standings[cell["trials"][0]] for _, cell in summary.frame.iterrows()]
     shared = [d for d in (standings[0].departures if standings else ()) if all(d in s.departures for s in standings)]
     blocks, strangers = [], {}
-    for (index, cell), standing in zip(summary.frame.iterrows(), standings, strict=True):
+    for (_, cell), standing in zip(summary.frame.iterrows(), standings, strict=True):
         row, reason = _row(standing.axes, reference.table)
         if row is None:
             strangers[cell["recipe"]] = reason
             continue
-        blocks.append(
-            Block(
-                cell=int(index),
-                recipe=cell["recipe"],
-                attack=cell["attack"],
-                row=row,
-                lines=tuple(_lines(row, cell, standing.incomparable, data)),
-                departures=tuple(d for d in standing.departures if d not in shared),
-            )
-        )
+        departures = tuple(d for d in standing.departures if d not in shared)
+        lines = tuple(_lines(row, cell, standing.incomparable, data))
+        blocks.append(Block(recipe=cell["recipe"], attack=cell["attack"], row=row, lines=lines, departures=departures))
     reproduced = {block.row.first.row for block in blocks}
     rows = [row for dataset in reference.datasets for row in printed_rows(reference.table, dataset)]
     return Published(
-        table=reference.table,
-        datasets=reference.datasets,
-        protocol=data.protocol,
-        blocks=tuple(blocks),
-        departures=tuple(shared),
-        strangers=strangers,
+        table=reference.table, datasets=reference.datasets, protocol=data.protocol, blocks=tuple(blocks),
+        departures=tuple(shared), strangers=strangers,
         absent=tuple(row_words(row) for row in rows if row.first.row not in reproduced),
-    )
+    )  # fmt: skip
 
 
 def published_frame(published: Published) -> pd.DataFrame:
@@ -152,35 +136,22 @@ def published_frame(published: Published) -> pd.DataFrame:
     printed, fractions for percentages), ours, ours_low, ours_high, n, difference (ours minus the paper's), within
     (null where it cannot be said), mark (one of `MARKS`), remark.
     """
+    columns: dict[str, Any] = {
+        "table": None, "dataset": None, "paper_row": int, "recipe": None, "attack": None, "protocol": None,
+        "metric": None, "paper": float, "ours": float, "ours_low": float, "ours_high": float, "n": int,
+        "difference": float, "within": "boolean", "mark": None, "remark": None,
+    }  # fmt: skip
     rows = [
-        {
-            "table": published.table,
-            "dataset": block.row.first.dataset,
-            "paper_row": block.row.first.row,
-            "recipe": block.recipe,
-            "attack": block.attack,
-            "protocol": published.protocol,
-            "metric": line.spec.key,
-            "paper": None if line.paper is None else line.paper.value,
-            "ours": line.mean,
-            "ours_low": line.low,
-            "ours_high": line.high,
-            "n": line.n,
-            "difference": line.difference,
-            "within": line.mark == "within" if line.mark in ("within", "outside") else None,
-            "mark": line.mark,
-            "remark": line.remark,
-        }
+        (
+            published.table, block.row.first.dataset, block.row.first.row, block.recipe, block.attack,
+            published.protocol, line.spec.key, None if line.paper is None else line.paper.value, line.mean, line.low,
+            line.high, line.n, line.difference,
+            line.mark == "within" if line.mark in ("within", "outside") else None, line.mark, line.remark,
+        )
         for block in published.blocks
         for line in block.lines
-    ]
-    frame = pd.DataFrame(rows, columns=FRAME_COLUMNS)
-    numeric = {key: float for key in ("paper", "ours", "ours_low", "ours_high", "difference")}
-    return frame.astype({**numeric, "n": int, "paper_row": int, "within": "boolean"})
-
-
-FRAME_COLUMNS = ["table", "dataset", "paper_row", "recipe", "attack", "protocol", "metric", "paper", "ours", "ours_low",
-                 "ours_high", "n", "difference", "within", "mark", "remark"]  # fmt: skip
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=list(columns)).astype({name: kind for name, kind in columns.items() if kind})
 
 
 def _row(axes: Mapping[str, object] | None, table: str) -> tuple[PaperRow | None, str]:
@@ -196,23 +167,18 @@ def _row(axes: Mapping[str, object] | None, table: str) -> tuple[PaperRow | None
 
 def _lines(row: PaperRow, cell: pd.Series, incomparable: Mapping[str, str], data: ReportData) -> list[Line]:
     """Every metric that the paper prints for the row or that we measured and the paper's tables know."""
-    keys = [key for key in SHOWN if key in row.numbers or not is_null(cell.get(key))]
-    keys += [key for key in row.numbers if key not in SHOWN]
+    keys = [key for key in SYMBOLS if key in row.numbers or not is_null(cell.get(key))]
+    keys += [key for key in row.numbers if key not in SYMBOLS]
     return [_line(key, row, cell, incomparable, data) for key in keys]
 
 
 def _line(key: str, row: PaperRow, cell: pd.Series, incomparable: Mapping[str, str], data: ReportData) -> Line:
+    paper = row.numbers.get(key)
     mean, low, high = (float(cell.get(f"{key}{end}", math.nan)) for end in ("", "_low", "_high"))
     return Line(
-        spec=_spec(key, row.numbers.get(key)),
-        paper=row.numbers.get(key),
-        mean=mean,
-        low=low,
-        high=high,
-        n=int(cell.get(f"{key}_n", 0)),
-        incomparable=incomparable.get(key, ""),
-        reason=_reason(key, cell, data.reasons) if is_null(mean) else "",
-    )
+        spec=_spec(key, paper), paper=paper, mean=mean, low=low, high=high, n=int(cell.get(f"{key}_n", 0)),
+        incomparable=incomparable.get(key, ""), reason=_reason(key, cell, data.reasons) if is_null(mean) else "",
+    )  # fmt: skip
 
 
 def _reason(key: str, cell: pd.Series, reasons: Mapping[str, str]) -> str:
@@ -277,11 +243,9 @@ def share_words(counts: Mapping[Mark, int]) -> str:
     said = counts["within"] + counts["outside"]
     if not said and not counts["no interval"]:
         return "No number can be compared yet."
-    parts: Sequence[str] = [
-        f"Of {said} numbers that can be held against an interval of ours, {counts['within']} lie within it"
-    ]
+    parts = [f"Of {said} numbers that can be held against an interval of ours, {counts['within']} lie within it"]
     if counts["no interval"]:
-        parts = [*parts, f"{counts['no interval']} have no interval here (one seed)"]
+        parts.append(f"{counts['no interval']} have no interval here (one seed)")
     if counts["not comparable"]:
-        parts = [*parts, f"{counts['not comparable']} do not measure the same in both places"]
+        parts.append(f"{counts['not comparable']} do not measure the same in both places")
     return f"{'; '.join(parts)}."

@@ -12,7 +12,7 @@ from core.metrics.verdicts import CANNOT_TELL
 from orchestrator.page.render import render
 from orchestrator.reading.findings.findings import find
 from orchestrator.reading.findings.sureness import standing
-from orchestrator.reading.findings.tables import markdown_table, text_table
+from orchestrator.reading.findings.tables import text_table
 from orchestrator.reading.numbers.format import ascii_text
 from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.summary import summarise
@@ -58,13 +58,12 @@ def test_one_seed_gets_no_verdict_by_any_door(gap):
     found = find(data, summary)
     doors = {
         "terminal": text_table(summary),
-        "readme": markdown_table(summary),
         "findings": " ".join((*found.answer, *found.more, *found.cautions)),
         "page": visible(render(data, summary)),
     }
     for door, text in doors.items():
         assert not VERDICT_WORDS.search(text), (door, VERDICT_WORDS.search(text))
-    assert "**" not in doors["readme"] and "One seed cannot tell" in doors["page"]
+    assert "One seed cannot tell" in doors["page"]
 
 
 def test_the_words_looked_for_are_those_the_doors_use():

@@ -22,7 +22,7 @@ from orchestrator.reading.published.comparison import (
     row_words,
     share_words,
 )
-from orchestrator.reading.published.text import published_markdown, published_text
+from orchestrator.reading.published.text import published_text
 from sweeps.paper_numbers import matching, printed_rows
 from sweeps.paper_settings import Standing, standing
 from sweeps.schema import InversionSweep
@@ -217,16 +217,6 @@ def test_the_terminal_form_is_plain_and_aligned():
     assert text.count(f"not measured {reason.split()[0]}") == 2
     assert "not comparable (" in text and text.count("another input range") == 1
     assert "Not in the table: alpha -0.2: the table has no such row" in lines
-
-
-def test_the_markdown_form_has_a_row_per_metric():
-    data = replace(sweep_data(protocol="clean"), axes=(Axis(key="alpha", label="a|b"),))
-    lines = published_markdown(compared(data)).splitlines()
-    rows = [line for line in lines if line.startswith("|")]
-    assert len(rows) == 2 + 20
-    assert all(row.replace("\\|", "").count("|") == 8 for row in rows)
-    assert any("*94.93\u00a0%*" in row and "**94.9\u00a0% [93.9,\u00a095.9]**" in row for row in rows)
-    assert r"a\|b" in rows[2] and any("compare directions, not digits" in line for line in lines)
 
 
 def test_printed_digits_are_the_papers():
