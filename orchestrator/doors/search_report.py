@@ -107,19 +107,10 @@ def _objective(column: str, way: str) -> Objective:
 def _proposed(record: ProposalRecord, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]) -> Proposed:
     values = {names.get(key, key): value_text(value) for key, value in record.values.items() if not is_null(value)}
     return Proposed(
-        number=record.number,
-        values=values,
-        key=same_recipe(record.values),
-        rung=record.rung,
-        status=record.status,
-        objectives=record.objectives,
-        device_hours=record.device_hours,
-        recipe=label(record.axes) if record.rung is None else None,
-        kept=record.kept,
-        audited=record.audited,
-        feasible=record.feasible is not False,
-        trials=record.trials,
-    )
+        number=record.number, values=values, key=same_recipe(record.values), rung=record.rung, status=record.status,
+        objectives=record.objectives, device_hours=record.device_hours, kept=record.kept, audited=record.audited,
+        recipe=label(record.axes) if record.rung is None else None, feasible=record.feasible is not False,
+    )  # fmt: skip
 
 
 def _amount(column: str, value: float) -> str:

@@ -16,23 +16,14 @@ WARM = (("#d98a3d", "#f2c48d"), ("#a8320a", "#ff7a45"))
 BASELINE = ("#4a4a4a", "#cfcfcf")
 REST = ("#8f8b82", "#8a877f")
 CATEGORIES = (
-    ("#0072b2", "#58b4e8"),
-    ("#c4500a", "#ff9a55"),
-    ("#00805f", "#3fd0a4"),
-    ("#9a4f84", "#e3a3cd"),
-    ("#8a6d00", "#e0c040"),
-    ("#5a4fb0", "#b0a6ff"),
-    ("#7a3b2e", "#d99a8b"),
-    ("#3d7a2a", "#94d17c"),
-)
+    ("#0072b2", "#58b4e8"), ("#c4500a", "#ff9a55"), ("#00805f", "#3fd0a4"), ("#9a4f84", "#e3a3cd"),
+    ("#8a6d00", "#e0c040"), ("#5a4fb0", "#b0a6ff"), ("#7a3b2e", "#d99a8b"), ("#3d7a2a", "#94d17c"),
+)  # fmt: skip
 FAMILIES = (
     *CATEGORIES,
-    ("#b0206a", "#ff8fbf"),
-    ("#1f6f78", "#6cc6cf"),
-    ("#647700", "#c3d94a"),
-    ("#3b4a8c", "#93a5f0"),
+    ("#b0206a", "#ff8fbf"), ("#1f6f78", "#6cc6cf"), ("#647700", "#c3d94a"), ("#3b4a8c", "#93a5f0"),
     ("#8c4a00", "#e8a860"),
-)
+)  # fmt: skip
 """A colour for each defense, for its recipes share one."""
 
 
@@ -128,5 +119,5 @@ def _by_family(summary: Summary) -> dict[str, tuple[str, str]]:
 
 
 def _mix(start: str, end: str, share: float) -> str:
-    pairs = [(int(start[i : i + 2], 16), int(end[i : i + 2], 16)) for i in (1, 3, 5)]
+    pairs = zip(bytes.fromhex(start[1:]), bytes.fromhex(end[1:]), strict=True)
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)

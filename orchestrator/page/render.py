@@ -16,7 +16,7 @@ from core.metrics.table import metric_of
 from core.words import NBSP, upright
 from orchestrator.page import content
 from orchestrator.page.figures.canvas import Canvas
-from orchestrator.page.figures.toy import ends_inside, hue, sides_of, toy_panel
+from orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
 from orchestrator.page.sheets import tile_uri
 from orchestrator.reading.findings.shown import of_cell, told
 from orchestrator.reading.findings.toy import toy_answer
@@ -51,7 +51,7 @@ def render_toy(data: ToyData) -> str:
     known = data.results is not None and "alpha" in data.results.columns
     return fill(
         "toy.html", data=data, answer=toy_answer(data), axes=(Axis(key="alpha"),) if known else (), colour_rules="",
-        toy_panel=toy_panel, ends_inside=ends_inside, hue=hue, sides_of=sides_of,
+        toy_panel=toy_panel, ends_inside=ends_inside, hue=hue, mark_of=mark_of,
         trials=data.results,
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from orchestrator.page.figures.canvas import ACCENT, INK, LINE, PAPER, SOFT
 from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
+from orchestrator.reading.numbers.model import ContactSheet, Tile
 
 TILE = 96
 LARGEST = 128
@@ -43,53 +43,42 @@ def tile_uri(tile: Tile) -> str:
 
 def sheet_image(sheet: ContactSheet, *, tile: int = TILE, rows: int | None = None) -> Image.Image:
     """The sheet as one picture: REAL column first, names at the left, a red frame where the judge recognises."""
-    shown = sheet.rows[:rows]
-    gap, margin = 10, 16
-    left = margin + _name_width(shown) + 12
-    top = margin + 34
-    pitch = tile + gap
+    shown, gap, margin = sheet.rows[:rows], 10, 16
+    pitch, top = tile + gap, margin + 34
+    names = [_fit(row.name, 150) for row in shown]
+    left = margin + int(max(map(font(14).getlength, names), default=0)) + 12
     width = left + pitch * (1 + len(sheet.columns)) + gap + margin
     image = Image.new("RGB", (width, top + pitch * len(shown) + margin), PAPER)
     draw = ImageDraw.Draw(image)
-    for column, name in enumerate((sheet.real_label, *sheet.columns)):
-        x = left + column * pitch + (gap if column else 0)
-        _centred(draw, x + tile / 2, top - 18, ascii_text(name), tile + gap - 4, INK)
+    places = [left + column * pitch + (gap if column else 0) for column in range(1 + len(sheet.columns))]
+    for x, name in zip(places, (sheet.real_label, *sheet.columns), strict=True):
+        words = _fit(ascii_text(name), tile + gap - 4)
+        draw.text((x + tile / 2, top - 18), words, font=font(14), fill=INK, anchor="mm")
     draw.line([(left + pitch, top - 28), (left + pitch, top + pitch * len(shown) - gap)], fill=LINE, width=2)
-    for down, row in enumerate(shown):
+    for down, (name, row) in enumerate(zip(names, shown, strict=True)):
         y = top + down * pitch
-        draw.text((left - 12, y + tile / 2), _fit(draw, row.name, 150), font=font(14), fill=INK, anchor="rm")
-        for column, picture in enumerate((row.real, *row.reconstructions)):
-            x = left + column * pitch + (gap if column else 0)
-            _paste(image, draw, picture, (x, y), tile)
+        draw.text((left - 12, y + tile / 2), name, font=font(14), fill=INK, anchor="rm")
+        for x, picture in zip(places, (row.real, *row.reconstructions), strict=True):
+            _paste(image, picture, (x, y), tile)
     return image
 
 
-def _paste(image: Image.Image, draw: ImageDraw.ImageDraw, tile: Tile | None, at: tuple[int, int], size: int) -> None:
-    x, y = at
+def _paste(image: Image.Image, tile: Tile | None, at: tuple[int, int], size: int) -> None:
+    (x, y), draw = at, ImageDraw.Draw(image)
     if tile is None:
         draw.text((x + size / 2, y + size / 2), "none", font=font(13), fill=SOFT, anchor="mm")
         return
-    picture = Image.fromarray(tile.pixels).resize((size, size), Image.Resampling.BICUBIC)
-    image.paste(picture, (x, y))
+    image.paste(Image.fromarray(tile.pixels).resize((size, size), Image.Resampling.BICUBIC), (x, y))
     if tile.recognised:
         draw.rectangle((x - 3, y - 3, x + size + 2, y + size + 2), outline=LEAK, width=3)
 
 
-def _name_width(rows: tuple[SheetRow, ...]) -> int:
-    draw = ImageDraw.Draw(Image.new("RGB", (1, 1)))
-    return int(max((draw.textlength(_fit(draw, row.name, 150), font=font(14)) for row in rows), default=0))
-
-
-def _centred(draw: ImageDraw.ImageDraw, x: float, y: float, words: str, width: float, fill: str) -> None:
-    draw.text((x, y), _fit(draw, words, width), font=font(14), fill=fill, anchor="mm")
-
-
-def _fit(draw: ImageDraw.ImageDraw, words: str, width: float) -> str:
+def _fit(words: str, width: float) -> str:
     """The words cut to `width` pixels; line breaks, which the font cannot draw in one line, become spaces."""
     words = " ".join(words.split())
-    if draw.textlength(words, font=font(14)) <= width:
+    if font(14).getlength(words) <= width:
         return words
-    while words and draw.textlength(words + "\u2026", font=font(14)) > width:
+    while words and font(14).getlength(words + "\u2026") > width:
         words = words[:-1]
     return words + "\u2026"
 

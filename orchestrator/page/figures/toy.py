@@ -16,17 +16,10 @@ if TYPE_CHECKING:
 
 SIZE = 340.0
 YELLOW = "#ffd60a"
-HUES = {
-    "blue": "#3b6fb6",
-    "green": "#3f8f4f",
-    "orange": "#e07b1a",
-    "purple": "#8a4fa3",
-    "red": "#b33f62",
-    "grey": "#5c6b73",
-}
-SIDES = {"square": 4, "circle": 0, "pentagon": 5}
-MARKERS = {0: "o", 4: "s", 5: "p"}
-"""Corners -> matplotlib marker."""
+HUES = {"blue": "#3b6fb6", "green": "#3f8f4f", "orange": "#e07b1a", "purple": "#8a4fa3", "red": "#b33f62",
+        "grey": "#5c6b73"}  # fmt: skip
+MARKS = {"square": "s", "circle": "o", "pentagon": "p"}
+"""Shape -> matplotlib's mark."""
 
 
 def toy_panel(data: ToyData, panel: ToyPanel) -> Canvas:
@@ -58,9 +51,9 @@ def draw_panel(axes: Axes, data: ToyData, panel: ToyPanel) -> None:
     axes.imshow(background(data, panel), extent=(lo, hi, lo, hi), interpolation="bilinear", aspect="auto")
     for index, name in enumerate(data.class_names):
         mine = data.points[data.labels == index]
-        axes.plot(mine[:, 0], mine[:, 1], MARKERS[sides_of(index, name)], ms=5.5, color=hue(index, name), mec=INK,
+        axes.plot(mine[:, 0], mine[:, 1], mark_of(index, name), ms=5.5, color=hue(index, name), mec=INK,
                   mew=0.6)  # fmt: skip
-    path = _thinned(_drawable(data, panel.path))
+    path = _drawable(data, panel.path)
     for colour, width in ((INK, 5), (YELLOW, 2.8)):
         axes.plot(path[:, 0], path[:, 1], color=colour, lw=width, gid="path")
     nearest = nearest_point(data, panel)
@@ -87,18 +80,14 @@ def nearest_point(data: ToyData, panel: ToyPanel) -> np.ndarray | None:
     return mine[np.linalg.norm(mine - panel.path[-1], axis=1).argmin()]
 
 
-def _drawable(data: ToyData, path: np.ndarray) -> np.ndarray:
-    """The path up to where it stops being finite, kept within reach of a renderer's arithmetic."""
-    broken = np.flatnonzero(~np.isfinite(path).all(axis=1))
-    kept = path[: broken[0]] if len(broken) else path
+def _drawable(data: ToyData, path: np.ndarray, most: int = 400) -> np.ndarray:
+    """The path up to where it stops being finite, kept within reach of a renderer's arithmetic; at most `most` of its
+    points, both ends among them."""
+    finite = np.isfinite(path).all(axis=1).cumprod().astype(bool)
+    kept = path[finite] if finite[0] else np.zeros((1, 2))
     reach = 20 * max(abs(end) for end in data.extent)
-    return np.clip(kept if len(kept) else np.zeros((1, 2)), -reach, reach)
-
-
-def _thinned(path: np.ndarray, most: int = 400) -> np.ndarray:
-    """At most `most` points of a path, both ends among them."""
-    keep = np.unique(np.linspace(0, len(path) - 1, min(len(path), most)).round().astype(int))
-    return path[keep]
+    keep = np.unique(np.linspace(0, len(kept) - 1, min(len(kept), most)).round().astype(int))
+    return np.clip(kept[keep], -reach, reach)
 
 
 def background(data: ToyData, panel: ToyPanel) -> np.ndarray:
@@ -108,14 +97,10 @@ def background(data: ToyData, panel: ToyPanel) -> np.ndarray:
     if panel.predicted is None:
         colour = np.array([70.0, 90.0, 120.0])
     else:
-        hues = np.array([_rgb(hue(index, name)) for index, name in enumerate(data.class_names)], dtype=float)
-        colour = hues[panel.predicted.astype(int)]
+        hues = [list(bytes.fromhex(hue(index, name)[1:])) for index, name in enumerate(data.class_names)]
+        colour = np.array(hues, dtype=float)[panel.predicted.astype(int)]
     shaded = 255 + (colour - 255) * share * 0.55
     return np.ascontiguousarray(shaded.round().astype(np.uint8)[::-1])
-
-
-def _rgb(colour: str) -> tuple[int, int, int]:
-    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
 
 
 def hue(index: int, name: str) -> str:
@@ -123,6 +108,6 @@ def hue(index: int, name: str) -> str:
     return next((HUES[word] for word in HUES if word in name), list(HUES.values())[index % len(HUES)])
 
 
-def sides_of(index: int, name: str) -> int:
-    """Corners of a class's mark: 4 for squares, 5 for pentagons, 0 for circles, as its name says, else in turn."""
-    return next((corners for word, corners in SIDES.items() if word in name), list(SIDES.values())[index % len(SIDES)])
+def mark_of(index: int, name: str) -> str:
+    """The mark of a class, as its name says, else in turn."""
+    return next((mark for word, mark in MARKS.items() if word in name), list(MARKS.values())[index % len(MARKS)])

@@ -44,7 +44,6 @@ class Proposed:
     kept: bool | None = None
     audited: bool = False
     feasible: bool = True
-    trials: tuple[str, ...] = ()
 
     def point(self, objectives: Sequence[Objective]) -> list[float] | None:
         """Its objectives in their order, None where any is missing."""

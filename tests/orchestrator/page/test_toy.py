@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pandas as pd
 
-from orchestrator.page.figures.toy import background, hue, nearest_point, sides_of, toy_panel
+from orchestrator.page.figures.toy import background, hue, mark_of, nearest_point, toy_panel
 from orchestrator.page.render import render_toy
 from orchestrator.reading.findings.toy import toy_answer
 from orchestrator.reading.numbers.format import significant
@@ -58,8 +58,8 @@ def test_the_panel_draws_every_point_the_thinned_path_and_the_gap(toy_data):
 
 def test_colours_and_shapes_follow_the_names():
     assert hue(0, "green circles") == hue(1, "green circles") != hue(0, "blue squares")
-    assert [sides_of(0, name) for name in ("green circles", "blue squares", "orange pentagons")] == [0, 4, 5]
-    assert len({(hue(i, f"class {i}"), sides_of(i, f"class {i}")) for i in range(6)}) == 6
+    assert [mark_of(0, name) for name in ("green circles", "blue squares", "orange pentagons")] == ["o", "s", "p"]
+    assert len({(hue(i, f"class {i}"), mark_of(i, f"class {i}")) for i in range(6)}) == 6
 
 
 def test_an_attack_that_left_all_bounds_is_shown_as_such(toy_data):
