@@ -12,7 +12,7 @@ from orchestrator.page.colours import Colours
 from orchestrator.page.figures import curves, strips
 from orchestrator.page.figures.accuracy_leak import draw, plot
 from orchestrator.page.figures.canvas import Canvas
-from orchestrator.page.figures.panels import attack_panels, best_panel, family_panels, frontier_panel
+from orchestrator.page.figures.panels import Panels
 from orchestrator.page.sheets import sheet_image
 from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
 from orchestrator.reading.findings.pairs import sheet_recipes
@@ -36,12 +36,12 @@ class Figures:
 
     def frontier(self) -> Canvas | None:
         title = "The accuracy-leak frontier: test accuracy against leak of every recipe"
-        return plot([frontier_panel(self.summary, self.colours)], 620, 390, title)
+        return plot([self.panels.frontier()], 620, 390, title)
 
     def attacks(self) -> list[Canvas | None]:
         """One for each attack and judge that the first plot does not show."""
-        alone = self.summary.primary if frontier_panel(self.summary, self.colours) else None
-        return [plot([panel], 500, 390) for panel in attack_panels(self.summary, self.colours, but=alone)]
+        alone = self.summary.primary if self.panels.frontier() else None
+        return [plot([panel], 500, 390) for panel in self.panels.attacks(but=alone)]
 
     def judges(self) -> Canvas | None:
         return strips.judges(self.summary, self.colours)
@@ -64,22 +64,22 @@ class Figures:
 
     def best(self, group: DefenseGroup) -> Canvas | None:
         title = "The best recipe of each defense: test accuracy against leak"
-        return plot([best_panel(self.summary, group, self.colours)], 1024, 500, title)
+        return plot([self.panels.best(group)], 1024, 500, title)
 
     def families(self, group: DefenseGroup) -> list[tuple[DefenseFamily, Canvas | None]]:
-        found = family_panels(self.summary, group, self.colours, self.summary.primary)
+        found = self.panels.families(group, self.summary.primary)
         title = f"test accuracy against leak by the {metric_of(self.summary.primary).label}"
         return [(family, plot([panel], 360, 320, f"{panel.title}: {title}")) for family, panel in found]
 
     def defenses(self, group: DefenseGroup, metric: str, attack: str | None = None) -> Canvas | None:
         """All families side by side."""
-        found = [panel for _, panel in family_panels(self.summary, group, self.colours, metric, attack)]
+        found = [panel for _, panel in self.panels.families(group, metric, attack)]
         return plot(found, 360, 320, f"Every defense by the {metric_of(metric).label}", across=3)
 
     def overview(self) -> Canvas | None:
         """For MLflow and a README: reconstructions above, below them at most two plots: the deciding judge under each
         attack, or each judge under the one."""
-        panels = attack_panels(self.summary, self.colours)
+        panels = self.panels.attacks()
         if len(self.summary.attacks) > 1:
             panels = [panel for panel in panels if panel.spec == panels[0].spec]
         panels = panels[:2]
@@ -100,7 +100,7 @@ class Figures:
 
     def files(self) -> dict[str, Canvas | None]:
         """File name -> figure."""
-        panels, title = attack_panels(self.summary, self.colours), "Test accuracy against leak for each recipe"
+        panels, title = self.panels.attacks(), "Test accuracy against leak for each recipe"
         found = {
             "accuracy-leak.svg": plot(panels, 500, 390, title, across=len(judges_shown(self.summary))),
             "judges.svg": self.judges(),
@@ -114,6 +114,10 @@ class Figures:
             found[f"defense-curves-{number}.svg"] = self.defenses(group, self.summary.primary)
             found[f"defense-best-{number}.svg"] = self.best(group)
         return found
+
+    @cached_property
+    def panels(self) -> Panels:
+        return Panels(summary=self.summary, colours=self.colours)
 
     @cached_property
     def _named(self) -> frozenset[str]:

@@ -6,12 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-import pandas as pd
-
 from core.defenses.words import FAMILIES, SMOOTHING, RecipeWords
-from core.metrics.table import metric_of
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison
-from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.summary import Summary
 
 FAMILY_ORDER = (SMOOTHING, *FAMILIES)
@@ -113,18 +109,13 @@ def versus(summary: Summary, group: DefenseGroup) -> dict[str, Versus]:
     """Recipe -> how it compares with the reference; recipes without a measured leak are left out."""
     if summary.primary is None or summary.primary not in summary.measured:
         return {}
-    rows = worst_rows(summary.frame, summary.primary)
-    reference = rows.get(group.reference) if group.reference is not None else None
-    found = {}
-    for point in group.points:
-        row = rows.get(point.recipe)
-        if row is None:
-            continue
-        compared = reference is not None and row != reference
-        found[point.recipe] = Versus(
-            leak=summary.versus(summary.primary, point.recipe, group.reference) if compared else NOTHING,
-            accuracy=summary.compare("test_acc", row, reference) if compared else NOTHING,
-        )
+    rows = summary.rows(summary.primary)
+    reference = rows.get(group.reference)
+    found = dict.fromkeys((point.recipe for point in group.points if point.recipe in rows), Versus())
+    for recipe in found:
+        if reference not in (None, rows[recipe]):
+            leak = summary.versus(summary.primary, recipe, group.reference)
+            found[recipe] = Versus(leak=leak, accuracy=summary.compare("test_acc", rows[recipe], reference))
     return found
 
 
@@ -142,20 +133,15 @@ def best_point(summary: Summary, group: DefenseGroup, points: Iterable[Point]) -
 
     The truth value says whether it reaches the floor. None where no leak was measured.
     """
-    rows = worst_rows(summary.frame, summary.primary) if summary.primary in summary.measured else {}
+    rows = summary.rows(summary.primary) if summary.primary in summary.measured else {}
     known = [point for point in points if point.recipe in rows]
     if not known:
         return None
-    floor, sign, frame = accuracy_floor(summary, group), metric_of(summary.primary).sign, summary.frame
-
-    def accuracy(point: Point) -> float:
-        value = frame.loc[rows[point.recipe], "test_acc"]
-        return -1.0 if pd.isna(value) else float(value)
-
-    enough = [point for point in known if floor is None or accuracy(point) >= floor]
+    floor, accuracy = accuracy_floor(summary, group), summary.frame["test_acc"].fillna(-1.0)
+    enough = [point for point in known if floor is None or accuracy[rows[point.recipe]] >= floor]
     if not enough:
-        return max(known, key=accuracy), False
-    return min(enough, key=lambda point: sign * frame.loc[rows[point.recipe], summary.primary]), True
+        return max(known, key=lambda point: accuracy[rows[point.recipe]]), False
+    return min(enough, key=lambda point: summary.leak(rows[point.recipe])), True
 
 
 def _group(summary: Summary, setting: str, points: Sequence[Point]) -> DefenseGroup:
@@ -164,12 +150,9 @@ def _group(summary: Summary, setting: str, points: Sequence[Point]) -> DefenseGr
     stated = summary.frame.loc[summary.frame["is_baseline"] & summary.frame["recipe"].isin(mine), "recipe"].unique()
     reference = str(stated[0]) if len(stated) == 1 else plain.recipe if plain else None
     by_label = {point.words.label: point for point in points}
-    families = []
-    for key in family_keys(summary):
-        own = [point for point in points if point.words.family == key and not point.words.plain]
-        if own:
-            families.append(_family(key, own, plain, by_label))
-    return DefenseGroup(setting=setting, families=tuple(families), plain=plain, reference=reference)
+    own = {key: [p for p in points if p.words.family == key and not p.words.plain] for key in family_keys(summary)}
+    families = tuple(_family(key, members, plain, by_label) for key, members in own.items() if members)
+    return DefenseGroup(setting=setting, families=families, plain=plain, reference=reference)
 
 
 def _family(key: str, own: Sequence[Point], plain: Point | None, by_label: Mapping[str, Point]) -> DefenseFamily:
@@ -179,13 +162,10 @@ def _family(key: str, own: Sequence[Point], plain: Point | None, by_label: Mappi
         arms.setdefault(point.words.arm, []).append(point)
     words, known = ordered[0].words, FAMILIES.get(key)
     return DefenseFamily(
-        key=key,
-        name=words.name,
-        points=tuple(ordered),
+        key=key, name=words.name, points=tuple(ordered), starts_plain=words.starts_plain,
         arms=tuple(part for name, points in arms.items() for part in _arms(name, points, plain, by_label)),
-        starts_plain=words.starts_plain,
         why=known.why if known else "" if words.starts_plain else "its weakest setting is not known here",
-    )
+    )  # fmt: skip
 
 
 def _rank(point: Point) -> tuple:
@@ -199,10 +179,8 @@ def _arms(name: str, points: Sequence[Point], plain: Point | None, by_label: Map
     known = [point for point in points if point.words.order is not None]
     chains = [known]
     if not all(_grows(a.words.order, b.words.order) for a, b in pairwise(known)):
-        apart: dict[tuple[float, ...], list[Point]] = {}
-        for point in known:
-            apart.setdefault(point.words.order[:-1], []).append(point)
-        chains = list(apart.values())
+        apart = dict.fromkeys(point.words.order[:-1] for point in known)
+        chains = [[point for point in known if point.words.order[:-1] == others] for others in apart]
     return [Arm(name=name, points=_with_start(chain, plain, by_label)) for chain in chains if chain] + loose
 
 

@@ -11,7 +11,6 @@ from core.metrics.table import CLASS_METRICS, metric_of
 from core.metrics.verdicts import CANNOT_TELL
 from core.words import minus
 from orchestrator.reading.defenses.families import DefenseGroup, Point
-from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.summary import Summary
 from orchestrator.reading.published.comparison import NAMES
 from sweeps.paper_numbers import PaperNumber, datasets_of, printed_rows
@@ -54,17 +53,11 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
     that the paper does not have are left out."""
     if metric not in summary.measured:
         return None
-    rows, frame, sign = worst_rows(summary.frame, metric), summary.frame, metric_of(metric).sign
-    best: dict[str, Point] = {}
-    for point in group.points:
-        arm, row = _arm(point), rows.get(point.recipe)
-        if arm is None or row is None:
-            continue
-        if arm not in best or sign * frame.loc[row, metric] < sign * frame.loc[rows[best[arm].recipe], metric]:
-            best[arm] = point
+    leaks = summary.leaks(metric)
+    measured = sorted((p for p in group.points if p.recipe in leaks), key=lambda point: leaks[point.recipe])
+    best = {arm: point for point in reversed(measured) if (arm := _arm(point)) is not None}
     if len(best) < 2:
         return None
-    at = {arm: rows[point.recipe] for arm, point in best.items()}
     clear = {
         frozenset((one, other))
         for one, other in combinations(best, 2)
@@ -72,7 +65,7 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
     }
     return Order(
         title=metric_of(metric).label,
-        arms=tuple(sorted(best, key=lambda arm: sign * frame.loc[at[arm], metric])),
+        arms=tuple(arm for point in measured if best.get(arm := _arm(point)) is point),
         chosen={arm: "" if point.words.plain else point.words.strength for arm, point in best.items()},
         clear=frozenset(clear),
     )

@@ -27,12 +27,6 @@ def judging_metrics(summary: Summary) -> list[str]:
     return sorted(judges, key=lambda key: key != summary.primary)
 
 
-def signed_leaks(summary: Summary, metric: str, attack: str | None = None) -> dict[str, float]:
-    """Recipe -> leak, small is good: under one attack, or (None) the worst for it."""
-    rows = summary.rows(metric, attack)
-    return {recipe: metric_of(metric).sign * float(summary.frame.loc[row, metric]) for recipe, row in rows.items()}
-
-
 def ranks_alike(summary: Summary, one: Sequence[float], other: Sequence[float]) -> RankAgreement:
     """How alike two orders of the same recipes are."""
     return rank_agreement(one, other, k=min(BEST, len(one)), **asdict(summary.settings))
@@ -54,17 +48,17 @@ def judge_agreement(summary: Summary) -> list[str]:
         return []
     first = f"The {summary.spec.label} and "
     others = {
-        f"{first}{'the ' if metric in CLASS_METRICS else ''}{metric_of(metric).label}": signed_leaks(summary, metric)
+        f"{first}{'the ' if metric in CLASS_METRICS else ''}{metric_of(metric).label}": summary.leaks(metric)
         for metric in judging_metrics(summary)[1:]
     }
-    return _sentences(summary, signed_leaks(summary, summary.primary), others)
+    return _sentences(summary, summary.leaks(summary.primary), others)
 
 
 def attack_agreement(summary: Summary) -> list[str]:
     """The same for the attacks, by the deciding judge."""
     if summary.primary not in summary.measured or len(summary.attacks) < 2:
         return []
-    leaks = {attack: signed_leaks(summary, summary.primary, attack) for attack in summary.attacks}
+    leaks = {attack: summary.leaks(summary.primary, attack) for attack in summary.attacks}
     first, *others = summary.attacks
     sides = {f"The attacks with {first} and with {attack}": leaks[attack] for attack in others}
     return _sentences(summary, leaks[first], sides)

@@ -78,6 +78,11 @@ class Summary:
         mine = self.frame[(self.frame["attack"] == attack) & self.frame[metric].notna()]
         return {recipe: int(row) for row, recipe in mine["recipe"].items()}
 
+    def leaks(self, metric: str, attack: str | None = None) -> dict[str, float]:
+        """Recipe -> leak, small is good: under one attack, or (None) the worst for it."""
+        sign = metric_of(metric).sign
+        return {recipe: sign * float(self.frame.loc[row, metric]) for recipe, row in self.rows(metric, attack).items()}
+
     def leak(self, row: int) -> float:
         """The leak of a row by the metric that decides, small is good."""
         return self.spec.sign * float(self.frame.loc[row, self.primary])

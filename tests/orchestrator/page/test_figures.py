@@ -10,7 +10,7 @@ from orchestrator.page.content import _micro
 from orchestrator.page.figures.accuracy_leak import plot
 from orchestrator.page.figures.curves import alpha_curves, training_curves
 from orchestrator.page.figures.labels import Labels
-from orchestrator.page.figures.panels import attack_panels, frontier_panel
+from orchestrator.page.figures.panels import Panels
 from orchestrator.page.figures.strips import exposure, judges
 from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.summary import summarise
@@ -42,7 +42,7 @@ def test_labels_do_not_cover_each_other():
 
 
 def test_the_panels_show_every_measured_cell_with_its_seeds(summary):
-    panels = attack_panels(summary, assign(summary))
+    panels = Panels(summary=summary, colours=assign(summary)).attacks()
     points = [point for panel in panels for point in panel.points]
     assert len(panels) == 4 and len(points) == 2 * 8  # judges x cells
     assert sum(point.hollow for point in points) == 4
@@ -53,7 +53,7 @@ def test_the_panels_show_every_measured_cell_with_its_seeds(summary):
 
 
 def test_points_lie_where_the_numbers_say(summary):
-    panel = attack_panels(summary, assign(summary))[0]
+    panel = Panels(summary=summary, colours=assign(summary)).attacks()[0]
     rows = summary.frame.iloc[:4]
     assert [point.x for point in panel.points] == list(rows["test_acc"])
     assert [point.y for point in panel.points] == list(rows["embedder_acc1"])
@@ -63,7 +63,7 @@ def test_points_lie_where_the_numbers_say(summary):
 
 
 def test_marks_of_the_first_plot_are_links_that_the_keyboard_reaches(summary):
-    canvas = plot([frontier_panel(summary, assign(summary))], 620, 370)
+    canvas = plot([Panels(summary=summary, colours=assign(summary)).frontier()], 620, 370)
     links = list(drawn(canvas).iter(f"{SVG}a"))
     assert len(links) == len(summary.recipes)
     for link in links:
@@ -74,7 +74,7 @@ def test_marks_of_the_first_plot_are_links_that_the_keyboard_reaches(summary):
 def test_names_in_a_plot_do_not_touch(summary):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    panel = frontier_panel(summary, assign(summary))
+    panel = Panels(summary=summary, colours=assign(summary)).frontier()
     figure = plot([panel], 620, 370).figure
     renderer = FigureCanvasAgg(figure).get_renderer()
     names = {point.name for point in panel.points}
@@ -88,7 +88,7 @@ def test_no_coordinate_is_lost(make_data):
     one = summarise(make_data(results=data.results[data.results["seed"] == 0]))
     for summary in (summarise(data), one):
         colours = assign(summary)
-        panels = plot(attack_panels(summary, colours), 500, 390, "all", across=2)
+        panels = plot(Panels(summary=summary, colours=colours).attacks(), 500, 390, "all", across=2)
         for canvas in (panels, judges(summary, colours), exposure(summary, colours)):
             assert "nan" not in re.sub(r"<title>.*?</title>", "", canvas.svg(), flags=re.S).lower()
 
@@ -96,7 +96,8 @@ def test_no_coordinate_is_lost(make_data):
 def test_figures_without_data_are_left_out(make_data):
     nothing = summarise(make_data(results=make_data().results.assign(status="missing")))
     colours = assign(nothing)
-    assert attack_panels(nothing, colours) == [] and frontier_panel(nothing, colours) is None
+    panels = Panels(summary=nothing, colours=colours)
+    assert panels.attacks() == [] and panels.frontier() is None
     assert judges(nothing, colours) is None and exposure(nothing, colours) is None
     assert alpha_curves({}, colours) is None and training_curves({}, colours) is None
     assert training_curves({"a": [{"epoch": 0}]}, colours) is None

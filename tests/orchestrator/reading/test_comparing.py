@@ -11,11 +11,11 @@ from core.metrics.frontier import accuracy_leak_frontier
 from core.metrics.rank_agreement import rank_agreement
 from orchestrator.page.colours import assign
 from orchestrator.page.figures.accuracy_leak import plot
-from orchestrator.page.figures.panels import frontier_panel
+from orchestrator.page.figures.panels import Panels
 from orchestrator.page.render import part, render
 from orchestrator.reading.findings.costs import SHARED, cost_words, costs
 from orchestrator.reading.findings.frontier import covered, frontier_words
-from orchestrator.reading.findings.judge_ranks import agreement, attack_agreement, judge_agreement, signed_leaks
+from orchestrator.reading.findings.judge_ranks import agreement, attack_agreement, judge_agreement
 from orchestrator.reading.findings.pairs import SIDE, chosen_recipes
 from orchestrator.reading.findings.sureness import share
 from orchestrator.reading.numbers.decision import decide
@@ -61,18 +61,18 @@ def test_the_frontier_and_its_hypervolume_are_those_of_the_means():
 def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():
     summary = summarise(sweep(POINTS, baseline="base", min_test_acc=0.8), resamples=100)
     assert decide(summary).front == ("base", "best")
-    panel = frontier_panel(summary, assign(summary))
+    panel = Panels(summary=summary, colours=assign(summary)).frontier()
     assert panel.asked[0] == 0.8 and len(panel.stairs) == 2
     drawn = plot([panel], 620, 370).svg()
     assert "80.0" in drawn and "asked for" in drawn
     free = summarise(sweep(POINTS), resamples=50)
-    assert frontier_panel(free, assign(free)).asked is None
+    assert Panels(summary=free, colours=assign(free)).frontier().asked is None
     for recipe in POINTS:
         assert f'data-recipe="{recipe}"' in drawn and f'href="#row-{summary.evidence.rows[recipe]}"' in drawn
     assert len(re.findall("best with probability", drawn)) == 3  # "dear" cannot be chosen
     nobody = summarise(sweep(POINTS, min_test_acc=0.99), resamples=50)
     assert decide(nobody).front == () and covered(nobody) is None and frontier_words(nobody) == ""
-    assert frontier_panel(nobody, assign(nobody)).stairs == ()
+    assert Panels(summary=nobody, colours=assign(nobody)).frontier().stairs == ()
 
 
 @pytest.mark.parametrize("order", [("poor", "good"), ("good", "poor")])
@@ -88,7 +88,7 @@ def test_of_two_that_leak_alike_the_more_accurate_is_recommended(order):
 def test_one_recipe_has_no_frontier_and_no_pairs():
     data = sweep({"base": POINTS["base"]})
     summary = summarise(data, resamples=50)
-    assert frontier_panel(summary, assign(summary)) is None and part("pairs", data, summary) == ""
+    assert Panels(summary=summary, colours=assign(summary)).frontier() is None and part("pairs", data, summary) == ""
 
 
 def test_the_matrix_holds_every_difference_twice_with_its_p_value():
@@ -129,7 +129,7 @@ def test_judges_are_compared_by_the_order_they_give():
     points = {f"r{k}": (0.9, 0.1 + 0.1 * k, 0.95 - 0.1 * k) for k in range(8)}
     data = sweep(points, noise=0.0)
     summary = summarise(data, resamples=200)
-    ours, theirs = (signed_leaks(summary, key) for key in ("embedder_acc1", "attack_acc1"))
+    ours, theirs = (summary.leaks(key) for key in ("embedder_acc1", "attack_acc1"))
     found, many = agreement(summary, ours, theirs)
     expected = rank_agreement(list(ours.values()), [theirs[r] for r in ours], resamples=200, seed=0)
     assert many == 8 and found.kendall == expected.kendall and found.kendall.value == -1

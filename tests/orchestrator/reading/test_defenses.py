@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.page.colours import assign
 from orchestrator.page.figures.accuracy_leak import SHAPES, plot
-from orchestrator.page.figures.panels import best_panel, family_panels
+from orchestrator.page.figures.panels import Panels
 from orchestrator.page.render import part, render
 from orchestrator.page.writing import write_report
 from orchestrator.reading.defenses.families import (
@@ -191,8 +191,8 @@ def test_no_section_without_several_defenses_or_a_leak(defense_data, make_data):
     summary = summarise(nothing)
     assert part("defenses", nothing, summary) == ""
     (group,) = defense_groups(summary)
-    assert best_panel(summary, group, assign(summary)) is None
-    assert family_panels(summary, group, assign(summary), "embedder_acc1") == []
+    panels = Panels(summary=summary, colours=assign(summary))
+    assert panels.best(group) is None and panels.families(group, "embedder_acc1") == []
     assert versus(summary, group) == {}
 
 
@@ -234,7 +234,7 @@ def test_panels_show_the_family_and_grey_the_rest(whole):
     _, summary = whole
     colours = assign(summary)
     (group,) = defense_groups(summary)
-    panels = family_panels(summary, group, colours, "embedder_acc1")
+    panels = Panels(summary=summary, colours=colours).families(group, "embedder_acc1")
     assert [found.key for found, _ in panels] == [found.key for found in group.families]
     for found, panel in panels:
         behind = [point for point in panel.points if point.small]
