@@ -25,7 +25,8 @@ InputConfigs = Mapping[str, Config]
 def recipe_from(config: Config) -> TrainingRecipe:
     """The training settings within a stage's configuration."""
     names = {field.name for field in fields(TrainingRecipe)}
-    return build(TrainingRecipe, {key: config[key] for key in names if key in config}, what="training")
+    given = {key: config[key] for key in names if key in config}
+    return build(TrainingRecipe, given, what="training", prefix="training ")
 
 
 def smoothing_of_epoch(defense: Config, epochs: int) -> Callable[[int], float]:

@@ -53,7 +53,7 @@ def make_attack(kind: str, **parameters: Any) -> Attack:
 
     Raises InputError for an unknown name or parameter, a missing one, or a value out of range.
     """
-    return build(attack_class(kind), parameters, what=f"attack {kind}")
+    return build(attack_class(kind), parameters, what=f"attack {kind}", prefix="attack.")
 
 
 def attack_class(kind: object) -> type[Attack]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
 from typing import Any
 
 from torch import Generator, Tensor
 
+from core.declared import build
 from core.defenses.base import Defense
 from core.defenses.bido import Bido
 from core.defenses.confidence_penalty import ConfidencePenalty
@@ -47,16 +47,7 @@ def make_defense(name: str, **parameters: Any) -> Defense:
     """
     if name not in DEFENSES:
         raise InputError(f"defense: expected one of {', '.join(DEFENSES)}, got {name!r}")
-    kind = DEFENSES[name]
-    known = {field.name: field for field in fields(kind)}
-    reads = ", ".join(known) or "no parameter"
-    for given in parameters:
-        if given not in known:
-            raise InputError(f"defense {name}: does not read {given!r}; it reads {reads}")
-    for needed, field in known.items():
-        if field.default is MISSING and needed not in parameters:
-            raise InputError(f"defense {name}: expected {needed}, got nothing")
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in parameters.items()})
+    return build(DEFENSES[name], parameters, what=f"defense {name}", prefix=f"defense {name}: ")
 
 
 def restore_weights(model: Classifier, defense: Defense, state: Mapping[str, Tensor], *, where: str) -> None:

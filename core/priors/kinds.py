@@ -161,4 +161,4 @@ def make_settings(kind: str, **parameters: Any) -> PriorSettings:
     """The settings of a prior of that kind, of plain values. Raises InputError, which lists the kinds."""
     if kind not in PRIORS:
         raise InputError(f"prior.kind: expected one of {', '.join(PRIORS)}, got {kind!r}")
-    return build(PRIORS[kind].settings, parameters, what=f"prior {kind}")
+    return build(PRIORS[kind].settings, parameters, what=f"prior {kind}", prefix="prior.")

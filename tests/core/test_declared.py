@@ -23,11 +23,11 @@ class Settings:
     free: float | None = None
     either: int | str = "any"
     maybe: Count | None = None
-    name: str = "not looked at"
+    name: str = "a word"
 
 
 @pytest.mark.parametrize("given", [
-    {}, {"marks": (0, 0.5, 1)}, {"whole": 4, "rate": 3, "maybe": 2, "free": -1e300, "share": 1}, {"either": -1.5},
+    {}, {"marks": (0, 0.5, 1)}, {"whole": 4, "rate": 3, "maybe": 2, "free": -1e300, "share": 1}, {"either": -1},
 ])  # fmt: skip
 def test_what_lies_in_its_range_passes(given):
     check_fields(Settings(**given), "thing: ")
@@ -46,10 +46,12 @@ def test_what_lies_in_its_range_passes(given):
         ({"weight": -0.1}, "weight: expected a finite number of at least 0"),
         ({"share": 1.5}, r"share: expected a number in \[0, 1\], got 1.5"),
         ({"betas": (0.5, 1.0)}, r"betas: expected a number in \[0, 1\), got 1.0"),
-        ({"betas": (0.5,)}, "betas: expected 2 values"),
+        ({"betas": (0.5,)}, "betas: expected a list of 2 values"),
         ({"marks": (0.5, 2.0)}, "marks: expected a number in"),
         ({"choice": "third"}, "choice: expected one of one, other, got 'third'"),
         ({"free": float("inf")}, "free: expected a finite number"),
+        ({"either": -1.5}, "either: expected a whole number or text, got -1.5"),
+        ({"name": None}, "name: expected text, got None"),
         ({"maybe": 0}, "maybe: expected a whole number of at least 1"),
     ],
 )

@@ -41,7 +41,7 @@ WRONG = [
 def test_a_derived_schema_takes_what_the_dataclass_declares():
     read = MODEL.model_validate({"path": "p", "shares": [0, 0.5]})
     assert (read.many, read.shares, read.kind, read.inner.share) == (5, (0.0, 0.5), None, 0.5)
-    again = build(Declared, {"path": "p", "maybe": {"share": 0.2}, "shares": [0.3]}, what="it")
+    again = build(Declared, {"path": "p", "maybe": {"share": 0.2}, "shares": [0.3]}, what="it", prefix="it.")
     assert again.maybe == Inner(share=0.2) and again.shares == (0.3,) and again.inner == Inner()
 
 
@@ -62,4 +62,4 @@ def test_the_keys_of_a_training_are_cores():
 def test_a_training_as_its_file_has_it_is_the_papers():
     given = {key: value for key, value in Recipe().model_dump(mode="json", exclude_none=True).items()
              if key in {one.name for one in fields(TrainingRecipe)}}  # fmt: skip
-    assert build(TrainingRecipe, given, what="training") == TrainingRecipe.paper_224()
+    assert build(TrainingRecipe, given, what="training", prefix="training ") == TrainingRecipe.paper_224()

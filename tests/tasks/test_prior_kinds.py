@@ -17,6 +17,7 @@ from sweeps.attacker import MODELS, Prior
 from tasks.context import TaskContext
 from tasks.files import save_tensors
 from tasks.prior import fit_prior
+from tests.nonsense import nonsense_for
 
 EXAMPLES = {
     "eigenfaces": {"components": 5},
@@ -88,6 +89,17 @@ def test_a_sweep_file_with_a_wrong_value_is_refused(kind, wrong):
     given = {"kind": kind, **(EXAMPLES[kind] if wrong else {}), **wrong}
     with pytest.raises(ValidationError):
         TypeAdapter(Prior).validate_python(given)
+    with pytest.raises(InputError, match=rf"^prior( {kind}: |\.{next(iter(wrong), '')}: expected )"):
+        make_settings(kind, **({**EXAMPLES[kind], **wrong} if wrong else {}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"), [(kind, *one) for kind, row in PRIORS.items() for one in nonsense_for(row.settings)]
+)
+def test_every_field_refuses_a_value_of_another_type_under_its_own_name(kind, field, value):
+    with pytest.raises(InputError) as refusal:
+        make_settings(kind, **{**EXAMPLES[kind], field: value})
+    assert str(refusal.value).startswith(f"prior.{field}: expected ")
 
 
 def test_an_unknown_kind_or_parameter_is_refused_in_core_too():
@@ -99,7 +111,8 @@ def test_an_unknown_kind_or_parameter_is_refused_in_core_too():
 
 @pytest.mark.parametrize("kind", PRIORS)
 def test_the_schema_has_the_fields_and_defaults_of_the_settings(kind):
-    declared = {field.name: field.default for field in dataclasses.fields(PRIORS[kind].settings)}
+    settings = PRIORS[kind].settings
+    declared = {field.name: field.default for field in dataclasses.fields(settings) if field.name not in settings.unsaid}
     model = MODELS[kind].model_fields
     assert set(model) == {"kind", *declared}
     for name, default in declared.items():

@@ -1,5 +1,6 @@
 """Every attack of the table: what it refuses, what it finds, what it sees of the target, and what it is counted for."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import torch
 from core.attacks.access import ACCESS_LEVELS
 from core.attacks.execution import Execution
 from core.attacks.given import Given
+from core.attacks.plug_and_play import Pool
 from core.attacks.pool_parts import make_candidates, make_pool
 from core.attacks.registry import ATTACKS, PARTS, make_attack
 from core.attacks.view import view_of
@@ -20,6 +22,7 @@ from core.models.classifiers import build_classifier
 from core.models.recipe import TrainingRecipe
 from core.priors.eigenfaces import fit_eigenfaces
 from core.training.classifier import train_classifier
+from tests.nonsense import nonsense_for, numbers_of
 
 PEOPLE, SIZE = 4, 32
 POOL = {"size": 40, "truncation_psi": 1.0, "truncation_cutoff": None}
@@ -45,6 +48,37 @@ WRONG = [
     ("random_latents", {"readout": "mean"}, "attack.readout: expected none"),
     ("loki", {}, "attack.kind: expected one of ppa"),
 ]
+
+EDGES = {
+    "selected": ([0, -1, 10**9 + 1], [1]),
+    "seed": ([-1, 2**63], [0, 2**63 - 1]),
+    "loot_size": ([0, 15, 10**9 + 1], [16, None]),
+    "candidates": ([0, -1, 10**9 + 1, 41], [4, 40]),
+    "steps": ([0, -1, 10**9 + 1], [1]),
+    "lr": ([0, -0.1], [1e-9, 100.0]),
+    "betas": ([(-0.1, 0.5), (0.5, 1.0), (1, 0.5), (0.5,), (0.1, 0.1, 0.1), ()], [(0, 0.999)]),
+    "weight_decay": ([-0.1], [0, 0.1]),
+    "lr_milestones": ([(0,), (20,), (-1,), (2, 20)], [(1, 19), ()]),
+    "lr_gamma": ([0, -0.1], []),  # by itself it has no effect
+    "batch_size": ([0, -1, 10**9 + 1], [1]),
+    "discriminator_weight": ([-0.1], [0, 0.1]),
+    "crop_scale": ([(0, 1), (0.5, 1.1), (0.9, 0.5), (0.5,)], [(0.5, 1), (1, 1)]),
+    "crop_ratio": ([(0, 1), (1.2, 1), (1,)], [(0.5, 2), (1, 1)]),
+    "selection_repeats": ([0, -1, 10**9 + 1], [1]),
+    "selection_crop_scale": ([(0, 1), (0.5, 1.1), (0.9, 0.5), (0.5,)], [(0.5, 1), (1, 1)]),
+    "selection_crop_ratio": ([(0, 1), (1.2, 1), (1,)], [(0.5, 2), (1, 1)]),
+    "selection_hflip": ([-0.1, 1.1], [0, 1]),
+    "selection_view_size": ([0, -1, 10**9 + 1], [1, None]),
+    "truncation_psi": ([0, -0.5], [0.01, 2]),
+    "truncation_cutoff": ([-1, 10**9 + 1], [0, 8, None]),
+    "image_crop": ([0, -1, 10**9 + 1], [1, None]),
+    "pool.size": ([0, 3, 10**9 + 1], [8]),
+    "pool.seed": ([-1, 2**63], [0, 2**63 - 1]),
+    "pool.truncation_psi": ([0, -0.5], [0.01, 2]),
+    "pool.truncation_cutoff": ([-1, 10**9 + 1], [0, 8, None]),
+    "pool.crop": ([0, -1, 10**9 + 1], [1, None]),
+}
+"""Field -> what its type has and it does not take, up to the bound; what it takes, down to it."""
 
 
 def classifier(architecture, data, seed):
@@ -123,6 +157,60 @@ def test_wrong_parameters_are_refused_in_one_line(name, parameters, message):
     with pytest.raises(InputError, match=message) as refusal:
         make_attack(name, **parameters)
     assert "\n" not in str(refusal.value)
+
+
+def changed(name, key, value):
+    """The example with one field changed, which may be one of its pool."""
+    holder, _, inner = key.rpartition(".")
+    return {**EXAMPLES[name], **({holder: {**POOL, inner: value}} if holder else {key: value})}
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"), [(name, *one) for name, kind in ATTACKS.items() for one in nonsense_for(kind)]
+)
+def test_every_field_refuses_a_value_of_another_type_under_its_own_name(name, field, value):
+    with pytest.raises(InputError) as refusal:
+        make_attack(name, **changed(name, field, value))
+    assert str(refusal.value).startswith(f"attack.{field}: expected ") and "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(("field", "value"), nonsense_for(Pool))
+def test_so_does_every_field_of_a_pool(field, value):
+    with pytest.raises(InputError, match=rf"^attack\.pool\.{field}: expected "):
+        make_attack("ppa", **changed("ppa", f"pool.{field}", value))
+
+
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_the_bounds_of_every_field_are_where_they_are_said_to_be(name):
+    kind = ATTACKS[name]
+    assert numbers_of(kind) <= set(EDGES), "EDGES: expected a row for every number of the attack"
+    fields = {field.name for field in dataclasses.fields(kind)}
+    for key, (refused, taken) in EDGES.items():
+        if key.split(".")[0] not in fields:
+            continue
+        for value in refused:
+            with pytest.raises(InputError) as refusal:
+                make_attack(name, **changed(name, key, value))
+            own = key if key != "pool.size" or value != 3 else ("candidates" if name == "ppa" else "selected")
+            assert str(refusal.value).startswith(f"attack.{own}: expected "), (key, value, str(refusal.value))
+        for value in taken:
+            make_attack(name, **changed(name, key, value))
+
+
+def test_a_bound_that_another_field_sets_is_the_last_value_taken():
+    few = {**EXAMPLES["ppa"], "candidates": 4, "selected": 4, "pool": {**POOL, "size": 4}}
+    make_attack("ppa", **few)
+    with pytest.raises(InputError, match=r"^attack\.selected: expected at most candidates \(4\), got 5"):
+        make_attack("ppa", **{**few, "selected": 5})
+    with pytest.raises(InputError, match=r"^attack\.candidates: expected at most pool.size \(3\), got 4"):
+        make_attack("ppa", **{**few, "pool": {**POOL, "size": 3}})
+    still = {"selection_crop_scale": (1, 1), "selection_crop_ratio": (1, 1), "selection_hflip": 0}
+    make_attack("ppa", **{**EXAMPLES["ppa"], **still, "selection_repeats": 1})
+    for wrong in ({"selection_repeats": 2}, {"selection_repeats": 1, "selection_view_size": 16}):
+        with pytest.raises(InputError, match=r"^attack\.selection_repeats, selection_view_size: expected 1 and none"):
+            make_attack("ppa", **{**EXAMPLES["ppa"], **still, **wrong})
+    for moving in ({"selection_crop_scale": (0.9, 1)}, {"selection_crop_ratio": (1, 2)}, {"selection_hflip": 0.5}):
+        make_attack("ppa", **{**EXAMPLES["ppa"], **still, **moving, "selection_repeats": 2})
 
 
 def test_the_tables_are_read_without_torch():

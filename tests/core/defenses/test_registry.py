@@ -8,6 +8,7 @@ from core.defenses.registry import DEFENSES, make_defense, restore_weights
 from core.errors import InputError
 from core.models.classifiers import build_classifier
 from core.models.recipe import TrainingRecipe
+from tests.nonsense import nonsense_for
 
 EXAMPLES = {
     "label_smoothing": {},
@@ -86,6 +87,15 @@ def test_parameters_out_of_range_are_one_clear_line(name, parameters):
     with pytest.raises(InputError, match=rf"^defense {name}.*: expected .*, got ") as error:
         make_defense(name, **parameters)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"), [(name, *one) for name, kind in DEFENSES.items() for one in nonsense_for(kind)]
+)
+def test_every_field_refuses_a_value_of_another_type_under_its_own_name(name, field, value):
+    with pytest.raises(InputError) as refusal:
+        make_defense(name, **{**EXAMPLES[name], field: value})
+    assert str(refusal.value).startswith(f"defense {name}: {field}: expected "), str(refusal.value)
 
 
 def test_unknown_names_and_parameters_are_refused():

@@ -1,0 +1,104 @@
+"""Whether a plain value, as a file gives it, is what a field of settings declares: its type, and its bounds."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import is_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from core.bounds import LARGEST, Checked
+from core.checks import require_count, require_number
+from core.errors import InputError
+
+_WORDS: dict[Any, str] = {
+    bool: "true or false", int: "a whole number", float: "a finite number", str: "text", NoneType: "nothing",
+}  # fmt: skip
+
+
+def check_value(hint: Any, value: Any, what: str) -> None:
+    """Raise InputError "what: expected ..., got ..." unless `value` is of the type `hint` and within its bounds.
+
+    A number is no truth value and no text; a whole number may stand for a decimal one, which is finite.
+    """
+    plain, bounds = _parted(hint)
+    if plain in (int, float) and bounds:
+        return _check_number(what, value, plain, bounds)
+    if not _is_of(plain, value):
+        raise InputError(f"{what}: expected {_in_words(plain)}, got {value!r}")
+    inside = get_args(plain)
+    if get_origin(plain) in (Union, UnionType):
+        check_value(next(one for one in inside if _is_of(one, value)), value, what)
+    elif get_origin(plain) is tuple:
+        for one, part in zip(_each(inside, value), value, strict=True):
+            check_value(one, part, what)
+    for bound in bounds:
+        if isinstance(bound, Checked):
+            _check_by(bound, value, what)
+    return None
+
+
+def _check_number(what: str, value: Any, kind: type, bounds: tuple[Any, ...]) -> None:
+    low = max((bound.ge for bound in bounds if isinstance(bound, Ge)), default=None)
+    high = min((bound.le for bound in bounds if isinstance(bound, Le)), default=None)
+    if kind is int:
+        return require_count(what, value, -LARGEST if low is None else low, LARGEST if high is None else high)
+    above = next((bound.gt for bound in bounds if isinstance(bound, Gt)), None)
+    below = next((bound.lt for bound in bounds if isinstance(bound, Lt)), None)
+    return require_number(
+        what, value, next((end for end in (above, low) if end is not None), -math.inf),
+        next((end for end in (below, high) if end is not None), math.inf),
+        above=above is not None, below=below is not None,
+    )  # fmt: skip
+
+
+def _check_by(bound: Checked, value: Any, what: str) -> None:
+    try:
+        bound.check(value)
+    except ValueError as error:
+        raise InputError(f"{what}: {error}") from None
+
+
+def _parted(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """(type, bounds) of a hint that may be Annotated."""
+    return (hint.__origin__, hint.__metadata__) if get_origin(hint) is Annotated else (hint, ())
+
+
+def _is_of(hint: Any, value: Any) -> bool:
+    hint, _ = _parted(hint)
+    kind, inside = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if kind in (Union, UnionType):
+        return any(_is_of(one, value) for one in inside)
+    if kind is Literal:
+        return any(type(value) is type(one) and value == one for one in inside)
+    if kind is tuple:
+        if not isinstance(value, tuple) or len(value) != len(_each(inside, value)):
+            return False
+        return all(map(_is_of, _each(inside, value), value))
+    if hint in (int, float) and isinstance(value, bool):
+        return False
+    if hint is float:
+        return isinstance(value, int | float) and abs(value) <= sys.float_info.max  # of no whole number beyond floats
+    return isinstance(value, hint)
+
+
+def _each(inside: tuple[Any, ...], value: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The type of every member of a tuple."""
+    return inside[:1] * len(value) if inside[1:] == (...,) else inside
+
+
+def _in_words(hint: Any) -> str:
+    hint, _ = _parted(hint)
+    kind, inside = get_origin(hint), get_args(hint)
+    if kind in (Union, UnionType):
+        return " or ".join(map(_in_words, inside))
+    if kind is Literal:
+        return f"one of {', '.join(map(str, inside))}"
+    if kind is tuple:
+        return "a list" if inside[1:] == (...,) else f"a list of {len(inside)} values"
+    return "keys and their values" if is_dataclass(hint) else _WORDS.get(hint, str(hint))
