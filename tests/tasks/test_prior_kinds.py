@@ -93,13 +93,12 @@ def test_a_sweep_file_with_a_wrong_value_is_refused(kind, wrong):
         make_settings(kind, **({**EXAMPLES[kind], **wrong} if wrong else {}))
 
 
-@pytest.mark.parametrize(
-    ("kind", "field", "value"), [(kind, *one) for kind, row in PRIORS.items() for one in nonsense_for(row.settings)]
-)
-def test_every_field_refuses_a_value_of_another_type_under_its_own_name(kind, field, value):
-    with pytest.raises(InputError) as refusal:
-        make_settings(kind, **{**EXAMPLES[kind], field: value})
-    assert str(refusal.value).startswith(f"prior.{field}: expected ")
+@pytest.mark.parametrize("kind", PRIORS)
+def test_every_field_refuses_a_value_of_another_type_under_its_own_name(kind):
+    for field, value in nonsense_for(PRIORS[kind].settings):
+        with pytest.raises(InputError) as refusal:
+            make_settings(kind, **{**EXAMPLES[kind], field: value})
+        assert str(refusal.value).startswith(f"prior.{field}: expected "), (value, str(refusal.value))
 
 
 def test_an_unknown_kind_or_parameter_is_refused_in_core_too():
@@ -112,7 +111,8 @@ def test_an_unknown_kind_or_parameter_is_refused_in_core_too():
 @pytest.mark.parametrize("kind", PRIORS)
 def test_the_schema_has_the_fields_and_defaults_of_the_settings(kind):
     settings = PRIORS[kind].settings
-    declared = {field.name: field.default for field in dataclasses.fields(settings) if field.name not in settings.unsaid}
+    said = [field for field in dataclasses.fields(settings) if field.name not in settings.unsaid]
+    declared = {field.name: field.default for field in said}
     model = MODELS[kind].model_fields
     assert set(model) == {"kind", *declared}
     for name, default in declared.items():

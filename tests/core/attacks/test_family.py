@@ -165,19 +165,16 @@ def changed(name, key, value):
     return {**EXAMPLES[name], **({holder: {**POOL, inner: value}} if holder else {key: value})}
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "value"), [(name, *one) for name, kind in ATTACKS.items() for one in nonsense_for(kind)]
-)
-def test_every_field_refuses_a_value_of_another_type_under_its_own_name(name, field, value):
-    with pytest.raises(InputError) as refusal:
-        make_attack(name, **changed(name, field, value))
-    assert str(refusal.value).startswith(f"attack.{field}: expected ") and "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(("field", "value"), nonsense_for(Pool))
-def test_so_does_every_field_of_a_pool(field, value):
-    with pytest.raises(InputError, match=rf"^attack\.pool\.{field}: expected "):
-        make_attack("ppa", **changed("ppa", f"pool.{field}", value))
+@pytest.mark.parametrize("name", list(ATTACKS))
+def test_every_field_refuses_a_value_of_another_type_under_its_own_name(name):
+    wrong = nonsense_for(ATTACKS[name])
+    if "pool" in EXAMPLES[name]:
+        wrong += [(f"pool.{field}", value) for field, value in nonsense_for(Pool)]
+    for field, value in wrong:
+        with pytest.raises(InputError) as refusal:
+            make_attack(name, **changed(name, field, value))
+        assert str(refusal.value).startswith(f"attack.{field}: expected "), (value, str(refusal.value))
+        assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", list(ATTACKS))
