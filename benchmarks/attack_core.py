@@ -7,7 +7,8 @@ import time
 import torch
 
 from core.attacks.crops import Preprocess
-from core.attacks.ppa import OptimiseConfig, optimise
+from core.attacks.ppa import optimise
+from core.attacks.ppa_config import OptimiseConfig
 from core.models.classifiers import build_classifier
 from core.priors.card import EigenfacesConfig
 from core.priors.eigenfaces import Eigenfaces

@@ -28,42 +28,12 @@ from core.attacks.frozen import frozen
 from core.attacks.grouping import batch_spans, group_views, groups_of, report_batches, row_scale, views_of
 from core.attacks.losses import Protocol, attack_loss, check_protocol
 from core.attacks.objective import LatentObjective, Target, Transform, target_logits
-from core.attacks.pool import EXECUTION, best_first, decode_pool, preprocess_of, sample_candidates, score_pool
-from core.attacks.ppa_config import (
-    CandidateConfig,
-    OptimiseConfig,
-    PoolConfig,
-    PPAConfig,
-    SelectConfig,
-    paper_celeba,
-    paper_facescrub,
-)
-from core.attacks.ppa_results import ClassReconstruction, OptimiseResult, Selection
+from core.attacks.pool import EXECUTION, best_first, preprocess_of, sample_candidates
+from core.attacks.ppa_config import OptimiseConfig, PPAConfig, SelectConfig
+from core.attacks.ppa_results import ClassReconstruction, OptimiseResult, Selection, joined
 from core.devices import DeviceBatch, ExecutionConfig
 from core.errors import InputError
 from core.priors.base import Prior
-
-__all__ = [
-    "CandidateConfig",
-    "ClassReconstruction",
-    "Execution",
-    "ExecutionConfig",
-    "OptimiseConfig",
-    "OptimiseResult",
-    "PPAConfig",
-    "PoolConfig",
-    "SelectConfig",
-    "Selection",
-    "Stages",
-    "decode_pool",
-    "invert_class",
-    "optimise",
-    "paper_celeba",
-    "paper_facescrub",
-    "sample_candidates",
-    "score_pool",
-    "select",
-]
 
 DECODE_ROWS, CLASSIFY_ROWS = 25, 250  # candidates at once at most in stage 3; rounding apart they change nothing
 
@@ -103,47 +73,27 @@ def optimise(
     check_protocol(protocol)
     if config.discriminator_weight and discriminator is None:
         raise InputError(f"discriminator_weight: {config.discriminator_weight} needs a discriminator")
-    run, parts = as_execution(execution, device), []
+    run, parts, size = as_execution(execution, device), [], config.batch_size
     with frozen(prior, target, discriminator), run.arithmetic():
         whole = bool(config.discriminator_weight)  # the discriminator compares the images of a batch
         synthesize = run.synthesizer(prior, None if whole else _crop_of(transform))
         networks = {"synthesize": synthesize, "target": run.target(target), "transform": transform}
         batch = None if whole else _gradient_batch(run, networks, w0.to(device), config)
-        together = 1 if batch is None else max(1, batch.rows // config.batch_size)
-        for group in groups_of(batch_spans(len(w0), config.batch_size), together):
-            first, last = group[0].start, group[-1].stop
-            key = (seed, target_class, "optimise")
-            objective = LatentObjective(
-                **networks,
-                target_class=target_class,
-                loss=partial(attack_loss(config.loss), protocol=protocol),
-                views=group_views(
-                    group, config.batch_size, config.crop_rule, len(w0), key, protocol, draw_crops
-                ),
-                first=first,
-                scale=row_scale(group, protocol).to(device),
-                batch=batch,
-                clip=config.clip,
-                discriminator=discriminator,
-                discriminator_weight=config.discriminator_weight,
-            )
-            descent = descend(
-                w0[first:last].to(device),
-                objective,
-                steps=config.steps,
-                lr_at=config.lr_at,
-                betas=config.betas,
-                weight_decay=config.weight_decay,
-                on_step=None if on_step is None else partial(report_batches, on_step, group, config.batch_size),
-            )
-            parts.append(descent)
-    return OptimiseResult(
-        w=torch.cat([part.w for part in parts]).cpu(),
-        loss=torch.cat([part.loss for part in parts], dim=1).cpu(),
-        gradient_cosine=torch.cat([part.image_cosine for part in parts], dim=1).cpu(),
-        latent_cosine=torch.cat([part.latent_cosine for part in parts], dim=1).cpu(),
-        frozen=torch.cat([part.frozen for part in parts]).cpu(),
-    )
+        objective = partial(
+            LatentObjective, **networks, target_class=target_class, batch=batch, clip=config.clip,
+            loss=partial(attack_loss(config.loss), protocol=protocol),
+            discriminator=discriminator, discriminator_weight=config.discriminator_weight,
+        )  # fmt: skip
+        key = (seed, target_class, "optimise")
+        for group in groups_of(batch_spans(len(w0), size), 1 if batch is None else max(1, batch.rows // size)):
+            views = group_views(group, size, config.crop_rule, len(w0), key, protocol, draw_crops)
+            first, scale = group[0].start, row_scale(group, protocol).to(device)
+            parts.append(descend(
+                w0[first : group[-1].stop].to(device), objective(views=views, first=first, scale=scale),
+                steps=config.steps, lr_at=config.lr_at, betas=config.betas, weight_decay=config.weight_decay,
+                on_step=None if on_step is None else partial(report_batches, on_step, group, size),
+            ))  # fmt: skip
+    return joined(parts)
 
 
 def select(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
+
+from core.attacks.descent import Descent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +28,17 @@ class OptimiseResult:
     @property
     def num_frozen(self) -> int:
         return int(self.frozen.sum())
+
+
+def joined(parts: Sequence[Descent]) -> OptimiseResult:
+    """The descents of all batches, in their order."""
+    return OptimiseResult(
+        w=torch.cat([part.w for part in parts]).cpu(),
+        loss=torch.cat([part.loss for part in parts], dim=1).cpu(),
+        gradient_cosine=torch.cat([part.image_cosine for part in parts], dim=1).cpu(),
+        latent_cosine=torch.cat([part.latent_cosine for part in parts], dim=1).cpu(),
+        frozen=torch.cat([part.frozen for part in parts]).cpu(),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ import torch
 from benchmarks import attack_full, yardstick
 from core.attacks.crops import Preprocess
 from core.attacks.execution import Execution
-from core.attacks.ppa import OptimiseConfig, optimise
+from core.attacks.ppa import optimise
+from core.attacks.ppa_config import OptimiseConfig
 from core.devices import ExecutionConfig
 from core.models.classifiers import build_classifier
 from core.priors.card import StyleGAN2Config

@@ -160,7 +160,7 @@ def test_names_in_the_schema_are_those_of_the_core():
 
 def test_defaults_are_the_papers_appendix():
     from core.attacks.plug_and_play import PlugAndPlay
-    from core.attacks.ppa import PoolConfig, paper_facescrub
+    from core.attacks.ppa_config import PoolConfig, paper_facescrub
     from core.models.recipe import TrainingRecipe
     from sweeps.training import Recipe
     from tasks.training import recipe_from

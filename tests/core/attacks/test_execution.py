@@ -10,8 +10,8 @@ from core.attacks.crops import CropRule, Preprocess, draw_crop_per_image, draw_s
 from core.attacks.execution import Execution, fold_batchnorm, frozen_copy
 from core.attacks.grouping import batch_spans, group_views, groups_of, row_scale
 from core.attacks.pool import preprocess_of
-from core.attacks.ppa import OptimiseConfig, SelectConfig, invert_class, optimise, select
-from core.attacks.ppa_config import CandidateConfig, PoolConfig, PPAConfig
+from core.attacks.ppa import invert_class, optimise, select
+from core.attacks.ppa_config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
 from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.models.classifiers import build_classifier

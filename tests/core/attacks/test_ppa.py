@@ -7,21 +7,10 @@ import torch
 from torch import nn
 
 from core.attacks.crops import CropRule, Preprocess, draw_shared_crop
-from core.attacks.pool import preprocess_of
-from core.attacks.ppa import (
-    CandidateConfig,
-    OptimiseConfig,
-    OptimiseResult,
-    PoolConfig,
-    PPAConfig,
-    SelectConfig,
-    Stages,
-    decode_pool,
-    invert_class,
-    optimise,
-    score_pool,
-    select,
-)
+from core.attacks.pool import decode_pool, preprocess_of, score_pool
+from core.attacks.ppa import Stages, invert_class, optimise, select
+from core.attacks.ppa_config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
+from core.attacks.ppa_results import OptimiseResult
 from core.errors import InputError
 from core.priors.base import sample_latents, truncate
 

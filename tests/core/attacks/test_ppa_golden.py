@@ -12,7 +12,8 @@ from torchvision.transforms import RandomResizedCrop
 
 from core.attacks.crops import Crops, Preprocess
 from core.attacks.losses import poincare_loss
-from core.attacks.ppa import OptimiseConfig, SelectConfig, optimise, select
+from core.attacks.ppa import optimise, select
+from core.attacks.ppa_config import OptimiseConfig, SelectConfig
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "ppa.npz")
 
