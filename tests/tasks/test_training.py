@@ -6,6 +6,7 @@ import torch
 
 from core.data.synthetic import synthetic_faces
 from core.errors import InputError
+from core.training.epochs import Epochs
 from sweeps.training import LabelSmoothing, Recipe
 from tasks import training
 from tasks.context import TaskContext, read_progress
@@ -77,8 +78,10 @@ def test_a_training_killed_after_a_checkpoint_ends_with_the_same_weights(faces, 
     with pytest.raises(Killed):
         train_alone(settings, faces, None, TaskContext(work=rough))
     monkeypatch.setattr(training, "save_checkpoint", real)
+    run, done = Epochs.run, []
+    monkeypatch.setattr(Epochs, "run", lambda self, epoch, alpha: done.append(epoch) or run(self, epoch, alpha))
     resumed, records = train_alone(settings, faces, None, TaskContext(work=rough))
-    assert [r.epoch for r in records] == [0, 1, 2, 3]
+    assert [r.epoch for r in records] == [0, 1, 2, 3] and done == [2, 3]
     for name, value in expected.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
 

@@ -8,6 +8,7 @@ from core.attacks.registry import ATTACKS
 from core.metrics.table import BY_KEY, CLASS_METRICS, JUDGES, METRICS, metric_of
 from sweeps.judging import Judges
 from sweeps.search import OBJECTIVES, Search
+from tools import columns
 
 
 def test_every_metric_stands_once_and_names_judges_that_a_sweep_can_have():
@@ -45,3 +46,21 @@ def test_the_page_on_judges_names_exactly_their_columns(repository):
     rows = [line.split("|")[1:3] for line in lines if line.startswith("|") and line.split("|")[1].strip() in JUDGES]
     named = {judge.strip(): set(re.findall(r"`(\w+)`", columns)) for judge, columns in rows}
     assert named == {judge: {m.key for m in METRICS if m.judge == judge} for judge in JUDGES}
+
+
+def test_the_page_of_columns_says_what_the_table_says():
+    assert columns.PAGE.read_text(encoding="utf-8") == columns.page(), "run `python -m tools.columns`"
+
+
+def test_a_metric_is_measured_by_the_stage_of_its_judge_and_a_leak_has_a_sign():
+    """Of every kind of measurer one column, by hand."""
+    stages = {
+        "test_acc": "target", "queries": "attack", "fid": "judge_fidelity", "embedder_acc1": "judge_embedder",
+        "attack_acc1": "judge_evaluator", "xi_train": "knowledge", "dist_knn": None,
+    }  # fmt: skip
+    assert {key: metric_of(key).stage for key in stages} == stages
+    assert {key: metric_of(key).sign for key in ("attack_acc1", "dist_face", "fid")} == {
+        "attack_acc1": 1, "dist_face": -1, "fid": -1,
+    }  # fmt: skip
+    assert metric_of("test_acc").range == (0.0, 1.0) and metric_of("gradient_cosine").range == (-1.0, 1.0)
+    assert metric_of("kid").range is None and metric_of("fid").range == (0.0, float("inf"))
