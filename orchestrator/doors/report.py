@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,27 +67,19 @@ def report_data(
     compared, phase = _of_sweep(trials), table["phase"]
     alphas, curves = _curves(compared, axes, store)
     return ReportData(
-        title=loaded.sweep.name,
+        title=loaded.sweep.name, axes=axes, protocol=loaded.sweep.protocol, facts=_facts(loaded, trials, store),
+        intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
         results=table[phase == "sweep"].reset_index(drop=True),
         fresh=_rows(table, phase == "reaudit"),
         others=_rows(table, ~phase.isin(("sweep", "reaudit"))),
-        search=search_view(loaded, store, lambda values: _recipe_name(axes, values)),
-        primary=_primary(loaded, table),
-        min_test_acc=loaded.sweep.accuracy_needed,
-        axes=axes,
-        protocol=loaded.sweep.protocol,
-        intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
-        facts=_facts(loaded, trials, store),
         per_class=per_class if len(per_class) else None,
-        baseline=_baseline(loaded),
-        reasons=_reasons(table),
-        alpha_curves=alphas,
-        training_curves=curves,
-        links={t.id: _links(t, store, out) for t in trials},
-        spent=_spent(loaded, store),
-        paper=_paper(loaded, compared),
         defenses={trial.id: defense for trial in trials if (defense := _defense(trial))},
-    )
+        baseline=_baseline(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
+        reasons=_reasons(table), paper=_paper(loaded, compared),
+        search=search_view(loaded, store, partial(recipe_label, axes)),
+        alpha_curves=alphas, training_curves=curves,
+        links={trial.id: _links(trial, store, out) for trial in trials}, spent=_spent(loaded, store),
+    )  # fmt: skip
 
 
 def _of_sweep(trials: list[Trial]) -> list[Trial]:
@@ -96,11 +89,6 @@ def _of_sweep(trials: list[Trial]) -> list[Trial]:
 
 def _rows(table: pd.DataFrame, chosen: pd.Series) -> pd.DataFrame | None:
     return table[chosen].reset_index(drop=True) if chosen.any() else None
-
-
-def _recipe_name(axes: tuple[Axis, ...], values: Mapping[str, Any]) -> str:
-    mine = [axis for axis in axes if axis.role == "recipe"]
-    return recipe_label(mine, {axis.key: values.get(axis.key) for axis in mine})
 
 
 def _primary(loaded: LoadedSweep, table: pd.DataFrame) -> str | None:
@@ -150,14 +138,11 @@ def _axes(loaded: LoadedSweep, trials: list[Trial]) -> tuple[Axis, ...]:
     of_attacker = ("attack", "prior", "public", "classes")
     return tuple(
         Axis(
-            key=names[key],
-            role="attack" if key.split(".")[0] in of_attacker else "recipe",
-            values=shown,
-            defense=key.startswith(DEFENSE),
-            bare=key == DEFENSE or key.endswith(".kind"),
+            key=names[key], role="attack" if key.split(".")[0] in of_attacker else "recipe", values=shown,
+            defense=key.startswith(DEFENSE), bare=key == DEFENSE or key.endswith(".kind"),
         )
         for key in keys
-    )
+    )  # fmt: skip
 
 
 def _attack_words(keys: list[str], names: dict[str, str], trials: list[Trial]) -> dict[str, str]:
@@ -190,12 +175,8 @@ def _reasons(table: pd.DataFrame) -> dict[str, str]:
 
 
 def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
-    facts = {
-        "Sweep file": loaded.source,
-        "Store": store.location,
-        "Seeds": ", ".join(map(str, loaded.sweep.seeds)),
-        "Code": code_version(),
-    }
+    facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": ", ".join(map(str, loaded.sweep.seeds)),
+             "Code": code_version()}  # fmt: skip
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     manifests = [store.manifest(stage) for stage in stages if store.has(stage)]
     for manifest in manifests:
@@ -211,10 +192,6 @@ def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, 
     return facts
 
 
-def _recipe_key(trial: Trial, axes: tuple[Axis, ...]) -> str:
-    return recipe_label([a for a in axes if a.role == "recipe"], trial.cell.axes)
-
-
 def _curves(
     trials: list[Trial], axes: tuple[Axis, ...], store: Store
 ) -> tuple[dict[str, list[float]], dict[str, list[dict[str, float]]]]:
@@ -222,16 +199,13 @@ def _curves(
     alphas: dict[str, list[float]] = {}
     curves: dict[str, list[dict[str, float]]] = {}
     for trial in trials:
-        label = _recipe_key(trial, axes)
+        label = recipe_label(axes, trial.cell.axes)
         target = next((s for s in trial.stages if s.name == "target"), None)
         if label in alphas or target is None or not store.has(target):
             continue
         history = pd.read_parquet(store.file(target, "history.parquet"))
         alphas[label] = history["alpha"].tolist()
-        curves[label] = [
-            {"epoch": row["epoch"], **{k: row[k] for k in HISTORY if pd.notna(row[k])}}
-            for row in history.to_dict("records")
-        ]
+        curves[label] = [row.dropna().to_dict() for _, row in history[["epoch", *HISTORY]].iterrows()]
     return alphas, curves
 
 
@@ -240,14 +214,14 @@ def _sheets(
 ) -> list[ContactSheet]:
     """One sheet per attack, of the first seed: these recipes in columns."""
     attack_axes = [a for a in axes if a.role == "attack"]
-    groups: dict[str, list[Trial]] = {}
+    groups: dict[str, dict[str, Trial]] = {}
     for trial in trials:
-        if trial.seed == trials[0].seed and _recipe_key(trial, axes) in recipes:
-            groups.setdefault(" · ".join(f"{a.name} {trial.cell.axes[a.key]}" for a in attack_axes), []).append(trial)
-    sheets = []
-    for attack, members in groups.items():
-        columns = [_recipe_key(trial, axes) for trial in members]
-        sheet = comparison_sheet(members, columns, store, title=attack or "Reconstructions")
-        if sheet is not None:
-            sheets.append(sheet)
-    return sheets
+        recipe = recipe_label(axes, trial.cell.axes)
+        attack = " · ".join(f"{axis.name} {trial.cell.axes[axis.key]}" for axis in attack_axes)
+        if trial.seed == trials[0].seed and recipe in recipes:
+            groups.setdefault(attack, {})[recipe] = trial
+    sheets = [
+        comparison_sheet([*columns.values()], [*columns], store, title=attack or "Reconstructions")
+        for attack, columns in groups.items()
+    ]
+    return [sheet for sheet in sheets if sheet is not None]

@@ -32,23 +32,19 @@ def view_of(record: SearchRecord, search: Any, label: Callable[[Mapping[str, Any
     """The record in a reader's words. search: the sweep file's `search`."""
     names = dimension_names(search.space)
     return SearchView(
-        strategy=record.strategy,
+        strategy=record.strategy, asked=search.recipes, stopped_by=record.stopped_by,
         objectives=tuple(_objective(column, way) for column, way in record.objectives.items()),
         proposals=tuple(_proposed(proposal, names, label) for proposal in record.proposals),
         space=tuple(dimension_words(names[key], _given(one), names) for key, one in search.space.items()),
         constraints=tuple(constraint_words(column, ends) for column, ends in record.constraints.items()),
-        budget=budget_words(record.budget or {}),
+        budget=budget_words(record.budget or {}), spent_device_hours=record.spent_device_hours,
         rungs=tuple(rung_words(rung.set) for rung in search.rungs),
-        asked=search.recipes,
-        spent_device_hours=record.spent_device_hours,
-        stopped_by=record.stopped_by,
-    )
+    )  # fmt: skip
 
 
 def dimension_names(space: Mapping[str, Any]) -> dict[str, str]:
     """Dotted key of the space -> its short name."""
-    names = axis_names(list(space))
-    return {key: name.replace("_", " ") for key, name in names.items()}
+    return {key: name.replace("_", " ") for key, name in axis_names(list(space)).items()}
 
 
 def dimension_words(name: str, given: Mapping[str, Any], names: Mapping[str, str]) -> str:
@@ -79,12 +75,9 @@ def constraint_words(column: str, ends: Mapping[str, float]) -> str:
 
 def budget_words(budget: Mapping[str, float | None]) -> str:
     """`3 device-hours and 60 minutes`; empty without one."""
-    parts = []
-    if budget.get("device_hours") is not None:
-        parts.append(f"{duration(3600 * budget['device_hours'])} of device time")
-    if budget.get("minutes") is not None:
-        parts.append(f"{duration(60 * budget['minutes'])} by the clock")
-    return listing(parts)
+    ways = (("device_hours", 3600, "of device time"), ("minutes", 60, "by the clock"))
+    given = [(budget[key], unit, words) for key, unit, words in ways if budget.get(key) is not None]
+    return listing(f"{duration(unit * amount)} {words}" for amount, unit, words in given)
 
 
 def rung_words(settings: Mapping[str, Any]) -> str:
@@ -114,10 +107,8 @@ def _proposed(record: ProposalRecord, names: Mapping[str, str], label: Callable[
 
 
 def _amount(column: str, value: float) -> str:
-    spec = BY_KEY.get(column)
-    if spec is not None and spec.unit == "percent":
-        return f"{minus(f'{100 * value:g}')}{NBSP}%"
-    return minus(f"{value:g}")
+    percent = column in BY_KEY and BY_KEY[column].unit == "percent"
+    return f"{minus(f'{100 * value:g}')}{NBSP}%" if percent else minus(f"{value:g}")
 
 
 def _given(one: Any) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ import pandas as pd
 from core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from orchestrator.page.colours import assign
 from orchestrator.page.figures.of_sweep import Figures
-from orchestrator.reading.defenses import families, order, readings, training_time
+from orchestrator.reading.defenses import families, order, readings
 from orchestrator.reading.findings import costs, findings, fresh, frontier, judge_ranks, pairs, searches, shown, tables
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import axis_value
@@ -43,7 +43,7 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "checked": fresh.checked(data, summary), "costs": costs, "spending": costs.costs(data, summary),
         "paper": comparison, "published": comparison.beside_paper(data, summary), "families": families, "orders": order,
         "readings": readings, "groups": families.defense_groups(summary) if measured else (),
-        "other_views": _other_views(summary), "training_costs": training_time.training_costs,
+        "other_views": _other_views(summary), "training_costs": readings.training_costs,
     }  # fmt: skip
 
 

@@ -19,10 +19,10 @@ from orchestrator.page.figures.canvas import Canvas
 from orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
 from orchestrator.page.sheets import tile_uri
 from orchestrator.reading.findings.shown import of_cell, told
-from orchestrator.reading.findings.toy import toy_answer
 from orchestrator.reading.numbers import format as shown
-from orchestrator.reading.numbers.model import Axis, ReportData, ToyData
+from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.summary import Summary, summarise
+from orchestrator.reading.toy import ToyData, toy_answer
 
 FILTERS = ("number", "interval", "estimate", "signed", "signed_interval", "duration", "count", "listing", "minus",
            "significant", "is_null")  # fmt: skip

@@ -11,8 +11,9 @@ from orchestrator.page.figures.of_sweep import Figures
 from orchestrator.page.figures.toy import toy_overview, toy_panel
 from orchestrator.page.render import render, render_toy
 from orchestrator.page.sheets import png, sheet_image
-from orchestrator.reading.numbers.model import ReportData, ToyData
+from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary, summarise
+from orchestrator.reading.toy import ToyData
 
 
 def write_report(data: ReportData | ToyData, out: Path, summary: Summary | None = None) -> Path:

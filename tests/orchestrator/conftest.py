@@ -11,18 +11,8 @@ import pandas as pd
 import pytest
 
 from core.defenses.words import recipe_words
-from orchestrator.reading.numbers.model import (
-    Axis,
-    ContactSheet,
-    PaperReference,
-    ReportData,
-    SheetRow,
-    StageLink,
-    Tile,
-    ToyData,
-    ToyFigure,
-    ToyPanel,
-)
+from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReference, ReportData, SheetRow, StageLink, Tile
+from orchestrator.reading.toy import ToyData, ToyFigure, ToyPanel
 from sweeps.paper_settings import Standing
 
 HOSTILE = "<script>alert(1)</script>"

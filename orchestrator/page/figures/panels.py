@@ -12,13 +12,7 @@ from core.metrics.table import metric_of
 from orchestrator.page.colours import Colours
 from orchestrator.page.figures.accuracy_leak import Curve, Ends, Panel, Point
 from orchestrator.page.figures.canvas import limits
-from orchestrator.reading.defenses.families import (
-    DefenseFamily,
-    DefenseGroup,
-    accuracy_floor,
-    best_point,
-    family_index,
-)
+from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, accuracy_floor, best_point, family_index
 from orchestrator.reading.findings.shown import MANY, hover, judges_shown, shown_rows
 from orchestrator.reading.findings.sureness import share
 from orchestrator.reading.numbers.decision import decide

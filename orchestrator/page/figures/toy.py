@@ -9,7 +9,7 @@ import numpy as np
 from core.words import minus
 from orchestrator.page.figures.canvas import INK, SOFT, Canvas
 from orchestrator.reading.numbers.format import significant
-from orchestrator.reading.numbers.model import ToyData, ToyPanel
+from orchestrator.reading.toy import ToyData, ToyPanel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

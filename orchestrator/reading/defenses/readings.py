@@ -1,14 +1,21 @@
-"""What a defense's curve says, in one or two sentences computed from its comparisons with the reference."""
+"""What a defense's curve says, in one or two sentences computed from its comparisons with the reference, and what it
+costs in training time."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from core.metrics.table import metric_of
 from core.metrics.verdicts import CANNOT_TELL, HIGHER, LOWER
 from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, Point, Versus
 from orchestrator.reading.numbers.format import count, difference, listing, points
+from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
+
+COST = "seconds_target"
+"""Column of the results with a training's seconds."""
 
 
 def reading(summary: Summary, group: DefenseGroup, family: DefenseFamily, compared: Mapping[str, Versus]) -> str:
@@ -20,16 +27,12 @@ def reading(summary: Summary, group: DefenseGroup, family: DefenseFamily, compar
     absent = [point for point in family.points if point.recipe not in compared]
     if not measured:
         return "No leak has been measured."
-    parts = []
     if all(compared[point.recipe].leak.n == 0 for point in measured):
-        parts.append(f"Nothing to compare with at {_strengths(measured)}: no reference shares a seed.")
+        parts = [f"Nothing to compare with at {_strengths(measured)}: no reference shares a seed."]
     else:
-        parts += _clear(summary, group, measured, compared, gain=True)
-        parts += _clear(summary, group, measured, compared, gain=False)
-        parts += _unclear(group, measured, compared)
-    if absent:
-        parts.append(f"Not measured: {_strengths(absent)}.")
-    return " ".join(parts)
+        gains, losses = (_clear(summary, group, measured, compared, gain=gain) for gain in (True, False))
+        parts = [*gains, *losses, *_unclear(group, measured, compared)]
+    return " ".join([*parts, *([f"Not measured: {_strengths(absent)}."] if absent else [])])
 
 
 def reference_words(group: DefenseGroup) -> str:
@@ -42,9 +45,7 @@ def _clear(
     summary: Summary, group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus], *, gain: bool
 ) -> list[str]:
     """The largest clear difference in one direction, and the cheapest where that is another recipe."""
-    spec = metric_of(summary.primary)
-    sign = spec.sign
-    wanted = LOWER if (sign > 0) == gain else HIGHER
+    wanted = LOWER if (summary.spec.sign > 0) == gain else HIGHER
     clear = [point for point in measured if compared[point.recipe].leak.verdict == wanted]
     if not clear:
         return []
@@ -101,3 +102,28 @@ def _unclear(group: DefenseGroup, measured: Sequence[Point], compared: Mapping[s
 
 def _strengths(chosen: Sequence[Point]) -> str:
     return listing(point.words.strength for point in chosen)
+
+
+def training_costs(
+    data: ReportData, summary: Summary, group: DefenseGroup
+) -> dict[str, tuple[float, float, float]]:
+    """Recipe -> its training time over plain training's: geometric mean over common seeds, smallest, largest.
+
+    From the column `seconds_target` of the results, where it is there; one training serves several attacks and counts
+    once. Empty without plain training to compare with.
+    """
+    if COST not in data.results or group.plain is None:
+        return {}
+    by_trial = data.results.drop_duplicates("trial").set_index("trial")
+    spent = {}
+    for point in group.points:
+        mine = summary.frame.loc[summary.frame["recipe"] == point.recipe, "trials"]
+        known = by_trial.loc[[trial for trials in mine for trial in trials], ["seed", COST]].dropna()
+        spent[point.recipe] = known[known[COST] > 0].groupby("seed")[COST].min()
+    base = spent[group.plain.recipe]
+    found = {}
+    for recipe, seconds in spent.items():
+        ratios = (seconds.astype(float) / base.astype(float)).dropna()
+        if len(ratios):
+            found[recipe] = (float(np.exp(np.log(ratios).mean())), float(ratios.min()), float(ratios.max()))
+    return found

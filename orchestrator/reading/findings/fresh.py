@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 
 import numpy as np
 import pandas as pd
 
 from core.metrics.recommendation import Reaudit, reaudit
-from core.metrics.table import metric_of
 from core.metrics.verdicts import CANNOT_TELL, HIGHER
 from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.numbers.evidence import worst_rows
@@ -35,9 +34,8 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
     if data.fresh is None or not len(data.fresh) or summary.evidence is None:
         return None
     again = summarise(
-        replace(data, results=data.fresh, fresh=None, search=None, paper=None),
-        level=summary.settings.level, resamples=summary.settings.resamples, seed=summary.settings.seed,
-    )  # fmt: skip
+        replace(data, results=data.fresh, fresh=None, search=None, paper=None), **asdict(summary.settings)
+    )
     metric, first = summary.primary, summary.evidence.rows
     if metric not in again.measured:
         return None
@@ -59,19 +57,16 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
 
 def fresh_words(summary: Summary, found: Checked) -> list[str]:
     """What the second audit says of the choice, and of the frontier as a whole."""
-    spec, best = metric_of(summary.primary), summary.evidence.recommendation.best
-    lines = []
+    spec, best, lines = summary.spec, summary.evidence.recommendation.best, []
     if best in found.recipes:
         one = found.recipes[best]
-        shown = difference(spec, one.bias, one.low, one.high)
         lines.append(
             f"{start(named(best))} leaks {number(spec, one.fresh)} with fresh seeds, {number(spec, one.selected)} "
-            f"when it was chosen: {shown}, {meaning(summary, one)}."
+            f"when it was chosen: {difference(spec, one.bias, one.low, one.high)}, {meaning(summary, one)}."
         )
     if found.together is not None and len(found.recipes) > 1:
-        one = found.together
+        one, many = found.together, count(len(found.recipes), "recipe")
         shown = difference(spec, one.bias, one.low, one.high)
-        many = count(len(found.recipes), "recipe")
         lines.append(f"Over the {many} checked, selection bias is {shown} on average, {meaning(summary, one)}.")
     return lines
 

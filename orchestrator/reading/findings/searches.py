@@ -7,13 +7,7 @@ from core.metrics.table import BY_KEY, metric_of
 from core.words import NBSP
 from orchestrator.reading.findings.judge_ranks import ranks_alike, tau_words
 from orchestrator.reading.numbers.format import ABSENT, count, duration, is_null, listing, number, significant
-from orchestrator.reading.numbers.search_model import (
-    Objective,
-    Progress,
-    Proposed,
-    SearchView,
-    paired_with_full,
-)
+from orchestrator.reading.numbers.search_model import Objective, Progress, Proposed, SearchView, paired_with_full
 from orchestrator.reading.numbers.summary import Summary
 
 STRATEGIES = {

@@ -169,26 +169,25 @@ class ReportData:
     def __post_init__(self) -> None:
         keys = [axis.key for axis in self.axes]
         _need_columns(self.results, ["trial", "seed", "status", *keys], "results")
-        unknown = sorted(set(self.results["status"]) - set(STATUSES))
-        if unknown:
-            raise ValueError(f"results: expected status {' | '.join(STATUSES)}, got {', '.join(map(str, unknown))}")
-        _check_unique(self.results.assign(cell=self.results[keys].map(str).agg(" ".join, axis=1) if keys else ""))
+        # Cells may share a trial (two spellings of one recipe), but no cell holds a seed twice.
+        cells = self.results[keys].map(str).agg(" ".join, axis=1) if keys else ""
+        repeated = self.results[self.results.assign(cell=cells).duplicated(["cell", "seed"])]
+        if len(repeated):
+            raise ValueError("results: trial {trial} repeats seed {seed} of its cell".format(**repeated.iloc[0]))
         _check_fractions(self.results, "results")
         if self.per_class is not None:
             _need_columns(self.per_class, ["trial", "class"], "per_class")
             _check_fractions(self.per_class, "per_class")
             if self.per_class.duplicated(["trial", "class"]).any():
                 raise ValueError("per_class: expected each class once per trial")
-        strange = [] if self.paper is None else sorted(set(self.results["trial"]) - set(self.paper.standings))
-        if strange:
-            raise ValueError(f"paper: expected a standing of every trial, got none of {strange[0]}")
-        strangers = sorted(set(self.baseline) - set(keys))
-        if strangers:
-            raise ValueError(f"baseline: {', '.join(strangers)} is no axis; the axes are {', '.join(keys)}")
+        standings = self.results["trial"] if self.paper is None else self.paper.standings
         for name, valid, got in (
+            ("status", STATUSES, self.results["status"]),
+            ("baseline", keys, self.baseline),
             ("primary", BY_KEY, [self.primary] if self.primary else []),
             ("reasons", BY_KEY, self.reasons),
             ("protocol", ("clean", "paper"), [self.protocol]),
+            ("trial with a standing in the paper", list(standings), self.results["trial"]),
         ):
             wrong = [value for value in got if value not in valid]
             if wrong:
@@ -206,73 +205,6 @@ class ReportData:
         """Rows of all trials, those of cheap attacks and of fresh seeds included."""
         known = [rows for rows in (self.results, self.fresh, self.others) if rows is not None and len(rows)]
         return pd.concat(known, ignore_index=True) if len(known) > 1 else self.results
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToyPanel:
-    """One attack on one model of the two-dimensional example.
-
-    confidence: [R, R] in [0, 1], the highest class probability; row r and column c lie at the r-th y and c-th x of R
-    even steps through the extent, both ascending. predicted: int [R, R], the class it belongs to, if known.
-    path: [T, 2], the attack's points from start to end. distance: from the end to the nearest training point of the
-    target class, None where the attack left all bounds. paper_steps, paper_distance: the published numbers, None where
-    there are none.
-    """
-
-    alpha: float
-    confidence: np.ndarray
-    path: np.ndarray
-    steps: int
-    distance: float | None
-    label: str = ""
-    predicted: np.ndarray | None = None
-    paper_steps: int | None = None
-    paper_distance: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.confidence.ndim != 2 or self.confidence.shape[0] != self.confidence.shape[1]:
-            raise ValueError(f"toy panel: expected confidence [R, R], got {self.confidence.shape}")
-        if self.path.ndim != 2 or self.path.shape[1] != 2 or not len(self.path):
-            raise ValueError(f"toy panel: expected path [T, 2], got {self.path.shape}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToyFigure:
-    """Panels side by side, as in the paper's Figure 1 (with a stopping criterion) or 8 (without)."""
-
-    title: str
-    panels: tuple[ToyPanel, ...]
-    caption: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToyData:
-    """The two-dimensional example: points [N, 2] with labels int [N] into class_names, and what the attacks did.
-
-    Colours and shapes follow the words in the class names ("orange pentagons") where they say any.
-    extent: lowest and highest x and y shown. results: one row per trial as in `ReportData`, for the trials' states.
-    """
-
-    title: str
-    points: np.ndarray
-    labels: np.ndarray
-    class_names: tuple[str, ...]
-    target_class: int
-    figures: tuple[ToyFigure, ...]
-    results: pd.DataFrame | None = None
-    extent: tuple[float, float] = (-15.0, 15.0)
-    protocol: Literal["clean", "paper"] = "paper"
-    intro: tuple[str, ...] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)
-    links: Mapping[str, Sequence[StageLink]] = field(default_factory=dict)
-
-
-def _check_unique(results: pd.DataFrame) -> None:
-    """Cells may share a trial (two spellings of one recipe), but no cell holds a seed twice."""
-    repeated = results[results.duplicated(["cell", "seed"])]
-    if len(repeated):
-        first = repeated.iloc[0]
-        raise ValueError(f"results: trial {first['trial']} repeats seed {first['seed']} of its cell")
 
 
 def _need_columns(frame: pd.DataFrame, columns: Sequence[str], where: str) -> None:

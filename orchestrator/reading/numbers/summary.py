@@ -15,13 +15,7 @@ from core.defenses.words import RecipeWords, recipe_words
 from core.metrics.table import CLASS_METRICS, METRICS, Metric, metric_of
 from core.words import NBSP
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Sample, Settings, collect, estimate
-from orchestrator.reading.numbers.evidence import (
-    Evidence,
-    between_rows,
-    gather,
-    with_differences,
-    worst_rows,
-)
+from orchestrator.reading.numbers.evidence import Evidence, between_rows, gather, with_differences, worst_rows
 from orchestrator.reading.numbers.format import axis_value, is_null
 from orchestrator.reading.numbers.format import estimate as estimate_words
 from orchestrator.reading.numbers.model import Axis, ReportData
@@ -215,7 +209,7 @@ def recipe_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
 
 
 def _label(axes: Sequence[Axis], values: Mapping[str, Any], role: str) -> str:
-    mine = [(axis, values[axis.key]) for axis in axes if axis.role == role and not is_null(values[axis.key])]
+    mine = [(axis, values[axis.key]) for axis in axes if axis.role == role and not is_null(values.get(axis.key))]
     words = [
         axis_value(axis, value) if axis.bare else f"{axis.name}{NBSP}{axis_value(axis, value)}" for axis, value in mine
     ]

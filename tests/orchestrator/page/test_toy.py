@@ -8,8 +8,8 @@ import pandas as pd
 
 from orchestrator.page.figures.toy import background, hue, mark_of, nearest_point, toy_panel
 from orchestrator.page.render import render_toy
-from orchestrator.reading.findings.toy import toy_answer
 from orchestrator.reading.numbers.format import significant
+from orchestrator.reading.toy import toy_answer
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -21,8 +21,7 @@ from orchestrator.reading.defenses.families import (
     versus,
 )
 from orchestrator.reading.defenses.order import Order, agreement, our_order, paper_orders
-from orchestrator.reading.defenses.readings import reading
-from orchestrator.reading.defenses.training_time import training_costs
+from orchestrator.reading.defenses.readings import reading, training_costs
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import ascii_text
 from orchestrator.reading.numbers.model import Axis

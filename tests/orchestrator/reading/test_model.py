@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReference, ReportData, SheetRow, Tile, ToyPanel
+from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReference, ReportData, SheetRow, Tile
+from orchestrator.reading.toy import ToyPanel
 
 
 def results(**changes):
@@ -18,18 +19,18 @@ def results(**changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"results": results(status="ok")}, "expected status done"),
+        ({"results": results(status="ok")}, "status: expected one of done"),
         ({"results": results(test_acc=87.0)}, "test_acc is a fraction"),
         ({"results": pd.concat([results(), results()])}, "trial aa repeats seed 0"),
         ({"results": results().drop(columns="alpha")}, "expected a column 'alpha'"),
         ({"per_class": pd.DataFrame({"trial": ["aa"]})}, "expected a column 'class'"),
         ({"per_class": pd.DataFrame({"trial": ["aa"], "class": ["x"], "attack_acc1": [4.0]})}, "attack_acc1"),
         ({"per_class": pd.DataFrame({"trial": ["aa"] * 2, "class": ["x"] * 2})}, "each class once per trial"),
-        ({"baseline": {"alhpa": 0}}, "alhpa is no axis"),
+        ({"baseline": {"alhpa": 0}}, "baseline: expected one of alpha, got alhpa"),
         ({"primary": "leak"}, "primary: expected one of test_acc"),
         ({"reasons": {"leak": "?"}}, "reasons: expected one of"),
         ({"protocol": "both"}, "protocol: expected one of clean, paper"),
-        ({"paper": PaperReference(table="1", datasets=("celeba",), standings={})}, "a standing of every trial, got"),
+        ({"paper": PaperReference(table="1", datasets=("celeba",), standings={})}, "a standing in the paper: expected"),
     ],
 )
 def test_wrong_data_is_refused_with_a_sentence(changes, message):
