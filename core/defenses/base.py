@@ -6,6 +6,7 @@ training as it is. docs/new-defense.md shows how to add one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
+from core.declared import check_fields
 from core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
 from core.errors import InputError
 from core.models.classifiers import Classifier, LogitsWithAuxiliary
@@ -87,7 +89,7 @@ class StepLoss(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Defense:
-    """Plain training; a defense overrides what it changes. Parameters are checked in `__post_init__`.
+    """Plain training; a defense overrides what it changes. Parameters are checked by their types (`core.bounds`).
 
     combines_with_smoothing: None if it may be trained under any smoothing schedule, else the reason why not; readouts:
     ways to read a trained network whose answers are noisy; noiseless: the one of them without noise.
@@ -96,6 +98,11 @@ class Defense:
     combines_with_smoothing: ClassVar[str | None] = None
     readouts: ClassVar[tuple[str, ...]] = ()
     noiseless: ClassVar[str | None] = None
+
+    def __post_init__(self) -> None:
+        """Refuse a parameter that is not what its type says; a defense adds what no type can say."""
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
+        check_fields(self, f"defense {name}: ")
 
     def check(self, architecture: str) -> None:
         """Raise InputError if the defense cannot be applied to this architecture; needs no model."""

@@ -9,20 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import torch.nn.functional as F
+from annotated_types import Ge
 from torch import Generator, Tensor
 
-from core.checks import require, require_choice, require_count, require_number
+from core.bounds import Count, NotNegative
+from core.checks import require
 from core.defenses.base import Defense, Step, StepLoss, criterion_losses, hard_labels, watch
-from core.defenses.dependence import COCO_NORMS, KERNELS, coco, coco_operator, gaussian_kernel, hsic, hsic_operator
+from core.defenses.dependence import (
+    KERNELS,
+    CocoNorm,
+    Kernel,
+    coco,
+    coco_operator,
+    gaussian_kernel,
+    hsic,
+    hsic_operator,
+)
 from core.defenses.sampling import identity_batches, shuffled_batches
 from core.errors import InputError
 from core.models.anatomy import anatomy_of, check_layers
 from core.models.recipe import TrainingRecipe
-
-MEASURES = ("hsic", "coco")
-BATCHES = ("identities", "random")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,26 +49,20 @@ class Bido(Defense):
     batch.
     """
 
-    lambda_input: float
-    lambda_label: float
-    measure: str = "hsic"
-    coco_norm: str | None = None
+    lambda_input: NotNegative
+    lambda_label: NotNegative
+    measure: Literal["hsic", "coco"] = "hsic"
+    coco_norm: CocoNorm | None = None
     layers: tuple[str, ...] | None = None
-    label_kernel: str = "linear"
-    batches: str = "identities"
-    images_per_class: int | None = None
+    label_kernel: Kernel = "linear"
+    batches: Literal["identities", "random"] = "identities"
+    images_per_class: Annotated[Count, Ge(2)] | None = None
 
     def __post_init__(self) -> None:
-        require_number("defense bido: lambda_input", self.lambda_input, 0)
-        require_number("defense bido: lambda_label", self.lambda_label, 0)
-        require_choice("defense bido: measure", self.measure, MEASURES)
-        require_choice("defense bido: label_kernel", self.label_kernel, KERNELS)
-        require_choice("defense bido: batches", self.batches, BATCHES)
+        super().__post_init__()
         if self.coco_norm is not None:
-            require_choice("defense bido: coco_norm", self.coco_norm, COCO_NORMS)
             require(self.measure == "coco", "defense bido: coco_norm", "nothing with measure hsic", self.coco_norm)
         if self.images_per_class is not None:
-            require_count("defense bido: images_per_class", self.images_per_class, 2)
             with_identities = self.batches == "identities"
             require(with_identities, "defense bido: images_per_class", "nothing if random", self.images_per_class)
         if self.layers is not None:

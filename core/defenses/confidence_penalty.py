@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.checks import require_number
+from core.bounds import Positive
 from core.defenses.base import Defense, Step, StepLoss, over_outputs
 
 
@@ -16,10 +16,7 @@ from core.defenses.base import Defense, Step, StepLoss, over_outputs
 class ConfidencePenalty(Defense):
     """Criterion - beta * entropy of the softmax output (natural logarithm); `beta` above 0."""
 
-    beta: float
-
-    def __post_init__(self) -> None:
-        require_number("defense confidence_penalty: beta", self.beta, 0, above=True)
+    beta: Positive
 
     def loss(self, step: Step) -> StepLoss:
         """The mean over the batch; fact: entropy, its mean over the batch."""

@@ -7,6 +7,7 @@ float64 from the m x m kernels on. Distances come from inner products, so that n
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -45,7 +46,8 @@ def imq_kernel(x: Tensor) -> Tensor:
     return (squared_distances(x) + 1).rsqrt()
 
 
-KERNELS: dict[str, Callable[[Tensor], Tensor]] = {
+Kernel = Literal["gaussian", "linear", "imq"]
+KERNELS: dict[Kernel, Callable[[Tensor], Tensor]] = {
     "gaussian": gaussian_kernel,
     "linear": linear_kernel,
     "imq": imq_kernel,
@@ -78,4 +80,5 @@ def coco(a: Tensor, b: Tensor, norm: str = "frobenius") -> Tensor:
     return size.clamp(min=_TINY).sqrt() / len(a)
 
 
-COCO_NORMS: dict[str, str | int] = {"frobenius": "fro", "spectral": 2}
+CocoNorm = Literal["frobenius", "spectral"]
+COCO_NORMS: dict[CocoNorm, str | int] = {"frobenius": "fro", "spectral": 2}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch.nn.functional as F
+from annotated_types import Gt, Lt
 from torch import Generator, Tensor, nn
 
-from core.checks import require_number
 from core.defenses.base import Defense
 from core.models.classifiers import Classifier
 
@@ -16,10 +17,7 @@ from core.models.classifiers import Classifier
 class Dropout(Defense):
     """Every feature is zeroed with probability `p` in (0, 1) while training, the others scaled by 1 / (1 - p)."""
 
-    p: float
-
-    def __post_init__(self) -> None:
-        require_number("defense dropout: p", self.p, 0, 1, above=True, below=True)
+    p: Annotated[float, Gt(0), Lt(1)]
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """Same weights under the same names; the head drops features before it uses them."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.checks import require_number
+from core.bounds import Positive
 from core.defenses.base import Defense, Step, StepLoss, hard_labels, over_outputs
 
 _LEAST = 1e-12  # of 1 - p, so that a gamma below 1 has a finite slope where p reaches 1
@@ -23,10 +23,7 @@ _LEAST = 1e-12  # of 1 - p, so that a gamma below 1 has a finite slope where p r
 class Focal(Defense):
     """Minimise -sum_k t_k (1 - p_k)^gamma log p_k over the smoothed target t; `gamma` above 0."""
 
-    gamma: float
-
-    def __post_init__(self) -> None:
-        require_number("defense focal: gamma", self.gamma, 0, above=True)
+    gamma: Positive
 
     def loss(self, step: Step) -> StepLoss:
         """The mean over the batch."""

@@ -8,10 +8,13 @@ models/classify.py (VGG16_TL), where the index of the last frozen layer is given
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from annotated_types import Gt, Lt
 from torch import Generator, nn
 
-from core.checks import require, require_count, require_number
+from core.bounds import Count
+from core.checks import require
 from core.defenses.base import Defense, Step, StepLoss
 from core.models.anatomy import anatomy_of, blocks_of, check_layers, parameters_of
 from core.models.classifiers import Classifier
@@ -26,17 +29,14 @@ class Freeze(Defense):
     uses and keeps the statistics it came with; the official training lets them drift (engine.py).
     """
 
-    stages: int | None = None
-    fraction: float | None = None
+    stages: Count | None = None
+    fraction: Annotated[float, Gt(0), Lt(1)] | None = None
     layers: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         given = [name for name in ("stages", "fraction", "layers") if getattr(self, name) is not None]
         require(len(given) == 1, "defense freeze", "one of stages, fraction, layers", ", ".join(given) or None)
-        if self.stages is not None:
-            require_count("defense freeze: stages", self.stages)
-        if self.fraction is not None:
-            require_number("defense freeze: fraction", self.fraction, 0, 1, above=True, below=True)
         if self.layers is not None:
             require(len(self.layers) > 0, "defense freeze: layers", "at least one layer", self.layers)
 

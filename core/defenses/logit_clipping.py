@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor, nn
 
-from core.checks import require_number
+from core.bounds import Positive
 from core.defenses.base import Defense
 from core.models.classifiers import Classifier
 
@@ -19,10 +19,7 @@ from core.models.classifiers import Classifier
 class LogitClipping(Defense):
     """Shorten every logit vector longer than `norm` (Euclidean, above 0) to that length."""
 
-    norm: float
-
-    def __post_init__(self) -> None:
-        require_number("defense logit_clipping: norm", self.norm, 0, above=True)
+    norm: Positive
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """Same weights under the same names; the head clips what it computes."""

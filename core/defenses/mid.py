@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from core.checks import require_choice, require_count, require_number
+from core.bounds import Count, Fraction, NotNegative
+from core.checks import require_choice, require_count
 from core.defenses.base import (
     Defense,
     Step,
@@ -50,15 +51,9 @@ class Mid(Defense):
     readouts: ClassVar[tuple[str, ...]] = READOUTS
     noiseless: ClassVar[str | None] = "mean"
 
-    beta: float
-    k: int | None = None
-    beta_warmup: float = 0.0
-
-    def __post_init__(self) -> None:
-        require_number("defense mid: beta", self.beta, 0)
-        require_number("defense mid: beta_warmup", self.beta_warmup, 0, 1)
-        if self.k is not None:
-            require_count("defense mid: k", self.k)
+    beta: NotNegative
+    k: Count | None = None
+    beta_warmup: Fraction = 0.0
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """Put the bottleneck between features and head; in the VGG it takes the place of the last BatchNorm1d."""

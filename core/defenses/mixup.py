@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from core.checks import require_number
+from core.bounds import Positive
 from core.defenses.base import Defense, Labels, MixedLabels
 
 
@@ -21,10 +21,7 @@ class Mixup(Defense):
     data-parallel rank blends within its own part of a batch.
     """
 
-    alpha: float
-
-    def __post_init__(self) -> None:
-        require_number("defense mixup: alpha", self.alpha, 0, above=True)
+    alpha: Positive
 
     def alter_batch(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Labels]:
         """share * image + (1 - share) * partner, with both labels and the share of the first."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import torch
+from annotated_types import Ge, Gt, Le
 from torch import Generator, Tensor
 
-from core.checks import require, require_choice, require_number, require_range
+from core.checks import require, require_range
 from core.defenses.base import Defense, Labels
 
-FILLS = ("constant", "mean", "random")
+Level = Annotated[float, Ge(-1), Le(1)]
 PUBLISHED_COLOUR = (0.485, 0.456, 0.406)
 _TRIES = 10  # torchvision draws at most ten boxes, then leaves the image whole
 
@@ -30,22 +32,18 @@ class RandomErasing(Defense):
     colour) or `random` (every pixel uniform in [-1, 1]).
     """
 
-    p: float = 1.0
+    p: Annotated[float, Gt(0), Le(1)] = 1.0
     area: tuple[float, float] = (0.1, 0.4)
     aspect: tuple[float, float] = (1.0, 1.0)
-    fill: str = "constant"
-    colour: tuple[float, float, float] | None = None
+    fill: Literal["constant", "mean", "random"] = "constant"
+    colour: tuple[Level, Level, Level] | None = None
 
     def __post_init__(self) -> None:
-        require_number("defense random_erasing: p", self.p, 0, 1, above=True)
+        super().__post_init__()
         require_range("defense random_erasing: area", self.area, 0, 1)
         require_range("defense random_erasing: aspect", self.aspect, 0, math.inf)
-        require_choice("defense random_erasing: fill", self.fill, FILLS)
         if self.colour is not None:
             require(self.fill == "constant", "defense random_erasing: colour", f"nothing with {self.fill}", self.colour)
-            require(len(self.colour) == 3, "defense random_erasing: colour", "three numbers", self.colour)
-            for value in self.colour:
-                require_number("defense random_erasing: colour", value, -1, 1)
 
     def alter_batch(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Labels]:
         """Images with their rectangles erased. Every image uses the same count of random numbers."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from core.checks import require, require_number
+from core.bounds import Positive
+from core.checks import require
 from core.defenses.base import Defense
 from core.models.recipe import TrainingRecipe
 
@@ -14,10 +15,7 @@ from core.models.recipe import TrainingRecipe
 class WeightDecay(Defense):
     """The optimizer's weight decay, `value` above 0: torch adds value * parameter to every gradient."""
 
-    value: float
-
-    def __post_init__(self) -> None:
-        require_number("defense weight_decay: value", self.value, 0, above=True)
+    value: Positive
 
     def adjust_recipe(self, recipe: TrainingRecipe) -> TrainingRecipe:
         """The recipe with this weight decay. Raises InputError if it has one of its own."""

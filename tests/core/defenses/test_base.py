@@ -63,6 +63,7 @@ def test_watch_leaves_autocast_and_survives_an_error():
 def test_new_layers_have_torchs_usual_initial_weights():
     layer = new_linear(400, 300, torch.Generator().manual_seed(0))
     with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
         usual = nn.Linear(400, 300)
     for ours, theirs in ((layer.weight, usual.weight), (layer.bias, usual.bias)):
         assert ours.abs().max() <= 1 / 20 and ours.std().item() == pytest.approx(theirs.std().item(), rel=0.1)
