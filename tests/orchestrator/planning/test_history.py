@@ -1,0 +1,76 @@
+"""What a cost is told by: names that stages really have, and the things that make them dearer."""
+
+import pytest
+from tiny import TRAINING
+
+from orchestrator.planning.history import COST_DRIVERS, INPUT_DRIVERS, History
+from orchestrator.stages.stage import Stage
+from tests.every_stage import every_stage
+
+GAN = {"kind": "stylegan2", "z_dim": 8, "w_dim": 8, "channel_base": 64, "channel_max": 8, "kimg": 0.1, "batch_size": 4}
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory):
+    """Every kind of stage, with every key that only some sweeps have."""
+    made = []
+    for number, changes in enumerate([
+        {}, {"prior": GAN}, {"prior": {"kind": "shipped"}, "public": None},
+        {"data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "samples_per_class": 4, "size": 32}},
+        {"recipe": {"architecture": "resnet_small", **TRAINING, "precision": "bf16"}},
+    ]):  # fmt: skip
+        made += every_stage(tmp_path_factory.mktemp(f"sweep{number}"), **changes)
+    return made
+
+
+@pytest.mark.parametrize("name", COST_DRIVERS)
+def test_every_driver_of_a_cost_is_a_key_of_some_stage(stages, name):
+    assert any(name in stage.config for stage in stages)
+
+
+@pytest.mark.parametrize("name", INPUT_DRIVERS)
+def test_every_driver_of_an_input_is_a_key_of_some_stage_that_others_read(stages, name):
+    read = [source for stage in stages for source in stage.inputs.values()]
+    assert any(name in source.config for source in read)
+
+
+def target(image_size=32, **changes):
+    data = Stage(name="data", config={"kind": "synthetic", "size": image_size, "seed": changes.pop("data_seed", 0)})
+    config = {"architecture": "resnet_small", "epochs": 2, "lr": 0.1, "defense": {"kind": "mid", "beta": 1}, **changes}
+    return Stage(name="target", config=config, inputs={"data": data})
+
+
+def attack(**changes):
+    config = {"kind": "ppa", "steps": 3, "lr": 0.1, "seed": [1, 2], "classes": "all", "pool": {"size": 4}, **changes}
+    return Stage(name="attack", config=config)
+
+
+@pytest.mark.parametrize("alike", [
+    (target(), target(lr=0.2)), (target(), target(data_seed=3)),
+    (target(), target(defense={"kind": "mid", "beta": 2})),
+    (attack(), attack(seed=[2, 3])), (attack(), attack(lr=0.3)), (attack(classes=[1, 2]), attack(classes=[3, 4])),
+])  # fmt: skip
+def test_what_makes_nothing_dearer_tells_the_cost_of_the_other(alike):
+    history = History()
+    history.add_stage(alike[0], 4.0)
+    assert history.expected(alike[1]) == (4.0, 4.0, 4.0)
+
+
+@pytest.mark.parametrize("other", [
+    (target(), target(epochs=3)), (target(), target(defense={"kind": "bido"})), (target(), target(image_size=64)),
+    (attack(), attack(steps=4)), (attack(), attack(pool={"size": 5})), (attack(classes=[1, 2]), attack(classes=[1])),
+    (attack(), attack(newcomer="a word")),
+])  # fmt: skip
+def test_what_makes_a_stage_dearer_tells_nothing(other):
+    history = History()
+    history.add_stage(other[0], 4.0)
+    assert history.expected(other[1]) is None
+
+
+def test_a_forecast_is_the_mean_between_the_least_and_the_most():
+    history = History()
+    for seconds in (4.0, 1.0, 7.0):
+        history.add_stage(target(), seconds)
+    assert history.expected(target()) == (4.0, 1.0, 7.0)
+    assert history.total([target(), attack()], lambda stage: 2.0) == (8.0, 2.0, 14.0, 1)
+    assert history.total([target(), target()]) == (8.0, 2.0, 14.0, 0)

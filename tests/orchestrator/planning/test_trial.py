@@ -1,0 +1,77 @@
+"""A trial by its name and its row: what tells it from the others."""
+
+import pytest
+from tiny import tiny_sweep
+
+from orchestrator.planning.trial import Trial, run_trial
+from sweeps.expand import Cell
+from sweeps.schema import InversionSweep
+from sweeps.toy import ToySweep
+
+
+def trial(axes=(), phase="sweep", seed=3, settings=None, **changes):
+    made = settings or InversionSweep.model_validate(tiny_sweep(grid={}, baseline={}, **changes))
+    return Trial(cell=Cell(axes=dict(axes), settings=made, is_baseline=False), seed=seed, phase=phase)
+
+
+@pytest.mark.parametrize(
+    ("given", "label"),
+    [
+        ({}, "seed 3"),
+        ({"axes": {"alpha": -0.2, "loss": "poincare"}}, "alpha -0.2 · loss poincare · seed 3"),
+        ({"axes": {"alpha": 0.0, "schedule": None}}, "alpha 0.0 · seed 3"),
+        ({"phase": "proxy"}, "seed 3 · proxy"),
+        ({"axes": {"alpha": 0.1}, "phase": "reaudit"}, "alpha 0.1 · seed 3 · reaudit"),
+    ],
+)
+def test_a_label_has_the_axes_that_are_set_the_seed_and_an_unusual_phase(given, label):
+    assert trial(**given).label == label
+
+
+def test_its_id_follows_from_its_stages_alone():
+    plain = trial()
+    assert len(plain.id) == 12 and int(plain.id, 16) >= 0
+    assert trial(axes={"alpha": 0.5}, phase="reaudit").id == plain.id
+    assert trial(seed=4).id != plain.id and trial(judges={}).id != plain.id
+
+
+@pytest.mark.parametrize(
+    ("kind", "control"), [("ppa", False), ("selection_only", True), ("random_latents", True)]
+)
+def test_a_control_is_known(kind, control):
+    attack = tiny_sweep()["attack"] if kind == "ppa" else {"kind": kind, "selected": 2}
+    assert trial(attack=attack).is_control is control
+
+
+def test_stages_run_in_the_order_in_which_they_are_needed():
+    ran = []
+    run_trial(trial(), ran.append)
+    names = [stage.name for stage in ran]
+    assert names == ["data", "target", "attack", "loot", "judge_evaluator", "judge_embedder", "knowledge"]
+    assert [stage.fingerprint for stage in ran] == [stage.fingerprint for stage in trial().stages]
+    ran.clear()
+    run_trial(trial(judges={}), ran.append)
+    assert [stage.name for stage in ran] == ["data", "target", "attack", "loot"]
+
+
+def test_a_trial_of_the_toy_is_one_stage():
+    toy = ToySweep.model_validate({"name": "toy", "experiment": "toy", "alpha": -0.5})
+    [stage] = trial(settings=toy).stages
+    assert (stage.name, stage.config) == ("toy", {"alpha": -0.5}) and not trial(settings=toy).is_control
+    ran = []
+    run_trial(trial(settings=toy), ran.append)
+    assert [one.fingerprint for one in ran] == [stage.fingerprint]
+
+
+def test_how_a_target_is_read_reaches_the_parts_that_ask_it_and_no_others():
+    asked = trial(
+        recipe={**tiny_sweep()["recipe"], "defense": {"kind": "mid", "beta": 0.01, "k": 8}},
+        attack={**tiny_sweep()["attack"], "readout": "mean", "precision": "bf16"},
+    )
+    attack = next(stage for stage in asked.stages if stage.name == "attack")
+    pool, candidates = attack.inputs["pool"], attack.inputs["candidates"]
+    assert candidates.config["readout"] == attack.config["readout"] == "mean" and "readout" not in pool.config
+    assert pool.config["precision"] == candidates.config["precision"] == "bf16"
+    assert set(attack.inputs) == {"target", "prior", "pool", "candidates"}
+    control = trial(attack={"kind": "random_latents", "selected": 2})
+    assert set(control.stages[2].inputs) == {"data", "prior"}

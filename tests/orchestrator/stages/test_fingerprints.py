@@ -1,0 +1,95 @@
+"""What of a setting goes into a fingerprint; the notes that spare reading large files again."""
+
+import hashlib
+
+import pytest
+
+from core.data.sources import content_digest
+from core.data.trees import tree_digest
+from core.errors import InputError
+from orchestrator.stages import fingerprints
+from orchestrator.stages.fingerprints import SHIPPED_FILES, content_of, normalised, shipped_file
+from sweeps.attacker import MODELS
+from sweeps.judging import Embedder
+
+OTHER = hashlib.sha256(b"other").hexdigest()
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """Where notes are left; every question is asked anew, and every file is large."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(fingerprints, "REMEMBER_FROM_BYTES", 5)
+    monkeypatch.setattr(fingerprints, "_digest", fingerprints._digest.__wrapped__)
+    return tmp_path / "cache" / "smoothsweep" / "digests"
+
+
+def digest_of(path, **options):
+    return content_of(path, "data.path", **options)["content"]
+
+
+def test_the_digest_of_a_large_file_is_kept_and_believed(tmp_path, cache):
+    file = tmp_path / "a.bin"
+    file.write_bytes(b"large")
+    assert digest_of(file) == content_digest(file)
+    [note] = cache.iterdir()
+    assert note.read_text() == content_digest(file) and note.name.startswith("content_digest-")
+    note.write_text(OTHER)
+    assert digest_of(file) == OTHER
+    file.write_bytes(b"larger")
+    assert digest_of(file) == content_digest(file) != OTHER
+
+
+@pytest.mark.parametrize("damaged", ["", OTHER[:-1], OTHER + "0", OTHER.upper(), OTHER[:-1] + "g", b"\xff" * 64])
+def test_a_damaged_note_is_not_believed_and_written_anew(tmp_path, cache, damaged):
+    file = tmp_path / "a.bin"
+    file.write_bytes(b"large")
+    expected = digest_of(file)
+    [note] = cache.iterdir()
+    note.write_bytes(damaged if isinstance(damaged, bytes) else damaged.encode())
+    assert digest_of(file) == expected and note.read_text() == expected
+
+
+def test_what_is_small_leaves_no_note_and_a_cache_that_cannot_be_written_does_no_harm(tmp_path, cache):
+    file = tmp_path / "a.bin"
+    file.write_bytes(b"tiny")
+    assert digest_of(file) == content_digest(file) and not cache.exists()
+    cache.parent.mkdir(parents=True)
+    cache.write_text("a file where the folder should be")
+    file.write_bytes(b"large")
+    assert digest_of(file) == content_digest(file)
+
+
+def test_a_folder_of_any_files_has_another_digest_than_one_of_pictures(tmp_path, cache, monkeypatch):
+    monkeypatch.setattr(fingerprints, "REMEMBER_FROM_BYTES", 0)
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (folder / "list.txt").write_text("a 1")
+    assert digest_of(folder, any_files=True) == tree_digest(folder)
+    with pytest.raises(InputError):
+        digest_of(folder)  # pictures alone
+    assert [note.name.split("-")[0] for note in cache.iterdir()] == ["tree_digest"]
+
+
+def test_without_a_cache_folder_of_its_own_it_is_in_the_users(tmp_path, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert fingerprints._cache_folder() == tmp_path / ".cache" / "smoothsweep" / "digests"
+
+
+def test_no_file_has_no_content_and_one_that_is_not_there_is_named(tmp_path):
+    assert content_of(None, "data.path") == {}
+    with pytest.raises(InputError, match=r"^data\.path: expected a file or folder, got nothing at .*/nowhere$"):
+        content_of(tmp_path / "nowhere", "data.path")
+
+
+def test_settings_count_without_nulls_and_without_what_is_left_out():
+    settings = MODELS["eigenfaces"](kind="eigenfaces", components=3)
+    assert normalised(settings) == {"kind": "eigenfaces", "components": 3, "seed": 0}
+    assert normalised(settings, without={"seed"}) == {"kind": "eigenfaces", "components": 3}
+    assert "weights" not in normalised(Embedder(name="synthetic"))  # null
+
+
+@pytest.mark.parametrize("name", SHIPPED_FILES)
+def test_shipped_files_are_there(name):
+    assert shipped_file(name).is_file()

@@ -1,0 +1,109 @@
+"""Which judges a sweep hears, at which sizes, and why it does not hear one."""
+
+import hashlib
+
+import pytest
+from tiny import tiny_sweep
+
+from core.models.weight_files import FOLDER_VARIABLE, weight_file
+from orchestrator.planning.trial import inversion_stages
+from orchestrator.stages import judges
+from orchestrator.stages.judges import loot_sizes, unavailable_judges
+from sweeps.schema import InversionSweep
+
+FACENET = "the weights of facenet are not here: smoothsweep weights stage"
+INCEPTION = "the weights of the FID network are not here: smoothsweep weights stage"
+BOTH = {"embedder": {"name": "facenet"}, "fidelity": {"neighbours": 1}}
+
+
+@pytest.fixture
+def staged(tmp_path, monkeypatch):
+    """A folder of staged weights, still empty."""
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "hub"))
+    judges.staged_file.cache_clear()
+    yield folder
+    judges.staged_file.cache_clear()
+
+
+def stage_file(folder, name):
+    path = folder / weight_file(name).file_name
+    path.write_bytes(name.encode())
+    judges.staged_file.cache_clear()
+    return path
+
+
+def settings(of_judges, **changes):
+    return InversionSweep.model_validate(tiny_sweep(judges=of_judges, grid={}, baseline={}, **changes))
+
+
+def test_a_judge_whose_weights_are_not_staged_is_not_heard_and_says_why(staged):
+    asked = settings(BOTH)
+    assert unavailable_judges(asked) == {"judge_embedder": FACENET, "judge_fidelity": INCEPTION}
+    stages = inversion_stages(asked, 1)
+    assert stages.judge_embedder is stages.judge_fidelity is stages.judge_evaluator is stages.knowledge is None
+    stage_file(staged, "facenet")
+    assert unavailable_judges(asked) == {"judge_fidelity": INCEPTION}
+    stage_file(staged, "fid_inception")
+    assert unavailable_judges(asked) == {}
+
+
+def test_a_judge_that_needs_no_staged_weights_is_always_heard(staged, tmp_path):
+    own = tmp_path / "own.bin"
+    own.write_bytes(b"mine")
+    assert unavailable_judges(settings({})) == unavailable_judges(settings({"embedder": {"name": "synthetic"}})) == {}
+    named = {"embedder": {"name": "facenet", "weights": str(own)}, "fidelity": {"weights": str(own), "neighbours": 1}}
+    assert unavailable_judges(settings(named)) == {}
+
+
+def test_staged_weights_count_by_their_content(staged):
+    files = {name: stage_file(staged, name) for name in ("facenet", "fid_inception")}
+    stages = inversion_stages(settings(BOTH), 1)
+    contents = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
+    face, fid = stages.judge_embedder, stages.judge_fidelity
+    assert face.config == {"network": "facenet", "content": contents["facenet"]} and face.hints == {}
+    assert fid.config["content"] == contents["fid_inception"] and fid.config["neighbours"] == 1
+    assert fid.hints == {"path": str(files["fid_inception"])}
+    assert fid.inputs["real"].config == {
+        "network": "fid_inception", "protocol": "clean", "content": contents["fid_inception"], "parts": ["train"],
+    }  # fmt: skip
+    assert face.inputs["real"].config == face.config
+
+
+def test_own_weights_are_read_where_they_are_said_to_be(staged, tmp_path):
+    own, digest = tmp_path / "own.bin", hashlib.sha256(b"mine").hexdigest()
+    own.write_bytes(b"mine")
+    named = {
+        "embedder": {"name": "facenet", "weights": str(own)},
+        "fidelity": {"weights": str(own), "neighbours": 1, "sha256": digest},
+    }
+    stages = inversion_stages(settings(named), 1)
+    assert stages.judge_embedder.hints == {"path": str(own)} and stages.judge_embedder.config["content"] == digest
+    assert stages.judge_fidelity.hints == {"path": str(own), "sha256": digest}
+
+
+@pytest.mark.parametrize(
+    ("of_judges", "sizes"),
+    [
+        ({}, [0]),
+        ({"embedder": {"name": "synthetic"}}, [0]),
+        ({"embedder": {"name": "facenet"}}, [160]),
+        ({"fidelity": {"neighbours": 1}}, [299]),
+        ({"evaluator": {"architecture": "vgg_small", "pretrained": False, "image_size": 48}}, [48]),
+        ({"knowledge": {"architecture": "vgg_small", "pretrained": False, "image_size": 40},
+          "embedder": {"name": "facenet"}}, [40, 160]),
+        ({**BOTH, "evaluator": {"architecture": "vgg_small", "pretrained": False, "image_size": 299}}, [160, 299]),
+    ],
+)  # fmt: skip
+def test_protocol_paper_keeps_the_loot_at_every_judges_size(staged, of_judges, sizes):
+    assert loot_sizes(settings(of_judges)) == sizes
+
+
+def test_the_surrogate_of_protocol_paper_draws_one_crop_for_a_batch(staged):
+    surrogate = {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "checkpoint_every": 7}
+    for protocol, shared in (("paper", True), ("clean", None)):
+        stage = inversion_stages(settings({"knowledge": surrogate}, protocol=protocol), 1).knowledge
+        assert stage.config["augmentation"].get("shared") is shared and stage.config["protocol"] == protocol
+        assert stage.hints == {"checkpoint_every": 7} and "checkpoint_every" not in stage.config
