@@ -112,6 +112,9 @@ class Attack:
         if not has_public and any("public" in part.needs for part in self.parts):
             raise InputError("public: expected the images that this attack learns from, got none")
 
+    def check_public(self, count: int) -> None:
+        """Raise InputError if that many public images are too few for its parts."""
+
     def invert(self, view: View, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """Reconstruct one class. The numbers depend on the seed and the class: not on other classes, nor on the place.
 

@@ -70,6 +70,18 @@ def cross_entropy_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits, targets, reduction="none")
 
 
+def max_margin_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """The largest logit of another class minus the target's own (LetheSec/PLG-MI-Attack, losses.py).
+
+    logits: float [N, C], C at least 2; targets: int64 [N]. Returns float [N]; it has no bottom, and never saturates.
+    """
+    _check(logits, targets)
+    if logits.shape[1] < 2:
+        raise InputError(f"logits: expected at least 2 classes for a margin, got {logits.shape[1]}")
+    others = logits.scatter(1, targets[:, None], -torch.inf)
+    return others.amax(1) - logits.gather(1, targets[:, None])[:, 0]
+
+
 def _poincare(logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor:
     return poincare_loss(logits, targets, norm="computed" if protocol == "paper" else "analytic")
 
@@ -78,8 +90,13 @@ def _cross_entropy(logits: Tensor, targets: Tensor, protocol: Protocol) -> Tenso
     return cross_entropy_loss(logits, targets)
 
 
+def _max_margin(logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor:
+    return max_margin_loss(logits, targets)
+
+
 ATTACK_LOSSES: dict[str, AttackLoss] = {
     "cross_entropy": _cross_entropy,
+    "max_margin": _max_margin,
     "poincare": _poincare,
 }
 

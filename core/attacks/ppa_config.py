@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from core.attacks.crop_rule import CropRule
 from core.checks import require, require_choice, require_count, require_number, require_range, require_seed
 from core.errors import InputError
 
-Loss = Literal["poincare", "cross_entropy"]
-LOSSES = ("poincare", "cross_entropy")
+Loss = Literal["poincare", "cross_entropy", "max_margin"]
+LOSSES: tuple[Loss, ...] = get_args(Loss)
 """The names of `core.attacks.losses.ATTACK_LOSSES`, which loads torch."""
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from core.attacks.access import Access
 from core.attacks.base import Attack
+from core.attacks.plg_mi import PLGMI
 from core.attacks.plug_and_play import PlugAndPlay
 from core.attacks.random_latents import RandomLatents
 from core.attacks.selection_only import SelectionOnly
@@ -17,6 +18,7 @@ from core.errors import InputError
 
 ATTACKS: dict[str, type[Attack]] = {
     "ppa": PlugAndPlay,
+    "plg_mi": PLGMI,
     "selection_only": SelectionOnly,
     "random_latents": RandomLatents,
 }
@@ -45,6 +47,8 @@ class PartKind:
 PARTS: dict[str, PartKind] = {
     "pool": PartKind(version=4, make="core.attacks.pool_parts:make_pool"),
     "candidates": PartKind(version=4, make="core.attacks.pool_parts:make_candidates", access="scores"),
+    "plg_labels": PartKind(version=1, make="core.attacks.plg.labels:make_labels", access="scores"),
+    "plg_gan": PartKind(version=1, make="core.attacks.plg.gan_part:make_gan", access="gradients", trains=True),
 }
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from core.attacks.access import Access
+from core.attacks.access import ACCESS_LEVELS, Access
 from core.attacks.execution import Execution, Prepared
 from core.attacks.objective import target_logits
+from core.errors import InputError
 
 Answer = Callable[[Tensor], Tensor]
 FORWARD_ROWS = 256  # images at once at most where nothing is kept for gradients
@@ -68,6 +69,12 @@ class GradientView(ScoreView):
     def __init__(self, *, logits: Prepared, **others: Any) -> None:
         super().__init__(**others)
         self.logits = logits
+
+
+def require_access(view: View, access: Access, who: str) -> None:
+    """Raise InputError, one line naming `who`, where a view shows less of the target than this access level."""
+    if ACCESS_LEVELS.index(view.access) < ACCESS_LEVELS.index(access):
+        raise InputError(f"target: expected access to its {access} for {who}, got access to its {view.access}")
 
 
 def view_of(target: nn.Module, access: Access, *, num_classes: int, image_size: int, execution: Execution) -> View:

@@ -38,7 +38,7 @@ WRONG = [
     ("ppa", {"select": {"kind": "by_eye"}}, "attack.select.kind: expected one of augmented_confidence"),
     ("ppa", {"select": {"kind": "top_confidence"}, "selection_repeats": 3}, "which does not read it"),
     ("ppa", {"optimise": {"kind": "none"}, "lr": 0.1}, "attack.lr: expected no value with optimise none"),
-    ("ppa", {"loss": "hinge"}, "attack.loss: expected one of poincare, cross_entropy, got 'hinge'"),
+    ("ppa", {"loss": "hinge"}, "attack.loss: expected one of poincare, cross_entropy, max_margin, got 'hinge'"),
     ("ppa", {"pool": {"size": 0}}, "attack.pool.size"),
     ("ppa", {"seed": 2**63}, "attack.seed"),
     ("ppa", {"precision": "fp8"}, "attack.precision"),

@@ -117,7 +117,7 @@ def test_the_paper_protocol_keeps_the_rounding_of_the_official_loss():
 
 
 def test_wrong_input_is_named():
-    with pytest.raises(InputError, match="expected one of cross_entropy, poincare"):
+    with pytest.raises(InputError, match="expected one of cross_entropy, max_margin, poincare"):
         attack_loss("hinge")
     with pytest.raises(InputError, match="paper or clean"):
         check_protocol("dirty")

@@ -1,0 +1,61 @@
+"""PLG-MI's conditional GAN as a part: trained once per public set and target, kept on the way, resumed exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from core.attacks.given import MadePart
+from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
+from core.attacks.plg.draws import Draws
+from core.attacks.plg.training import GanState, new_state, train
+from core.attacks.view import require_access
+from core.data.transforms import resize_uint8
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from core.attacks.given import Given, Workshop
+    from core.attacks.view import GradientView
+
+CHECKPOINTS = 20  # per training
+OUTPUT = {"paper": "unit", "clean": "signed"}
+"""What tanh stands for. The official generator ends in tanh, but its reals lie in [0, 1] and nothing maps one to the
+other: it learns to leave half of tanh's range unused, and what it emits below 0 reaches target and judges as it is.
+Protocol `paper` keeps that; under `clean` the reals lie in [-1, 1]."""
+
+
+def make_gan(settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop) -> MadePart:
+    """The network "generator", and losses float32 [steps, 3]: hinge of the generator, inversion, hinge of the critic.
+
+    Raises InputError for pseudo-labels of another number of classes than the target's, and for a target whose
+    gradients are not to be had.
+    """
+    require_access(view, "gradients", "the conditional GAN of PLG-MI")
+    index = given.parts["plg_labels"]["index"]
+    if len(index) != view.num_classes:
+        raise InputError(f"plg_labels: expected images of the target's {view.num_classes} classes, got {len(index)}")
+    recipe = ConditionalTraining(**{**settings, "betas": tuple(settings["betas"])})
+    config = ConditionalConfig(
+        classes=view.num_classes, resolution=view.image_size, z_dim=recipe.z_dim, width=recipe.width,
+        output=OUTPUT[given.protocol],
+    )  # fmt: skip
+    state = new_state(config, recipe, given.protocol, view.execution.device)
+    if (kept := workshop.last_state()) is not None:
+        state.restore(kept)
+    draws = Draws(resize_uint8(given.public, view.image_size), index, config, recipe, given.protocol)
+    with view.execution.arithmetic():
+        train(
+            state, draws, view.logits, checkpoint_every=max(1, recipe.steps // CHECKPOINTS),
+            on_checkpoint=lambda step, checkpoint: workshop.keep_state(checkpoint),
+            on_step=lambda step, losses: workshop.progress(step / recipe.steps, f"step {step}/{recipe.steps}"),
+        )  # fmt: skip
+    return _made(state)
+
+
+def _made(state: GanState) -> MadePart:
+    losses, generator = torch.tensor(state.losses), state.generator.eval().requires_grad_(False)
+    last = losses[-max(1, len(losses) // CHECKPOINTS) :].mean(0)
+    facts = {"generator_loss": last[0].item(), "inversion_loss": last[1].item(), "critic_loss": last[2].item()}
+    return MadePart(tensors={"losses": losses}, networks={"generator": generator}, facts=facts)

@@ -1,0 +1,162 @@
+"""Training of PLG-MI's conditional GAN: hinge loss, and the target's own loss of what is generated.
+
+LetheSec/PLG-MI-Attack, train_cgan.py: in every step first the generator is updated, then the discriminator several
+times. The generator is in train mode in all of it, so its batch norm's averages move with every batch of fakes, six
+times a step; the spectral norm moves with every pass through the discriminator, eleven times. The last weights count.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from core.attacks.losses import Protocol as AttackProtocol
+from core.attacks.losses import attack_loss
+from core.attacks.plg.augment import Distortion, distort
+from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
+from core.attacks.plg.discriminator import ProjectionDiscriminator
+from core.attacks.plg.draws import Fakes, Reals
+from core.attacks.plg.generator import ConditionalGenerator
+from core.attacks.seeds import derive_seed
+from core.errors import InputError, TrainingDiverged
+
+Logits = Callable[[Tensor], Tensor]
+"""images [N, 3, R, R] in [-1, 1] -> the target's logits [N, C], differentiable."""
+
+_MODULES = ("generator", "discriminator", "generator_adam", "discriminator_adam")
+
+
+class StepDraws(Protocol):
+    """Where a step's random numbers and real images come from; `core.attacks.plg.draws.Draws` has them."""
+
+    def for_generator(self, step: int) -> Fakes: ...
+
+    def for_critic(self, step: int, update: int) -> tuple[Fakes, Reals]: ...
+
+
+@dataclass(kw_only=True)
+class GanState:
+    """Everything that changes. losses: of every step [hinge of G, inversion, mean hinge of D]."""
+
+    config: ConditionalConfig
+    recipe: ConditionalTraining
+    protocol: AttackProtocol
+    device: torch.device
+    generator: ConditionalGenerator
+    discriminator: ProjectionDiscriminator
+    generator_adam: torch.optim.Adam
+    discriminator_adam: torch.optim.Adam
+    step: int = 0
+    losses: list[list[float]] = field(default_factory=list)
+
+    def checkpoint(self) -> dict[str, Any]:
+        """A copy of all of it: tensors and plain values only."""
+        parts = {name: getattr(self, name).state_dict() for name in _MODULES}
+        return copy.deepcopy({**self._identity(), **parts, "step": self.step, "losses": torch.tensor(self.losses)})
+
+    def restore(self, checkpoint: dict[str, Any]) -> None:
+        """Go on from a checkpoint. Raises InputError for one of another training."""
+        for name, expected in self._identity().items():
+            if (found := checkpoint.get(name)) != expected:
+                raise InputError(f"conditional gan checkpoint: {name}: expected {expected}, got {found}")
+        for name in _MODULES:
+            getattr(self, name).load_state_dict(copy.deepcopy(checkpoint[name]))
+        self.step, self.losses = checkpoint["step"], checkpoint["losses"].tolist()
+
+    def _identity(self) -> dict[str, Any]:
+        recipe = {**asdict(self.recipe), "betas": list(self.recipe.betas)}
+        return {"config": asdict(self.config), "recipe": recipe, "protocol": self.protocol}
+
+
+def new_state(
+    config: ConditionalConfig, recipe: ConditionalTraining, protocol: AttackProtocol, device: torch.device
+) -> GanState:
+    """Fresh networks, whose weights follow from the recipe's seed, and their optimisers."""
+    with torch.random.fork_rng(devices=[]):  # layers draw their own weights, from torch's generator
+        torch.manual_seed(derive_seed(recipe.seed, "plg weights"))
+        pair = ConditionalGenerator(config), ProjectionDiscriminator(config)
+    made, judge = (network.to(device).train() for network in pair)
+    return GanState(
+        config=config, recipe=recipe, protocol=protocol, device=device, generator=made, discriminator=judge,
+        generator_adam=torch.optim.Adam(made.parameters(), lr=recipe.lr, betas=recipe.betas),
+        discriminator_adam=torch.optim.Adam(judge.parameters(), lr=recipe.lr, betas=recipe.betas),
+    )  # fmt: skip
+
+
+def train(
+    state: GanState,
+    draws: StepDraws,
+    logits: Logits,
+    *,
+    checkpoint_every: int = 0,
+    on_checkpoint: Callable[[int, dict[str, Any]], None] = lambda step, checkpoint: None,
+    on_step: Callable[[int, list[float]], None] = lambda step, losses: None,
+) -> None:
+    """Take the steps that are left. on_checkpoint: each checkpoint_every steps (0: never), but not after the last.
+
+    Raises TrainingDiverged with the step when a loss is not finite.
+    """
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+        while state.step < state.recipe.steps:
+            losses = _update_generator(state, draws.for_generator(state.step), logits)
+            critic = [
+                _update_discriminator(state, *draws.for_critic(state.step, update))
+                for update in range(state.recipe.critic_steps)
+            ]
+            row = torch.stack([*losses, torch.stack(critic).mean()]).tolist()
+            if not all(math.isfinite(value) for value in row):
+                found = "generator {:.3g}, inversion {:.3g}, discriminator {:.3g}".format(*row)
+                raise TrainingDiverged(f"conditional GAN training diverged at step {state.step}: {found}")
+            state.losses.append(row)
+            state.step += 1
+            on_step(state.step, row)
+            if checkpoint_every and state.step % checkpoint_every == 0 and state.step < state.recipe.steps:
+                on_checkpoint(state.step, state.checkpoint())
+
+
+def _update_generator(state: GanState, fakes: Fakes, logits: Logits) -> tuple[Tensor, Tensor]:
+    """[hinge loss, inversion loss] of the step. The discriminator takes no gradients, but moves its spectral norm."""
+    labels = fakes.labels.to(state.device)
+    state.discriminator.requires_grad_(False)
+    made = state.generator(fakes.z.to(state.device), labels)
+    hinge = -state.discriminator(made, labels).mean()
+    loss_of = partial(attack_loss(state.recipe.loss), protocol=state.protocol)
+    inversion = loss_of(logits(shown(made, fakes.distortion, state.config.output)), labels).mean()
+    _descend(state.generator_adam, hinge + state.recipe.inversion_weight * inversion)
+    state.discriminator.requires_grad_(True)
+    return hinge.detach(), inversion.detach()
+
+
+def _update_discriminator(state: GanState, fakes: Fakes, reals: Reals) -> Tensor:
+    """The hinge loss. Fakes come without gradients; the published ones leave some, which nobody uses."""
+    labels = fakes.labels.to(state.device)
+    with torch.no_grad():
+        made = state.generator(fakes.z.to(state.device), labels)
+    of_fakes = state.discriminator(made, labels)
+    of_reals = state.discriminator(reals.images.to(state.device), reals.labels.to(state.device))
+    loss = F.relu(1 - of_reals).mean() + F.relu(1 + of_fakes).mean()
+    _descend(state.discriminator_adam, loss)
+    return loss.detach()
+
+
+def shown(made: Tensor, distortion: Distortion | None, output: str) -> Tensor:
+    """What the target is shown of generated images: distorted in [0, 1], then in [-1, 1], as every target here has it.
+
+    Where tanh stands for [0, 1] ("unit"), what is below 0 stays below until a change of colours clamps it.
+    """
+    unit = made if output == "unit" else (made + 1) / 2
+    return 2 * (unit if distortion is None else distort(unit, distortion)) - 1
+
+
+def _descend(adam: torch.optim.Adam, loss: Tensor) -> None:
+    adam.zero_grad()
+    loss.backward()
+    adam.step()
