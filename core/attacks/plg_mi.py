@@ -74,6 +74,11 @@ class PLGMI(Attack):
         """Its own generator."""
         return "plg_gan"
 
+    @property
+    def enlarging(self) -> str:
+        """The official judges are shown float images, resized with aligned corners."""
+        return "aligned_corners"
+
     def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
         """Raise InputError for a target whose input no generator of this family makes, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
@@ -99,5 +104,4 @@ class PLGMI(Attack):
             target_class=target_class, restarts=self.selected, steps=self.steps, lr=self.lr, loss=self.loss, seed=seed,
             protocol=given.protocol,
         )  # fmt: skip
-        start, descent = search(made, view, wanted)
-        return reconstructions(made, view, start, descent, target_class)
+        return reconstructions(made, view, search(made, view, wanted), target_class)

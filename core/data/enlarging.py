@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torchvision.transforms import functional as tvf
 
@@ -22,5 +23,16 @@ def truncated_bytes(images: Tensor, size: int) -> Tensor:
     return to_unit(torch.stack([tvf.pil_to_tensor(picture) for picture in pictures])).to(images.device)
 
 
-ENLARGING: dict[str, Callable[[Tensor, int], Tensor]] = {"truncated_bytes": truncated_bytes}
+def aligned_corners(images: Tensor, size: int) -> Tensor:
+    """Images [N, 3, R, R] resized in float, bilinear with aligned corners, without antialiasing, not clipped.
+
+    PLG-MI: kornia's Resize as LetheSec/PLG-MI-Attack, reconstruct.py, uses it before accuracy is measured.
+    """
+    return F.interpolate(images, size=(size, size), mode="bilinear", align_corners=True)
+
+
+ENLARGING: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "truncated_bytes": truncated_bytes,
+    "aligned_corners": aligned_corners,
+}
 """(images [N, 3, R, R] nominally in [-1, 1], side) -> images [N, 3, side, side], by the name of the way."""

@@ -46,8 +46,8 @@ class Search:
     protocol: Protocol
 
 
-def search(made: ConditionalGenerator, view: GradientView, wanted: Search) -> tuple[Tensor, Descent]:
-    """(starts z [restarts, z_dim], descent), the descent's w being the last latents z, on the device."""
+def search(made: ConditionalGenerator, view: GradientView, wanted: Search) -> Descent:
+    """The descent, its w being the last latents z [restarts, z_dim], on the device."""
     execution, start = view.execution, starts(made.config.z_dim, wanted)
     objective = _Objective(synthesize=execution.synthesizer(made), target=view.logits, wanted=wanted)
 
@@ -66,10 +66,9 @@ def search(made: ConditionalGenerator, view: GradientView, wanted: Search) -> tu
             parts = batch.run(lambda rows: objective(z[rows], views, rows), len(z))
             return StepGradient(**{name: torch.cat([getattr(p, name) for p in parts]) for name in vars(parts[0])})
 
-        descent = descend(
+        return descend(
             start.to(execution.device), gradient_at, steps=wanted.steps, lr_at=lambda step: wanted.lr, betas=ADAM_BETAS
         )
-    return start, descent
 
 
 def starts(z_dim: int, wanted: Search) -> Tensor:

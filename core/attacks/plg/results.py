@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from core.attacks.descent import Descent
 from core.attacks.plg.generator import ConditionalGenerator, with_class
@@ -13,12 +12,9 @@ from core.attacks.view import ScoreView
 
 
 def reconstructions(
-    made: ConditionalGenerator, view: ScoreView, start: Tensor, descent: Descent, target_class: int
+    made: ConditionalGenerator, view: ScoreView, descent: Descent, target_class: int
 ) -> Reconstructions:
-    """Every restart, ordered by the target's confidence in its image as it is.
-
-    rows: start, the latents that each began with, like w; restart, its number.
-    """
+    """Every restart, ordered by the target's confidence in its image as it is. rows: restart, the number of each."""
     execution, w = view.execution, with_class(descent.w, target_class)
     with torch.no_grad(), execution.arithmetic():
         images = execution.synthesizer(made)(w)
@@ -27,7 +23,7 @@ def reconstructions(
     return Reconstructions(
         w=w.cpu()[order],
         scores=scores[order],
-        rows={"start": with_class(start, target_class)[order], "restart": order},
+        rows={"restart": order},
         curves={"loss": curve},
         facts={
             "loss_first": float(curve[0]), "loss_last": float(curve[-1]), "num_frozen": float(descent.frozen.sum()),

@@ -2,14 +2,21 @@
 
 import torch
 
-from core.data.enlarging import ENLARGING, truncated_bytes
+from core.data.enlarging import ENLARGING, aligned_corners, truncated_bytes
 from tests.lowres import golden, u
+from tests.plg import golden as of_plg
 
 
 def test_truncated_bytes_are_those_of_the_official_code():
     images = u("low2high", (2, 3, 64, 64))[:1]
     steps = (truncated_bytes(2 * images - 1, 112) + 1) * 127.5
     assert torch.equal(steps.round().to(torch.uint8), golden("eval_low2high_uint8"))
+
+
+def test_aligned_corners_are_kornias():
+    images = u("low2high", (2, 3, 64, 64))[:1]
+    found = (aligned_corners(2 * images - 1, 112) + 1) / 2
+    torch.testing.assert_close(found[..., ::2, ::2], of_plg("eval_plg_resize112"), rtol=0, atol=2e-5)
 
 
 def test_every_way_keeps_the_range_and_gives_the_size():

@@ -1,0 +1,130 @@
+"""PLG-MI's generator and discriminator against the official ones, and what spectral norm has to be."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from core.attacks.plg.config import ConditionalConfig
+from core.attacks.plg.discriminator import ProjectionDiscriminator
+from core.attacks.plg.generator import ConditionalGenerator, ConditionalNorm, doubled, with_class
+from core.errors import InputError
+from tests.lowres import images64, kept_pixels, normal, s
+from tests.plg import fill, golden, official, shapes
+
+FULL, SMALL = ConditionalConfig(classes=1000), ConditionalConfig(classes=7, z_dim=16, width=4)
+
+
+def size_of(network):
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def test_the_number_of_parameters_is_the_official_one():
+    with torch.device("meta"):
+        assert size_of(ConditionalGenerator(FULL)) == 17_973_379
+        assert size_of(ProjectionDiscriminator(FULL)) == 11_165_441
+
+
+def test_a_narrow_pair_has_the_official_tensors_in_the_official_shapes():
+    for which, network in (("G", ConditionalGenerator(SMALL)), ("D", ProjectionDiscriminator(SMALL))):
+        ours = {official(name, which): tuple(value.shape) for name, value in network.state_dict().items()}
+        assert ours == shapes(f"plg_gan_{which}_shapes")
+
+
+def test_the_generator_gives_the_official_images_and_gradients():
+    network = fill(ConditionalGenerator(FULL), "PLGG", "G", 1.0).eval()
+    z, labels = normal("net_z128b", (4, 128)).requires_grad_(), golden("net_PLGG_y")
+    images = network(z, labels)
+    torch.testing.assert_close(kept_pixels(images), golden("net_PLGG_eval"), rtol=0, atol=5e-5)
+    (gradient,) = torch.autograd.grad((images * s("net_PLGG_w", (4, 3, 64, 64))).sum(), z)
+    torch.testing.assert_close(gradient, golden("net_PLGG_eval_grad_z"), rtol=0, atol=5e-5)
+    torch.testing.assert_close(kept_pixels(network.train()(z, labels)), golden("net_PLGG_train"), rtol=0, atol=5e-5)
+
+
+def test_the_discriminator_moves_its_spectral_norm_once_a_pass():
+    network = fill(ProjectionDiscriminator(FULL), "PLGD", "D", 1.0).train()
+    images, labels = images64(), golden("net_PLGG_y")
+    for name in ("train_1", "train_2"):
+        torch.testing.assert_close(network(images, labels), golden(f"net_PLGD_{name}"), rtol=0, atol=1e-5)
+    moved = torch.cat([network.linear.weight_u, network.embed.weight_u[:15]])
+    torch.testing.assert_close(moved, golden("net_PLGD_u_l6_ly_head"), rtol=0, atol=1e-5)
+    torch.testing.assert_close(network.eval()(images, labels), golden("net_PLGD_eval_after"), rtol=0, atol=1e-5)
+    assert torch.equal(torch.cat([network.linear.weight_u, network.embed.weight_u[:15]]), moved)
+
+
+def test_the_initialiser_reaches_the_weights_behind_the_spectral_norm():
+    network = ProjectionDiscriminator(FULL)
+    expected = {
+        "blocks.1.conv1": math.sqrt(2) * math.sqrt(6 / (2 * 64 * 9)), "blocks.0.shortcut": math.sqrt(6 / 67),
+        "linear": math.sqrt(6 / 1025), "embed": math.sqrt(6 / 2024),
+    }  # fmt: skip
+    assert expected["blocks.1.conv1"] == pytest.approx(0.10206, abs=1e-5)
+    for name, bound in expected.items():
+        largest = network.get_submodule(name).weight_orig.detach().abs().max().item()
+        assert 0.9 * bound < largest <= bound * (1 + 1e-6)
+
+
+def test_after_many_passes_every_weight_has_spectral_norm_one():
+    network = ProjectionDiscriminator(ConditionalConfig(classes=3, resolution=16, width=4)).train()
+    images = torch.rand(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for _ in range(300):
+            network(images, torch.tensor([0, 2]))
+    layers = [module for module in network.modules() if hasattr(module, "weight_orig")]
+    assert len(layers) == 3 * 3 + 2
+    for layer in layers:
+        weight = layer.weight.detach().flatten(1)
+        assert torch.linalg.matrix_norm(weight, 2).item() == pytest.approx(1, abs=2e-3)
+        scale = torch.linalg.matrix_norm(layer.weight_orig.detach().flatten(1), 2)
+        torch.testing.assert_close(weight * scale, layer.weight_orig.detach().flatten(1), rtol=5e-3, atol=1e-4)
+
+
+def test_an_untrained_generator_is_grey_and_its_class_starts_without_effect():
+    network = ConditionalGenerator(ConditionalConfig(classes=5, resolution=32, width=8)).eval()
+    z = torch.randn(8, 128, generator=torch.Generator().manual_seed(0))
+    images = network(z, torch.zeros(8, dtype=torch.int64))
+    assert images.shape == (8, 3, 32, 32) and images.mean().abs() < 0.25
+    assert torch.equal(images, network(z, torch.full((8,), 4)))
+
+
+def test_conditional_norm_is_batch_norm_with_the_weights_of_each_image_s_class():
+    norm, plain = ConditionalNorm(4, 3), nn.BatchNorm2d(4, affine=False)
+    nn.init.normal_(norm.scale.weight)
+    nn.init.normal_(norm.shift.weight)
+    x, labels = torch.randn(5, 4, 6, 6, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 1, 0])
+    expected = torch.stack([
+        image * norm.scale.weight[c][:, None, None] + norm.shift.weight[c][:, None, None]
+        for image, c in zip(plain(x), labels, strict=True)
+    ])  # fmt: skip
+    torch.testing.assert_close(norm(x, labels), expected)
+    assert torch.equal(norm.running_mean, plain.running_mean)
+
+
+@pytest.mark.parametrize("side", [4, 16])
+def test_doubling_is_bilinear_without_aligned_corners(side):
+    x = torch.randn(2, 3, side, side, generator=torch.Generator().manual_seed(side), dtype=torch.float64)
+    expected = F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+    torch.testing.assert_close(doubled(x), expected)
+
+
+def test_latents_carry_their_class_to_the_decoder():
+    for output in ("signed", "unit"):
+        network = fill(ConditionalGenerator(ConditionalConfig(classes=7, z_dim=16, width=4, output=output)),
+                       "PLGGs", "G", 1.4).eval()  # fmt: skip
+        z = torch.randn(3, 16, generator=torch.Generator().manual_seed(0))
+        made = network(z, torch.full((3,), 5))
+        expected = made if output == "signed" else 2 * made - 1
+        torch.testing.assert_close(network.synthesize(with_class(z, 5)), expected, rtol=0, atol=1e-4)
+        assert not torch.allclose(network.synthesize(with_class(z, 4)), expected)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"resolution": 224}, "resolution: expected 16, 32 or 64, got 224"), ({"width": 0}, "width"),
+     ({"classes": 0}, "classes"), ({"z_dim": 0}, "z_dim"), ({"output": "bytes"}, "output: expected one of signed")],
+)  # fmt: skip
+def test_networks_that_there_are_not_are_refused(wrong, message):
+    with pytest.raises(InputError, match=message):
+        ConditionalConfig(**{"classes": 3, **wrong})

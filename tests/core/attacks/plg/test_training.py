@@ -1,0 +1,216 @@
+"""Training of PLG-MI's conditional GAN: the official steps to the digit, resumed exactly, and refusals."""
+
+import copy
+
+import pytest
+import torch
+
+from core.attacks.execution import Execution
+from core.attacks.given import Given
+from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
+from core.attacks.plg.draws import Draws, Fakes, Reals, dequantised
+from core.attacks.plg.gan_part import make_gan
+from core.attacks.plg.training import new_state, shown, train
+from core.attacks.seeds import generator
+from core.attacks.view import view_of
+from core.devices import ExecutionConfig
+from core.errors import InputError, TrainingDiverged
+from tests.lowres import blocky, pooled
+from tests.plg import fill, golden, official
+
+CLASSES, SIDE = 3, 16
+RECIPE = ConditionalTraining(steps=5, critic_steps=2, batch_size=4, z_dim=4, width=2)
+CONFIG = ConditionalConfig(classes=CLASSES, resolution=SIDE, z_dim=4, width=2)
+CPU = torch.device("cpu")
+
+
+class OfficialDraws:
+    """What the official run drew, in its order: G, five times D, and again; nothing is distorted."""
+
+    def for_generator(self, step):
+        return self._fakes(6 * step)
+
+    def for_critic(self, step, update):
+        number = 5 * step + update
+        reals = Reals(images=blocky(f"plg_gan_real/{number}", 4), labels=golden("plg_gan_real_y")[number])
+        return self._fakes(6 * step + 1 + update), reals
+
+    def _fakes(self, number):
+        return Fakes(z=golden("plg_gan_z")[number], labels=golden("plg_gan_y")[number])
+
+
+def standing_in(images):
+    """The stand-in target 0 on images in [-1, 1]."""
+    pixels = pooled((images + 1) / 2)
+    return torch.tanh((pixels - 0.5) @ golden("si_T0_A")) @ golden("si_T0_B")
+
+
+@pytest.fixture
+def official_run():
+    config = ConditionalConfig(classes=7, z_dim=16, width=4, output="unit")
+    recipe = ConditionalTraining(steps=2, batch_size=4, z_dim=16, width=4)
+    state = new_state(config, recipe, "paper", CPU)
+    fill(state.generator, "PLGGs", "G", 1.4)
+    fill(state.discriminator, "PLGDs", "D", 1.4)
+    return state
+
+
+def test_the_first_fakes_are_the_official_ones(official_run):
+    fakes = OfficialDraws().for_generator(0)
+    made = official_run.generator(fakes.z, fakes.labels)
+    torch.testing.assert_close(made[..., ::4, ::4], golden("plg_gan_fake_first"), rtol=0, atol=1e-5)
+
+
+def test_two_iterations_are_the_official_ones(official_run):
+    train(official_run, OfficialDraws(), standing_in)
+    losses = torch.tensor(official_run.losses, dtype=torch.float64)
+    critic = golden("plg_gan_loss_dis").view(2, 5).mean(1)
+    expected = torch.stack([golden("plg_gan_loss_gen"), golden("plg_gan_loss_inv"), critic], dim=1)
+    torch.testing.assert_close(losses, expected, rtol=0, atol=1e-4)
+    total = losses[:, 0] + official_run.recipe.inversion_weight * losses[:, 1]
+    torch.testing.assert_close(total, golden("plg_gan_loss_all"), rtol=0, atol=1e-4)
+    for which, network in (("G", official_run.generator), ("D", official_run.discriminator)):
+        ours = {official(name, which): value.double() for name, value in network.state_dict().items()}
+        names = [str(name) for name in golden(f"plg_gan_{which}_after_names")]
+        assert set(names) == {name for name in ours if not name.endswith("num_batches_tracked")}
+        norms = torch.stack([ours[name].norm() for name in names])
+        torch.testing.assert_close(norms, golden(f"plg_gan_{which}_after_sum_norm_first_last")[:, 1], rtol=5e-3, atol=0)
+
+
+@pytest.fixture
+def draws():
+    images = torch.randint(256, (9, 3, SIDE, SIDE), generator=generator(0), dtype=torch.uint8)
+    index = torch.stack([torch.randperm(9, generator=generator(c))[:4] for c in range(CLASSES)])
+    return Draws(images, index, CONFIG, RECIPE, "clean")
+
+
+def linear(images):
+    weight = torch.randn(3 * SIDE * SIDE, CLASSES, generator=generator("target"))
+    return images.flatten(1) @ weight / SIDE
+
+
+def same(one, other):
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        assert torch.equal(value, other[name]) if isinstance(value, torch.Tensor) else value == other[name], name
+
+
+@pytest.mark.parametrize("stop", [1, 3])
+def test_a_resumed_training_is_the_same_training(stop, draws):
+    whole, kept = new_state(CONFIG, RECIPE, "clean", CPU), {}
+    train(whole, draws, linear, checkpoint_every=1, on_checkpoint=kept.__setitem__)
+    assert sorted(kept) == [1, 2, 3, 4]
+    resumed = new_state(CONFIG, RECIPE, "clean", CPU)
+    resumed.restore(kept[stop])
+    assert resumed.step == stop
+    train(resumed, draws, linear)
+    for name in ("generator", "discriminator"):
+        same(getattr(whole, name).state_dict(), getattr(resumed, name).state_dict())
+    assert whole.losses == resumed.losses
+
+
+def test_keeping_states_changes_nothing_and_neither_does_what_torch_has_drawn(draws):
+    states = []
+    for often in (0, 2):
+        torch.rand(often)
+        state = new_state(CONFIG, RECIPE, "clean", CPU)
+        train(state, draws, linear, checkpoint_every=often)
+        states.append(state)
+    same(states[0].generator.state_dict(), states[1].generator.state_dict())
+    other = new_state(CONFIG, ConditionalTraining(**{**vars(RECIPE), "seed": 47}), "clean", CPU)
+    again = new_state(CONFIG, RECIPE, "clean", CPU)
+    assert not torch.equal(other.generator.linear.weight, again.generator.linear.weight)
+
+
+def test_a_checkpoint_of_another_training_is_refused():
+    kept = new_state(CONFIG, RECIPE, "clean", CPU).checkpoint()
+    with pytest.raises(InputError, match="conditional gan checkpoint: protocol: expected paper, got clean"):
+        new_state(CONFIG, RECIPE, "paper", CPU).restore(kept)
+    longer = ConditionalTraining(**{**vars(RECIPE), "steps": 6})
+    with pytest.raises(InputError, match="conditional gan checkpoint: recipe"):
+        new_state(CONFIG, longer, "clean", CPU).restore(kept)
+
+
+def test_a_training_that_diverges_says_where(draws):
+    state = new_state(CONFIG, RECIPE, "clean", CPU)
+    calls = []
+
+    def breaking(images):
+        calls.append(len(images))
+        return linear(images) * (1 if len(calls) < 3 else torch.nan)
+
+    with pytest.raises(TrainingDiverged, match="diverged at step 2"):
+        train(state, draws, breaking)
+
+
+def test_every_pair_of_image_and_label_is_shown_once_in_every_round(draws):
+    """Twelve pairs in batches of four: three batches are a round."""
+    seen = []
+    for step in range(3):
+        for update in range(RECIPE.critic_steps):
+            reals = draws.for_critic(step, update)[1]
+            raw = ((reals.images + 1) * 128).floor().to(torch.uint8)
+            seen += [(image.numpy().tobytes(), label) for image, label in zip(raw, reals.labels.tolist(), strict=True)]
+    assert len(set(seen[:12])) == len(set(seen[12:])) == 12 and seen[:12] != seen[12:]
+
+
+def test_bytes_become_the_range_of_the_generator():
+    images, noise = torch.tensor([0.0, 255.0]), torch.tensor([0.0, 1.0])
+    assert dequantised(images, noise, "unit").tolist() == pytest.approx([0, 1 + 1 / 256])
+    assert dequantised(images, noise, "signed").tolist() == pytest.approx([-1, 1])
+    made = torch.tensor([-1.0, 0.0, 1.0])
+    assert shown(made, None, "signed").tolist() == [-1, 0, 1]
+    assert shown(made, None, "unit").tolist() == [-3, -1, 1]  # what is below 0 reaches the target as it is
+
+
+class Kept:
+    """A workshop in memory."""
+
+    def __init__(self, state=None):
+        self.state, self.kept, self.told = state, [], []
+
+    def last_state(self):
+        return self.state
+
+    def keep_state(self, state):
+        self.kept.append(copy.deepcopy(state))
+
+    def progress(self, fraction, text):
+        self.told.append((fraction, text))
+
+
+def part(access="gradients", classes=CLASSES, workshop=None, protocol="clean", steps=20):
+    public = torch.randint(256, (9, 3, 24, 24), generator=generator(0), dtype=torch.uint8)
+    index = torch.stack([torch.randperm(9, generator=generator(c))[:4] for c in range(classes)])
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * SIDE * SIDE, CLASSES))
+    torch.nn.init.normal_(network[1].weight, std=0.1, generator=generator(1))
+    torch.nn.init.zeros_(network[1].bias)
+    view = view_of(network, access, num_classes=CLASSES, image_size=SIDE, execution=Execution(ExecutionConfig(), "cpu"))
+    settings = {**vars(RECIPE), "betas": list(RECIPE.betas), "steps": steps}
+    asked = Given(protocol=protocol, public=public, parts={"plg_labels": {"index": index}})
+    return make_gan(settings, asked, view, workshop or Kept()), view
+
+
+def test_the_part_goes_on_from_its_state_and_tells_how_far_it_is():
+    workshop = Kept()
+    whole, view = part(workshop=workshop)
+    assert view.queries == 20 * RECIPE.batch_size and workshop.told[-1] == (1.0, "step 20/20")
+    assert [state["step"] for state in workshop.kept] == list(range(1, 20))
+    resumed, view = part(workshop=Kept(workshop.kept[11]))
+    assert view.queries == 8 * RECIPE.batch_size
+    same(whole.networks["generator"].state_dict(), resumed.networks["generator"].state_dict())
+    assert torch.equal(whole.tensors["losses"], resumed.tensors["losses"]) and whole.facts == resumed.facts
+    assert not whole.networks["generator"].training
+
+
+def test_protocols_differ_in_the_range_of_the_generator():
+    outputs = {protocol: part(protocol=protocol, steps=1)[0].networks["generator"].config.output
+               for protocol in ("paper", "clean")}  # fmt: skip
+    assert outputs == {"paper": "unit", "clean": "signed"}
+
+
+def test_labels_of_another_number_of_classes_and_a_target_without_gradients_are_one_line():
+    with pytest.raises(InputError, match="plg_labels: expected images of the target's 3 classes, got 4"):
+        part(classes=4)
+    with pytest.raises(InputError, match="expected access to its gradients for the conditional GAN"):
+        part(access="labels")
