@@ -87,6 +87,11 @@ class SyntheticPublic(Model):
 
     path: ClassVar[None] = None
 
+    @property
+    def most(self) -> int:
+        """How many images there are."""
+        return self.identities * self.per_identity
+
 
 class UnlabelledPublic(Model):
     """Public images of other people: a Parquet file with an `image` column or a folder of images."""
@@ -96,3 +101,8 @@ class UnlabelledPublic(Model):
     size: Annotated[int, Field(ge=16, le=2048)] = 64
     limit: Count | None = None
     seed: Seed = 0
+
+    @property
+    def most(self) -> int | None:
+        """How many images there can be; None where the folder alone says it."""
+        return self.limit

@@ -100,6 +100,20 @@ def slowly(pipeline, protocol, folder):
     return Stage(name="knowledge", config={**stage.config, "lr": 0.02 * stage.config["lr"]}, inputs=stage.inputs)
 
 
+def pseudo_labels(pipeline, protocol, folder):
+    inputs = {"public": pipeline.stage("attack.prior.public"), "target": pipeline.stage("target")}
+    config = {"part": "plg_labels", "settings": {"top_n": 4}, "image_size": 32, "protocol": protocol}
+    return Stage(name="plg_labels", config=config, inputs=inputs)
+
+
+def conditional_gan(pipeline, protocol, folder):
+    labels = pseudo_labels(pipeline, protocol, folder)
+    settings = {"steps": 3, "critic_steps": 2, "batch_size": 6, "lr": 2e-4, "betas": [0.0, 0.9], "width": 2, "z_dim": 4,
+                "inversion_weight": 0.2, "loss": "max_margin", "seed": 46}  # fmt: skip
+    config = {"part": "plg_gan", "settings": settings, "image_size": 32, "protocol": protocol}
+    return Stage(name="plg_gan", config=config, inputs={**labels.inputs, "plg_labels": labels})
+
+
 def by_fidelity(pipeline, protocol, folder):
     network = {"network": "fid_inception", "protocol": protocol}
     data, loot = pipeline.stage("judge_evaluator.real.data"), pipeline.stage("loot")
@@ -145,7 +159,10 @@ OTHER_STAGES = {
     "data, labelled": labelled, "data, published": published, "public, unlabelled": unlabelled,
     "prior, stylegan2": stylegan2, "toy": lambda folder: Stage(name="toy", config={"alpha": -0.05}),
 }  # fmt: skip
-ALONE = {"imported": imported, "judge_fidelity": by_fidelity, "knowledge": slowly}
+ALONE = {
+    "imported": imported, "judge_fidelity": by_fidelity, "knowledge": slowly, "plg_labels": pseudo_labels,
+    "plg_gan": conditional_gan,
+}  # fmt: skip
 CASES = [f"{case}, {protocol}" for protocol in ("clean", "paper") for case in (*IN_A_TRIAL, *ALONE)]
 
 

@@ -26,7 +26,7 @@ from tests.nonsense import nonsense_for, numbers_of
 
 PEOPLE, SIZE = 4, 32
 POOL = {"size": 40, "truncation_psi": 1.0, "truncation_cutoff": None}
-PLG_GAN = {"steps": 50, "batch_size": 16, "width": 8, "z_dim": 8, "lr": 0.004, "inversion_weight": 1.0,
+PLG_GAN = {"steps": 30, "batch_size": 12, "width": 8, "z_dim": 8, "lr": 0.006, "inversion_weight": 1.0,
            "critic_steps": 1}  # fmt: skip
 EXAMPLES = {
     "ppa": {"pool": POOL, "candidates": 8, "steps": 20, "lr": 0.05, "selected": 4, "selection_repeats": 6},
@@ -71,6 +71,7 @@ EDGES = {
     "seed": ([-1, 2**63], [0, 2**63 - 1]),
     "loot_size": ([0, 15, 10**9 + 1], [16, None]),
     "candidates": ([0, -1, 10**9 + 1, 41], [4, 40]),
+    "top_n": ([0, -1, 10**9 + 1], [1]),
     "steps": ([0, -1, 10**9 + 1], [1]),
     "lr": ([0, -0.1], [1e-9, 100.0]),
     "betas": ([(-0.1, 0.5), (0.5, 1.0), (1, 0.5), (0.5,), (0.1, 0.1, 0.1), ()], [(0, 0.999)]),
