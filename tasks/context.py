@@ -11,13 +11,14 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from core.files import write_file
 
 Config = Mapping[str, Any]
 Inputs = Mapping[str, Path]
 Metrics = dict[str, float | None]
+T = TypeVar("T")
 
 PROGRESS_FILE = "progress.json"
 
@@ -30,13 +31,18 @@ class MachineLeaves(Exception):
 
 
 @contextmanager
-def leaving_when(ask: Callable[[], bool]) -> Iterator[None]:
-    """Within it tasks ask `ask()` whether their machine leaves."""
-    before = _leaving.set(ask)
+def within(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Within it the variable has this value."""
+    before = variable.set(value)
     try:
         yield
     finally:
-        _leaving.reset(before)
+        variable.reset(before)
+
+
+def leaving_when(ask: Callable[[], bool]) -> AbstractContextManager[None]:
+    """Within it tasks ask `ask()` whether their machine leaves."""
+    return within(_leaving, ask)
 
 
 class SharedFolders(Protocol):

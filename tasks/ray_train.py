@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from core import screen
-from tasks.context import SharedFolders
+from tasks.context import SharedFolders, within
 from tasks.devices import promised_gpus
 from tasks.unfinished import load_checkpoint, save_checkpoint
 
@@ -31,14 +31,9 @@ PREEMPTIONS = -1  # machines that were drained first are no failures, however ma
 _announcement: ContextVar[Callable[..., None] | None] = ContextVar("announcement", default=None)
 
 
-@contextmanager
-def announcing(tell: Callable[..., None]) -> Iterator[None]:
+def announcing(tell: Callable[..., None]) -> AbstractContextManager[None]:
     """Within it `fit` has every rank call `tell(clock=...)` when it starts; with rank 0's the devices are held."""
-    before = _announcement.set(tell)
-    try:
-        yield
-    finally:
-        _announcement.reset(before)
+    return within(_announcement, tell)
 
 
 class _Trainer(TorchTrainer):

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class Decoder(Protocol):
@@ -61,6 +61,43 @@ class Prior(Protocol):
         Deterministic and differentiable in w. A single w vector is used for all num_ws places.
         """
         ...
+
+
+class Sizes(Protocol):
+    """What a prior's configuration says of its latents and images, see `Prior`."""
+
+    z_dim: int
+    num_ws: int
+    w_dim: int
+    resolution: int
+
+
+class PriorNetwork(nn.Module):
+    """A `Prior` of the sizes that its configuration says; what maps and synthesises is still to be added."""
+
+    def __init__(self, config: Sizes) -> None:
+        super().__init__()
+        self.config = config
+
+    @property
+    def z_dim(self) -> int:
+        return self.config.z_dim
+
+    @property
+    def num_ws(self) -> int:
+        return self.config.num_ws
+
+    @property
+    def w_dim(self) -> int:
+        return self.config.w_dim
+
+    @property
+    def resolution(self) -> int:
+        return self.config.resolution
+
+    def sample_z(self, n: int, seed: int) -> np.ndarray:
+        """float64 [n, z_dim], standard normal."""
+        return sample_latents(n, self.z_dim, seed)
 
 
 def sample_latents(n: int, z_dim: int, seed: int) -> np.ndarray:

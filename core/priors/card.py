@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from core.checks import require_count, require_number
 from core.errors import InputError
@@ -73,6 +74,14 @@ class EigenfacesConfig:
     def __post_init__(self) -> None:
         require_count("eigenfaces: resolution", self.resolution, 1, 4096)
         require_count("eigenfaces: components", self.components, 1, 2**20)
+
+    num_ws: ClassVar[int] = 1
+
+    @property
+    def z_dim(self) -> int:
+        return self.components
+
+    w_dim = z_dim
 
 
 CONFIGS: dict[str, type] = {"eigenfaces": EigenfacesConfig, "stylegan2": StyleGAN2Config}

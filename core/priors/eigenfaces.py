@@ -5,12 +5,11 @@ Blurry, but it is fitted in seconds, weighs under a few megabytes and attacks we
 
 from __future__ import annotations
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.errors import InputError
-from core.priors.base import sample_latents, spread_over_places, truncate
+from core.priors.base import PriorNetwork, spread_over_places, truncate
 from core.priors.card import EigenfacesConfig
 from core.priors.kinds import EigenfacesFit
 
@@ -22,45 +21,23 @@ OVERSAMPLING = 16
 POWER_ITERATIONS = 2
 
 
-class Eigenfaces(nn.Module):
+class Eigenfaces(PriorNetwork):
     """Images = mean + sum_k w_k std_k component_k, w ~ N(0, 1) per coordinate. A `Prior` with one w.
 
     Buffers: mean [3, R, R] in [-1, 1]; components [K, 3RR], orthonormal rows, largest variance first;
     std [K], the standard deviation of the training images along each component.
     """
 
-    config: EigenfacesConfig
     mean: Tensor
     components: Tensor
     std: Tensor
 
     def __init__(self, config: EigenfacesConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         side, count = config.resolution, config.components
         self.register_buffer("mean", torch.zeros(3, side, side))
         self.register_buffer("components", torch.zeros(count, 3 * side * side))
         self.register_buffer("std", torch.zeros(count))
-
-    @property
-    def z_dim(self) -> int:
-        return self.config.components
-
-    @property
-    def num_ws(self) -> int:
-        return 1
-
-    @property
-    def w_dim(self) -> int:
-        return self.config.components
-
-    @property
-    def resolution(self) -> int:
-        return self.config.resolution
-
-    def sample_z(self, n: int, seed: int) -> np.ndarray:
-        """float64 [n, K], standard normal."""
-        return sample_latents(n, self.z_dim, seed)
 
     def map(self, z: Tensor, *, psi: float = 1.0, cutoff: int | None = None) -> Tensor:
         """z [n, K] -> w float32 [n, 1, K]: the same numbers; psi shrinks them towards 0, the mean image."""

@@ -10,11 +10,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.priors.base import sample_latents, spread_over_places, truncate
+from core.priors.base import PriorNetwork, spread_over_places, truncate
 from core.priors.card import StyleGAN2Config
 from core.priors.stylegan2_layers import FullyConnected, initialise
 from core.priors.stylegan2_ops import EPSILON, bias_act, fir_kernel, modulated_conv2d, upsample2d
@@ -157,37 +156,16 @@ class SynthesisNetwork(nn.Module):
         return iter(noise)
 
 
-class StyleGAN2(nn.Module):
+class StyleGAN2(PriorNetwork):
     """The generator as a `Prior`. A new network is initialised from `seed`."""
 
     def __init__(self, config: StyleGAN2Config, *, seed: int = 0) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.mapping = MappingNetwork(config)
         self.synthesis = SynthesisNetwork(config)
         initialise(self, seed)
         # Convolutions run up to 40 % faster in this layout on a CPU, and nothing else changes.
         self.to(memory_format=torch.channels_last)
-
-    @property
-    def z_dim(self) -> int:
-        return self.config.z_dim
-
-    @property
-    def num_ws(self) -> int:
-        return self.config.num_ws
-
-    @property
-    def w_dim(self) -> int:
-        return self.config.w_dim
-
-    @property
-    def resolution(self) -> int:
-        return self.config.resolution
-
-    def sample_z(self, n: int, seed: int) -> np.ndarray:
-        """float64 [n, z_dim], standard normal."""
-        return sample_latents(n, self.z_dim, seed)
 
     def map(self, z: Tensor, *, psi: float = 1.0, cutoff: int | None = None) -> Tensor:
         """z [n, z_dim] -> w float32 [n, num_ws, w_dim], truncated towards the mean w of training."""

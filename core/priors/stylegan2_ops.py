@@ -142,25 +142,6 @@ def demodulation(weight: Tensor, style: Tensor) -> Tensor:
     return torch.addmm(energy.new_full((), EPSILON), style.square(), energy.T).rsqrt()
 
 
-def modulated_conv2d_grouped(
-    x: Tensor,
-    weight: Tensor,
-    style: Tensor,
-    kernel: Tensor,
-    *,
-    up: int = 1,
-    demodulate: bool = True,
-    gain: float = 1.0,
-) -> Tensor:
-    """`modulated_conv2d` by its definition, one set of weights per image. Kept as the oracle of tests."""
-    own = weight[None] * style[:, None, :, None, None]
-    if demodulate:
-        own = own * (own.square().sum(dim=(2, 3, 4), keepdim=True) + EPSILON).rsqrt()
-    n, outputs = own.shape[:2]
-    y = conv2d_resampled(x.reshape(1, -1, *x.shape[2:]), own.flatten(0, 1), kernel, up=up, groups=n)
-    return gain * y.reshape(n, outputs, *y.shape[2:])
-
-
 def _blur(x: Tensor, kernel: Tensor, *, padding: int) -> Tensor:
     channels = x.shape[1]
     return F.conv2d(x, _depthwise(kernel.flip((0, 1)), channels), padding=padding, groups=channels)

@@ -22,7 +22,7 @@ from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReferenc
 from orchestrator.reading.numbers.summary import recipe_label, summarise
 from orchestrator.reading.published.comparison import beside_paper, published_frame
 from orchestrator.reading.published.text import published_text
-from orchestrator.reading.results import per_class_rows, relative_links, results_table, write_results, write_rows
+from orchestrator.reading.results import per_class_rows, relative_links, write_results, write_rows
 from orchestrator.search.budget import spent
 from orchestrator.stages.code_version import code_version
 from orchestrator.stages.stage import with_ancestors
@@ -43,9 +43,7 @@ def write_sweep_report(
     loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
 ) -> tuple[str, list[Path]]:
     """Write results.parquet, report.html and figures into `out`; returns the table as text and the files."""
-    table = results_table(trials, store, failures)
-    out.mkdir(parents=True, exist_ok=True)
-    write_results(table, out)
+    table = write_results(trials, store, failures, out)
     data = report_data(loaded, trials, store, table, out)
     summary = summarise(data)
     data = replace(data, sheets=tuple(_sheets(_of_sweep(trials), data.axes, store, sheet_recipes(summary))))

@@ -14,7 +14,7 @@ from core.tree import TREE
 from orchestrator.page.writing import write_report
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.model import StageLink
-from orchestrator.reading.results import relative_links, results_table, write_results
+from orchestrator.reading.results import relative_links, write_results
 from orchestrator.reading.toy import ToyData, ToyFigure, ToyPanel
 from orchestrator.stages.code_version import code_version
 from orchestrator.store.base import Store
@@ -29,9 +29,7 @@ def write_toy_report(
     loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
 ) -> tuple[str, list[Path]]:
     """Write results.parquet and report.html into `out`; returns the table as text and the files."""
-    table = results_table(trials, store, failures)
-    out.mkdir(parents=True, exist_ok=True)
-    write_results(table, out)
+    table = write_results(trials, store, failures, out)
     paper = {row["alpha"]: row for row in json.loads(PAPER.read_text())["rows"]}
     files = [out / "results.parquet"]
     done = [trial for trial in trials if store.has(trial.stages[0])]

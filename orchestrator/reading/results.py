@@ -163,9 +163,11 @@ def relative_links(trial: Trial, store: Store, folder: Path) -> list[dict[str, A
     ]
 
 
-def write_results(table: pd.DataFrame, folder: Path) -> None:
-    """results.parquet, replaced as a whole."""
+def write_results(trials: list[Trial], store: Store, failures: dict[str, str], folder: Path) -> pd.DataFrame:
+    """The table of results, written to `folder` as results.parquet, which is replaced as a whole."""
+    table = results_table(trials, store, failures)
     write_rows(table, folder / "results.parquet")
+    return table
 
 
 def write_rows(table: pd.DataFrame, path: Path) -> None:

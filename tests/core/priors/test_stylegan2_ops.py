@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.priors import modulated_conv2d_grouped
 from core.priors import stylegan2_ops as ops
 
 GOLDEN = {
@@ -54,7 +55,7 @@ def test_convolutions(weight, resampling, name):
     close(ops.conv2d_resampled(GOLDEN["prim_x6"], GOLDEN[weight], KERNEL, **resampling), name)
 
 
-@pytest.mark.parametrize("form", [ops.modulated_conv2d, ops.modulated_conv2d_grouped])
+@pytest.mark.parametrize("form", [ops.modulated_conv2d, modulated_conv2d_grouped])
 def test_modulated_convolutions(form):
     x, w3, w1, style = (GOLDEN[f"prim_{name}"] for name in ("x6", "w3", "w1", "styles"))
     close(form(x, w3, style, KERNEL, up=2) + GOLDEN["prim_noise"], "prim_modconv_up2")
@@ -86,7 +87,7 @@ def test_both_forms_of_modulation_agree(n, inputs, outputs, side, up, demodulate
     style = torch.randn(n, inputs, generator=generator)
     options = {"up": up, "demodulate": demodulate, "gain": gain}
     scaled = ops.modulated_conv2d(x, weight, style, KERNEL, **options)
-    grouped = ops.modulated_conv2d_grouped(x, weight, style, KERNEL, **options)
+    grouped = modulated_conv2d_grouped(x, weight, style, KERNEL, **options)
     torch.testing.assert_close(scaled, grouped, atol=1e-4, rtol=1e-4)
 
 
