@@ -116,7 +116,7 @@ def _remember(folder: Path) -> None:
     """Leave what this process knows of the artifact to the others. A courtesy: without it they read it themselves."""
     note = _note(folder)
     with suppress(OSError):
-        if not note.parent.exists():
+        if not (note.parent / STORE_NOTE).exists():
             _sweep_away_notes(note.parent.parent)
             write_file(note.parent / STORE_NOTE, str(_store_of(folder)), parents=True, flush=False)
         write_file(note, json.dumps(_right.get(folder, {})), flush=False)

@@ -4,7 +4,6 @@ import json
 import multiprocessing
 import os
 import pickle
-import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,22 +22,8 @@ from orchestrator.store.remote.objects import Objects, ObjectStoreError, explain
 from orchestrator.store.remote.store import remote_store
 from sweeps.load import load_sweep
 from tasks.classes import class_name
-from tests.s3 import BUCKET, keys, s3_client, s3_server
+from tests.s3 import BUCKET, keys, s3_client
 from tests.tiny import write_tiny
-
-
-@pytest.fixture(scope="module")
-def server():
-    with s3_server() as environment:
-        yield environment
-
-
-@pytest.fixture
-def s3(server, monkeypatch, tmp_path, request):
-    """The server's environment, an empty mirror, and a prefix of the test's own."""
-    for name, value in {**server, CACHE_VARIABLE: str(tmp_path / "cache")}.items():
-        monkeypatch.setenv(name, value)
-    return f"s3://{BUCKET}/{re.sub(r'[^a-z0-9_]+', '-', request.node.name)}"
 
 
 def other_machine(url, monkeypatch, tmp_path):
