@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.access import Access
 from core.attacks.base import Attack
-from core.checks import require_count, require_number
+from core.attacks.latent_settings import LatentSettings
 
 if TYPE_CHECKING:
     from core.attacks.given import Given
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomLatents(Attack):
+class RandomLatents(LatentSettings, Attack):
     """As many images per class as an attack keeps. truncation_psi, truncation_cutoff, image_crop: as of a pool."""
 
     access: ClassVar[Access] = "none"
@@ -24,20 +24,10 @@ class RandomLatents(Attack):
 
     truncation_psi: float = 0.5
     truncation_cutoff: int | None = 8
-    image_crop: int | None = None
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        require_number("attack.truncation_psi", self.truncation_psi, 0, above=True)
-        if self.truncation_cutoff is not None:
-            require_count("attack.truncation_cutoff", self.truncation_cutoff, 0)
-        if self.image_crop is not None:
-            require_count("attack.image_crop", self.image_crop)
-
-    @property
-    def crop(self) -> int | None:
-        """As given."""
-        return self.image_crop
+        Attack.__post_init__(self)
+        LatentSettings.__post_init__(self)
 
     def invert(self, view: View, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """Latents that follow from the seed and the class alone; nothing has scored them."""

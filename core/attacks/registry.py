@@ -9,9 +9,11 @@ from typing import Any
 
 from core.attacks.access import Access
 from core.attacks.base import Attack
+from core.attacks.brep_mi import BREPMI
 from core.attacks.plg_mi import PLGMI
 from core.attacks.plug_and_play import PlugAndPlay
 from core.attacks.random_latents import RandomLatents
+from core.attacks.rlb_mi import RLBMI
 from core.attacks.selection_only import SelectionOnly
 from core.declared import build
 from core.errors import InputError
@@ -19,6 +21,8 @@ from core.errors import InputError
 ATTACKS: dict[str, type[Attack]] = {
     "ppa": PlugAndPlay,
     "plg_mi": PLGMI,
+    "rlb_mi": RLBMI,
+    "brep_mi": BREPMI,
     "selection_only": SelectionOnly,
     "random_latents": RandomLatents,
 }
@@ -49,6 +53,7 @@ PARTS: dict[str, PartKind] = {
     "candidates": PartKind(version=4, make="core.attacks.pool_parts:make_candidates", access="scores"),
     "plg_labels": PartKind(version=1, make="core.attacks.plg.labels:make_labels", access="scores"),
     "plg_gan": PartKind(version=1, make="core.attacks.plg.gan_part:make_gan", access="gradients", trains=True),
+    "starts": PartKind(version=1, make="core.attacks.brep_starts:make_starts", access="labels"),
 }
 
 

@@ -113,6 +113,7 @@ TRAINED = {"kind": "stylegan2"}
 SEEN = {"attack": {**tiny_sweep()["attack"], "pool": {"size": 20, "crop": 32}}}
 EVALUATOR, KNOWLEDGE = (tiny_sweep()["judges"][name] for name in ("evaluator", "knowledge"))
 DATA = {"data": LABELLED, "public": UNLABELLED}
+MID = {"/recipe.defense": {"kind": "mid", "beta": 0.01}, "/grid": {}, "/baseline": {}}
 
 TRAINING = {
     "architecture": "resnet50", "pretrained": True, "image_size": 48, "transform_input": REFUSED, "epochs": 3,
@@ -216,7 +217,7 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "discriminator_weight": ({"/prior": {"kind": "folder", "path": "$a"}, "/public": None}, 0.1),
         "selected": 3, "selection_repeats": 5, "selection_crop_scale": [0.3, 0.4], "selection_crop_ratio": [1.0, 1.1],
         "seed": 3, "precision": "bf16", "loot_size": 20,
-        "readout": ({"/recipe.defense": {"kind": "mid", "beta": 0.01}, "/grid": {}, "/baseline": {}}, "mean"),
+        "readout": (MID, "mean"),
     }),
     "Sample": (TINY, "attack.sample", {"kind": "random"}),
     "Optimise": (lambda: TINY(attack={**tiny_sweep()["attack"], "steps": 50, "lr": 0.005, "batch_size": 25}),
@@ -231,6 +232,20 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "kind": REFUSED, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20, "readout": REFUSED,
         "truncation_psi": 0.9, "truncation_cutoff": 2, "image_crop": 30,
     }),
+    "RLBMI": (lambda: TINY(attack={"kind": "rlb_mi"}), "attack", {
+        "kind": REFUSED, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20, "readout": (MID, "mean"),
+        "truncation_psi": 0.9, "truncation_cutoff": 2, "image_crop": 30, "episodes": 300, "steps": 2, "diversity": 0.5,
+        "at_once": 2, "agent": "textbook", "logarithm": "floored", "hidden": 8, "lr": 0.1, "gamma": ({"steps": 2}, 0.5),
+        "tau": ({"steps": 2}, 0.5), "minibatch": 128,
+    }),
+    "BREPMI": (lambda: TINY(attack={"kind": "brep_mi"}), "attack", {
+        "kind": REFUSED, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20, "readout": (MID, "mean"),
+        "truncation_psi": 0.9, "truncation_cutoff": 2, "image_crop": 30, "starts": {"seed": 3}, "clamp": 1.0,
+        "probes": 16, "inside": 0.5, "radius": 1.0, "expansion": 1.5, "patience": 10, "max_passes": 10,
+        "repulsion_only": False, "result": "end", "robust_views": ({"result": "robust"}, 8),
+    }),
+    "StartSearch": (lambda: TINY(attack={"kind": "brep_mi"}), "attack.starts",
+                    {"batch": 64, "max_batches": 3, "seed": 3}),
     "LabelSmoothing": (lambda: TINY(grid={}, baseline={}), "recipe.defense",
                        {"kind": REFUSED, "alpha": 0.3, "schedule": ({"alpha": 0.3}, RAMP)}),
     "Smoothing": (lambda: TINY(grid={}, baseline={}, recipe={**tiny_sweep()["recipe"], "defense": {

@@ -71,6 +71,32 @@ RANDOM_LATENTS = {
     "precision": {"precision": "bf16"}, "classes": {"classes": [0, 1]},
 }  # fmt: skip
 
+LATENTS = {
+    "truncation_psi": {"truncation_psi": 0.9}, "truncation_cutoff": {"truncation_cutoff": 2},
+    "image_crop": {"image_crop": 24}, "precision": {"precision": "bf16"}, "readout": {"readout": "mean"},
+    "classes": {"classes": [0, 1, 2]}, "seed": {"seed": [9, 2]}, "image_size": {"image_size": 40},
+    "protocol": {"protocol": "clean"},
+}  # fmt: skip
+RLB_MI = {
+    **LATENTS, "selected": {"selected": 1}, "episodes": {"episodes": 14}, "steps": {"steps": 3},
+    "diversity": {"diversity": 0.5}, "at_once": {"at_once": 3}, "agent": {"agent": "textbook"},
+    "hidden": {"hidden": 12}, "lr": {"lr": 0.3}, "gamma": {"gamma": 0.1}, "tau": {"tau": 0.9},
+    "minibatch": {"minibatch": 11},
+}  # fmt: skip
+STARTS = {
+    **{key: {"settings": {key: value}} for key, value in (
+        ("batch", 20), ("max_batches", 1), ("seed", 12), ("clamp", 0.5), ("per_label", 3), ("truncation_psi", 0.9),
+        ("truncation_cutoff", 2), ("image_crop", 20),
+    )},
+    "image_size": {"image_size": 40}, "readout": {"readout": "mean"},
+}  # fmt: skip
+BREP_MI = {
+    **LATENTS, "selected": {"selected": 3}, "clamp": {"clamp": 0.3}, "probes": {"probes": 6}, "inside": {"inside": 0.9},
+    "radius": {"radius": 0.7}, "expansion": {"expansion": 1.5}, "patience": {"patience": 2},
+    "max_passes": {"max_passes": 2}, "repulsion_only": {"repulsion_only": False}, "result": {"result": "end"},
+    "robust_views": {"result": "robust", "robust_views": 2},
+}  # fmt: skip
+
 PRIVATE = {
     "identities": {"identities": 4}, "train_per_class": {"train_per_class": 3}, "test_per_class": {"test_per_class": 2},
     "size": {"size": 24}, "spread": {"spread": 0.9}, "seed": {"seed": 1}, "samples_per_class": {"samples_per_class": 1},

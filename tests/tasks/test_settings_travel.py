@@ -27,6 +27,7 @@ from tasks.files import load_tensors, save_tensors
 from tests.tasks.settings_tables import (
     ATTACK,
     AUGMENTATION,
+    BREP_MI,
     CANDIDATES,
     DEFENSES,
     EIGENFACES,
@@ -38,6 +39,8 @@ from tests.tasks.settings_tables import (
     PRIVATE,
     PUBLIC,
     RANDOM_LATENTS,
+    RLB_MI,
+    STARTS,
     STYLEGAN2,
     TARGET,
     TRAINING,
@@ -195,6 +198,63 @@ def test_of_random_latents(key, hunted, travels, private):
     travels("attack", base, {**base, **RANDOM_LATENTS[key]}, given)
 
 
+@pytest.mark.parametrize("key", RLB_MI)
+def test_of_rlb_mi(key, begun, travels):
+    _, inputs, _ = begun
+    base = {
+        "kind": "rlb_mi", "selected": 2, "seed": [9, 1], "truncation_psi": 0.5, "truncation_cutoff": 8,
+        "image_crop": 28, "classes": [1], "image_size": 32, "protocol": "paper", "episodes": 18, "steps": 2,
+        "minibatch": 10, "hidden": 8, "lr": 0.1,
+    }  # fmt: skip
+    travels("attack", base, {**base, **RLB_MI[key]}, {name: inputs[name] for name in ("prior", "target")})
+
+
+@pytest.fixture(scope="session")
+def begun(hunted, tmp_path_factory):
+    """(configuration of the starts, inputs of a walk, the label that was hit most).
+
+    The target has learnt too little to give the prior's images more than one label: its bias is moved, so that it does.
+    """
+    folder, configs, inputs = tmp_path_factory.mktemp("begun"), *hunted
+    shutil.copytree(inputs["attack"]["target"], folder / "target")
+    weights = load_tensors(folder / "target" / "weights.safetensors")
+    made("candidates", configs["candidates"], inputs["candidates"], folder / "asked")
+    answers = load_tensors(folder / "asked" / "confidences.safetensors")["confidences"].log()
+    scale = 20 / answers.std(0).mean()
+    save_tensors(folder / "target" / "weights.safetensors", {
+        **weights, "head.weight": scale * weights["head.weight"],
+        "head.bias": scale * (weights["head.bias"] - answers.mean(0)),
+    })  # fmt: skip
+    settings = {"batch": 32, "max_batches": 2, "seed": 11, "clamp": 1.5, "per_label": 16, "truncation_psi": 0.5,
+                "truncation_cutoff": 8, "image_crop": 28}  # fmt: skip
+    config = {"part": "starts", "settings": settings, "image_size": 32, "protocol": "paper"}
+    given = {"prior": inputs["attack"]["prior"], "target": folder / "target"}
+    made("starts", config, given, folder / "starts")
+    hits = (load_tensors(folder / "starts" / "batches.safetensors")["batches"] > 0).sum(1)
+    assert (hits > 4).sum() > 1
+    return config, {**given, "starts": folder / "starts"}, hits.argmax()
+
+
+@pytest.mark.parametrize("key", STARTS)
+def test_of_the_starts(key, begun, travels):
+    config, inputs, _ = begun
+    settings = {**config["settings"], **STARTS[key].get("settings", {})}
+    changed = {**config, **STARTS[key], "settings": settings}
+    travels("starts", config, changed, {name: inputs[name] for name in ("prior", "target")})
+
+
+@pytest.mark.parametrize("key", BREP_MI)
+def test_of_brep_mi(key, begun, travels):
+    _, inputs, label = begun
+    base = {
+        "kind": "brep_mi", "selected": 4, "seed": [9, 1], "truncation_psi": 0.5, "truncation_cutoff": 8,
+        "image_crop": 28, "classes": [int(label)], "image_size": 32, "protocol": "paper", "probes": 8, "patience": 4,
+        "max_passes": 8, "radius": 0.4, "inside": 0.2,
+    }  # fmt: skip
+    base |= {"result": "robust"} if key == "robust_views" else {}
+    travels("attack", base, {**base, **BREP_MI[key]}, inputs)
+
+
 def test_the_rows_at_once_change_an_attack_by_rounding_alone(hunted, tmp_path):
     configs, inputs = hunted
     for name, config in (("plain", configs["attack"]), ("hinted", {**configs["attack"], "rows_per_batch": 3})):
@@ -296,6 +356,10 @@ def test_of_a_trained_generator(key, few_faces, travels):
         (schema_of("ppa"), ATTACK, {"kind", "loot_size"}),  # loot_size: of the loot's stage
         (schema_of("selection_only"), ATTACK, {"kind", "loot_size"}),
         (schema_of("random_latents"), RANDOM_LATENTS, {"kind", "loot_size", "readout"}),  # which it refuses
+        # logarithm: where probabilities underflow (tests/core/attacks/test_rlb_mi.py); starts: of its part's stage
+        (schema_of("rlb_mi"), RLB_MI, {"kind", "loot_size", "logarithm"}),
+        (schema_of("brep_mi"), BREP_MI, {"kind", "loot_size", "starts"}),
+        (schema_of("brep_mi").model_fields["starts"].annotation, STARTS, set()),
         (SyntheticData, PRIVATE, {"kind"}),
         (LabelledData, LABELLED, {"kind", "path"}),
         (SyntheticPublic, PUBLIC, {"kind"}),

@@ -121,6 +121,14 @@ def by_fidelity(pipeline, protocol, folder):
     return Stage(name="judge_fidelity", config={**network, "neighbours": 2}, inputs={"real": real, "loot": loot})
 
 
+def starts(pipeline, protocol, folder):
+    settings = {"batch": 16, "max_batches": 2, "seed": 1, "clamp": 1.5, "per_label": 2, "truncation_psi": 1.0,
+                "truncation_cutoff": None, "image_crop": None}  # fmt: skip
+    config = {"part": "starts", "settings": settings, "image_size": 32, "protocol": protocol}
+    return Stage(name="starts", config=config,
+                 inputs={"prior": pipeline.stage("attack.prior"), "target": pipeline.stage("target")})  # fmt: skip
+
+
 def labelled(folder):
     labels = [label for label, count in enumerate((5, 9, 6, 8)) for _ in range(count)]
     table = labelled_files.parquet(
@@ -160,8 +168,8 @@ OTHER_STAGES = {
     "prior, stylegan2": stylegan2, "toy": lambda folder: Stage(name="toy", config={"alpha": -0.05}),
 }  # fmt: skip
 ALONE = {
-    "imported": imported, "judge_fidelity": by_fidelity, "knowledge": slowly, "plg_labels": pseudo_labels,
-    "plg_gan": conditional_gan,
+    "imported": imported, "starts": starts, "judge_fidelity": by_fidelity, "knowledge": slowly,
+    "plg_labels": pseudo_labels, "plg_gan": conditional_gan,
 }  # fmt: skip
 CASES = [f"{case}, {protocol}" for protocol in ("clean", "paper") for case in (*IN_A_TRIAL, *ALONE)]
 

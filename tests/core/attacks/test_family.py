@@ -31,9 +31,13 @@ PLG_GAN = {"steps": 30, "batch_size": 12, "width": 8, "z_dim": 8, "lr": 0.006, "
 EXAMPLES = {
     "ppa": {"pool": POOL, "candidates": 8, "steps": 20, "lr": 0.05, "selected": 4, "selection_repeats": 6},
     "plg_mi": {"top_n": 8, "gan": PLG_GAN, "steps": 12, "selected": 4},
+    "rlb_mi": {"agent": "textbook", "episodes": 480, "minibatch": 32, "hidden": 32, "lr": 0.01, "at_once": 8,
+               "selected": 2},
+    "brep_mi": {"selected": 2, "starts": {"batch": 64, "max_batches": 10}, "probes": 16, "patience": 25,
+                "max_passes": 80},
     "selection_only": {"pool": POOL, "selected": 4},
     "random_latents": {"selected": 4, "truncation_psi": 1.0, "truncation_cutoff": None},
-}
+}  # fmt: skip
 WRONG = [
     ("ppa", {"stepz": 3}, "does not read 'stepz'"),
     ("ppa", {"steps": 0}, "attack.steps: expected a whole number of at least 1, got 0"),
@@ -59,6 +63,20 @@ WRONG = [
     ("plg_mi", {"gan": {"width": 0}}, "attack.gan.width"),
     ("plg_mi", {"gan": {"z_dim": 0}}, "attack.gan.z_dim"),
     ("plg_mi", {"gan": {"seed": -1}}, "attack.gan.seed"),
+    ("rlb_mi", {"episodes": 256}, "attack.episodes: expected at least 257, or nothing is ever learnt, got 256"),
+    ("rlb_mi", {"diversity": 1.0}, r"attack.diversity: expected a number in \[0, 1\), got 1.0"),
+    ("rlb_mi", {"agent": "double"}, "attack.agent: expected one of official, textbook, got 'double'"),
+    ("rlb_mi", {"logarithm": "log2"}, "attack.logarithm: expected one of official, floored"),
+    ("rlb_mi", {"gamma": 0.9}, "attack.gamma: expected the default where steps is 1, got 0.9"),
+    ("rlb_mi", {"at_once": 256}, "attack.at_once: expected fewer episodes than a minibatch has, got 256"),
+    ("rlb_mi", {"selected": 300}, "attack.selected: expected at most 255, found before learning begins, got 300"),
+    ("rlb_mi", {"truncation_psi": 0}, "attack.truncation_psi"),
+    ("brep_mi", {"inside": 1.0}, r"attack.inside: expected a number in \[-1, 1\), got 1.0"),
+    ("brep_mi", {"expansion": 1.0}, "attack.expansion: expected a finite number above 1, got 1.0"),
+    ("brep_mi", {"max_passes": 0}, "attack.max_passes: expected a whole number of at least 1, got 0"),
+    ("brep_mi", {"result": "best"}, "attack.result: expected one of last_expansion, end, robust, got 'best'"),
+    ("brep_mi", {"robust_views": 8}, "attack.robust_views: expected the default where result is not robust, got 8"),
+    ("brep_mi", {"starts": {"max_batches": 0}}, "attack.starts.max_batches"),
     ("selection_only", {"selected": 41, "pool": POOL}, r"attack.selected: expected at most pool.size \(40\)"),
     ("selection_only", {"steps": 3}, "does not read 'steps'"),
     ("random_latents", {"truncation_psi": 0.0}, "attack.truncation_psi"),
@@ -90,6 +108,21 @@ EDGES = {
     "truncation_psi": ([0, -0.5], [0.01, 2]),
     "truncation_cutoff": ([-1, 10**9 + 1], [0, 8, None]),
     "image_crop": ([0, -1, 10**9 + 1], [1, None]),
+    "episodes": ([0, -1, 10**9 + 1, 32], [33]),
+    "at_once": ([0, -1, 10**9 + 1, 32], [1]),
+    "minibatch": ([0, -1, 10**9 + 1], [16, 479]),
+    "hidden": ([0, -1, 10**9 + 1], [1]),
+    "diversity": ([-0.1, 1], [0, 0.99]),
+    "gamma": ([-0.1, 1.1], []),  # by itself it has no effect
+    "tau": ([-0.1, 1.1], []),  # nor has this
+    "clamp": ([0, -1], [0.01]),
+    "probes": ([0, -1, 10**9 + 1], [1]),
+    "inside": ([-1.1, 1], [-1, 0.99]),
+    "radius": ([0, -1], [0.01]),
+    "expansion": ([0.9, 1], [1.01]),
+    "patience": ([0, -1, 10**9 + 1], [1]),
+    "max_passes": ([0, -1, 10**9 + 1], [1]),
+    "robust_views": ([0, -1, 10**9 + 1], []),  # by itself it has no effect
     "pool.size": ([0, 3, 10**9 + 1], [8]),
     "pool.seed": ([-1, 2**63], [0, 2**63 - 1]),
     "pool.truncation_psi": ([0, -0.5], [0.01, 2]),
@@ -285,6 +318,8 @@ def beginning(own, target_class, found):
     """The prior's latents that an attack began with; where it has none, those of the control without access."""
     if "pool_index" in found.rows:
         return own.parts["pool"]["w"][found.rows["pool_index"]]
+    if "starts" in own.parts:
+        return own.prior.map(own.parts["starts"]["z"][target_class])
     control = make_attack("random_latents", **EXAMPLES["random_latents"])
     return control.invert(look(None, "none"), own, target_class, seed=7).w
 
@@ -316,12 +351,12 @@ def test_a_class_is_the_same_alone_and_among_others_in_any_order(name, target, g
 def test_queries_are_those_the_network_was_shown(name, target, given):
     attack, counted = make_attack(name, **EXAMPLES[name]), Counted(target)
     view = look(counted, attack.access)
-    attack.invert(view, given(name), 0, seed=7)
+    found = attack.invert(view, given(name), 0, seed=7)
     assert view.queries == sum(counted.shown)
     if name == "ppa":
         assert 0 <= view.queries - (8 * 20 + 8 * 6) <= 4 + 2
     else:
-        expected = {"plg_mi": (2 * 12 + 1) * 4}
+        expected = {"plg_mi": (2 * 12 + 1) * 4, "rlb_mi": 2 * 480, "brep_mi": 17 * 2 * found.facts.get("passes", 0)}
         assert view.queries == expected.get(name, 0)
 
 
@@ -349,7 +384,9 @@ def test_a_view_gives_nothing_above_its_level(level, target, faces):
         assert view.logits(images).requires_grad
 
 
-@pytest.mark.parametrize(("name", "level"), [("ppa", "scores"), ("ppa", "labels"), ("plg_mi", "labels")])
+@pytest.mark.parametrize(("name", "level"), [
+    ("ppa", "scores"), ("ppa", "labels"), ("plg_mi", "labels"), ("rlb_mi", "labels"), ("brep_mi", "none"),
+])  # fmt: skip
 def test_an_attack_that_reaches_above_its_view_fails(name, level, target, given):
     with pytest.raises((AttributeError, InputError)):
         make_attack(name, **EXAMPLES[name]).invert(look(target, level), given(name), 0, seed=7)
