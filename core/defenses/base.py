@@ -194,6 +194,14 @@ def watch(parts: Mapping[str, nn.Module], look: Callable[[Tensor], Tensor]) -> I
             handle.remove()
 
 
+class SameHead(nn.Linear):
+    """Another head's weights under their names, for a head that uses them in its own way."""
+
+    def __init__(self, head: nn.Linear) -> None:
+        super().__init__(head.in_features, head.out_features, device="meta")
+        self.weight, self.bias = head.weight, head.bias
+
+
 def new_linear(inputs: int, outputs: int, generator: Generator) -> nn.Linear:
     """A linear layer with torch's usual initial weights, drawn from `generator`."""
     layer = nn.utils.skip_init(nn.Linear, inputs, outputs)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from annotated_types import Gt, Lt
 from torch import Generator, Tensor, nn
 
-from core.defenses.base import Defense
+from core.defenses.base import Defense, SameHead
 from core.models.classifiers import Classifier
 
 
@@ -25,12 +25,12 @@ class Dropout(Defense):
         model.head = DropoutHead(model.head, self.p)
 
 
-class DropoutHead(nn.Linear):
+class DropoutHead(SameHead):
     """Another head's weights behind dropout."""
 
     def __init__(self, head: nn.Linear, p: float) -> None:
-        super().__init__(head.in_features, head.out_features, device="meta")
-        self.weight, self.bias, self.p = head.weight, head.bias, p
+        super().__init__(head)
+        self.p = p
 
     def forward(self, features: Tensor) -> Tensor:
         """[n, F] -> logits [n, C]."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from torch import Generator, Tensor, nn
 
 from core.bounds import Positive
-from core.defenses.base import Defense
+from core.defenses.base import Defense, SameHead
 from core.models.classifiers import Classifier
 
 
@@ -27,12 +27,12 @@ class LogitClipping(Defense):
         model.head = ClippedHead(model.head, self.norm)
 
 
-class ClippedHead(nn.Linear):
+class ClippedHead(SameHead):
     """Another head's weights, its output clipped."""
 
     def __init__(self, head: nn.Linear, norm: float) -> None:
-        super().__init__(head.in_features, head.out_features, device="meta")
-        self.weight, self.bias, self.norm = head.weight, head.bias, norm
+        super().__init__(head)
+        self.norm = norm
 
     def forward(self, features: Tensor) -> Tensor:
         """[n, F] -> logits [n, C] of length at most `norm`."""

@@ -10,13 +10,15 @@ from torch import Tensor, nn
 from core.data.images import ImageSet
 from core.data.transforms import resize, resize_uint8, to_unit
 
+BATCH_SIZE = 256
+
 
 def evaluate_logits(
     model: nn.Module,
     images: Tensor,
     *,
     image_size: int,
-    batch_size: int = 256,
+    batch_size: int = BATCH_SIZE,
     device: torch.device | str = "cpu",
 ) -> Tensor:
     """Logits float32 [N, C] on the CPU for images [N, 3, H, W], in evaluation mode and without gradients.
@@ -31,27 +33,17 @@ def evaluate_logits(
 
 
 def embed_images(
-    model: nn.Module,
-    images: Tensor,
-    *,
-    image_size: int,
-    batch_size: int = 256,
-    device: torch.device | str = "cpu",
+    model: nn.Module, images: Tensor, *, image_size: int, device: torch.device | str = "cpu"
 ) -> Tensor:
     """The penultimate features float32 [N, D], otherwise like `evaluate_logits`; the model needs `embed`."""
-    return _batched(model, model.embed, images, image_size, batch_size, device)
+    return _batched(model, model.embed, images, image_size, BATCH_SIZE, device)
 
 
 def evaluate_accuracy(
-    model: nn.Module,
-    data: ImageSet,
-    *,
-    image_size: int,
-    batch_size: int = 256,
-    device: torch.device | str = "cpu",
+    model: nn.Module, data: ImageSet, *, image_size: int, device: torch.device | str = "cpu"
 ) -> float:
     """The share of images whose largest logit is that of their label, in [0, 1]."""
-    logits = evaluate_logits(model, data.images, image_size=image_size, batch_size=batch_size, device=device)
+    logits = evaluate_logits(model, data.images, image_size=image_size, device=device)
     return (logits.argmax(dim=1) == data.labels.cpu()).double().mean().item()
 
 

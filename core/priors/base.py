@@ -78,22 +78,8 @@ class PriorNetwork(nn.Module):
     def __init__(self, config: Sizes) -> None:
         super().__init__()
         self.config = config
-
-    @property
-    def z_dim(self) -> int:
-        return self.config.z_dim
-
-    @property
-    def num_ws(self) -> int:
-        return self.config.num_ws
-
-    @property
-    def w_dim(self) -> int:
-        return self.config.w_dim
-
-    @property
-    def resolution(self) -> int:
-        return self.config.resolution
+        self.z_dim, self.num_ws, self.w_dim = config.z_dim, config.num_ws, config.w_dim
+        self.resolution = config.resolution
 
     def sample_z(self, n: int, seed: int) -> np.ndarray:
         """float64 [n, z_dim], standard normal."""
