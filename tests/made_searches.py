@@ -5,8 +5,8 @@ from typing import Any
 from orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, same_recipe
 
 OBJECTIVES = (
-    Objective(column="test_acc", way="max", label="test accuracy", percent=True),
-    Objective(column="embedder_acc1", way="min", label="independent judge", percent=True),
+    Objective(column="test_acc", way="max"),
+    Objective(column="embedder_acc1", way="min"),
 )
 
 

@@ -33,7 +33,7 @@ def view_of(record: SearchRecord, search: Any, label: Callable[[Mapping[str, Any
     names = dimension_names(search.space)
     return SearchView(
         strategy=record.strategy, asked=search.recipes, stopped_by=record.stopped_by,
-        objectives=tuple(_objective(column, way) for column, way in record.objectives.items()),
+        objectives=tuple(Objective(column=column, way=way) for column, way in record.objectives.items()),
         proposals=tuple(_proposed(proposal, names, label) for proposal in record.proposals),
         space=tuple(dimension_words(names[key], _given(one), names) for key, one in search.space.items()),
         constraints=tuple(constraint_words(column, ends) for column, ends in record.constraints.items()),
@@ -89,12 +89,6 @@ def rung_words(settings: Mapping[str, Any]) -> str:
         else:
             parts.append(f"{key.removeprefix('attack.').replace('.', ' ').replace('_', ' ')} {value_text(value)}")
     return ", ".join(parts)
-
-
-def _objective(column: str, way: str) -> Objective:
-    spec = BY_KEY.get(column)
-    label, percent = (spec.label, spec.unit == "percent") if spec else (column.replace("_", " "), False)
-    return Objective(column=column, way=way, label=label, percent=percent)
 
 
 def _proposed(record: ProposalRecord, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]) -> Proposed:

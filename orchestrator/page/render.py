@@ -27,6 +27,12 @@ from orchestrator.reading.toy import ToyData, toy_answer
 FILTERS = ("number", "interval", "estimate", "signed", "signed_interval", "duration", "count", "listing", "minus",
            "significant", "is_null")  # fmt: skip
 
+SECTIONS = (
+    "decision/defenses", "decision/recipes", "decision/attacks", "decision/pairs", "decision/fresh", "audit/search",
+    "audit/sheets", "audit/judges", "audit/training", "decision/paper", "audit/cost", "audit/everything", "audit/about",
+)  # fmt: skip
+"""The templates of what folds below the first screen, in their order."""
+
 PROTOCOLS = {
     "clean": "Protocol clean: correct conventions throughout. Compare within this page, not digit by digit with "
     "published tables.",
@@ -43,7 +49,8 @@ def render(data: ReportData, summary: Summary | None = None, *, results_file: bo
 
 def part(name: str, data: ReportData, summary: Summary) -> Markup:
     """One part of the page by its template's name; empty where it has nothing to show."""
-    return Markup(fill(f"{name}.html", **content.everything(data, summary), results_file=False).strip())
+    template = next(section for section in SECTIONS if section.endswith(f"/{name}"))
+    return Markup(fill(f"{template}.html", **content.everything(data, summary), results_file=False).strip())
 
 
 def render_toy(data: ToyData) -> str:
@@ -71,11 +78,12 @@ def environment() -> Environment:
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     made.filters |= {name: getattr(shown, name) for name in FILTERS} | {
-        "svg": _svg, "tile": tile_uri, "path": quote, "metric": metric_of}  # fmt: skip
+        "svg": _svg, "tile": tile_uri, "path": quote, "metric": metric_of,
+    }  # fmt: skip
     made.tests["null"] = shown.is_null
     made.globals |= {
-        "metric_of": metric_of, "axis_value": shown.axis_value, "told": told,
-        "of_cell": of_cell, "PROTOCOLS": PROTOCOLS, "policy": policy(), "ABSENT": shown.ABSENT, "NBSP": NBSP,
+        "metric_of": metric_of, "axis_value": shown.axis_value, "told": told, "of_cell": of_cell,
+        "PROTOCOLS": PROTOCOLS, "SECTIONS": SECTIONS, "policy": policy(), "ABSENT": shown.ABSENT, "NBSP": NBSP,
         "style": Markup(resource("style.css")), "script": Markup(resource("page.js")),
     }  # fmt: skip
     return made

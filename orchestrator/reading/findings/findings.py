@@ -11,14 +11,19 @@ from core.metrics.verdicts import CANNOT_TELL, HIGHER, LEAST_SEEDS, LOWER
 from core.words import NBSP
 from orchestrator.reading.defenses.families import CHEAP
 from orchestrator.reading.findings.fresh import fresh_answer
-from orchestrator.reading.findings.portfolio import by_access, control_line
 from orchestrator.reading.findings.sureness import TOO_SMALL, flattery, gap_words, named, standing, start, sureness
 from orchestrator.reading.numbers.decision import Decision, decide
+from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.format import count, difference, listing, number, points
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
 
 ACCURACY = metric_of("test_acc")
+SEES = {
+    "none": "nothing of the target", "labels": "the decided class alone", "scores": "scores without gradients",
+    "gradients": "gradients",
+}  # fmt: skip
+"""Access level -> what such an attacker sees."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,6 +243,30 @@ def _states(data: ReportData, words: dict[str, str], *, least: int) -> list[str]
     """`3 failed`: how many trials are in each of these states, where that is at least so many."""
     status = data.results["status"].value_counts()
     return [f"{status.get(name, 0)}{NBSP}{word}" for name, word in words.items() if status.get(name, 0) >= least]
+
+
+def by_access(summary: Summary, row: int) -> tuple[str, ...]:
+    """One sentence on what attackers of each access level get of the recipe in this row; none with a single level."""
+    metric, levels = summary.primary, summary.access_levels
+    if metric is None or len(levels) < 2:
+        return ()
+    recipe = summary.frame.loc[row, "recipe"]
+    reached = {level: worst_rows(summary.frame, metric, level).get(recipe) for level in levels}
+    parts = [f"{summary.shown(at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
+    return (f"By what an attacker sees of {named(recipe)}: {listing(parts)}.",) if len(parts) > 1 else ()
+
+
+def control_line(summary: Summary) -> tuple[str, ...]:
+    """One sentence on the most that the judge credits to a control; none without controls."""
+    metric = summary.primary
+    found = summary.worst_of_control(metric) if metric else None
+    if found is None:
+        return ()
+    attack, row = found
+    return (
+        f"What the judge credits to a control is no leak: {attack} reaches {summary.shown(row)} "
+        f"at {named(summary.frame.loc[row, 'recipe'])}.",
+    )
 
 
 def limits(data: ReportData, summary: Summary) -> tuple[str, ...]:

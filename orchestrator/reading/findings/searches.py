@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from core.metrics.rank_agreement import RankAgreement
-from core.metrics.table import BY_KEY, metric_of
 from core.words import NBSP
 from orchestrator.reading.findings.judge_ranks import ranks_alike, tau_words
 from orchestrator.reading.numbers.format import ABSENT, count, duration, is_null, listing, number, significant
@@ -26,7 +27,8 @@ def search_words(view: SearchView) -> list[str]:
     asked = f" of at most {view.asked:,}" if view.asked and view.asked > met else ""
     kept = f", with {listing(view.constraints)}" if view.constraints else ""
     first = f"{STRATEGIES.get(view.strategy, view.strategy)}: {count(met, 'recipe')}{asked}, to drive {aims}{kept}."
-    states = [f"{many}{NBSP}{name}" for name in ("open", "failed") if (many := _many(view, name))]
+    status = Counter(proposal.status for proposal in view.proposals)
+    states = [f"{status[name]}{NBSP}{name}" for name in ("open", "failed") if status[name]]
     troubled = f" ({listing(states)})" if states else ""
     allowed = f" of {view.budget} allowed" if view.budget else ""
     second = (
@@ -38,7 +40,7 @@ def search_words(view: SearchView) -> list[str]:
 
 def aim_words(objective: Objective) -> str:
     """`leak by independent judge`, where the objective is a leak in hit rates; else its label."""
-    spec = BY_KEY.get(objective.column)
+    spec = objective.spec
     rate = spec is not None and spec.group == "leak" and spec.unit == "percent"
     return f"leak by {objective.label}" if rate else objective.label
 
@@ -54,18 +56,10 @@ def ended(view: SearchView) -> str:
     return f"It was ended: {view.stopped_by.removesuffix('.')}."
 
 
-def _many(view: SearchView, status: str) -> int:
-    return sum(proposal.status == status for proposal in view.proposals)
-
-
-def worst_in(summary: Summary) -> dict[str, int]:
-    return {} if summary.evidence is None else dict(summary.evidence.rows)
-
-
 def value_words(objective: Objective, value: float | None) -> str:
     """A value of an objective with its unit; a dash where it was not measured."""
-    if objective.column in BY_KEY:
-        return number(metric_of(objective.column), value)
+    if objective.spec is not None:
+        return number(objective.spec, value)
     return ABSENT if is_null(value) else significant(float(value))
 
 
@@ -84,7 +78,7 @@ def progress_words(view: SearchView, gone: Progress) -> str:
 
 
 def leaks_searched(view: SearchView) -> list[Objective]:
-    return [o for o in view.objectives if o.column in BY_KEY and metric_of(o.column).group == "leak"]
+    return [objective for objective in view.objectives if objective.spec and objective.spec.group == "leak"]
 
 
 def agreement_words(view: SearchView, rung: int, objective: Objective, summary: Summary) -> str:

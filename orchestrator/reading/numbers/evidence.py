@@ -154,11 +154,8 @@ def _matrices(seeds: Mapping[str, Seeds], shared: Sequence[int]) -> tuple[dict[s
     rates = aligned([mine[seed].by_class for mine in seeds.values() for seed in shared])
     if rates is None:
         return {recipe: np.array([[mine[seed].value] for seed in shared]) for recipe, mine in seeds.items()}, False
-    places = [(recipe, seed) for recipe in seeds for seed in shared]
-    found: dict[str, dict[int, np.ndarray]] = {recipe: {} for recipe in seeds}
-    for (recipe, seed), hits in zip(places, rates, strict=True):
-        found[recipe][seed] = hits
-    return on_common_seeds(found)[1], True
+    by_seed = iter(rates)
+    return on_common_seeds({recipe: {seed: next(by_seed) for seed in shared} for recipe in seeds})[1], True
 
 
 def with_differences(

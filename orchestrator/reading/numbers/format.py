@@ -34,12 +34,6 @@ def axis_value(axis: Axis, value: Any) -> str:
         return json.dumps(value, sort_keys=True, default=str)
     if value in axis.values:
         return str(axis.values[value])
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return _native(value)
-    return minus(f"{value:g}")
-
-
-def _native(value: Any) -> str:
     item = value.item() if hasattr(value, "item") else value
     return minus(f"{item:g}") if isinstance(item, (int, float)) and not isinstance(item, bool) else str(item)
 
@@ -60,10 +54,6 @@ def significant(value: float, digits: int = 3) -> str:
     return minus(f"{value:,.{decimals}f}")
 
 
-def _width(low: float, high: float) -> float:
-    return (high - low) / 2
-
-
 def number(spec: Metric, value: Any, *, rough: bool = False) -> str:
     """A metric's value with its unit, or a dash where it was not measured. rough: whole per cents."""
     if is_null(value):
@@ -78,7 +68,7 @@ def interval(spec: Metric, low: Any, high: Any) -> str:
     if is_null(low) or is_null(high):
         return ""
     if spec.unit == "percent":
-        decimals = 0 if _width(low, high) >= ROUGH else 1
+        decimals = 0 if (high - low) / 2 >= ROUGH else 1
         ends = [minus(f"{100 * end:.{decimals}f}") for end in (low, high)]
     else:
         ends = [significant(end) for end in (low, high)]
@@ -87,7 +77,7 @@ def interval(spec: Metric, low: Any, high: Any) -> str:
 
 def estimate(spec: Metric, mean: Any, low: Any, high: Any) -> str:
     """Mean and interval for a sentence: whole per cents where the interval is wide."""
-    rough = not is_null(low) and not is_null(high) and _width(low, high) >= ROUGH
+    rough = not is_null(low) and not is_null(high) and (high - low) / 2 >= ROUGH
     bracket = interval(spec, low, high)
     return f"{number(spec, mean, rough=rough)} {bracket}".strip()
 
@@ -115,7 +105,7 @@ def signed_interval(spec: Metric, low: Any, high: Any) -> str:
     """The interval of a difference, both ends with their sign. An end near zero keeps the digits that show its side."""
     if is_null(low) or is_null(high):
         return ""
-    decimals = 0 if _width(low, high) >= ROUGH else 1
+    decimals = 0 if (high - low) / 2 >= ROUGH else 1
     ends = [_signed_end(spec, end, decimals) for end in (low, high)]
     return f"[{ends[0]},{NBSP}{ends[1]}]"
 

@@ -11,17 +11,25 @@ from typing import Any, Literal
 import numpy as np
 
 from core.metrics.frontier import hypervolume, pareto_mask
+from core.metrics.table import BY_KEY, Metric
 
 Status = Literal["done", "failed", "open"]
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """A column of the results that the search drives up ("max") or down ("min"). label: in a reader's words."""
+    """A column of the results that the search drives up ("max") or down ("min")."""
 
     column: str
     way: Literal["max", "min"]
-    label: str
-    percent: bool = False
+
+    @property
+    def spec(self) -> Metric | None:
+        """None for a column that is no metric."""
+        return BY_KEY.get(self.column)
+
+    @property
+    def label(self) -> str:
+        return self.spec.label if self.spec else self.column.replace("_", " ")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +139,8 @@ def progress(view: SearchView) -> Progress | None:
 
 def _worst(objective: Objective, seen: Sequence[float]) -> float:
     """The end of a fraction's range; else the worst value seen."""
-    ends = (0.0, 1.0) if objective.percent else (min(seen), max(seen))
+    percent = objective.spec is not None and objective.spec.unit == "percent"
+    ends = (0.0, 1.0) if percent else (min(seen), max(seen))
     return ends[objective.way == "min"]
 
 

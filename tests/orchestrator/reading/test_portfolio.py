@@ -3,8 +3,7 @@
 import pandas as pd
 import pytest
 
-from orchestrator.reading.findings.findings import find
-from orchestrator.reading.findings.portfolio import by_access, control_line
+from orchestrator.reading.findings.findings import by_access, control_line, find
 from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.summary import summarise
 

@@ -39,7 +39,7 @@ def test_one_objective_shows_the_best_so_far():
 
 
 def test_distances_are_measured_from_the_worst_seen():
-    far = Objective(column="dist_face", way="max", label="face distance")
+    far = Objective(column="dist_face", way="max")
     points = [proposed(k, a, None, objectives={"test_acc": a, "dist_face": d}) for k, (a, d) in
               enumerate(((0.5, 1.0), (0.4, 1.5), (0.3, 0.8)))]  # fmt: skip
     found = progress(view(*points, objectives=(OBJECTIVES[0], far)))
