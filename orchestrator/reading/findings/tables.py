@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-
 import pandas as pd
 
 from core.metrics.table import CLASS_METRICS, metric_of
 from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.format import ascii_text, axis_value, interval, number, signed
+from orchestrator.reading.numbers.format import aligned, ascii_text, axis_value, interval, number, signed
 from orchestrator.reading.numbers.summary import Summary
 
 KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", "xi_train", "dist_face")
 """The metrics of the first table; the rest follow in the table of everything measured."""
-
-
-def aligned(rows: Sequence[Sequence[str]], words: Collection[int]) -> list[str]:
-    """A line for each row: columns of words start, those of numbers end below each other."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if column in words else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def text_table(summary: Summary) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from orchestrator.reading.findings.tables import aligned
-from orchestrator.reading.numbers.format import ABSENT, ascii_text, interval, is_null, listing, number, signed
+from orchestrator.reading.numbers.format import ABSENT, aligned, ascii_text, interval, is_null, listing, number, signed
 from orchestrator.reading.published.comparison import (
     Block,
     Line,

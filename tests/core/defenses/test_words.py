@@ -3,7 +3,7 @@
 from dataclasses import MISSING, fields
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.defenses.registry import DEFENSES
@@ -86,6 +86,7 @@ OWN = {field.name for kind in DEFENSES.values() for field in fields(kind)}
 NAMES = sorted(OWN | {"alpha", "schedule", "smoothing"})
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # drawing is slow on a busy machine, the words are not
 @given(st.sampled_from([*DEFENSES, "other", "none"]), st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=4))
 def test_a_card_may_hold_anything(kind, parameters):
     words = recipe_words({"kind": kind, **parameters})
