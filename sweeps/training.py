@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from core.data.augmentation_settings import Augmentation as AugmentationSettings
 from core.models.image_sizes import check_image_size
@@ -63,6 +63,17 @@ class OtherTrial(Model):
     trial: Annotated[dict[str, Any], Field(min_length=1)]
 
 
+def _number_or_trial(raw: Any) -> str:
+    return "another_trial" if isinstance(raw, dict | OtherTrial) else "a_number"
+
+
+Goal = Annotated[
+    Annotated[float, Field(gt=0, le=1), Tag("a_number")] | Annotated[OtherTrial, Tag("another_trial")],
+    Discriminator(_number_or_trial),
+]
+"""A test accuracy, said or that of another trial."""
+
+
 class Recipe(Training):
     """How the target is trained. `workers` > 1 trains with Ray Train; BatchNorm makes it a different experiment."""
 
@@ -70,7 +81,7 @@ class Recipe(Training):
     workers: Count = 1
     checkpoint_every: Count = 10  # epochs; a lost worker costs at most this much
     # End with the first epoch of this test accuracy, or of the one that another trial reached (the paper's Table 9).
-    stop_at_test_acc: Annotated[float, Field(gt=0, le=1)] | OtherTrial | None = None
+    stop_at_test_acc: Goal | None = None
 
     @property
     def stated_defense(self) -> dict[str, Any]:

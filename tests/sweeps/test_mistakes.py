@@ -1,0 +1,189 @@
+"""Every mistake of a sweep file is one line that names the key it stands under, as the file has it."""
+
+import copy
+import json
+
+import pytest
+from tiny import searchable, tiny_sweep
+
+from core.errors import InputError
+from core.priors.kinds import PRIORS
+from sweeps.data import PublishedData
+from sweeps.loaded import check
+from sweeps.schema import InversionSweep
+
+KINDS = PublishedData.model_fields["kind"].annotation.__args__
+SEARCH = {
+    "strategy": "random", "recipes": 2, "objectives": {"attack_acc1": "min", "test_acc": "max"},
+    "space": {"recipe.lr": {"low": 0.1, "high": 0.2, "log": True}, "recipe.epochs": {"choices": [1, 2]}},
+    "constraints": {"test_acc": {"at_least": 0.5}},
+}  # fmt: skip
+EVALUATOR = {"evaluator": {"architecture": "vgg_small", "pretrained": False, "image_size": 32}}
+
+
+def plain(**changes):
+    """A sweep that is right, without one object in two places."""
+    return json.loads(json.dumps(tiny_sweep(grid={}, baseline={}, **changes)))
+
+
+def everything():
+    raw = plain(classes=[0, 1], min_test_acc=0.2, resources={"attack_rows": 3})
+    raw["recipe"] |= {
+        "stop_at_test_acc": 0.5, "lr_milestones": [0.5], "augmentation": {"crop_scale": [0.5, 1.0]},
+        "defense": {"kind": "label_smoothing", "alpha": 0.1, "schedule": {"kind": "ramp", "start": 0.1}},
+    }  # fmt: skip
+    raw["judges"]["fidelity"] = {"neighbours": 1}
+    return raw
+
+
+SWEEPS = {
+    "everything": everything(),
+    "search": searchable("s", SEARCH, judges=EVALUATOR, budget={"device_hours": 1.0}, reaudit={"seeds": [7]}),
+    **{f"data {kind}": plain(data={"kind": kind, "path": "x"}) for kind in KINDS},
+    "own": plain(data={"kind": "labelled", "path": "x"}, public={"kind": "unlabelled", "path": "y"}),
+    "prior stylegan2": plain(prior={"kind": "stylegan2", "z_dim": 8}),
+    "prior shipped": plain(prior={"kind": "shipped"}, public=None),
+    "prior folder": plain(prior={"kind": "folder", "path": "x"}, public=None),
+}
+WRONG = (None, {"q": 1}, "nonsense", True, -1.5, [], ["x"])
+
+
+def places(value, path=()):
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield (*path, key)
+        yield from places(value[key], (*path, key))
+
+
+def places_of(name):
+    """The places of a sweep of this table; of those that differ in their sources alone, the sources'."""
+    of_all = name in ("everything", "search")
+    return [path for path in places(SWEEPS[name]) if of_all or path[0] in ("data", "public", "prior")]
+
+
+def with_value(raw, path, value):
+    changed = copy.deepcopy(raw)
+    holder = changed
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value
+    return changed
+
+
+def mistake(raw):
+    try:
+        check(raw, "file.yaml")
+    except InputError as error:
+        said = str(error)
+        assert said.startswith("file.yaml: ") and " expected " in said and "\n" not in said
+        return said.removeprefix("file.yaml: ")
+    return None
+
+
+def test_every_kind_of_prior_is_among_the_sweeps():
+    assert {sweep["prior"]["kind"] for sweep in SWEEPS.values()} == set(PRIORS)
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_a_wrong_value_is_named_by_its_own_key(name):
+    raw, named = SWEEPS[name], 0
+    assert mistake(raw) is None
+    for path in places_of(name):
+        for wrong in WRONG:
+            said = mistake(with_value(raw, path, wrong))
+            if said is None or (path[0] == "search" and path[-1] in ("test_acc", "attack_acc1")):
+                continue
+            key, own = said.split(": ")[0], ".".join(map(str, path))
+            asked = path == ("judges", "evaluator") and key.startswith("search.objectives")  # what needs it is named
+            inside = key in {f"{own}.{one}" for one in ("q", "0", "kind", "path", "trial", *(_keys_of(raw, path) or ()))}
+            assert key == own or own.startswith(f"{key}.") or inside or asked, (own, wrong, said)
+            named += key == own or inside
+    assert named > 10
+
+
+def _keys_of(raw, path):
+    """Of a mapping within the sweep; none of anything else."""
+    for key in path:
+        raw = raw[key]
+    return raw if isinstance(raw, dict) else None
+
+
+FREE = ("grid", "baseline", "search.space", "search.objectives", "search.constraints")  # their keys are the user's
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_an_unknown_key_is_named_by_where_it_stands_and_no_kind_is_part_of_it(name):
+    raw = SWEEPS[name]
+    for path in [(), *places_of(name)]:
+        if _keys_of(raw, path) is None or ".".join(map(str, path)) in FREE:
+            continue
+        said, own = mistake(with_value(raw, (*path, "unheard_of"), 1)), ".".join((*path, "unheard_of"))
+        beside = f"{'.'.join(path)}: unheard_of: expected a key of defense"
+        assert said.startswith((f"{own}: expected no such key", beside)), said
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": [1, 2, 1]}, "seeds: expected each once, got 1 twice"),
+        ({"classes": [0, 3, 0]}, "classes: expected each once, got 0 twice"),
+        ({"classes": [0, 4]}, "classes: expected labels below 4, got 4"),
+        ({"protocol": "paper", "attack": {**tiny_sweep()["attack"], "loot_size": 16}},
+         "attack.loot_size: expected none under protocol paper, which keeps every judge's own size"),
+        ({"public": None}, "public: expected the images to fit the eigenfaces prior on, got none"),
+        ({"prior": {"kind": "shipped"}}, "public: expected none, since a shipped prior is already fitted"),
+        ({"prior": {"kind": "eigenfaces", "components": 60}},
+         "prior.components: expected fewer than the 60 public images, got 60"),
+        ({"paper": {"table": "1"}}, "paper.dataset: expected the paper's name of these synthetic data, got none"),
+        ({"judges": {"fidelity": {"neighbours": 2}}},
+         "judges.fidelity.neighbours: expected fewer than attack.selected (2), got 2"),
+        ({"judges": {"evaluator": {"architecture": "resnet_small", "pretrained": False, "image_size": 32}}},
+         "judges.evaluator.architecture: expected another than the target's, got resnet_small"),
+        ({"data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "samples_per_class": 9}},
+         "data.samples_per_class: expected at most 8 images, got 9"),
+        ({"data": {"kind": "synthetic", "identities": 1001},
+          "judges": {"evaluator": {"architecture": "inception_v3", "pretrained": False}}},
+         "judges.evaluator.architecture: expected at most 1000 classes with inception_v3 (its auxiliary head), got "
+         "1001"),
+        ({"attack": {**tiny_sweep()["attack"], "readout": "mean"}},
+         "attack.readout: with defense label_smoothing expected none: its answers are not noisy, got mean"),
+        ({"classes": [0], "attack": {**tiny_sweep()["attack"], "selected": 1}},
+         "judges.knowledge: expected at least 2 reconstructions to train on, got 1"),
+        ({"reaudit": {"seeds": [7], "share": 0.5}},
+         "reaudit.share: expected only beside a search with a budget, got 0.5"),
+        ({"reaudit": {"seeds": [5, 1]}}, "reaudit.seeds: expected other seeds than those of the sweep, got 1 in both"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_together_is_one_line(changes, message):
+    assert mistake(plain(**changes)) == message
+
+
+@pytest.mark.parametrize("changes", [
+    {"classes": [0, 3]}, {"prior": {"kind": "eigenfaces", "components": 59}},
+    {"judges": {"fidelity": {"neighbours": 1}}},
+    {"data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "samples_per_class": 8}},
+    {"data": {"kind": "synthetic", "identities": 1000},
+     "judges": {"evaluator": {"architecture": "inception_v3", "pretrained": False}}},
+    {"protocol": "clean", "attack": {**tiny_sweep()["attack"], "loot_size": 16}},
+    {"classes": [0], "attack": {**tiny_sweep()["attack"], "selected": 2}},
+    {"reaudit": {"seeds": [5, 2]}},
+])  # fmt: skip
+def test_what_just_fits_is_taken(changes):
+    assert mistake(plain(**changes)) is None
+
+
+@pytest.mark.parametrize(("workers", "batch_size", "message"), [
+    (2, 4, None), (2, 3, "recipe: batch_size: expected at least 2 images per worker (4), got 3"),
+    (1, 2, None), (3, 6, None), (3, 5, "recipe: batch_size: expected at least 2 images per worker (6), got 5"),
+])  # fmt: skip
+def test_every_worker_gets_two_images_of_a_batch(workers, batch_size, message):
+    recipe = {**tiny_sweep()["recipe"], "workers": workers, "batch_size": batch_size}
+    assert mistake(plain(recipe=recipe)) == message
+
+
+def test_the_paper_names_its_data():
+    own = InversionSweep.model_validate(plain(paper={"table": "1", "dataset": "celeba"}))
+    assert own.paper.dataset_of(own.data) == "celeba"
+    published = InversionSweep.model_validate(plain(paper={"table": 1}, data={"kind": "facescrub", "path": "x"}))
+    assert published.paper.dataset_of(published.data) == "facescrub" and published.paper.table == "1"
+    dogs = plain(paper={"table": "1"}, data={"kind": "stanford_dogs", "path": "x"})
+    assert mistake(dogs) == "data.kind: expected one of facescrub, celeba for table 1, got stanford_dogs"
