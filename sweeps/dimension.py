@@ -90,11 +90,13 @@ class Dimension:
 
     def position(self, value: Any, values: Values) -> float | int | None:
         """Where `at` gives this value, None if nowhere."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if self.above is None:
             if self.values is None:
-                is_number = isinstance(value, int | float) and not isinstance(value, bool)
                 return float(value) if is_number and self.low <= value <= self.high else None
             return next((index for index, one in enumerate(self.values) if same_value(one, value)), None)
+        if not is_number:
+            return None
         floor = values.get(self.above, -math.inf)
         if self.values is not None:
             room = [one for one in self.values if one > floor]

@@ -94,7 +94,8 @@ def test_a_wrong_value_is_named_by_its_own_key(name):
                 continue
             key, own = said.split(": ")[0], ".".join(map(str, path))
             asked = path == ("judges", "evaluator") and key.startswith("search.objectives")  # what needs it is named
-            inside = key in {f"{own}.{one}" for one in ("q", "0", "kind", "path", "trial", *(_keys_of(raw, path) or ()))}
+            below = ("q", "0", "kind", "path", "trial", *(_keys_of(raw, path) or ()))
+            inside = key in {f"{own}.{one}" for one in below}
             assert key == own or own.startswith(f"{key}.") or inside or asked, (own, wrong, said)
             named += key == own or inside
     assert named > 10
