@@ -10,6 +10,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 
 from core.bounds import Fraction, NotNegative
+from core.declared import check_fields
 from core.errors import InputError
 
 
@@ -34,22 +35,13 @@ class Augmentation:
     shared: bool = False
 
     def __post_init__(self) -> None:
+        check_fields(self, "augmentation ")
         low, high = self.crop_scale
         if not 0 < low <= high <= 1:
             raise InputError(f"augmentation crop_scale: expected 0 < low <= high <= 1, got {low} and {high}")
         low, high = self.crop_ratio
         if not 0 < low <= high < math.inf:
             raise InputError(f"augmentation crop_ratio: expected 0 < low <= high, got {low} and {high}")
-        for name, most in (("brightness", math.inf), ("contrast", math.inf), ("saturation", math.inf)):
-            self._check(name, most)
-        self._check("hue", 0.5)
-        self._check("flip", 1.0)
-
-    def _check(self, name: str, most: float) -> None:
-        value = getattr(self, name)
-        if not (0 <= value <= most and math.isfinite(value)):
-            limit = f" and at most {most}" if math.isfinite(most) else ""
-            raise InputError(f"augmentation {name}: expected a finite number of at least 0{limit}, got {value}")
 
     @classmethod
     def none(cls) -> Augmentation:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
 from core.bounds import Beta, Count, Fraction, NotNegative, Positive
+from core.checks import require
 from core.data.augmentation_settings import Augmentation
-from core.errors import InputError
+from core.declared import check_fields
 
 Architecture = Literal[
     "resnet_small", "vgg_small", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50",
@@ -23,7 +24,6 @@ ImageSize = Annotated[int, Ge(16), Le(1024)]
 Optimizer = Literal["adam", "sgd"]
 LrSchedule = Literal["multistep", "cosine"]
 Precision = Literal["fp32", "bf16"]
-OPTIMIZERS, LR_SCHEDULES, PRECISIONS = get_args(Optimizer), get_args(LrSchedule), get_args(Precision)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,42 +54,24 @@ class TrainingRecipe:
     precision: Precision = "fp32"
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "image_size"):
-            _require(name, getattr(self, name), getattr(self, name) >= 1, "at least 1")
-        _require("optimizer", self.optimizer, self.optimizer in OPTIMIZERS, f"one of {', '.join(OPTIMIZERS)}")
-        _require(
-            "lr_schedule",
-            self.lr_schedule,
-            self.lr_schedule in LR_SCHEDULES,
-            f"one of {', '.join(LR_SCHEDULES)}",
-        )
-        _require("precision", self.precision, self.precision in PRECISIONS, f"one of {', '.join(PRECISIONS)}")
-        _require("lr", self.lr, 0 < self.lr < math.inf, "a positive number")
-        _require("weight_decay", self.weight_decay, 0 <= self.weight_decay < math.inf, "at least 0")
-        self._check_optimizer()
+        check_fields(self, "training ")
+        if self.optimizer == "adam":
+            require(self.momentum == 0, "training momentum", "0 with optimizer adam", self.momentum)
+        else:
+            default = self.betas == (0.9, 0.999)
+            require(default, "training betas", "the default with optimizer sgd", self.betas)
         self._check_schedule()
 
-    def _check_optimizer(self) -> None:
-        fits = all(0 <= beta < 1 for beta in self.betas) and len(self.betas) == 2
-        _require("betas", self.betas, fits, "two numbers in [0, 1)")
-        _require("momentum", self.momentum, 0 <= self.momentum < 1, "a number in [0, 1)")
-        if self.optimizer == "adam":
-            _require("momentum", self.momentum, self.momentum == 0, "0 with optimizer adam")
-        else:
-            _require("betas", self.betas, self.betas == (0.9, 0.999), "the default with optimizer sgd")
-
     def _check_schedule(self) -> None:
-        marks = self.lr_milestones
-        ascending = all(a < b for a, b in pairwise(marks))
-        _require("lr_milestones", marks, ascending, "ascending fractions")
-        _require("lr_milestones", marks, all(0 < m < 1 for m in marks), "fractions of the training in (0, 1)")
-        _require("lr_factor", self.lr_factor, 0 < self.lr_factor < math.inf, "a positive number")
+        marks, what = self.lr_milestones, "training lr_milestones"
+        require(all(a < b for a, b in pairwise(marks)), what, "ascending fractions", marks)
+        require(all(0 < m < 1 for m in marks), what, "fractions of the training in (0, 1)", marks)
         if self.lr_schedule == "cosine":
-            _require("lr_min", self.lr_min, 0 <= self.lr_min <= self.lr, f"a number in [0, {self.lr}]")
+            require(self.lr_min <= self.lr, "training lr_min", f"a number in [0, {self.lr}]", self.lr_min)
             default = (marks, self.lr_factor) == ((0.75, 0.9), 0.1)
-            _require("lr_milestones", marks, default, "the default, and so lr_factor, with lr_schedule cosine")
+            require(default, what, "the default, and so lr_factor, with lr_schedule cosine", marks)
         else:
-            _require("lr_min", self.lr_min, self.lr_min == 0, "0 with lr_schedule multistep")
+            require(self.lr_min == 0, "training lr_min", "0 with lr_schedule multistep", self.lr_min)
 
     @classmethod
     def paper_224(cls, architecture: str = "resnet152") -> TrainingRecipe:
@@ -119,8 +101,3 @@ def learning_rate(recipe: TrainingRecipe, epoch: int) -> float:
         return recipe.lr_min + (recipe.lr - recipe.lr_min) * swing
     passed = sum(epoch >= math.ceil(mark * recipe.epochs - 1e-9) for mark in recipe.lr_milestones)
     return recipe.lr * recipe.lr_factor**passed
-
-
-def _require(name: str, value: object, holds: bool, expected: str) -> None:
-    if not holds:
-        raise InputError(f"training {name}: expected {expected}, got {value!r}")

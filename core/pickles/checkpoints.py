@@ -20,7 +20,7 @@ from core.pickles.archive import START, read_archive
 from core.pickles.cursor import Cursor, Refused, describe
 from core.pickles.machine import Dialect, Global, Limits
 from core.pickles.opcodes import CHECKPOINT_OPCODES, run
-from core.pickles.storages import MAGIC, MAX_RANK
+from core.pickles.storages import MAGIC, MAX_RANK, contiguous
 
 LEGACY_VERSION = 1001
 MAX_TENSORS = 50_000
@@ -78,11 +78,8 @@ class StoredTensor:
     def tensor(self) -> Tensor:
         """A contiguous copy, which no longer depends on the file."""
         layout, dtype = TYPES[self.storage.kind]
-        width = np.dtype(layout).itemsize
-        strides = [step * width if n > 1 else 0 for n, step in zip(self.size, self.stride, strict=True)]
         data = self.storage.data if self.storage.length else b""
-        view: np.ndarray = np.ndarray(self.size, dtype=layout, buffer=data, offset=self.offset * width, strides=strides)
-        return torch.from_numpy(np.array(view, order="C")).view(dtype)
+        return torch.from_numpy(contiguous(data, layout, self.offset, self.size, self.stride)).view(dtype)
 
 
 def read_checkpoint(view: memoryview, *, name: str, unknown: Callable[[str, str], NoReturn]) -> Any:

@@ -125,13 +125,15 @@ def rebuild_tensor(arguments: tuple[object, ...]) -> TensorRecord:
 
 def array_of(tensor: TensorRecord) -> np.ndarray:
     """A contiguous copy of the tensor, which no longer depends on the file."""
-    width = np.dtype(tensor.storage.dtype).itemsize
-    view: np.ndarray = np.ndarray(
-        tensor.size,
-        dtype=tensor.storage.dtype,
-        buffer=tensor.storage.data,
-        offset=tensor.offset * width,
-        # The stride of an axis of one element is free, and may be larger than numpy can hold.
-        strides=[step * width if n > 1 else 0 for n, step in zip(tensor.size, tensor.stride, strict=True)],
-    )
+    return contiguous(tensor.storage.data, tensor.storage.dtype, tensor.offset, tensor.size, tensor.stride)
+
+
+def contiguous(
+    data: memoryview | bytes, dtype: str, offset: int, size: tuple[int, ...], stride: tuple[int, ...]
+) -> np.ndarray:
+    """A copy of a strided view into `data`; offset and strides count elements, and lie inside."""
+    width = np.dtype(dtype).itemsize
+    # The stride of an axis of one element is free, and may be larger than numpy can hold.
+    strides = [step * width if n > 1 else 0 for n, step in zip(size, stride, strict=True)]
+    view: np.ndarray = np.ndarray(size, dtype=dtype, buffer=data, offset=offset * width, strides=strides)
     return np.array(view, order="C")

@@ -67,7 +67,7 @@ def test_optimizers_get_their_settings():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epochs": 0}, "training epochs: expected at least 1, got 0"),
+        ({"epochs": 0}, "training epochs: expected a whole number of at least 1, got 0"),
         ({"batch_size": 0}, "training batch_size"),
         ({"image_size": -1}, "training image_size"),
         ({"optimizer": "adamw"}, "training optimizer: expected one of adam, sgd, got 'adamw'"),
@@ -83,7 +83,7 @@ def test_optimizers_get_their_settings():
         ({"optimizer": "sgd", "momentum": 1.0}, "training momentum"),
         ({"lr_milestones": (0.9, 0.5)}, "training lr_milestones: expected ascending"),
         ({"lr_milestones": (0.5, 1.0)}, "training lr_milestones: expected fractions"),
-        ({"lr_milestones": (75, 90)}, "training lr_milestones: expected fractions"),
+        ({"lr_milestones": (75, 90)}, r"training lr_milestones: expected a number in \[0, 1\], got 75"),
         ({"lr_factor": 0.0}, "training lr_factor"),
         ({"lr_min": 1e-4}, "training lr_min: expected 0 with lr_schedule multistep"),
         ({"lr_schedule": "cosine", "lr_min": 1.0}, "training lr_min"),

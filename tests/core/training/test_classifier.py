@@ -193,7 +193,7 @@ def test_evaluation_restores_the_mode_and_does_not_touch_the_running_statistics(
 @pytest.mark.parametrize(
     ("changes", "arguments", "message"),
     [
-        ({"batch_size": 1}, {}, "at least 2 images per worker"),
+        ({"batch_size": 1}, {}, "batch_size: expected a whole number of at least 2, got 1"),
         ({"image_size": 16}, {}, "resnet_small: expected images of at least 32 pixels, got 16"),
         ({"architecture": "resnet"}, {}, "expected one of resnet_small, .*got 'resnet'"),
     ],
