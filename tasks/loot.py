@@ -58,7 +58,8 @@ def synthesise_loot(config: Config, inputs: Inputs, out: Path, context: TaskCont
 
 def _decoder(inputs: Inputs) -> nn.Module:
     """The prior, or the generator of the part whose latents the attack has left."""
-    return load_prior(inputs["prior"]) if "prior" in inputs else load_network(inputs["decoder"], "generator")
+    (name,) = inputs.keys() - {"attack"}
+    return load_prior(inputs[name]) if name == "prior" else load_network(inputs[name], "generator")
 
 
 def loot_images(folder: Path, size: int | None) -> dict[str, Tensor]:

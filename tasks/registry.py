@@ -51,7 +51,8 @@ class Task:
         return shard_with_same_classes(_load(self.shard), self.labelled) if self.labelled else _load(self.shard)
 
 
-LABELLED_MATERIALS = ("target", "data", *(name for name, part in PARTS.items() if part.access != "none"))
+LABELLED_PARTS = tuple(name for name, part in PARTS.items() if part.access != "none")
+LABELLED_MATERIALS = ("target", "data", *LABELLED_PARTS)
 """Inputs of attacks and of their parts that have classes."""
 
 TASKS: dict[str, Task] = {
@@ -67,7 +68,7 @@ TASKS: dict[str, Task] = {
         version=4, run="tasks.attack:collect_classes", shard="tasks.attack:invert_classes", labelled=LABELLED_MATERIALS,
         check="tasks.settings:check_attack",
     ),
-    "loot": Task(version=3, run="tasks.loot:synthesise_loot", labelled=("attack",)),
+    "loot": Task(version=3, run="tasks.loot:synthesise_loot", labelled=("attack", *LABELLED_PARTS)),
     "embeddings": Task(
         version=3, run="tasks.judges:embed_real_images", labelled=("data", "network"),
         check="tasks.weight_checks:check_judge",

@@ -144,8 +144,7 @@ def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage) -> Sta
     if settings.protocol == "paper" and settings.attack.built.enlarging is not None:
         config["enlarging"] = settings.attack.built.enlarging
     rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}
-    role = "prior" if decoder == "prior" else "decoder"
-    return Stage(name="loot", config={**config, **rows}, inputs={role: attack.inputs[decoder], "attack": attack})
+    return Stage(name="loot", config={**config, **rows}, inputs={decoder: attack.inputs[decoder], "attack": attack})
 
 
 def _check_crop(settings: InversionSweep, crop: int | None) -> None:

@@ -246,6 +246,14 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     }),
     "StartSearch": (lambda: TINY(attack={"kind": "brep_mi"}), "attack.starts",
                     {"batch": 64, "max_batches": 3, "seed": 3}),
+    "PLGMI": (lambda: TINY(attack={"kind": "plg_mi"}), "attack", {
+        "kind": REFUSED, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20, "readout": (MID, "mean"),
+        "top_n": 3, "gan": {"steps": 5}, "steps": 5, "lr": 0.2, "loss": "cross_entropy",
+    }),
+    "ConditionalTraining": (lambda: TINY(attack={"kind": "plg_mi"}), "attack.gan", {
+        "steps": 5, "critic_steps": 2, "batch_size": 8, "lr": 0.01, "betas": [0.5, 0.9], "inversion_weight": 1.0,
+        "loss": "poincare", "z_dim": 8, "width": 4, "seed": 3,
+    }),
     "LabelSmoothing": (lambda: TINY(grid={}, baseline={}), "recipe.defense",
                        {"kind": REFUSED, "alpha": 0.3, "schedule": ({"alpha": 0.3}, RAMP)}),
     "Smoothing": (lambda: TINY(grid={}, baseline={}, recipe={**tiny_sweep()["recipe"], "defense": {

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from core.attacks.registry import ATTACKS
 from core.errors import InputError
 from core.models.classifiers import build_classifier
 from tasks.class_names import NAMES_FILE, check_same_classes, with_same_classes
@@ -13,6 +14,7 @@ from tasks.context import TaskContext
 from tasks.registry import TASKS, task
 from tests.every_stage import every_stage, imported_folder
 
+NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
 PEOPLE = ["ann", "bob", "cleo", "dan"]
 LABELLED = {kind: task.labelled for kind, task in TASKS.items() if task.labelled}
 OTHERS = {
@@ -60,6 +62,8 @@ def test_every_input_with_classes_is_compared(tmp_path):
     goals = {0.0: None, -0.2: {"trial": {"recipe.defense.alpha": 0.0}}}
     goal = [{"recipe.defense.alpha": alpha, "recipe.stop_at_test_acc": other} for alpha, other in goals.items()]
     stages = [*every_stage(tmp_path, cells=goal), *every_stage(tmp_path, recipe={"imported": imported})]
+    for kind in (kind for kind, attack in ATTACKS.items() if not attack.control):
+        stages += every_stage(tmp_path, attack={"kind": kind, "selected": 2, **NEEDED.get(kind, {})})
     assert {stage.name for stage in stages} == set(TASKS) - {"toy", "sleep"}
     assert any("reference" in stage.inputs for stage in stages)
     for stage in stages:

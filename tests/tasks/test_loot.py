@@ -57,7 +57,8 @@ def test_loot_of_a_parts_own_generator_is_what_that_generator_makes_of_the_laten
     w, labels = torch.cat([with_class(z[2 * c : 2 * c + 2], c) for c in range(3)]), torch.tensor([0, 0, 1, 1, 2, 2])
     save_tensors(tmp_path / "attack" / "reconstructions.safetensors", {"w": w, "labels": labels})
     (tmp_path / "attack" / "names.json").write_text(json.dumps(["a", "b", "c"]))
-    inputs = {"decoder": tmp_path / "gan", "attack": tmp_path / "attack"}
+    (tmp_path / "gan" / "names.json").write_text(json.dumps(["a", "b", "c"]))
+    inputs = {"plg_gan": tmp_path / "gan", "attack": tmp_path / "attack"}
     made("loot", {"protocol": "paper", "crop": None, "sizes": [0]}, inputs, tmp_path / "loot")
     with torch.no_grad():
         expected = 2 * generator(z, labels) - 1

@@ -44,7 +44,7 @@ def test_a_trial_has_its_own_generator_and_no_prior(protocol, request):
     stages = inversion_stages(sweep(protocol), 1)
     assert stages.target.fingerprint == pipeline.stage("target").fingerprint  # another attack, the same target
     assert set(stages.attack.inputs) == {"target", "plg_gan"}
-    assert stages.loot.inputs == {"decoder": stages.attack.inputs["plg_gan"], "attack": stages.attack}
+    assert stages.loot.inputs == {"plg_gan": stages.attack.inputs["plg_gan"], "attack": stages.attack}
     execute_with_inputs(pipeline.store, stages.loot)
     gan, attack = (pipeline.store.path(stage) for stage in (stages.attack.inputs["plg_gan"], stages.attack))
     generator, found = load_network(gan, "generator"), load_tensors(attack / "reconstructions.safetensors")
