@@ -58,3 +58,18 @@ def test_cells_that_make_no_sense_are_one_line(tmp_path, cells, words):
     with pytest.raises(InputError) as caught:
         expand(loaded(tmp_path, cells=cells))
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"grid": {}, "baseline": {"recipe.lr": 0.1}},
+     "baseline.recipe.lr: expected a key of the grid (empty), got 0.1"),
+    ({"baseline": {"recipe.lr": 0.1}},
+     "baseline.recipe.lr: expected a key of the grid (recipe.defense.alpha), got 0.1"),
+    ({"baseline": {"recipe.defense.alpha": 0.3}},
+     "baseline.recipe.defense.alpha: expected one of [0.0, -0.2], got 0.3"),
+    ({"cells": CELLS, "baseline": {"attack.steps": 5}}, "baseline.attack.steps: expected one of [3, 4], got 5"),
+])  # fmt: skip
+def test_a_baseline_that_nobody_tries_is_refused(tmp_path, changes, message):
+    with pytest.raises(InputError) as refusal:
+        expand(loaded(tmp_path, **changes))
+    assert str(refusal.value).endswith(f"cells.yaml: {message}")

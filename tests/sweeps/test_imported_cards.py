@@ -192,3 +192,31 @@ def test_a_sweep_with_a_wrong_prior_card_starts_nothing(tmp_path):
 def test_the_cards_that_ship_are_read(repository):
     shipped = sorted((Path(repository) / "core" / "priors" / "weights").glob("*.json"))
     assert shipped and all(read_prior_card(path).config.resolution for path in shipped)
+
+
+@pytest.mark.parametrize("value", [1e-6, 0.5, 1e6])
+def test_a_spread_may_reach_its_bounds(value):
+    assert TargetCard.model_validate({**TARGET, "std": [value] * 3}).std == (value,) * 3
+
+
+@pytest.mark.parametrize("value", [0, 0.0, -0.5, 9e-7, 1.1e6, True, "0.5", None])
+def test_a_spread_that_no_picture_can_be_divided_by_is_refused(value):
+    for place in range(3):
+        std = [0.5] * 3
+        std[place] = value
+        with pytest.raises(ValueError, match=rf"std\.{place}"):
+            TargetCard.model_validate({**TARGET, "std": std})
+
+
+@pytest.mark.parametrize(("key", "taken", "refused"), [
+    ("num_classes", [], [1, 100_001]), ("image_size", [16, 2048], [15, 2049]), ("version", [1, 2], [0, 3]),
+    ("mean", [[-1e6, 0, 1e6]], [[1.1e6] * 3]), ("class_names", [None], [["a", "b"], ["a"] * 3]),
+    ("stated_acc", [0, 1, None], [-0.1, 1.1]),
+    ("defense", [None, {"kind": "mid", "alpha": 1}], [{}, {"kind": ""}, {"kind": "mid", "alpha": 1.1}]),
+])  # fmt: skip
+def test_every_number_of_a_card_may_reach_its_bounds_and_no_further(key, taken, refused):
+    for value in taken:
+        TargetCard.model_validate({**TARGET, key: value})
+    for value in refused:
+        with pytest.raises(ValueError, match=key):
+            TargetCard.model_validate({**TARGET, key: value})

@@ -163,3 +163,25 @@ def test_a_wrong_rule_is_an_input_error(wrong):
 def test_a_wrong_number_of_crops_is_an_error():
     with pytest.raises(ValueError, match="expected 1 or 3, got 2"):
         apply_crops(torch.zeros(3, 3, 4, 4), crops((0, 0, 2, 2), (0, 0, 2, 2)), 4)
+
+
+@pytest.mark.parametrize("draw", DRAW_CROPS.values())
+def test_what_is_drawn_is_double_precision(draw):
+    """Float32 has 2^24 places: with corners of it, other numbers would follow from a seed."""
+    found = draw(CropRule(scale=(0.3, 0.9), ratio=(0.5, 2), hflip=0.5), 64, 40, 30, seeded())
+    sides = {name: value for name, value in vars(found).items() if name != "mirror"}
+    assert all(value.dtype == torch.float64 for value in sides.values()) and found.mirror.dtype == torch.bool
+    if draw is draw_crop_per_image:
+        for value in sides.values():
+            assert not torch.equal(value, value.float().double())
+
+
+def test_the_corner_of_a_crop_is_its_draw_times_the_room():
+    rule, source = CropRule(scale=(0.25, 0.25), ratio=(1.0, 1.0)), seeded(3)
+    found = draw_crop_per_image(rule, 5, 16, 16, source)
+    again = seeded(3)
+    torch.rand(2, 5, 10, generator=again, dtype=torch.float64)
+    torch.rand(5, generator=again, dtype=torch.float64)
+    place = torch.rand(2, 5, generator=again, dtype=torch.float64)
+    assert torch.equal(found.top, place[0] * 8) and torch.equal(found.left, place[1] * 8)
+    assert torch.equal(source.get_state(), again.get_state())

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import pytest
@@ -184,12 +185,12 @@ def test_a_folded_network_is_the_same_network(architecture, size, left):
             module.running_mean.normal_(0, 0.2, generator=torch.Generator().manual_seed(0))
             module.running_var.uniform_(0.5, 2, generator=torch.Generator().manual_seed(1))
     images = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(2))
-    copy = frozen_copy(network)
-    assert sum(isinstance(module, nn.BatchNorm2d) for module in copy.modules()) == left
+    folded = frozen_copy(network)
+    assert sum(isinstance(module, nn.BatchNorm2d) for module in folded.modules()) == left
     with torch.no_grad():
         expected = network(images)
-        torch.testing.assert_close(copy(images), expected, atol=2e-5 * float(expected.abs().max()) + 1e-6, rtol=1e-4)
-    assert not any(p.requires_grad for p in copy.parameters()) and all(p.requires_grad for p in network.parameters())
+        torch.testing.assert_close(folded(images), expected, atol=2e-5 * float(expected.abs().max()) + 1e-6, rtol=1e-4)
+    assert not any(p.requires_grad for p in folded.parameters()) and all(p.requires_grad for p in network.parameters())
 
 
 class Branches(nn.Module):
@@ -232,6 +233,47 @@ def test_bfloat16_stays_near_and_returns_single_precision():
         expected = network(images)
     assert logits.dtype == torch.float32
     assert 0 < (logits - expected).abs().max() < 0.05 * expected.abs().max()
+
+
+@pytest.mark.parametrize("crop", [None, 12])
+def test_a_generator_in_bfloat16_is_near_further_than_rounding_and_gives_single_precision(w0, crop):
+    single = copy.deepcopy(PRIOR).float()
+    w = w0.float()
+    made = {}
+    for precision in ("fp32", "bf16"):
+        with torch.no_grad():
+            made[precision] = Execution(ExecutionConfig(precision=precision), "cpu").synthesizer(single, crop)(w)
+    assert made["fp32"].dtype == made["bf16"].dtype == torch.float32
+    gap, scale = (made["bf16"] - made["fp32"]).abs().max(), made["fp32"].abs().max()
+    assert 1e-4 * scale < gap < 0.2 * scale
+    whole = single.synthesize(w).detach()
+    shown = whole if crop is None else whole[:, :, 2:14, 2:14]
+    torch.testing.assert_close(made["fp32"], shown, atol=1e-5 * float(scale), rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_at_full_precision_numbers_keep_their_type(w0, dtype):
+    run = Execution(ExecutionConfig(), "cpu")
+    images = torch.zeros(2, 3, 12, 12, dtype=dtype)
+    assert run.target(lambda x: x.flatten(1))(images).dtype == dtype
+    prior = Drawn(dtype)
+    assert run.synthesizer(prior)(w0.to(dtype)).dtype == dtype
+    assert run.synthesizer(copy.deepcopy(PRIOR).to(dtype))(w0.to(dtype)).dtype == dtype
+    low = Execution(ExecutionConfig(precision="bf16"), "cpu")
+    assert low.target(lambda x: x.flatten(1))(images).dtype == torch.float32
+    assert low.synthesizer(prior)(w0.to(dtype)).dtype == torch.float32
+
+
+class Drawn:
+    """A prior that is no StyleGAN2."""
+
+    resolution, num_ws, w_dim = 4, 1, 8
+
+    def __init__(self, dtype):
+        self.weight = torch.ones(8, 48, dtype=dtype)
+
+    def synthesize(self, w):
+        return (w.flatten(1) @ self.weight).view(-1, 3, 4, 4)
 
 
 def test_an_option_without_effect_on_the_device_is_an_input_error(w0):

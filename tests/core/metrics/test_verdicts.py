@@ -118,3 +118,12 @@ def test_the_words_are_written_in_one_place():
             if any(node.value in ("higher", "lower") for node in constants):
                 written.append(path.relative_to(ROOT).as_posix())
     assert written == ["core/metrics/verdicts.py"]
+
+
+@pytest.mark.parametrize(("low", "high", "seeds", "expected"), [
+    (0.0, 0.2, 2, CANNOT_TELL), (-0.2, 0.0, 2, CANNOT_TELL), (0.0, 0.0, 2, CANNOT_TELL), (-0.1, 0.1, 9, CANNOT_TELL),
+    (1e-12, 0.2, 2, HIGHER), (-0.2, -1e-12, 2, LOWER), (0.1, 0.2, 1, CANNOT_TELL), (-0.2, -0.1, 1, CANNOT_TELL),
+    (None, 0.2, 9, CANNOT_TELL), (-0.2, None, 9, CANNOT_TELL),
+])  # fmt: skip
+def test_an_interval_that_reaches_0_tells_nothing(low, high, seeds, expected):
+    assert verdict(low, high, seeds=seeds) == expected
