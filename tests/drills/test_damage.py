@@ -58,6 +58,7 @@ def test_the_power_fails(drill):
         for folder in (disk.place / "copy").iterdir():
             folder.rename(disk.place / folder.name)
         (disk.place / "copy").rmdir()
+        os.sync()  # the copy stands for what earlier runs have flushed
         for left in ("target/*.work/checkpoint.pt", "attack/*.work/classes/*"):
             run = drill.run()
             run.until(lambda left=left: any(drill.store.glob(left)))
