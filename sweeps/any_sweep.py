@@ -6,7 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from sweeps.base import Count, Model, NotNegative, Positive, Several
+from core.bounds import Count, NotNegative, Positive
+from sweeps.base import Model, Several
 
 Protocol = Literal["clean", "paper"]
 

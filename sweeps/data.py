@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from sweeps.base import Count, FilePath, Model, Positive, Seed, only_with
+from core.bounds import Count, Positive, Seed
+from sweeps.base import FilePath, Model, only_with
 
 
 class SyntheticData(Model):

@@ -14,8 +14,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainValidator, SerializeAsAny, Strict, field_validator, model_validator
 
+from core.bounds import Fraction
 from core.defenses.schedules import AlphaSchedule, schedule_parameters, validate_schedule
-from sweeps.base import Fraction, Model, Several
+from sweeps.base import Model, Several
 from sweeps.derived import derived
 
 PLAIN_KIND = "label_smoothing"

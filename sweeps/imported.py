@@ -10,10 +10,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict, ValidationError, field_validator, model_validator
 
+from core.bounds import Count, Fraction
 from core.cards import read_card
 from core.errors import InputError
 from core.models.image_sizes import IN_UNIT_RANGE
-from sweeps.base import Count, FilePath, Fraction, Model, Several
+from sweeps.base import FilePath, Model, Several
 from sweeps.mistakes import first_mistake
 from sweeps.training import Architecture
 

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from sweeps.base import Count, FilePath, Model
+from core.bounds import Count
+from sweeps.base import FilePath, Model
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.training import Evaluator, Knowledge
 

@@ -10,11 +10,12 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
+from core.bounds import MOST, Fraction, Seed
 from core.errors import InputError
 from sweeps.any_sweep import AnySweep, Protocol, Tracking
 from sweeps.attacker import Prior
 from sweeps.attacks import Attack, read_attack
-from sweeps.base import MOST, Fraction, Model, Seed, Several
+from sweeps.base import Model, Several
 from sweeps.data import LabelledData, PublishedData, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from core.bounds import MOST, Count, Positive, Seed
 from core.metrics.table import METRICS, Judge
 from core.words import shown
-from sweeps.base import MAX_KEYS, MAX_TRIALS, MOST, Count, Model, Positive, Seed, Several
+from sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
 from sweeps.dimension import Dimension
 from sweeps.settings import first_repeat
 from sweeps.space import Space, inside, make_space

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from core.bounds import Count, NotNegative, Positive, Seed
 from core.data.augmentation_settings import Augmentation as AugmentationSettings
 from core.models.image_sizes import check_image_size
 from core.models.recipe import Architecture, BatchSize, ImageSize, LrSchedule, Optimizer, TrainingRecipe
-from sweeps.base import Count, Model, NotNegative, Positive, Seed, only_with
+from sweeps.base import Model, only_with
 from sweeps.defenses import Defense, LabelSmoothing
 from sweeps.derived import derived
 

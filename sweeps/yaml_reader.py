@@ -17,9 +17,9 @@ from typing import Any
 
 import yaml
 
+from core.bounds import LARGEST
 from core.errors import InputError
 from core.words import brief, shown
-from sweeps.base import LARGEST
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 32

@@ -16,10 +16,8 @@ from core.data import splits
 from core.data.decoding import UnreadablePicture, check_crop, decode_picture, strict_pillow
 from core.data.images import ImageSet
 from core.data.listing import few
-from core.data.sources import TEST, TRAIN, VALIDATION, Entry, content_digest, list_labelled, list_unlabelled
+from core.data.sources import TEST, TRAIN, VALIDATION, Entry, list_labelled, list_unlabelled
 from core.errors import InputError
-
-__all__ = ["SplitImages", "content_digest", "load_labelled", "load_unlabelled"]
 
 SPLIT_METHODS = ("stratified", "paper")
 ON_CORRUPT = ("refuse", "skip")

@@ -24,16 +24,6 @@ from core.data.splits import samples_per_class as choose_per_class
 from core.errors import InputError
 from core.files import write_file
 
-__all__ = [
-    "PUBLISHED",
-    "PublishedListing",
-    "PublishedSet",
-    "WrittenSet",
-    "list_published",
-    "published_set",
-    "write_published",
-]
-
 ON_CORRUPT = ("refuse", "skip")
 _SMALL, _OBLONG = 1, 2
 

@@ -16,29 +16,10 @@ from torchvision import transforms as tv
 
 from core.data.augmentation import (
     Augmentation,
-    AugmentationDraw,
     apply_augmentation,
-    augment_batch,
     draw_augmentation,
 )
 from core.errors import InputError
-
-__all__ = [
-    "Augmentation",
-    "AugmentationDraw",
-    "apply_augmentation",
-    "augment_batch",
-    "centre_crop",
-    "draw_augmentation",
-    "random_resized_crop_per_image",
-    "random_resized_crop_shared",
-    "reference_test_transform",
-    "reference_train_transform",
-    "resize",
-    "resize_uint8",
-    "to_uint8",
-    "to_unit",
-]
 
 # Images per chunk of a whole-set resize: bounds the float copy to some hundred megabytes at 224 pixels.
 _RESIZE_CHUNK = 512

@@ -8,12 +8,13 @@ import pytest
 import yaml
 from tiny import tiny_sweep
 
+from core.bounds import LARGEST
 from core.errors import InputError
 from orchestrator.planning.trials import trials_of
 from orchestrator.reading.results import recipe_fields, trial_row
 from orchestrator.store.local import LocalStore
 from sweeps.axes import COLUMNS, axis_names
-from sweeps.base import LARGEST, MAX_TRIALS, Model
+from sweeps.base import MAX_TRIALS, Model
 from sweeps.expand import expand
 from sweeps.load import load_sweep
 from sweeps.schema import InversionSweep

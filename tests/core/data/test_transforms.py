@@ -10,13 +10,9 @@ from PIL import Image
 from torchvision.transforms import RandomResizedCrop
 from torchvision.transforms import functional as TF
 
-from core.data.augmentation import _pixel_box
+from core.data.augmentation import Augmentation, _pixel_box, apply_augmentation, augment_batch, draw_augmentation
 from core.data.transforms import (
-    Augmentation,
-    apply_augmentation,
-    augment_batch,
     centre_crop,
-    draw_augmentation,
     random_resized_crop_per_image,
     random_resized_crop_shared,
     reference_test_transform,
