@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -107,114 +107,119 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
                   transform=axes.transAxes, clip_on=False)  # fmt: skip
     better = "better \u2198" if panel.spec.better == "low" else "better \u2197"
     axes.annotate(better, (1, 1), (0, 12), ha="right", fontsize=11, color=SOFT, **corner)
-    labels = Labels()
-    _background(axes, panel, labels)
+    drawing = _Drawing(canvas=canvas, axes=axes, panel=panel)
+    drawing.background()
     for point in panel.points:
-        _point(canvas, axes, panel, point, labels)
+        drawing.point(point)
     for point in panel.points:
         if point.name:
-            _name(canvas, axes, panel, point, labels)
+            drawing.name(point)
 
 
 def _percent(value: float, _: int) -> str:
     return minus(f"{round(100 * value, 6):g}")
 
 
-def _background(axes: Axes, panel: Panel, labels: Labels) -> None:
-    """Lines that say what points are to be held against."""
-    if panel.stairs:
-        high = panel.y[1] if panel.spec.better == "low" else panel.y[0]
-        corners = [(panel.stairs[0][0], high)]
-        for spot in panel.stairs:
-            corners += [(spot[0], corners[-1][1]), spot]
-        corners.append((panel.x[0], corners[-1][1]))
-        axes.fill(*zip(*corners, (panel.x[0], high), strict=True), color=LINE, alpha=0.35, lw=0, gid="covered")
-        axes.plot(*zip(*corners[1:], strict=True), color=INK, lw=1.4, alpha=0.75, gid="stairs")
-        _keep_clear(axes, labels, corners[1:])
-    if panel.guide:
-        for draw_line, value in ((axes.axvline, panel.guide[0]), (axes.axhline, panel.guide[1])):
-            draw_line(value, color=SOFT, lw=1, ls=(0, (2, 4)))
-    if panel.asked and panel.x[0] <= panel.asked[0] <= panel.x[1]:
-        axes.axvline(panel.asked[0], color=ACCENT, lw=1.4, ls=(0, (6, 4)))
-        _beside(axes, labels, (panel.asked[0], panel.y[0]), panel.asked[1], above=8)
-    if panel.control and panel.y[0] <= panel.control[0] <= panel.y[1]:
-        axes.axhline(panel.control[0], color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
-        _beside(axes, labels, (panel.x[0], panel.control[0]), panel.control[1], above=4)
-    for curve in panel.curves:
-        axes.plot(*zip(*curve.spots, strict=True), color=curve.colour, lw=1.6 if curve.dashed else 2.2,
-                  ls=(0, (5, 4)) if curve.dashed else "-")  # fmt: skip
-        _keep_clear(axes, labels, curve.spots)
+@dataclass(frozen=True, kw_only=True)
+class _Drawing:
+    """A panel in the making; labels: where its names may not lie."""
 
+    canvas: Canvas
+    axes: Axes
+    panel: Panel
+    labels: Labels = field(default_factory=Labels)
 
-def _keep_clear(axes: Axes, labels: Labels, spots: Sequence[tuple[float, float]]) -> None:
-    """No name on a line: a small box every few pixels of it."""
-    places = axes.transData.transform(spots)
-    for (x1, y1), (x2, y2) in pairwise(places):
-        steps = max(2, round(max(abs(x2 - x1), abs(y2 - y1)) / 8))
-        for x, y in zip(np.linspace(x1, x2, steps), np.linspace(y1, y2, steps), strict=True):
-            labels.keep_clear(x - 2, -y - 2, x + 2, -y + 2)
+    def background(self) -> None:
+        """Lines that say what points are to be held against."""
+        axes, panel = self.axes, self.panel
+        if panel.stairs:
+            high = panel.y[1] if panel.spec.better == "low" else panel.y[0]
+            corners = [(panel.stairs[0][0], high)]
+            for spot in panel.stairs:
+                corners += [(spot[0], corners[-1][1]), spot]
+            corners.append((panel.x[0], corners[-1][1]))
+            axes.fill(*zip(*corners, (panel.x[0], high), strict=True), color=LINE, alpha=0.35, lw=0, gid="covered")
+            axes.plot(*zip(*corners[1:], strict=True), color=INK, lw=1.4, alpha=0.75, gid="stairs")
+            self._keep_clear(corners[1:])
+        if panel.guide:
+            axes.axvline(panel.guide[0], color=SOFT, lw=1, ls=(0, (2, 4)))
+            axes.axhline(panel.guide[1], color=SOFT, lw=1, ls=(0, (2, 4)))
+        if panel.asked and panel.x[0] <= panel.asked[0] <= panel.x[1]:
+            axes.axvline(panel.asked[0], color=ACCENT, lw=1.4, ls=(0, (6, 4)))
+            self._beside((panel.asked[0], panel.y[0]), panel.asked[1], above=8)
+        if panel.control and panel.y[0] <= panel.control[0] <= panel.y[1]:
+            axes.axhline(panel.control[0], color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
+            self._beside((panel.x[0], panel.control[0]), panel.control[1], above=4)
+        for curve in panel.curves:
+            look = {"lw": 1.6, "ls": (0, (5, 4))} if curve.dashed else {"lw": 2.2}
+            axes.plot(*zip(*curve.spots, strict=True), color=curve.colour, **look)
+            self._keep_clear(curve.spots)
 
+    def point(self, point: Point) -> None:
+        """A recipe's mark with its bars; one that lies outside sits at the left edge."""
+        inside, (x, y) = self.panel.x[0] <= point.x <= self.panel.x[1], self._held(point)
+        if not point.small:
+            px, py = self.axes.transData.transform((x, y))
+            reach = 12 if point.chosen else 8
+            self.labels.keep_clear(px - reach, -py - reach, px + reach, -py + reach)
+            if inside and point.x_ends:
+                self._bar(point, point.x_ends, self.panel.x, y, upright=False)
+            if point.y_ends:
+                self._bar(point, point.y_ends, self.panel.y, x, upright=True)
+            if point.seeds:
+                (seeds,) = self.axes.plot(*zip(*point.seeds, strict=True), "o", ms=5, color=point.colour, alpha=0.4,
+                                          mew=0)  # fmt: skip
+                self.canvas.tell(seeds, recipe=point.recipe)
+            if not inside:
+                self.axes.plot([x], [y], "<", ms=5, color=point.colour, clip_on=False)
+        if point.chosen:
+            self.axes.plot([x], [y], "o", ms=21, mfc="none", mec=ACCENT, mew=2, clip_on=False)
+        look = {"ms": 6.5, "mew": 0, "alpha": 0.55, "zorder": 2} if point.small else {"ms": 11, "mew": 2, "zorder": 4}
+        (mark,) = self.axes.plot([x], [y], SHAPES[point.shape % len(SHAPES)], mec=point.colour, clip_on=False,
+                                 mfc=PAPER if point.hollow else point.colour, **look)  # fmt: skip
+        self.canvas.tell(mark, point.words, recipe=point.recipe, link=point.link)
 
-def _beside(axes: Axes, labels: Labels, at: tuple[float, float], words: str, *, above: float) -> None:
-    x, y = axes.transData.transform(at)
-    labels.keep_clear(x, -y - above - 14, x + text_width(words, 11) + 10, -y)
-    axes.annotate(words_for(words), at, (5, above), textcoords="offset pixels", fontsize=11, color=SOFT)
+    def name(self, point: Point) -> None:
+        """The name beside its point; with its accuracy where that lies outside the panel."""
+        lost = "" if self.panel.x[0] <= point.x <= self.panel.x[1] else f" (at {100 * point.x:.1f}\u00a0%)"
+        whole = words_for(f"{point.name}{lost}")
+        shown = whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}\u2026"
+        start, box = self._held(point), self.axes.get_window_extent()
+        px, py = self.axes.transData.transform(start)
+        spot = self.labels.place(px, -py, text_width(shown), (box.x0, -box.y1 - 10, box.x1 + 10, -box.y0 - 2))
+        at = self.axes.transData.inverted().transform((spot.x, -spot.y))
+        if spot.leader:
+            self.axes.plot(*zip(start, at, strict=True), color=point.colour, lw=1, alpha=0.6)
+        text = self.axes.text(*at, shown, fontsize=12, color=point.colour, weight="bold", zorder=5,
+                              ha="left" if spot.left_aligned else "right")  # fmt: skip
+        self.canvas.tell(text, recipe=point.recipe)
 
+    def _held(self, point: Point) -> tuple[float, float]:
+        """Its place, at the panel's edge if it lies outside."""
+        (left, right), (low, high) = self.panel.x, self.panel.y
+        return min(max(point.x, left), right), min(max(point.y, low), high)
 
-def _point(canvas: Canvas, axes: Axes, panel: Panel, point: Point, labels: Labels) -> None:
-    """A recipe's mark with its bars; one that lies outside sits at the left edge."""
-    inside = panel.x[0] <= point.x <= panel.x[1]
-    x, y = min(max(point.x, panel.x[0]), panel.x[1]), min(max(point.y, panel.y[0]), panel.y[1])
-    px, py = axes.transData.transform((x, y))
-    if not point.small:
-        reach = 12 if point.chosen else 8
-        labels.keep_clear(px - reach, -py - reach, px + reach, -py + reach)
-        if inside and point.x_ends:
-            _bar(canvas, axes, point, point.x_ends, panel.x, y, upright=False, labels=labels)
-        if point.y_ends:
-            _bar(canvas, axes, point, point.y_ends, panel.y, x, upright=True, labels=labels)
-        if point.seeds:
-            (seeds,) = axes.plot(*zip(*point.seeds, strict=True), "o", ms=5, color=point.colour, alpha=0.4, mew=0)
-            canvas.tell(seeds, recipe=point.recipe)
-        if not inside:
-            axes.plot([x], [y], "<", ms=5, color=point.colour, transform=axes.transData, clip_on=False)
-    if point.chosen:
-        axes.plot([x], [y], "o", ms=21, mfc="none", mec=ACCENT, mew=2, clip_on=False)
-    size = 6.5 if point.small else 11
-    face = PAPER if point.hollow else point.colour
-    (mark,) = axes.plot([x], [y], SHAPES[point.shape % len(SHAPES)], ms=size, mfc=face, mec=point.colour,
-                        mew=0 if point.small else 2, clip_on=False,
-                        alpha=0.55 if point.small else 1, zorder=2 if point.small else 4)  # fmt: skip
-    canvas.tell(mark, point.words, recipe=point.recipe, link=point.link)
+    def _bar(self, point: Point, ends: Ends, span: Ends, at: float, *, upright: bool) -> None:
+        """An error bar, cut at the panel's edge, where an arrow head says that it goes on."""
+        cut = [min(max(end, span[0]), span[1]) for end in ends]
+        spots = [(at, end) for end in cut] if upright else [(end, at) for end in cut]
+        look = {"color": point.colour, "alpha": 0.6, "clip_on": False}
+        (line,) = self.axes.plot(*zip(*spots, strict=True), lw=1.6, **look)
+        self.canvas.tell(line, recipe=point.recipe)
+        (x1, y1), (x2, y2) = self.axes.transData.transform(spots)
+        self.labels.keep_clear(min(x1, x2) - 1, -max(y1, y2) - 1, max(x1, x2) + 1, -min(y1, y2) + 1)
+        for end, spot, head in zip(ends, spots, "v^" if upright else "<>", strict=True):
+            shape = ("_" if upright else "|") if span[0] <= end <= span[1] else head
+            self.axes.plot([spot[0]], [spot[1]], shape, ms=7, **look)
 
+    def _keep_clear(self, spots: Sequence[tuple[float, float]]) -> None:
+        """No name on a line: a small box every few pixels of it."""
+        for (x1, y1), (x2, y2) in pairwise(self.axes.transData.transform(spots)):
+            steps = max(2, round(max(abs(x2 - x1), abs(y2 - y1)) / 8))
+            for x, y in zip(np.linspace(x1, x2, steps), np.linspace(y1, y2, steps), strict=True):
+                self.labels.keep_clear(x - 2, -y - 2, x + 2, -y + 2)
 
-def _bar(canvas: Canvas, axes: Axes, point: Point, ends: Ends, span: Ends, at: float, *, upright: bool,
-         labels: Labels) -> None:  # fmt: skip
-    """An error bar, cut at the panel's edge, where an arrow head says that it goes on."""
-    cut = [min(max(end, span[0]), span[1]) for end in ends]
-    spots = [(at, end) for end in cut] if upright else [(end, at) for end in cut]
-    (line,) = axes.plot(*zip(*spots, strict=True), color=point.colour, lw=1.6, alpha=0.6, clip_on=False)
-    canvas.tell(line, recipe=point.recipe)
-    (x1, y1), (x2, y2) = axes.transData.transform(spots)
-    labels.keep_clear(min(x1, x2) - 1, -max(y1, y2) - 1, max(x1, x2) + 1, -min(y1, y2) + 1)
-    for end, spot, head in zip(ends, spots, "v^" if upright else "<>", strict=True):
-        shape = ("_" if upright else "|") if span[0] <= end <= span[1] else head
-        axes.plot([spot[0]], [spot[1]], shape, ms=7, color=point.colour, alpha=0.6, clip_on=False)
-
-
-def _name(canvas: Canvas, axes: Axes, panel: Panel, point: Point, labels: Labels) -> None:
-    """The name beside its point; with its accuracy where that lies outside the panel."""
-    lost = "" if panel.x[0] <= point.x <= panel.x[1] else f" (at {100 * point.x:.1f}\u00a0%)"
-    whole = words_for(f"{point.name}{lost}")
-    shown = whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}\u2026"
-    x = min(max(point.x, panel.x[0]), panel.x[1])
-    px, py = axes.transData.transform((x, min(max(point.y, panel.y[0]), panel.y[1])))
-    box = axes.get_window_extent()
-    spot = labels.place(px, -py, text_width(shown), (box.x0, -box.y1 - 10, box.x1 + 10, -box.y0 - 2))
-    at = axes.transData.inverted().transform((spot.x, -spot.y))
-    start = axes.transData.inverted().transform((px, py))
-    if spot.leader:
-        axes.plot(*zip(start, at, strict=True), color=point.colour, lw=1, alpha=0.6)
-    text = axes.text(*at, shown, fontsize=12, color=point.colour, weight="bold", zorder=5,
-                     ha="left" if spot.left_aligned else "right")  # fmt: skip
-    canvas.tell(text, recipe=point.recipe)
+    def _beside(self, at: tuple[float, float], words: str, *, above: float) -> None:
+        x, y = self.axes.transData.transform(at)
+        self.labels.keep_clear(x, -y - above - 14, x + text_width(words, 11) + 10, -y)
+        self.axes.annotate(words_for(words), at, (5, above), textcoords="offset pixels", fontsize=11, color=SOFT)

@@ -72,7 +72,7 @@ class SheetRow:
 
 @dataclass(frozen=True, kw_only=True)
 class ContactSheet:
-    """Classes in rows, recipes in columns. Use recipe labels (`Summary.recipe_label`) as columns to share colours.
+    """Classes in rows, recipes in columns. Use recipe labels (`recipe_label`) as columns to share colours.
 
     judge: who says whether a tile is recognised.
     """

@@ -140,10 +140,6 @@ class Summary:
             )  # fmt: skip
         return self._evidence[key]
 
-    def recipe_label(self, values: Mapping[str, Any]) -> str:
-        """What this report calls the recipe with these axis values."""
-        return recipe_label(self.axes, values)
-
     def compare(self, metric: str, row: int, reference: int) -> Comparison:
         """Two rows of the frame, paired by seed and class, corrected for as many recipes as the deciding metric has."""
         evidence = self._gathered(metric, worst_by=self.primary or metric)

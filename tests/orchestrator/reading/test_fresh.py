@@ -9,7 +9,7 @@ from orchestrator.page.render import part, render
 from orchestrator.reading.findings.fresh import checked, fresh_words
 from orchestrator.reading.numbers.format import ascii_text
 from orchestrator.reading.numbers.model import Axis, ReportData
-from orchestrator.reading.numbers.summary import summarise
+from orchestrator.reading.numbers.summary import recipe_label, summarise
 
 CLASSES = [f"c{i}" for i in range(20)]
 
@@ -50,7 +50,7 @@ def test_the_bias_is_fresh_minus_first_paired_by_class():
     summary = summarise(data, resamples=200)
     found = checked(data, summary)
     assert found.seeds == (101, 102) and found.by_class and len(found.recipes) == 2
-    recipe = summary.recipe_label({"alpha": -0.2})
+    recipe = recipe_label(summary.axes, {"alpha": -0.2})
     assert vars(found.recipes[recipe]) == pytest.approx(vars(reaudit(*matrices(data, -0.2))))
     means = [np.mean(side, axis=0) for side in zip(matrices(data, -0.2), matrices(data, -0.1), strict=True)]
     assert vars(found.together) == pytest.approx(vars(reaudit(*means)))
