@@ -13,15 +13,23 @@ from pathlib import Path
 ROOMS = ("tasks", "sweeps", "core/attacks", "core/metrics", "orchestrator")
 LEFT_OUT = ("tasks/ray_train.py", "tasks/distributed.py", "tasks/registry.py")
 OF_THE_ORCHESTRATOR = (
-    "stages/graph", "stages/stage", "stages/fingerprints", "stages/judges", "store/local", "store/base",
-    "store/verifying", "store/remote/joining", "store/remote/layout", "store/remote/manifests", "planning/plan",
-    "planning/history", "planning/trial", "planning/trials", "scheduling/execute", "scheduling/limits",
+    "stages/graph", "stages/stage", "stages/fingerprints", "stages/judges", "stages/code_version", "store/local",
+    "store/base", "store/opening", "store/verifying", "store/remote/joining", "store/remote/layout",
+    "store/remote/manifests", "planning/plan", "planning/history", "planning/trial", "planning/trials",
+    "scheduling/execute", "scheduling/limits",
 )  # fmt: skip
 
 TRAVEL, FAR = "tests/tasks/test_settings_travel.py", "tests/orchestrator/test_settings_travel.py"
 STORING = tuple(
     f"tests/orchestrator/{name}.py" for name in ("store/test_local", "store/test_damage", "store/remote/test_store")
 )
+FAMILY = ("tests/core/attacks/test_family.py", "tests/tasks/test_attack.py")
+LATENTS = ("tests/core/attacks/test_brep_mi.py", "tests/core/attacks/test_brep_golden.py", *FAMILY)
+LEARNT = (
+    "tests/core/attacks/test_rlb_mi.py", "tests/core/attacks/test_rlb_golden.py",
+    "tests/core/attacks/test_soft_actor_critic.py", *FAMILY,
+)  # fmt: skip
+SPANNING = ("tests/sweeps/test_mistakes.py", "tests/sweeps", FAR)
 OF_AN_ATTACK = f"{TRAVEL}::test_of_an_attack"
 OF_A_TRAINING = (f"{TRAVEL}::test_of_a_target", f"{TRAVEL}::test_of_an_augmentation", f"{TRAVEL}::test_of_a_defense")
 OF_PICTURES = (f"{TRAVEL}::test_of_labelled_pictures", f"{TRAVEL}::test_of_unlabelled_pictures")
@@ -42,6 +50,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/loot.py": ("tests/tasks/test_loot.py", f"{TRAVEL}::test_of_the_loot"),
     "tasks/manifests.py": ("tests/tasks/test_judges.py",),
     "tasks/prior.py": ("tests/tasks/test_prior.py",),
+    "tasks/distributed.py": ("tests/tasks/test_distributed.py",),
     "tasks/stylegan.py": ("tests/tasks/test_prior.py", f"{TRAVEL}::test_of_a_trained_generator"),
     "tasks/settings.py": (
         "tests/tasks/test_attack.py", "tests/tasks/test_target.py", OF_AN_ATTACK, *OF_A_TRAINING,
@@ -53,22 +62,48 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/training.py": (
         "tests/tasks/test_target.py", "tests/tasks/test_training.py", "tests/tasks/test_defended.py", *OF_A_TRAINING,
     ),
+    "tasks/parts.py": ("tests/tasks/test_plg.py", "tests/tasks/test_attack.py", OF_AN_ATTACK),
     "tasks": ("tests/tasks/test_attack.py", OF_AN_ATTACK),
     "sweeps/defenses.py": ("tests/sweeps/test_defenses.py", FAR),
     "sweeps/dimension.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
     "sweeps/expand.py": ("tests/sweeps/test_load.py", "tests/sweeps/test_cells.py", "tests/sweeps/test_repeats.py"),
-    "sweeps/imported.py": ("tests/sweeps/test_imported.py", "tests/orchestrator/stages/test_imported_reading.py", FAR),
+    "sweeps/imported.py": (
+        "tests/sweeps/test_imported_cards.py", "tests/orchestrator/stages/test_imported_reading.py", FAR,
+    ),
     "sweeps/paper_numbers.py": ("tests/sweeps/test_paper_numbers.py",),
-    "sweeps/paper_settings.py": ("tests/sweeps/test_paper_settings.py", "tests/sweeps/test_paper_numbers.py"),
+    "sweeps/paper_settings.py": ("tests/sweeps/test_departures.py", "tests/sweeps/test_paper_numbers.py"),
     "sweeps/recipes.py": ("tests/sweeps/test_search.py", "tests/orchestrator/search/test_agenda.py"),
     "sweeps/search.py": ("tests/sweeps/test_search.py", FAR),
     "sweeps/space.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
-    "sweeps": ("tests/sweeps", FAR),
+    "sweeps": SPANNING,
     "core/attacks/ppa.py": ("tests/core/attacks/test_ppa.py", "tests/core/attacks/test_ppa_golden.py",
                             "tests/core/attacks/test_execution.py", "tests/tasks/test_attack.py"),
     "core/attacks/execution.py": ("tests/core/attacks/test_execution.py",),
-    "core/attacks": ("tests/core/attacks", "tests/tasks/test_attack.py"),
+    "core/attacks/crop_rule.py": ("tests/core/attacks/test_crops.py", *FAMILY),
+    "core/attacks/grouping.py": ("tests/core/attacks/test_execution.py", "tests/core/attacks/test_ppa.py"),
+    "core/attacks/objective.py": (
+        "tests/core/attacks/test_descent.py", "tests/core/attacks/test_ppa.py", "tests/core/attacks/test_ppa_golden.py",
+        "tests/core/attacks/test_execution.py",
+    ),
+    "core/attacks/pool_parts.py": ("tests/core/attacks/test_pool.py", *FAMILY),
+    "core/attacks/ppa_config.py": ("tests/core/attacks/test_ppa_config.py", *FAMILY),
+    "core/attacks/ppa_results.py": ("tests/core/attacks/test_ppa.py", *FAMILY),
+    "core/attacks/boundary_repulsion.py": LATENTS, "core/attacks/brep_mi.py": LATENTS,
+    "core/attacks/brep_robust.py": LATENTS, "core/attacks/brep_starts.py": LATENTS,
+    "core/attacks/latent_images.py": (*LATENTS, "tests/core/attacks/test_rlb_mi.py"),
+    "core/attacks/latent_settings.py": (*LATENTS, "tests/core/attacks/test_rlb_mi.py"),
+    "core/attacks/rlb_learner.py": LEARNT, "core/attacks/rlb_mi.py": LEARNT, "core/attacks/rlb_search.py": LEARNT,
+    "core/attacks/soft_actor_critic.py": LEARNT, "core/attacks/plg_mi.py": ("tests/core/attacks/plg", *FAMILY),
+    "core/attacks/plg": ("tests/core/attacks/plg", *FAMILY), "core/attacks/lowres": ("tests/core/attacks/lowres",),
+    "core/attacks": FAMILY,
     "core/metrics": ("tests/core/metrics",),
+    "orchestrator/stages/graph.py": (
+        "tests/orchestrator/planning/test_trial.py", "tests/orchestrator/stages/test_identity.py",
+        "tests/orchestrator/stages/test_judges.py", FAR, "tests/orchestrator/planning/test_plan.py",
+    ),
+    "orchestrator/stages/fingerprints.py": ("tests/orchestrator/planning/test_plan.py",),
+    "orchestrator/stages/judges.py": ("tests/orchestrator/stages/test_identity.py", FAR),
+    "orchestrator/planning/trial.py": ("tests/orchestrator/planning/test_plan.py", FAR),
     "orchestrator/planning/plan.py": ("tests/orchestrator/planning/test_plan.py",),
     "orchestrator/planning/history.py": ("tests/orchestrator/planning/test_plan.py",),
     "orchestrator/scheduling/limits.py": ("tests/orchestrator/scheduling/test_limits.py",),
@@ -76,12 +111,15 @@ TESTS: dict[str, tuple[str, ...]] = {
                                            "tests/orchestrator/running/test_two_drivers.py",
                                            "tests/tasks/test_target.py"),
     "orchestrator/store": STORING, "orchestrator/store/remote": STORING,
+    "orchestrator/store/opening.py": STORING[:1],
+    "orchestrator/store/remote/joining.py": STORING[2:], "orchestrator/store/remote/layout.py": STORING[2:],
+    "orchestrator/store/verifying.py": STORING,
     "orchestrator/store/local.py": (*STORING, "tests/orchestrator/running/test_two_drivers.py"),
     "orchestrator": (FAR, "tests/orchestrator/stages/test_identity.py", "tests/orchestrator/planning/test_plan.py"),
 }  # fmt: skip
 """Module, or folder of those that have no test file of their name, -> test files, folders, or functions of a file."""
 
-BESIDE = {"tasks": (), "sweeps": (FAR,), "core/attacks": ("tests/tasks/test_attack.py",)}
+BESIDE = {"tasks": (), "sweeps": (FAR,), "core/attacks": FAMILY}
 """Folder -> what is asked beside the test file of a module's name."""
 
 
@@ -101,9 +139,10 @@ def targets(root: Path) -> Iterator[Target]:
             module = path.relative_to(root).as_posix()
             if path.name == "__init__.py" or module in LEFT_OUT or not _counts(module):
                 continue
-            tests = tuple(test for test in _tests_of(root, module, room) if (root / test.partition("::")[0]).exists())
-            if not tests:
-                raise ValueError(f"{module}: expected tests to ask, got none that exist")
+            tests = _tests_of(root, module, room)
+            lost = [test for test in tests if not (root / test.partition("::")[0]).exists()]
+            if lost:
+                raise ValueError(f"{module}: expected tests that exist, got {', '.join(lost)}")
             yield Target(module=module, room=room, tests=tests)
 
 
@@ -113,8 +152,10 @@ def _counts(module: str) -> bool:
 
 
 def _tests_of(root: Path, module: str, room: str) -> tuple[str, ...]:
+    """The test file of the module's name, if there is one, and what the table names; nothing twice."""
     folder, name = module.rsplit("/", 1)
     own = f"tests/{folder}/test_{name}"
+    mine = [own] if (root / own).exists() else []
     if module in TESTS:
-        return tuple(dict.fromkeys([own, *TESTS[module]]))
-    return (own, *BESIDE.get(folder, ())) if (root / own).exists() else TESTS.get(folder, TESTS[room])
+        return tuple(dict.fromkeys([*mine, *TESTS[module]]))
+    return (*mine, *BESIDE.get(folder, ())) if mine else TESTS.get(folder, TESTS[room])

@@ -1,0 +1,40 @@
+"""Every module that is mutated has tests to ask, and they are there: a renamed one must not be left out in silence."""
+
+import ast
+
+import pytest
+
+from tools.mutants.targets import BESIDE, LEFT_OUT, OF_THE_ORCHESTRATOR, ROOMS, TESTS, targets
+
+NAMED = sorted({test for tests in (*TESTS.values(), *BESIDE.values()) for test in tests})
+
+
+@pytest.mark.parametrize("test", NAMED)
+def test_every_test_that_is_named_is_there(repository, test):
+    path, _, function = test.partition("::")
+    assert (repository / path).exists()
+    if function:
+        assert function in {node.name for node in ast.parse((repository / path).read_text()).body
+                            if isinstance(node, ast.FunctionDef)}  # fmt: skip
+
+
+def test_every_module_that_is_named_is_there(repository):
+    named = [*TESTS, *BESIDE, *LEFT_OUT, *(f"orchestrator/{name}.py" for name in OF_THE_ORCHESTRATOR)]
+    assert not [name for name in named if not (repository / name).exists()]
+
+
+def test_every_module_of_a_room_is_mutated_once_and_has_tests(repository):
+    found = list(targets(repository))
+    modules = [target.module for target in found]
+    assert len(set(modules)) == len(modules) > 100 and {target.room for target in found} == set(ROOMS)
+    assert all(target.tests for target in found)
+    for room in ROOMS[:-1]:
+        here = {path.relative_to(repository).as_posix() for path in (repository / room).rglob("*.py")}
+        missing = here - set(modules) - set(LEFT_OUT)
+        assert all(name.endswith("/__init__.py") for name in missing)
+    for target in found:
+        own = f"tests/{target.module.rpartition('/')[0]}/test_{target.module.rpartition('/')[2]}"
+        assert own in target.tests or not (repository / own).exists()
+    assert {target.module for target in found if target.room == "orchestrator"} == {
+        f"orchestrator/{name}.py" for name in OF_THE_ORCHESTRATOR
+    }
