@@ -81,6 +81,9 @@ def test_names_in_a_plot_do_not_touch(summary):
     boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts if text.get_text() in names]
     assert len(boxes) == len(names)
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    (stairs,) = (line for line in figure.axes[0].lines if line.get_gid() == "stairs")
+    path = stairs.get_path().transformed(stairs.get_transform())
+    assert not any(path.intersects_bbox(box.padded(-2), filled=False) for box in boxes)
 
 
 def test_no_coordinate_is_lost(make_data):

@@ -75,6 +75,16 @@ def test_the_accuracy_asked_for_is_drawn_and_bounds_the_frontier():
     assert Panels(summary=nobody, colours=assign(nobody)).frontier().stairs == ()
 
 
+def test_the_least_is_called_so_only_where_it_is_told_from_all_others():
+    two = {"base": POINTS["base"], "best": POINTS["best"]}
+    for points, words in ((two, "least leak"), (two | {"near": (0.9, 0.31, 0.8)}, "lowest measured")):
+        data = sweep(points, baseline="base")
+        summary = summarise(data, resamples=100)
+        choice, page = decide(summary), render(data, summary)
+        assert choice.clear and choice.told == (words == "least leak")
+        assert {tag for tag in ("least leak", "lowest measured") if f">{tag}<" in page} == {words}
+
+
 @pytest.mark.parametrize("order", [("poor", "good"), ("good", "poor")])
 def test_of_two_that_leak_alike_the_more_accurate_is_recommended(order):
     points = {"base": (0.95, 0.7, 0.9), "poor": (0.8, 0.3, 0.8), "good": (0.9, 0.3, 0.8)}
