@@ -152,7 +152,7 @@ class _Drawing:
             self._beside((panel.x[0], panel.control[0]), panel.control[1], above=4)
         for curve in panel.curves:
             look = {"lw": 1.6, "ls": (0, (5, 4))} if curve.dashed else {"lw": 2.2}
-            axes.plot(*zip(*curve.spots, strict=True), color=curve.colour, **look)
+            axes.plot(*zip(*curve.spots, strict=True), color=curve.colour, gid="curve", **look)
             self._keep_clear(curve.spots)
 
     def point(self, point: Point) -> None:

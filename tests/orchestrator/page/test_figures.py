@@ -12,6 +12,7 @@ from orchestrator.page.figures.curves import alpha_curves, training_curves
 from orchestrator.page.figures.labels import Labels
 from orchestrator.page.figures.panels import Panels
 from orchestrator.page.figures.strips import exposure, judges
+from orchestrator.reading.defenses.families import defense_groups
 from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.summary import summarise
 
@@ -81,9 +82,18 @@ def test_names_in_a_plot_do_not_touch(summary):
     boxes = [text.get_window_extent(renderer) for text in figure.axes[0].texts if text.get_text() in names]
     assert len(boxes) == len(names)
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
-    (stairs,) = (line for line in figure.axes[0].lines if line.get_gid() == "stairs")
-    path = stairs.get_path().transformed(stairs.get_transform())
-    assert not any(path.intersects_bbox(box.padded(-2), filled=False) for box in boxes)
+
+
+def test_no_name_lies_on_a_curve(defense_data):
+    summary = summarise(defense_data(only=("label_smoothing", "mid", "skip_removal")), resamples=50)
+    (group,) = defense_groups(summary)
+    for _, panel in Panels(summary=summary, colours=assign(summary)).families(group, "embedder_acc1"):
+        (axes,) = plot([panel], 360, 320).figure.axes
+        names = {point.name for point in panel.points}
+        boxes = [text.get_window_extent().padded(-2) for text in axes.texts if text.get_text() in names]
+        for curve in (line for line in axes.lines if line.get_gid() == "curve"):
+            path = curve.get_path().transformed(curve.get_transform())
+            assert boxes and not any(path.intersects_bbox(box, filled=False) for box in boxes)
 
 
 def test_no_coordinate_is_lost(make_data):
