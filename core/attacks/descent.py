@@ -1,4 +1,4 @@
-"""Adam on a batch of latents, row by row: a row that breaks is stopped, its neighbours go on."""
+"""Gradient descent on a batch of latents, row by row: a row that breaks is stopped, its neighbours go on."""
 
 from __future__ import annotations
 
@@ -44,14 +44,32 @@ def descend(
     weight_decay: float = 0.0,
     on_step: Callable[[int, Tensor], None] | None = None,
 ) -> Descent:
-    """`steps` Adam steps (a fresh state, eps 1e-8) from w0 [B, ...]; returns the last iterate.
+    """`steps` Adam steps (a fresh state, eps 1e-8) from w0 [B, ...]; returns the last iterate. Otherwise as `walk`."""
+    def adam(w: Tensor) -> torch.optim.Optimizer:
+        return torch.optim.Adam([w], lr=lr_at(0), betas=betas, weight_decay=weight_decay)
 
-    gradient_at(w, step) is given a leaf that requires gradients. A row whose loss or gradient is not finite
-    goes back to its last iterate where both were, stays there and is reported in `frozen`; nothing is copied
-    to the host during the descent. on_step(step, loss [B]) is called before each update.
+    return walk(w0, gradient_at, adam, steps=steps, lr_at=lr_at, on_step=on_step)
+
+
+def walk(
+    w0: Tensor,
+    gradient_at: Callable[[Tensor, int], StepGradient],
+    optimiser: Callable[[Tensor], torch.optim.Optimizer],
+    *,
+    steps: int,
+    lr_at: Callable[[int], float],
+    project: Callable[[Tensor], Tensor] | None = None,
+    on_step: Callable[[int, Tensor], None] | None = None,
+) -> Descent:
+    """`steps` steps from w0 [B, ...] by the optimiser made for the leaf; returns the last iterate.
+
+    gradient_at(w, step) is given a leaf that requires gradients. project: where every step ends; the optimiser's own
+    state does not hear of it. A row whose loss or gradient is not finite goes back to its last iterate where both were,
+    stays there and is reported in `frozen`; nothing is copied to the host during the descent. on_step(step, loss [B])
+    is called before each update.
     """
     w = w0.detach().clone().requires_grad_(True)
-    adam = torch.optim.Adam([w], lr=lr_at(0), betas=betas, weight_decay=weight_decay)
+    mover = optimiser(w)
     alive = torch.ones(len(w), dtype=torch.bool, device=w.device)
     good = w.detach().clone()
     losses, images, latents = [], [], []
@@ -68,9 +86,10 @@ def descend(
         if on_step is not None:
             on_step(step, losses[-1])
         good = torch.where(_like(alive, w), w.detach(), good)
-        _update(adam, w, found.latent.masked_fill(~_like(alive, w), 0.0), lr_at(step))
+        _update(mover, w, found.latent.masked_fill(~_like(alive, w), 0.0), lr_at(step))
         with torch.no_grad():  # momentum and weight decay move a row even without a gradient
-            w.copy_(torch.where(_like(alive, w), w, good))
+            moved = w if project is None else project(w)
+            w.copy_(torch.where(_like(alive, w), moved, good))
     empty = good.new_empty(0, len(good))
     return Descent(
         w=w.detach(),
@@ -81,11 +100,11 @@ def descend(
     )
 
 
-def _update(adam: torch.optim.Adam, w: Tensor, gradient: Tensor, lr: float) -> None:
-    for group in adam.param_groups:
+def _update(optimiser: torch.optim.Optimizer, w: Tensor, gradient: Tensor, lr: float) -> None:
+    for group in optimiser.param_groups:
         group["lr"] = lr
     w.grad = gradient
-    adam.step()
+    optimiser.step()
 
 
 def _unit_rows(gradient: Tensor, alive: Tensor) -> Tensor:

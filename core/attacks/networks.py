@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import nn
 
-from core.attacks.lowres.config import PlainGanConfig
+from core.attacks.lowres.config import PlainGanConfig, StudentConfig
 from core.attacks.plg.config import ConditionalConfig
 from core.files import write_file
 from core.network_card import NetworkCard, read_network_card
@@ -40,6 +40,7 @@ PART_NETWORKS: dict[str, NetworkKind] = {
     "minibatch_discriminator": NetworkKind(
         config=PlainGanConfig, make="core.attacks.lowres.networks:MinibatchDiscriminator"
     ),
+    "student": NetworkKind(config=StudentConfig, make="core.attacks.lowres.students:Student"),
 }
 """By the kind that a card names. A network that decodes latents has `resolution` and `synthesize`."""
 

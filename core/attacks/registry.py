@@ -10,6 +10,9 @@ from typing import Any
 from core.attacks.access import Access
 from core.attacks.base import Attack
 from core.attacks.brep_mi import BREPMI
+from core.attacks.gmi import GMI
+from core.attacks.ked import KED
+from core.attacks.lomma import LommaGMI, LommaKED
 from core.attacks.plg_mi import PLGMI
 from core.attacks.plug_and_play import PlugAndPlay
 from core.attacks.random_latents import RandomLatents
@@ -23,6 +26,10 @@ ATTACKS: dict[str, type[Attack]] = {
     "plg_mi": PLGMI,
     "rlb_mi": RLBMI,
     "brep_mi": BREPMI,
+    "gmi": GMI,
+    "ked": KED,
+    "lomma_gmi": LommaGMI,
+    "lomma_ked": LommaKED,
     "selection_only": SelectionOnly,
     "random_latents": RandomLatents,
 }
@@ -54,6 +61,16 @@ PARTS: dict[str, PartKind] = {
     "plg_labels": PartKind(version=1, make="core.attacks.plg.labels:make_labels", access="scores"),
     "plg_gan": PartKind(version=1, make="core.attacks.plg.gan_part:make_gan", access="gradients", trains=True),
     "starts": PartKind(version=1, make="core.attacks.brep_starts:make_starts", access="labels"),
+    "general_gan": PartKind(version=1, make="core.attacks.lowres.parts:make_general_gan", trains=True),
+    "specific_gan": PartKind(
+        version=1, make="core.attacks.lowres.parts:make_specific_gan", access="gradients", trains=True
+    ),
+    "students": PartKind(
+        version=1, make="core.attacks.lowres.lomma_parts:make_students", access="scores", trains=True
+    ),
+    "public_features": PartKind(
+        version=1, make="core.attacks.lowres.lomma_parts:make_public_features", access="gradients"
+    ),
 }
 
 

@@ -7,6 +7,7 @@ one to the other. Every view counts the images it was shown.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from core.attacks.access import ACCESS_LEVELS, Access
 from core.attacks.execution import Execution, Prepared
+from core.attacks.inside import Inside
 from core.attacks.objective import target_logits
 from core.errors import InputError
 
@@ -66,9 +68,23 @@ class GradientView(ScoreView):
 
     access = "gradients"
 
-    def __init__(self, *, logits: Prepared, **others: Any) -> None:
+    def __init__(self, *, logits: Prepared, inside: Callable[[], Inside], **others: Any) -> None:
         super().__init__(**others)
-        self.logits = logits
+        self.logits, self._inside = logits, inside
+
+    def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Penultimate features [N, D] and logits [N, C] of one pass, both differentiable.
+
+        Raises InputError, one line, for a target that has no layer under its last one.
+        """
+        return self._inside().features(images)
+
+    def scores_in_training(self, images: Tensor, seed: int) -> Tensor:
+        """Probabilities float32 [N, C] on the device by a copy of the target in training mode, without gradients.
+
+        Its norms use the statistics of these images, and its dropout is drawn from `seed`.
+        """
+        return self._inside().scores_in_training(images, seed)
 
 
 def require_access(view: View, access: Access, who: str) -> None:
@@ -104,7 +120,8 @@ def view_of(target: nn.Module, access: Access, *, num_classes: int, image_size: 
         return LabelView(labels=labels, shown=shown, **common)
     if access == "scores":
         return ScoreView(scores=scores, labels=labels, shown=shown, **common)
-    return GradientView(logits=logits, scores=scores, labels=labels, shown=shown, **common)
+    inside = cache(lambda: Inside(target, shown, execution))
+    return GradientView(logits=logits, inside=inside, scores=scores, labels=labels, shown=shown, **common)
 
 
 def _counting(target: Answer, shown: list[int]) -> Prepared:

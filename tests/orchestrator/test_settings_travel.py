@@ -29,6 +29,7 @@ def BESIDE(control):
 
 
 SELECTION = {"kind": "selection_only", "selected": 2, "pool": {"size": 20}}
+LOW = {"gan": {"batch_size": 16}, "students": {"batch_size": 16}}  # of sixty public images
 REFUSED = "one value there is, or none that this sweep could have"
 
 
@@ -124,6 +125,22 @@ TRAINING = {
 }  # fmt: skip
 RAMP, POINTS = {"kind": "ramp"}, {"schedule": {"kind": "piecewise", "points": [[0, 0.1], [1, 0.3]]}}
 
+
+def LOW_RESOLUTION(kind):
+    gan = {"kind": kind, "gan": LOW["gan"]}
+    return TINY(attack={**gan, "students": LOW["students"]} if kind.startswith("lomma") else gan)
+
+
+SEARCHED = {
+    "kind": REFUSED, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20, "steps": 5, "lr": 0.1,
+    "readout": ({"/recipe.defense": {"kind": "mid", "beta": 0.01}, "/grid": {}, "/baseline": {}}, "mean"),
+    "identity_weight": 5.0, "reference_batch": 7, "gan": {**LOW["gan"], "width": 4},
+}  # fmt: skip
+STUDENTS = {
+    "form": ({"form": "L_logit", "students": {}}, "baseline"), "feature_weight": 2.0,
+    "students": {**LOW["students"], "epochs": 3},
+}  # fmt: skip
+
 CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "InversionSweep": (lambda: TINY(), "", {
         "experiment": REFUSED, "name": "other", "protocol": "paper", "seeds": [1, 2], "data": LABELLED,
@@ -218,6 +235,19 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "selected": 3, "selection_repeats": 5, "selection_crop_scale": [0.3, 0.4], "selection_crop_ratio": [1.0, 1.1],
         "seed": 3, "precision": "bf16", "loot_size": 20,
         "readout": (MID, "mean"),
+    }),
+    "GMI": (lambda: LOW_RESOLUTION("gmi"), "attack", {**SEARCHED, "momentum": 0.5, "bound": 2.0}),
+    "KED": (lambda: LOW_RESOLUTION("ked"), "attack", {**SEARCHED, "start_log_variance": 0.0}),
+    "LommaGMI": (lambda: LOW_RESOLUTION("lomma_gmi"), "attack",
+                 {**SEARCHED, **STUDENTS, "momentum": 0.5, "bound": 2.0}),
+    "LommaKED": (lambda: LOW_RESOLUTION("lomma_ked"), "attack", {**SEARCHED, **STUDENTS, "start_log_variance": 0.0}),
+    "GanTraining": (lambda: LOW_RESOLUTION("gmi"), "attack.gan", {
+        "width": 4, "epochs": 3, "batch_size": 8, "critic_steps": 2, "lr": 0.1, "betas": [0.1, 0.2], "z_dim": 7,
+        "seed": 3,
+    }),
+    "Distillation": (lambda: LOW_RESOLUTION("lomma_ked"), "attack.students", {
+        "architectures": ["resnet_small"], "pretrained": False, "epochs": 3, "batch_size": 8, "lr": 0.1,
+        "momentum": 0.5, "weight_decay": 0.1, "temperature": 2.0, "seed": 3,
     }),
     "Sample": (TINY, "attack.sample", {"kind": "random"}),
     "Optimise": (lambda: TINY(attack={**tiny_sweep()["attack"], "steps": 50, "lr": 0.005, "batch_size": 25}),

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from core.checks import require, require_count
+from annotated_types import Ge, Le
+
+from core.bounds import Beta, Count, NotNegative, Positive, Seed
+from core.checks import require, require_choice, require_count
+from core.models.image_sizes import LEAST
 
 SIDES = (32, 64)
 """Sides in pixels that the networks can have; the official ones have 64."""
@@ -35,3 +40,77 @@ class PlainGanConfig:
         """At half of `resolution`, a quarter, ... and 4 pixels."""
         halvings = (self.resolution // 4).bit_length() - 1
         return tuple(self.width * 2**power for power in range(halvings))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GanTraining:
+    """How such a pair is trained on public images.
+
+    width: channels of the widest map, which make the networks narrow or official; epochs: passes over the public
+    images, what is left of a last batch aside; batch_size: images of a step; critic_steps: of the discriminator for
+    each of the generator; lr, betas: Adam's, of both; seed: of weights and draws.
+    """
+
+    width: Annotated[Count, Le(2**12)] = 64
+    epochs: Count = 120
+    batch_size: Annotated[Count, Ge(2)] = 64
+    critic_steps: Count = 5
+    lr: Positive = 2e-4
+    betas: tuple[Beta, Beta] = (0.5, 0.999)
+    z_dim: Annotated[Count, Le(2**14)] = 100
+    seed: Seed = 0
+
+    def steps(self, public: int) -> int:
+        """Steps of the discriminator with so many public images. Raises InputError for less than a batch of them."""
+        require(public >= self.batch_size, "public", f"at least attack.gan.batch_size ({self.batch_size}) images",
+                public)  # fmt: skip
+        return self.epochs * (public // self.batch_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentConfig:
+    """A classifier that a target was distilled into. architecture: a row of the classifier table."""
+
+    architecture: str
+    classes: int
+
+    def __post_init__(self) -> None:
+        require_choice("student: architecture", self.architecture, tuple(LEAST))
+        require_count("student: classes", self.classes, 2, 2**20)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distillation:
+    """How LOMMA's students are made of the public images and the target's scores.
+
+    architectures: one student each; pretrained: start from ImageNet weights; epochs, batch_size, lr, momentum,
+    weight_decay: SGD's, whose rate halves every 20 epochs; temperature: of both softmaxes; seed: of weights and order.
+    Protocol `paper` trains an epoch less: the published students are those of a file that is named after the epoch
+    which begins when it is written.
+    """
+
+    architectures: tuple[str, ...] = ("efficientnet_b0", "efficientnet_b1", "efficientnet_b2")
+    pretrained: bool = True
+    epochs: Count = 20
+    batch_size: Annotated[Count, Ge(2)] = 64
+    lr: Positive = 0.01
+    momentum: Beta = 0.9
+    weight_decay: NotNegative = 1e-4
+    temperature: Positive = 1.0
+    seed: Seed = 1
+
+    def __post_init__(self) -> None:
+        require(bool(self.architectures), "attack.students.architectures", "at least one", self.architectures)
+        for name in self.architectures:
+            require_choice("attack.students.architectures", name, tuple(LEAST))
+
+    def steps(self, public: int, protocol: str) -> int:
+        """Steps of a student's training. Raises InputError for less than a batch of public images."""
+        require(public >= self.batch_size, "public", f"at least attack.students.batch_size ({self.batch_size}) images",
+                public)  # fmt: skip
+        epochs = self.epochs if protocol == "clean" else max(1, self.epochs - 1)
+        return epochs * (public // self.batch_size)
+
+    def lr_at(self, epoch: int) -> float:
+        """The rate in a zero-based epoch."""
+        return self.lr * 0.5 ** (epoch // 20)

@@ -28,6 +28,10 @@ PEOPLE, SIZE = 4, 32
 POOL = {"size": 40, "truncation_psi": 1.0, "truncation_cutoff": None}
 PLG_GAN = {"steps": 30, "batch_size": 12, "width": 8, "z_dim": 8, "lr": 0.006, "inversion_weight": 1.0,
            "critic_steps": 1}  # fmt: skip
+LOW_GAN = {"width": 8, "epochs": 10, "batch_size": 8, "critic_steps": 1, "lr": 0.004, "z_dim": 32}
+LOW_RESOLUTION = {"gan": LOW_GAN, "steps": 25, "selected": 4, "reference_batch": 2}
+DISTRIBUTION = {"gan": {**LOW_GAN, "epochs": 7, "lr": 0.005}, "lr": 0.1, "start_log_variance": -2.0}
+STUDENTS = {"architectures": ["vgg_small"], "pretrained": False, "epochs": 3, "batch_size": 16}
 EXAMPLES = {
     "ppa": {"pool": POOL, "candidates": 8, "steps": 20, "lr": 0.05, "selected": 4, "selection_repeats": 6},
     "plg_mi": {"top_n": 8, "gan": PLG_GAN, "steps": 12, "selected": 4},
@@ -35,6 +39,10 @@ EXAMPLES = {
                "selected": 2},
     "brep_mi": {"selected": 2, "starts": {"batch": 64, "max_batches": 10}, "probes": 16, "patience": 25,
                 "max_passes": 80},
+    "gmi": LOW_RESOLUTION,
+    "ked": {**LOW_RESOLUTION, **DISTRIBUTION},
+    "lomma_gmi": {**LOW_RESOLUTION, "students": STUDENTS},
+    "lomma_ked": {**LOW_RESOLUTION, **DISTRIBUTION, "students": STUDENTS},
     "selection_only": {"pool": POOL, "selected": 4},
     "random_latents": {"selected": 4, "truncation_psi": 1.0, "truncation_cutoff": None},
 }  # fmt: skip
@@ -77,6 +85,21 @@ WRONG = [
     ("brep_mi", {"result": "best"}, "attack.result: expected one of last_expansion, end, robust, got 'best'"),
     ("brep_mi", {"robust_views": 8}, "attack.robust_views: expected the default where result is not robust, got 8"),
     ("brep_mi", {"starts": {"max_batches": 0}}, "attack.starts.max_batches"),
+    ("gmi", {"momentum": 1.0}, r"attack.momentum: expected a number in \[0, 1\), got 1.0"),
+    ("gmi", {"bound": 0.0}, "attack.bound"),
+    ("gmi", {"restarts": 3}, "does not read 'restarts'"),
+    ("gmi", {"gan": {"batch_size": 1}}, "attack.gan.batch_size: expected a whole number of at least 2, got 1"),
+    ("gmi", {"gan": {"width": 0}}, "attack.gan.width"),
+    ("gmi", {"gan": {"betas": [0.0, 1.0]}}, "attack.gan.betas"),
+    ("ked", {"start_log_variance": 21.0}, "attack.start_log_variance"),
+    ("ked", {"reference_batch": 0}, "attack.reference_batch: expected a whole number of at least 1, got 0"),
+    ("lomma_gmi", {"form": "theirs"}, "attack.form: expected one of ours, L_logit, L_aug, baseline"),
+    ("lomma_gmi", {"form": "L_aug", "feature_weight": 2.0}, "attack.feature_weight: expected no value with form L_aug"),
+    ("lomma_gmi", {"form": "L_logit", "students": STUDENTS}, "attack.students: expected no value with form L_logit"),
+    ("lomma_gmi", {"students": {"architectures": []}}, "attack.students.architectures: expected at least one"),
+    ("lomma_ked", {"students": {"architectures": ["efficientnet_b9"]}},
+     "attack.students.architectures: expected one of .*efficientnet_b2.*, got 'efficientnet_b9'"),
+    ("lomma_ked", {"students": {"temperature": 0.0}}, "attack.students.temperature"),
     ("selection_only", {"selected": 41, "pool": POOL}, r"attack.selected: expected at most pool.size \(40\)"),
     ("selection_only", {"steps": 3}, "does not read 'steps'"),
     ("random_latents", {"truncation_psi": 0.0}, "attack.truncation_psi"),
@@ -123,6 +146,12 @@ EDGES = {
     "patience": ([0, -1, 10**9 + 1], [1]),
     "max_passes": ([0, -1, 10**9 + 1], [1]),
     "robust_views": ([0, -1, 10**9 + 1], []),  # by itself it has no effect
+    "identity_weight": ([-0.1], [0, 100]),
+    "reference_batch": ([0, -1, 10**9 + 1], [1]),
+    "momentum": ([-0.1, 1], [0, 0.999]),
+    "bound": ([0, -1], [1e-3]),
+    "start_log_variance": ([-20.1, 20.1], [-20, 20]),
+    "feature_weight": ([-0.1], [0, 2]),
     "pool.size": ([0, 3, 10**9 + 1], [8]),
     "pool.seed": ([-1, 2**63], [0, 2**63 - 1]),
     "pool.truncation_psi": ([0, -0.5], [0.01, 2]),
@@ -178,6 +207,14 @@ class Counted(torch.nn.Module):
     def forward(self, images):
         self.shown.append(len(images))
         return self.network(images)
+
+    def embed(self, images):
+        self.shown.append(len(images))
+        return self.network.embed(images)
+
+    @property
+    def head(self):
+        return self.network.head
 
 
 def look(target, access="gradients"):
@@ -356,7 +393,10 @@ def test_queries_are_those_the_network_was_shown(name, target, given):
     if name == "ppa":
         assert 0 <= view.queries - (8 * 20 + 8 * 6) <= 4 + 2
     else:
-        expected = {"plg_mi": (2 * 12 + 1) * 4, "rlb_mi": 2 * 480, "brep_mi": 17 * 2 * found.facts.get("passes", 0)}
+        expected = {
+            "plg_mi": (2 * 12 + 1) * 4, "rlb_mi": 2 * 480, "brep_mi": 17 * 2 * found.facts.get("passes", 0),
+            **{n: (25 + 1) * 4 for n in ("gmi", "lomma_gmi")}, **{n: 25 + 4 for n in ("ked", "lomma_ked")},
+        }  # fmt: skip
         assert view.queries == expected.get(name, 0)
 
 

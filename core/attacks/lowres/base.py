@@ -1,0 +1,72 @@
+"""What GMI, KED-MI and LOMMA share as attacks. Loads no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from core.attacks.access import Access
+from core.attacks.base import Aggregate, Attack
+from core.attacks.lowres.config import SIDES, GanTraining
+from core.bounds import Count, NotNegative, Positive
+from core.checks import require
+
+if TYPE_CHECKING:
+    from core.attacks.given import Given
+    from core.attacks.lowres.search import IdentityLoss
+    from core.attacks.view import GradientView
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowResolution(Attack):
+    """A GAN of the attack's own, and a search that minimises the sum of a prior and an identity loss.
+
+    selected: images of a class; steps, lr: of the search; identity_weight: of the identity loss beside the
+    discriminator's; reference_batch: classes of the batch that the official code takes means over; gan: its training.
+    """
+
+    access: ClassVar[Access] = "gradients"
+    facts: ClassVar[Mapping[str, Aggregate]] = {
+        "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean", "num_frozen": "sum",
+    }  # fmt: skip
+
+    selected: Count = 5
+    steps: Count = 1500
+    lr: Positive = 0.02
+    identity_weight: NotNegative = 100.0
+    reference_batch: Count = 60
+    gan: GanTraining = field(default_factory=GanTraining)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Its parts alone: no prior."""
+        return tuple(part.name for part in self.parts)
+
+    @property
+    def decoder(self) -> str:
+        """Its own generator."""
+        return self.parts[0].name
+
+    @property
+    def enlarging(self) -> str:
+        """Cut to 8 bits and resized as pictures are."""
+        return "truncated_bytes"
+
+    def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
+        """Raise InputError for a target of another size than the networks can have, too."""
+        super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
+        sides = " or ".join(map(str, SIDES))
+        require(image_size in SIDES, "recipe.image_size", f"{sides} pixels with this attack", image_size)
+
+    def check_public(self, count: int) -> None:
+        """Raise InputError for fewer public images than a batch of the GAN's training has."""
+        self.gan.steps(count)
+
+    def identity(self, view: GradientView, given: Given) -> IdentityLoss:
+        """What the search makes the target see."""
+        from core.attacks.lowres.identity import CrossEntropy
+        from core.attacks.view import require_access
+
+        require_access(view, "gradients", "this attack")
+        return CrossEntropy(view=view)

@@ -1,0 +1,108 @@
+"""The GANs of GMI and KED-MI as parts: trained once, kept on the way, resumed exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from core.attacks.base import Part
+from core.attacks.lowres.config import GanTraining, PlainGanConfig
+from core.declared import build
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from core.attacks.given import Given, MadePart, Workshop
+    from core.attacks.lowres.gan_losses import GanObjective
+    from core.attacks.view import GradientView, View
+
+CHECKPOINTS = 20  # per training
+GENERAL, SPECIFIC = "general_gan", "specific_gan"
+
+
+def general_gan(training: GanTraining) -> Part:
+    """GMI's, one for all targets of an input size."""
+    return Part(name=GENERAL, needs=("public",), settings=asdict(training))
+
+
+def specific_gan(training: GanTraining) -> Part:
+    """KED-MI's, which a target's soft labels go into."""
+    return Part(name=SPECIFIC, needs=("public", "target"), settings=asdict(training))
+
+
+def make_general_gan(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
+    """The networks "generator" and "discriminator" (a critic); losses [steps, 2] as of `PairState`."""
+    from core.attacks.lowres.gan_losses import Wasserstein
+    from core.attacks.lowres.networks import Critic
+
+    return _trained(
+        settings, given, view, workshop, judge=Critic, classes=0, streams=1,
+        objective=lambda critic: Wasserstein(critic=critic),
+    )  # fmt: skip
+
+
+def make_specific_gan(
+    settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop
+) -> MadePart:
+    """As `make_general_gan`, with a discriminator of the target's classes.
+
+    Protocol `paper` asks the target in training mode, as the official code does, which never puts it into evaluation:
+    its norms use the statistics of the public batch. `clean` asks it as everybody else does.
+    """
+    from core.attacks.lowres.gan_losses import InversionSpecific
+    from core.attacks.lowres.networks import MinibatchDiscriminator
+    from core.attacks.seeds import derive_seed
+
+    def soft_labels(images: Tensor, step: int) -> Tensor:
+        if given.protocol == "paper":
+            return view.scores_in_training(2 * images - 1, derive_seed(settings["seed"], "teacher", step))
+        return view.scores(2 * images - 1)
+
+    return _trained(
+        settings, given, view, workshop, judge=MinibatchDiscriminator, classes=view.num_classes, streams=3,
+        objective=lambda judge: InversionSpecific(
+            discriminator=judge, soft_labels=soft_labels, protocol=given.protocol
+        ),
+    )  # fmt: skip
+
+
+def _trained(
+    settings: Mapping[str, Any],
+    given: Given,
+    view: View,
+    workshop: Workshop,
+    *,
+    judge: Callable[[PlainGanConfig], nn.Module],
+    classes: int,
+    streams: int,
+    objective: Callable[[Any], GanObjective],
+) -> MadePart:
+    import torch
+
+    from core.attacks.given import MadePart
+    from core.attacks.lowres.gan_draws import Draws
+    from core.attacks.lowres.gan_training import new_pair, train_pair
+    from core.data.transforms import resize_uint8
+
+    recipe = build(GanTraining, settings, what="gan", prefix="attack.gan.")
+    config = PlainGanConfig(resolution=view.image_size, z_dim=recipe.z_dim, width=recipe.width, classes=classes)
+    draws = Draws(resize_uint8(given.public, view.image_size), recipe, streams=streams, device=view.execution.device)
+    steps = recipe.steps(len(given.public))
+    state = new_pair(config, recipe, judge, view.execution.device)
+    if (kept := workshop.last_state()) is not None:
+        state.restore(kept)
+    with view.execution.arithmetic():
+        train_pair(
+            state, draws, objective(state.discriminator), steps=steps,
+            checkpoint_every=max(1, steps // CHECKPOINTS), on_checkpoint=workshop.keep_state,
+            on_step=lambda step: workshop.progress(step / steps, f"step {step}/{steps}"),
+        )  # fmt: skip
+    losses = torch.tensor(state.losses, dtype=torch.float32)
+    last = losses[-max(1, len(losses) // CHECKPOINTS) :].nanmean(0)
+    pair = {"generator": state.generator, "discriminator": state.discriminator}
+    return MadePart(
+        tensors={"losses": losses},
+        networks={name: network.eval().requires_grad_(False) for name, network in pair.items()},
+        facts={"discriminator_loss": last[0].item(), "generator_loss": last[1].item()},
+    )
