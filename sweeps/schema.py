@@ -142,8 +142,8 @@ class InversionSweep(AnySweep):
         attack.check(
             image_size=self.recipe.image_size, prior_kind=self.prior.kind, has_public=self.public is not None
         )
-        if (most := getattr(self.public, "most", None)) is not None:
-            attack.check_public(most)
+        if self.public is not None and self.public.most is not None:
+            attack.check_public(self.public.most)
         defense = self.recipe.defense
         if attack.readout is not None and defense is not None and attack.readout not in defense.readouts:
             expected = ", ".join(defense.readouts) or "none: its answers are not noisy"
