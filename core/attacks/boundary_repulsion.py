@@ -95,12 +95,12 @@ def enough_inside(decisions: Tensor, inside: float) -> Tensor:
 
 
 def walk(
-    labels_of: LabelsOf, starts: Tensor, target_class: int, settings: WalkSettings,
+    labels_of: LabelsOf, starts: Tensor, labels: Tensor, settings: WalkSettings,
     draw: Callable[[int], Tensor], *, watch: Callable[[Pass], None] | None = None,
 ) -> Walks:  # fmt: skip
-    """Walk from the latents `starts` [k, D] of the class until each has ended, all of a pass in one batch.
+    """Walk from the latents `starts` [k, D] until each has ended, all of a pass in one batch.
 
-    draw: walk -> Gaussian [probes, D] for its next pass. Each walk asks for probes + 1 labels in each of its passes.
+    labels: int64 [k], the class of each walk; draw: walk -> Gaussian [probes, D] for its next pass. Each walk asks for probes + 1 labels in each of its passes.
     """
     count = len(starts)
     none = torch.zeros(count, dtype=torch.int64)
@@ -109,7 +109,7 @@ def walk(
         grown_at=none.clone(), passes=none.clone(), growths=[[] for _ in range(count)], capped=none.bool(),
     )  # fmt: skip
     while len(rows := _going(walks, settings)):
-        seen = _pass(labels_of, walks, rows, target_class, settings, torch.stack([draw(row) for row in rows.tolist()]))
+        seen = _pass(labels_of, walks, rows, labels, settings, torch.stack([draw(row) for row in rows.tolist()]))
         _settle(walks, seen)
         if watch is not None:
             watch(seen)
@@ -123,13 +123,13 @@ def _going(walks: Walks, settings: WalkSettings) -> Tensor:
 
 
 def _pass(
-    labels_of: LabelsOf, walks: Walks, rows: Tensor, target_class: int, settings: WalkSettings, normals: Tensor
+    labels_of: LabelsOf, walks: Walks, rows: Tensor, labels: Tensor, settings: WalkSettings, normals: Tensor
 ) -> Pass:
-    z, radii = walks.z[rows], walks.radii[rows]
+    z, radii, own = walks.z[rows], walks.radii[rows], labels[rows]
     steps = (radii / 3).clamp_max(MOST_STEP)
     points, directions = on_sphere(z, normals, radii)
-    labels = labels_of(points.flatten(0, 1)).view(len(rows), -1)
-    decisions = torch.where(labels == target_class, 1, -1)
+    found = labels_of(points.flatten(0, 1)).view(len(rows), -1)
+    decisions = torch.where(found == own[:, None], 1, -1)
     grown = enough_inside(decisions, settings.inside)
     radii = torch.where(grown, radii * settings.expansion, radii)
     weights = (decisions - 1) / 2 if settings.repulsion_only else decisions.to(z)
@@ -137,7 +137,7 @@ def _pass(
     candidates = (z + steps.to(z)[:, None] * direction).clamp(-settings.clamp, settings.clamp)
     return Pass(
         rows=rows, decisions=decisions, steps=steps, radii_after=radii, directions=direction, candidates=candidates,
-        grown=grown, accepted=labels_of(candidates) == target_class,
+        grown=grown, accepted=labels_of(candidates) == own,
     )  # fmt: skip
 
 

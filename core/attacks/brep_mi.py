@@ -126,7 +126,7 @@ class BREPMI(LatentSettings, Attack):
         starts = found[batches > 0]
         sources = [generator(seed, target_class, "walk", slot) for slot in range(len(starts))]
         walks = walk(
-            lambda z: view.labels(images(z)), starts, target_class, self,
+            lambda z: view.labels(images(z)), starts, torch.full((len(starts),), target_class), self,
             lambda slot: torch.randn(self.probes, images.z_dim, generator=sources[slot]),
         )  # fmt: skip
         nowhere = torch.randn(self.selected, images.z_dim, generator=generator(seed, target_class, "nowhere"))

@@ -70,7 +70,7 @@ def test_a_walk_matches(run):
     labels_of = scripted(run) if rules else Labels()
     changed = {"radius": 2.0, "patience": 3} if rules else {}
     label, passes, normals = int(GOLDEN[f"{run}_label"]), [], listed(golden(f"{run}_normals"))
-    walks = walk(labels_of, golden(f"{run}_start")[None], label,
+    walks = walk(labels_of, golden(f"{run}_start")[None], torch.tensor([label]),
                  settings(**changed, repulsion_only=run != "brep_allpoints"), normals, watch=passes.append)  # fmt: skip
     assert len(passes) == len(GOLDEN[f"{run}_normals"]) == int(walks.passes)
     for name, field in (("decisions", "decisions"), ("expanded", "grown"), ("accepted", "accepted")):
@@ -103,7 +103,7 @@ def test_the_counters_of_a_walk_match(run):
     for passes in range(1, len(GOLDEN[f"{run}_normals"]) + 1):
         changed = {"radius": 2.0, "patience": 3} if rules else {}
         walks = walk(
-            scripted(run), golden(f"{run}_start")[None], label,
+            scripted(run), golden(f"{run}_start")[None], torch.tensor([label]),
             settings(**changed, max_passes=passes, repulsion_only=run != "brep_allpoints"),
             listed(golden(f"{run}_normals")),
         )  # fmt: skip
@@ -161,7 +161,7 @@ def test_a_whole_attack_matches():
     assert labels_of.shown == 16 * int(GOLDEN["brep_full_init_batches"])
     hits = 0
     for label, start in zip(labels.tolist(), z[:3], strict=True):
-        walks = walk(labels_of, start[None], label, settings(patience=4), lambda _: next(draws), watch=passes.append)
+        walks = walk(labels_of, start[None], torch.tensor([label]), settings(patience=4), lambda _: next(draws), watch=passes.append)
         result = walks.last_growths[0]
         hits += result is not None and evaluated(result[None]).item() == label
     assert next(draws, None) is None

@@ -60,7 +60,7 @@ def given_for(attack, protocol="clean", target=None):
 
 def walked(labels_of, starts, label=1, draw=None, **changes):
     draw = draw or (lambda slot: torch.randn(32, starts.shape[1], generator=generator(1, slot)))
-    return walk(labels_of, starts, label, SimpleNamespace(**{**WALK, **changes}), draw)
+    return walk(labels_of, starts, torch.full((len(starts),), label), SimpleNamespace(**{**WALK, **changes}), draw)
 
 
 def test_29_of_32_are_enough_and_28_are_not():
@@ -76,7 +76,7 @@ def test_the_expected_direction_points_along_the_normal_of_a_half_space():
     sources = [generator(3, slot) for slot in range(len(starts))]
     seen = []
     settings = SimpleNamespace(**{**WALK, "max_passes": 1})
-    walk(lambda z: (z[:, 0] > 0).long(), starts, 1, settings,
+    walk(lambda z: (z[:, 0] > 0).long(), starts, torch.ones(400).long(), settings,
          lambda slot: torch.randn(32, SIZE, generator=sources[slot]), watch=seen.append)  # fmt: skip
     mean = seen[0].directions.mean(0)
     assert mean[0] > 0.1 and mean[1:].abs().max() < 0.1 * mean[0]
