@@ -1,9 +1,9 @@
 """The black-box attacks against the official loops: `python -m benchmarks.black_box [--classes 8] [--episodes 1500]`.
 
-A trained case (synthetic faces of 32 pixels, resnet_small, eigenfaces of 100 components, the official sizes of BREP-MI and
-of RLB-MI's learner) is attacked by `benchmarks.black_box_yardstick`, which goes one class after the other as the official
-loops do, and by ours, at equal numbers of queries. Printed: CPU seconds per class of one thread, their ratio, and what
-both came to: the target's confidence, and how often a judge that no attack saw agrees.
+A trained case (synthetic faces of 32 pixels, resnet_small, eigenfaces of 100 components, the official sizes of BREP-MI
+and of RLB-MI's learner) is attacked by `benchmarks.black_box_yardstick`, which goes one class after the other as the
+official loops do, and by ours, at equal numbers of queries. Printed: CPU seconds per class of one thread, their ratio,
+and what both came to: the target's confidence, and how often a judge that no attack saw agrees.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """seconds: CPU, per class; queries: per class; z: [classes, D]; confidence: the target's, mean; hits: of the judge."""
+    """seconds: CPU, per class; queries: per class; z: [classes, D]; confidence: the target's, mean; hits: the judge's.
+    """
 
     seconds: float
     queries: float
@@ -105,7 +106,8 @@ def brep(setting: Setting, max_passes: int) -> dict[str, Outcome]:
 
     def official() -> tuple[Tensor, int]:
         draw = sources()
-        runs = [brep_class(logits, start, label, lambda slot=slot: draw(slot), patience=_PATIENCE, max_passes=max_passes)
+        limits = {"patience": _PATIENCE, "max_passes": max_passes}
+        runs = [brep_class(logits, start, label, lambda slot=slot: draw(slot), **limits)
                 for slot, (label, start) in enumerate(zip(hit, starts, strict=True))]  # fmt: skip
         return torch.stack([run.z for run in runs]), sum(run.queries for run in runs)
 

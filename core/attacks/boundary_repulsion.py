@@ -100,7 +100,8 @@ def walk(
 ) -> Walks:  # fmt: skip
     """Walk from the latents `starts` [k, D] until each has ended, all of a pass in one batch.
 
-    labels: int64 [k], the class of each walk; draw: walk -> Gaussian [probes, D] for its next pass. Each walk asks for probes + 1 labels in each of its passes.
+    labels: int64 [k], the class of each walk; draw: walk -> Gaussian [probes, D] for its next pass. Each walk asks for
+    probes + 1 labels in each of its passes.
     """
     count = len(starts)
     none = torch.zeros(count, dtype=torch.int64)

@@ -161,7 +161,8 @@ def test_a_whole_attack_matches():
     assert labels_of.shown == 16 * int(GOLDEN["brep_full_init_batches"])
     hits = 0
     for label, start in zip(labels.tolist(), z[:3], strict=True):
-        walks = walk(labels_of, start[None], torch.tensor([label]), settings(patience=4), lambda _: next(draws), watch=passes.append)
+        walks = walk(labels_of, start[None], torch.tensor([label]), settings(patience=4), lambda _: next(draws),
+                     watch=passes.append)  # fmt: skip
         result = walks.last_growths[0]
         hits += result is not None and evaluated(result[None]).item() == label
     assert next(draws, None) is None
