@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 
 BENCHMARKS = ("synthetic_faces", "priors", "attack_core", "orchestration", "workers", "data_loading",
-              "import_prior", "defense_cost", "scheduling", "search_quality", "verification", "black_box")  # fmt: skip
+              "import_prior", "defense_cost", "scheduling", "search_quality", "verification", "black_box",
+              "plg_mi")  # fmt: skip
 
 for name in BENCHMARKS:
     print(f"== {name}", flush=True)

@@ -34,7 +34,9 @@ class PLGMI(Attack):
     """
 
     access: ClassVar[Access] = "gradients"
-    facts: ClassVar[Mapping[str, Aggregate]] = {"loss_first": "mean", "loss_last": "mean", "num_frozen": "sum"}
+    facts: ClassVar[Mapping[str, Aggregate]] = {
+        "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean", "num_frozen": "sum",
+    }  # fmt: skip
 
     selected: int = 5
     top_n: int = 30

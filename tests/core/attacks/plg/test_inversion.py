@@ -146,6 +146,7 @@ def test_results_are_all_restarts_in_the_order_of_the_targets_confidence(view):
     images = network.synthesize(found.w)
     torch.testing.assert_close(Target()(images).softmax(1)[:, 6], found.scores)
     assert found.facts["loss_first"] == found.curves["loss"][0] and found.facts["num_frozen"] == 0
+    assert -1 <= found.facts["gradient_cosine"] <= 1
 
 
 def test_a_generator_of_another_number_of_classes_and_labels_alone_are_one_line(view):
