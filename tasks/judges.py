@@ -11,8 +11,15 @@ from torch import Tensor, nn
 
 from core.data.images import ImageSet
 from core.data.transforms import to_unit
-from core.metrics.accuracy import accuracy_report, class_means, result_slots, top1_accuracy, topk_hits
-from core.metrics.distances import nearest_real
+from core.metrics.accuracy import (
+    accuracy_report,
+    class_means,
+    result_slots,
+    top1_accuracy,
+    top5_of_last_slot,
+    topk_hits,
+)
+from core.metrics.distances import knn_distance, nearest_real
 from core.metrics.open_set import fit_head, head_logits
 from core.models.embedders import load_embedder
 from core.models.inference import embed_images
@@ -41,7 +48,10 @@ def embed_real_images(config: Config, inputs: Inputs, out: Path, context: TaskCo
 
 
 def judge_by_evaluator(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
-    """Acc@1, Acc@5 and feature distance in the evaluation model (paper section 4.1); writes verdicts."""
+    """Acc@1, Acc@5 and feature distance in the evaluation model (paper section 4.1); writes verdicts.
+
+    config: protocol, by which the k-NN distance counts.
+    """
     recipe = config_of(inputs["evaluator"])
     evaluator = load_classifier(inputs["evaluator"], recipe, context.device)
     loot, real = loot_images(inputs["loot"], recipe["image_size"]), _real(inputs)
@@ -54,11 +64,14 @@ def judge_by_evaluator(config: Config, inputs: Inputs, out: Path, context: TaskC
     return {
         "attack_acc1": report.top1,
         "attack_acc5": report.top5,
+        "attack_acc5_last": top5_of_last_slot(logits, loot["labels"]),
         "attack_acc1_std": report.std_over_classes,
         "attack_acc1_std_slots": report.std_over_slots,
         "attack_conf": report.target_confidence,
         "dist_eval": distance.square().mean().item(),
         "dist_eval_plain": distance.mean().item(),
+        **{name: _knn(features, loot["labels"], real, config["protocol"], squared=squared)
+           for name, squared in (("dist_knn", True), ("dist_knn_plain", False))},
         "evaluator_real_acc": top1_accuracy(real_logits, real["test_labels"]),
     }
 
@@ -113,6 +126,12 @@ def _real(inputs: Inputs) -> dict[str, Tensor]:
 def _nearest(features: Tensor, labels: Tensor, real: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
     """Distance of every reconstruction to the nearest training image of its class, and that image's row."""
     return nearest_real(features, labels, real["train_features"], real["train_labels"], squared=False)
+
+
+def _knn(features: Tensor, labels: Tensor, real: dict[str, Tensor], protocol: str, *, squared: bool) -> float | None:
+    return knn_distance(
+        features, labels, real["train_features"], real["train_labels"], squared=squared, official=protocol == "paper"
+    )
 
 
 def _save_verdicts(out: Path, judge: str, logits: Tensor, labels: Tensor, distance: Tensor, nearest: Tensor) -> None:

@@ -73,7 +73,7 @@ TASKS: dict[str, Task] = {
         version=3, run="tasks.judges:embed_real_images", labelled=("data", "network"),
         check="tasks.weight_checks:check_judge",
     ),
-    "judge_evaluator": Task(version=3, run="tasks.judges:judge_by_evaluator", labelled=("evaluator", "real", "loot")),
+    "judge_evaluator": Task(version=4, run="tasks.judges:judge_by_evaluator", labelled=("evaluator", "real", "loot")),
     "judge_embedder": Task(version=3, run="tasks.judges:judge_by_embedder", labelled=("real", "loot")),
     "judge_fidelity": Task(version=2, run="tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),
     "knowledge": Task(

@@ -53,7 +53,7 @@ class MadePart:
 
     tensors: Tensors = field(default_factory=dict)
     networks: Mapping[str, nn.Module] = field(default_factory=dict)
-    facts: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, float | None] = field(default_factory=dict)
 
 
 def on_cpu(tensors: Tensors) -> dict[str, Tensor]:

@@ -123,6 +123,16 @@ def result_slots(labels: Tensor) -> Tensor:
     return slots
 
 
+def top5_of_last_slot(logits: Tensor, labels: Tensor) -> float:
+    """Top-5 accuracy of the last row of every class alone: what LOMMA's evaluation reports as Acc@5, by a slip.
+
+    Source: sutd-visual-computing-group/Re-thinking_MI, metrics/eval_accuracy.py.
+    """
+    slots, count = result_slots(labels), torch.bincount(labels, minlength=int(labels.max()) + 1)
+    last = slots == count[labels] - 1
+    return top5_accuracy(logits[last], labels[last]).value
+
+
 def std_over_classes(hits: Tensor, labels: Tensor, *, ddof: int = 1) -> float | None:
     """Standard deviation of the accuracies of the classes; None with no more than `ddof` classes."""
     return _std(class_means(hits, labels)[1], ddof)

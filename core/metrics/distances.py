@@ -12,6 +12,9 @@ from torch import Tensor
 
 from core.errors import InputError
 
+OFFICIAL_LABELS = 300  # that LOMMA's evaluation has real features of
+OFFICIAL_EPSILON = 1e-6  # that torch's PairwiseDistance adds to every difference there
+
 CHUNK_ELEMENTS = 2**24  # distances held at once: 64 MiB in float32
 
 
@@ -25,6 +28,32 @@ def nearest_feature_distance(
     Raises InputError naming the classes without a real image, ValueError for bad shapes, NaN or infinity.
     """
     return nearest_real(features_fake, labels_fake, features_real, labels_real, squared=squared)[0]
+
+
+def knn_distance(
+    features_fake: Tensor,
+    labels_fake: Tensor,
+    features_real: Tensor,
+    labels_real: Tensor,
+    *,
+    squared: bool,
+    official: bool,
+) -> float | None:
+    """The low-resolution attacks' delta_KNN: mean over the fakes of the distance to the nearest real of their class.
+
+    official: as the published tables have it (sutd-visual-computing-group/Re-thinking_MI, metrics/KNN_dist.py): the sum
+    goes over labels below 300 alone, but is divided by all fakes. None where that leaves no fake. Otherwise, and in
+    SCccc21/Knowledge-Enriched-DMI and LetheSec/PLG-MI-Attack, the mean over all. Raises as `nearest_feature_distance`.
+    """
+    if not official:
+        real = nearest_feature_distance(features_fake, labels_fake, features_real, labels_real, squared=squared)
+        return real.double().mean().item()
+    counted = labels_fake < OFFICIAL_LABELS
+    if not counted.any():
+        return None
+    shifted = features_fake[counted] + OFFICIAL_EPSILON
+    found = nearest_feature_distance(shifted, labels_fake[counted], features_real, labels_real, squared=squared)
+    return found.double().sum().item() / len(labels_fake)
 
 
 def nearest_real(

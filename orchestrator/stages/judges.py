@@ -65,7 +65,8 @@ def _evaluator(settings: InversionSweep, loot: Stage) -> Stage:
     data = data_stage(settings, evaluator.image_size, for_judges=True)
     model = judging_model_stage(evaluator, data, settings.protocol)
     real = Stage(name="embeddings", config={"network": "target"}, inputs={"data": data, "network": model})
-    return Stage(name="judge_evaluator", config={}, inputs={"evaluator": model, "real": real, "loot": loot})
+    inputs = {"evaluator": model, "real": real, "loot": loot}
+    return Stage(name="judge_evaluator", config={"protocol": settings.protocol}, inputs=inputs)
 
 
 def _embedder(settings: InversionSweep, loot: Stage) -> Stage:

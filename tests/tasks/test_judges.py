@@ -88,6 +88,9 @@ def test_the_evaluators_verdict(pipeline):
     assert metrics["attack_conf"] == pytest.approx(own.mean().item(), rel=1e-3)
     assert metrics["dist_eval"] == pytest.approx((distance**2).mean().item(), rel=1e-3)  # squared, as published
     assert metrics["dist_eval_plain"] == pytest.approx(distance.mean().item(), rel=1e-3)
+    assert metrics["dist_knn"] == pytest.approx(metrics["dist_eval"], rel=1e-3)  # all labels are below 300
+    assert metrics["dist_knn_plain"] == pytest.approx(metrics["dist_eval_plain"], rel=1e-3)
+    assert metrics["attack_acc5_last"] == 1.0
     assert metrics["dist_eval"] != pytest.approx(metrics["dist_eval_plain"], rel=0.01)
     tested = evaluator_features(pipeline, real["test"]["images"])[0] @ weight.T + bias
     right = (tested.argmax(1) == real["test"]["labels"]).double().mean().item()

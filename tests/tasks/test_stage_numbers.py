@@ -114,6 +114,22 @@ def conditional_gan(pipeline, protocol, folder):
     return Stage(name="plg_gan", config=config, inputs={**labels.inputs, "plg_labels": labels})
 
 
+def part(name, settings, *, asks=True):
+    """A part of the low-resolution attacks."""
+
+    def make(pipeline, protocol, folder):
+        inputs = {"public": pipeline.stage("attack.prior.public")}
+        inputs |= {"target": pipeline.stage("target")} if asks else {}
+        config = {"part": name, "settings": settings, "image_size": 32, "protocol": protocol}
+        return Stage(name=name, config=config, inputs=inputs)
+
+    return make
+
+
+PAIR = {"width": 2, "epochs": 1, "batch_size": 6, "critic_steps": 2, "z_dim": 4}
+STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 2, "batch_size": 8}
+
+
 def by_fidelity(pipeline, protocol, folder):
     network = {"network": "fid_inception", "protocol": protocol}
     data, loot = pipeline.stage("judge_evaluator.real.data"), pipeline.stage("loot")
@@ -169,7 +185,9 @@ OTHER_STAGES = {
 }  # fmt: skip
 ALONE = {
     "imported": imported, "starts": starts, "judge_fidelity": by_fidelity, "knowledge": slowly,
-    "plg_labels": pseudo_labels, "plg_gan": conditional_gan,
+    "plg_labels": pseudo_labels, "plg_gan": conditional_gan, "general_gan": part("general_gan", PAIR, asks=False),
+    "specific_gan": part("specific_gan", PAIR), "students": part("students", STUDENTS),
+    "public_features": part("public_features", {}),
 }  # fmt: skip
 CASES = [f"{case}, {protocol}" for protocol in ("clean", "paper") for case in (*IN_A_TRIAL, *ALONE)]
 

@@ -54,9 +54,11 @@ def make_specific_gan(
     from core.attacks.lowres.networks import MinibatchDiscriminator
     from core.attacks.seeds import derive_seed
 
+    seed = _recipe(settings).seed
+
     def soft_labels(images: Tensor, step: int) -> Tensor:
         if given.protocol == "paper":
-            return view.scores_in_training(2 * images - 1, derive_seed(settings["seed"], "teacher", step))
+            return view.scores_in_training(2 * images - 1, derive_seed(seed, "teacher", step))
         return view.scores(2 * images - 1)
 
     return _trained(
@@ -85,7 +87,7 @@ def _trained(
     from core.attacks.lowres.gan_training import new_pair, train_pair
     from core.data.transforms import resize_uint8
 
-    recipe = build(GanTraining, settings, what="gan", prefix="attack.gan.")
+    recipe = _recipe(settings)
     config = PlainGanConfig(resolution=view.image_size, z_dim=recipe.z_dim, width=recipe.width, classes=classes)
     draws = Draws(resize_uint8(given.public, view.image_size), recipe, streams=streams, device=view.execution.device)
     steps = recipe.steps(len(given.public))
@@ -99,10 +101,19 @@ def _trained(
             on_step=lambda step: workshop.progress(step / steps, f"step {step}/{steps}"),
         )  # fmt: skip
     losses = torch.tensor(state.losses, dtype=torch.float32)
-    last = losses[-max(1, len(losses) // CHECKPOINTS) :].nanmean(0)
     pair = {"generator": state.generator, "discriminator": state.discriminator}
     return MadePart(
         tensors={"losses": losses},
         networks={name: network.eval().requires_grad_(False) for name, network in pair.items()},
-        facts={"discriminator_loss": last[0].item(), "generator_loss": last[1].item()},
+        facts={"discriminator_loss": _towards_the_end(losses[:, 0]), "generator_loss": _towards_the_end(losses[:, 1])},
     )
+
+
+def _recipe(settings: Mapping[str, Any]) -> GanTraining:
+    return build(GanTraining, settings, what="gan", prefix="attack.gan.")
+
+
+def _towards_the_end(losses: Tensor) -> float | None:
+    """Mean over the last twentieth of the steps that have one; None where none has."""
+    taken = losses[losses.isfinite()]
+    return taken[-max(1, len(taken) // CHECKPOINTS) :].mean().item() if len(taken) else None

@@ -17,9 +17,11 @@ from core.metrics.accuracy import (
     target_confidence,
     top1_accuracy,
     top5_accuracy,
+    top5_of_last_slot,
     topk_accuracy,
     topk_hits,
 )
+from tests.lowres import golden
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "metrics.npz")
 LOGITS = torch.from_numpy(GOLDEN["acc_logits"])
@@ -112,3 +114,18 @@ def test_bad_inputs_are_refused():
         topk_hits(LOGITS, LABELS[1:], 1)
     with pytest.raises(ValueError, match=r"values \[N\]"):
         class_means(LABELS[1:], LABELS)
+
+
+def test_the_last_slot_is_the_last_row_of_every_class():
+    labels = torch.tensor([1, 0, 1, 0, 1, 2])
+    logits = torch.zeros(6, 8)
+    logits[torch.arange(6), labels] = torch.tensor([9.0, 9.0, 9.0, -9.0, 9.0, 9.0])
+    assert top5_of_last_slot(logits, labels) == pytest.approx(2 / 3)
+    assert top5_accuracy(logits, labels).value == pytest.approx(5 / 6)
+
+
+def test_lommas_report_is_that_of_the_last_draw():
+    logits, labels = golden("evalp_eval_logits"), golden("evalp_labels").long()  # [batches, draws, labels, classes]
+    hits = torch.stack([topk_hits(logits[:, draw].flatten(0, 1), labels.flatten(), 5) for draw in range(5)])
+    assert hits[-1].double().mean().item() * 100 == pytest.approx(golden("evalp_official_acc_acc5_std_std5")[1].item())
+    assert hits.double().mean().item() * 100 == pytest.approx(golden("evalp_clean_acc5_mean_over_seeds").item())

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from core.errors import InputError
 from core.metrics import distances
 from core.metrics.accuracy import class_means
-from core.metrics.distances import nearest_feature_distance, nearest_real, nearest_reals
+from core.metrics.distances import knn_distance, nearest_feature_distance, nearest_real, nearest_reals
+from tests.lowres import golden
 
 GOLDEN = {
     name: torch.from_numpy(np.asarray(array))
@@ -125,3 +126,17 @@ def test_bad_features_are_refused():
         nearest_feature_distance(fake[:, :4], FAKE_LABELS, real, REAL_LABELS, squared=True)
     with pytest.raises(ValueError, match=r"fake: expected features \[N, D\]"):
         nearest_feature_distance(fake[0], FAKE_LABELS, real, REAL_LABELS, squared=True)
+
+
+@pytest.mark.parametrize(("official", "name", "tolerance"), [(False, "knn_ked", 1e-4), (False, "knn_plg", 1e-4),
+                                                             (True, "knn_lomma", 1e-3)])  # fmt: skip
+def test_the_low_resolution_attacks_distances_are_the_official_ones(official, name, tolerance):
+    fake, labels, real, real_labels = (golden(f"knn_{what}") for what in
+                                       ("fake_feat", "fake_label", "real_feat", "real_label"))  # fmt: skip
+    found = knn_distance(fake, labels, real, real_labels, squared=True, official=official)
+    assert found == pytest.approx(golden(name).item(), abs=tolerance)
+    plain = knn_distance(fake, labels, real, real_labels, squared=False, official=official)
+    assert plain < found
+    if official:
+        assert (labels >= 300).any() and knn_distance(fake, labels + 300, real, real_labels + 300, squared=True,
+                                                      official=True) is None  # fmt: skip

@@ -56,7 +56,7 @@ def test_a_metric_is_measured_by_the_stage_of_its_judge_and_a_leak_has_a_sign():
     """Of every kind of measurer one column, by hand."""
     stages = {
         "test_acc": "target", "queries": "attack", "fid": "judge_fidelity", "embedder_acc1": "judge_embedder",
-        "attack_acc1": "judge_evaluator", "xi_train": "knowledge", "dist_knn": None,
+        "attack_acc1": "judge_evaluator", "xi_train": "knowledge", "dist_knn": "judge_evaluator",
     }  # fmt: skip
     assert {key: metric_of(key).stage for key in stages} == stages
     assert {key: metric_of(key).sign for key in ("attack_acc1", "dist_face", "fid")} == {
