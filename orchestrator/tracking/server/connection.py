@@ -9,12 +9,14 @@ import re
 import socket
 import sqlite3
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
 from core.errors import InputError
 from core.uris import ambiguity, shown_uri, without_secrets
 from orchestrator.store.base import Store
+from orchestrator.store.machine import cache_folder, locked
 from orchestrator.tracking.server.databases import ask_server, ask_sqlite, sqlite_path
 from orchestrator.tracking.server.deadline import within
 
@@ -104,9 +106,21 @@ def _probe(uri: str) -> None:
 def _open(uri: str) -> Any:
     from mlflow import MlflowClient
 
-    client = MlflowClient(tracking_uri=uri, registry_uri=uri)
-    client.search_experiments(max_results=1)
-    return client
+    with _alone_with(uri):
+        client = MlflowClient(tracking_uri=uri, registry_uri=uri)
+        client.search_experiments(max_results=1)
+        return client
+
+
+def _alone_with(uri: str) -> contextlib.AbstractContextManager[None]:
+    """While this lasts no other driver of this machine makes or upgrades the tables of the same SQLite file.
+
+    MLflow does that without a lock, and the second of two that begin at once fails in the middle.
+    """
+    path = sqlite_path(uri)
+    if path is None:
+        return contextlib.nullcontext()
+    return locked(cache_folder(), f"mlflow-{sha256(str(path.resolve()).encode()).hexdigest()[:16]}")
 
 
 def answers(uri: str, client: Any) -> bool:

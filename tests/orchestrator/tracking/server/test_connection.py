@@ -2,6 +2,8 @@
 
 import http.server
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -110,3 +112,15 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def test_two_drivers_that_begin_at_once_find_one_database(tmp_path):
+    """MLflow makes its tables without a lock; whoever comes second waits."""
+    code = "import sys; from orchestrator.tracking.server.connection import connect; connect(sys.argv[1])"
+    begun = [
+        subprocess.Popen([sys.executable, "-c", code, f"sqlite:///{tmp_path}/mlflow.db"], stderr=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    for process in begun:
+        _, said = process.communicate(timeout=240)
+        assert process.returncode == 0, said
