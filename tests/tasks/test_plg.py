@@ -1,6 +1,7 @@
 """PLG-MI as stages of a trial: parts are made once, its own generator decodes the loot, a killed GAN goes on."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -85,14 +86,24 @@ def test_a_target_of_224_pixels_is_refused_when_the_sweep_is_read():
         check(raw, "plg")
 
 
-@pytest.fixture
-def ready(clean, tmp_path):
+@pytest.fixture(scope="module")
+def ready(clean, tmp_path_factory):
     """(configuration, inputs) of the GAN's stage over the shared trial's target, and its pseudo-labels."""
+    folder = tmp_path_factory.mktemp("labels")
     common = {"image_size": 32, "protocol": "clean"}
     inputs = {"public": clean.folder("attack.prior.public"), "target": clean.folder("target")}
-    made("plg_labels", {"part": "plg_labels", "settings": {"top_n": 4}, **common}, inputs, tmp_path / "labels")
+    made("plg_labels", {"part": "plg_labels", "settings": {"top_n": 4}, **common}, inputs, folder)
     settings = {**GAN, "lr": 2e-4, "betas": [0.0, 0.9], "inversion_weight": 0.2, "loss": "max_margin", "seed": 46}
-    return {"part": "plg_gan", "settings": settings, **common}, {**inputs, "plg_labels": tmp_path / "labels"}
+    return {"part": "plg_gan", "settings": settings, **common}, {**inputs, "plg_labels": folder}
+
+
+@pytest.fixture(scope="module")
+def short(ready, tmp_path_factory):
+    """(configuration, folder, digest) of a GAN of two steps: the first of Adam looks the same whatever its averages."""
+    config, inputs = ready
+    config = {**config, "settings": {**config["settings"], "steps": 2}}
+    folder = tmp_path_factory.mktemp("gan")
+    return config, folder, outcome("plg_gan", config, inputs, folder)
 
 
 KILLED = """
@@ -157,11 +168,10 @@ GAN_SETTINGS = {
 
 
 @pytest.mark.parametrize("key", GAN_SETTINGS)
-def test_every_setting_of_the_gan_reaches_it(key, ready, tmp_path):
-    config, inputs = ready
-    base = {**config, "settings": {**config["settings"], "steps": 2}}
+def test_every_setting_of_the_gan_reaches_it(key, ready, short, tmp_path):
+    base, _, before = short
     changed = {**base, "settings": {**base["settings"], key: GAN_SETTINGS[key]}}
-    before, after = (outcome("plg_gan", one, inputs, tmp_path / "made") for one in (base, changed))
+    after = outcome("plg_gan", changed, ready[1], tmp_path / "made")
     assert not before.startswith("refused") and not after.startswith("refused") and before != after
 
 
@@ -175,27 +185,30 @@ SEARCH_SETTINGS = {
 
 
 @pytest.mark.parametrize("key", SEARCH_SETTINGS)
-def test_every_setting_of_the_search_reaches_it(key, ready, tmp_path):
-    config, inputs = ready
-    made("plg_gan", {**config, "settings": {**config["settings"], "steps": 1}}, inputs, tmp_path / "gan")
-    base = {
-        "kind": "plg_mi", "top_n": 4, "gan": config["settings"], "steps": 2, "lr": 0.1, "loss": "max_margin",
-        "selected": 3, "seed": [9, 1], "classes": [1], "image_size": 32, "protocol": "clean",
-    }  # fmt: skip
-    given = {"target": inputs["target"], "plg_gan": tmp_path / "gan"}
-    changed = {**base, key: SEARCH_SETTINGS[key]}
-    before, after = (outcome("attack", one, given, tmp_path / "made") for one in (base, changed))
+def test_every_setting_of_the_search_reaches_it(key, searched, tmp_path):
+    base, given, before = searched
+    after = outcome("attack", {**base, key: SEARCH_SETTINGS[key]}, given, tmp_path / "made")
     assert not before.startswith("refused") and not after.startswith("refused") and before != after
 
 
-def test_a_gan_of_other_people_is_refused(ready, tmp_path):
-    config, inputs = ready
-    made("plg_gan", {**config, "settings": {**config["settings"], "steps": 1}}, inputs, tmp_path / "gan")
+@pytest.fixture(scope="module")
+def searched(ready, short, tmp_path_factory):
+    """(configuration, inputs, digest) of a search."""
+    base = {
+        "kind": "plg_mi", "top_n": 4, "gan": short[0]["settings"], "steps": 2, "lr": 0.1, "loss": "max_margin",
+        "selected": 3, "seed": [9, 1], "classes": [1], "image_size": 32, "protocol": "clean",
+    }  # fmt: skip
+    given = {"target": ready[1]["target"], "plg_gan": short[1]}
+    return base, given, outcome("attack", base, given, tmp_path_factory.mktemp("searched"))
+
+
+def test_a_gan_of_other_people_is_refused(ready, short, tmp_path):
+    shutil.copytree(short[1], tmp_path / "gan")
     names = json.loads((tmp_path / "gan" / "names.json").read_text())
     (tmp_path / "gan" / "names.json").write_text(json.dumps([*names[:-1], "somebody else"]))
     base = {"kind": "plg_mi", "steps": 1, "selected": 1, "seed": [9, 1], "classes": [1], "image_size": 32,
             "protocol": "clean"}  # fmt: skip
-    given = {"target": inputs["target"], "plg_gan": tmp_path / "gan"}
+    given = {"target": ready[1]["target"], "plg_gan": tmp_path / "gan"}
     assert outcome("attack", base, given, tmp_path / "made").startswith("refused: plg_gan: expected the class")
 
 

@@ -34,7 +34,7 @@ DISTRIBUTION = {"gan": {**LOW_GAN, "epochs": 7, "lr": 0.005}, "lr": 0.1, "start_
 STUDENTS = {"architectures": ["vgg_small"], "pretrained": False, "epochs": 3, "batch_size": 16}
 EXAMPLES = {
     "ppa": {"pool": POOL, "candidates": 8, "steps": 20, "lr": 0.05, "selected": 4, "selection_repeats": 6},
-    "plg_mi": {"top_n": 8, "gan": PLG_GAN, "steps": 12, "selected": 4},
+    "plg_mi": {"top_n": 8, "gan": PLG_GAN, "steps": 8, "selected": 4},
     "rlb_mi": {"agent": "textbook", "episodes": 480, "minibatch": 32, "hidden": 32, "lr": 0.01, "at_once": 8,
                "selected": 2},
     "brep_mi": {"selected": 2, "starts": {"batch": 64, "max_batches": 10}, "probes": 16, "patience": 25,
@@ -394,7 +394,7 @@ def test_queries_are_those_the_network_was_shown(name, target, given):
         assert 0 <= view.queries - (8 * 20 + 8 * 6) <= 4 + 2
     else:
         expected = {
-            "plg_mi": (2 * 12 + 1) * 4, "rlb_mi": 2 * 480, "brep_mi": 17 * 2 * found.facts.get("passes", 0),
+            "plg_mi": (2 * 8 + 1) * 4, "rlb_mi": 2 * 480, "brep_mi": 17 * 2 * found.facts.get("passes", 0),
             **{n: (25 + 1) * 4 for n in ("gmi", "lomma_gmi")}, **{n: 25 + 4 for n in ("ked", "lomma_ked")},
         }  # fmt: skip
         assert view.queries == expected.get(name, 0)
