@@ -1,4 +1,4 @@
-"""The black-box attacks against the official loops: `python -m benchmarks.black_box [--classes 8] [--episodes 1500]`.
+"""The black-box attacks against the official loops: `python -m benchmarks.black_box [--classes 4] [--episodes 700]`.
 
 A trained case (synthetic faces of 32 pixels, resnet_small, eigenfaces of 100 components, the official sizes of BREP-MI
 and of RLB-MI's learner) is attacked by `benchmarks.black_box_yardstick`, which goes one class after the other as the
@@ -9,9 +9,11 @@ and what both came to: the target's confidence, and how often a judge that no at
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,8 +35,17 @@ from core.models.recipe import TrainingRecipe
 from core.priors.eigenfaces import Eigenfaces, fit_eigenfaces
 from core.training.classifier import train_classifier
 
-_SIZE, _LATENT, _SEED = 32, 100, 7
+_SIZE, _LATENT = 32, 100
 _PATIENCE = 100  # a tenth of the official: the last radius is most of a walk
+
+
+Ways = Mapping[str, Mapping[str, Any]]
+WAYS: Ways = {
+    "ours": {},
+    "ours, 16 episodes at once": {"at_once": 16, "lr": 8e-3},
+    "ours, textbook, 16 episodes at once": {"agent": "textbook", "at_once": 16, "lr": 4e-3},
+}
+"""Name -> settings that differ from the official ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,14 +105,14 @@ def starts_of(setting: Setting) -> tuple[list[int], Tensor]:
     return hit, found.z[hit, 0]
 
 
-def brep(setting: Setting, max_passes: int) -> dict[str, Outcome]:
+def brep(setting: Setting, max_passes: int, seed: int) -> dict[str, Outcome]:
     """The same walks, with the same draws: official, ours class by class, ours with all classes in lock-step."""
     logits, attack = plain(setting.prior, setting.target), BREPMI(patience=_PATIENCE, max_passes=max_passes)
     hit, starts = starts_of(setting)
     labels = torch.tensor(hit)
 
     def sources() -> Callable[[int], Tensor]:
-        made = [generator(_SEED, label) for label in hit]
+        made = [generator(seed, label) for label in hit]
         return lambda slot: torch.randn(32, _LATENT, generator=made[slot])
 
     def official() -> tuple[Tensor, int]:
@@ -123,19 +134,19 @@ def brep(setting: Setting, max_passes: int) -> dict[str, Outcome]:
     return {name: _outcome(setting, labels, way) for name, way in ways.items()}
 
 
-def rlb(setting: Setting, episodes: int, ways: dict[str, dict[str, object]]) -> dict[str, Outcome]:
-    """Every class: official, and ours in these ways (name -> settings that differ from the official ones)."""
+def rlb(setting: Setting, episodes: int, seed: int, ways: Ways = WAYS) -> dict[str, Outcome]:
+    """Every class: official, and ours in these ways."""
     logits, labels = plain(setting.prior, setting.target), torch.arange(setting.classes)
 
     def official() -> tuple[Tensor, int]:
-        runs = [rlb_class(logits, _LATENT, label, episodes=episodes, hidden=256, minibatch=256, seed=_SEED)
+        runs = [rlb_class(logits, _LATENT, label, episodes=episodes, hidden=256, minibatch=256, seed=seed)
                 for label in labels.tolist()]  # fmt: skip
         return torch.cat([run.z for run in runs]), sum(run.queries for run in runs)
 
-    def ours(changes: dict[str, object]) -> tuple[Tensor, int]:
+    def ours(changes: Mapping[str, Any]) -> tuple[Tensor, int]:
         attack, seen = RLBMI(episodes=episodes, **changes), view(setting, "scores")
         given, before = Given(protocol="paper", prior=setting.prior), seen.queries
-        found = [attack.invert(seen, given, label, seed=_SEED).w[:, 0] for label in labels.tolist()]
+        found = [attack.invert(seen, given, label, seed=seed).w[:, 0] for label in labels.tolist()]
         return torch.cat(found), seen.queries - before
 
     made = {"official": _outcome(setting, labels, official)}
@@ -153,31 +164,37 @@ def _outcome(setting: Setting, labels: Tensor, way: Callable[[], tuple[Tensor, i
     return Outcome(seconds=seconds / len(labels), queries=queries / len(labels), z=z, confidence=confidence, hits=hits)
 
 
-WAYS: dict[str, dict[str, object]] = {
-    "ours": {},
-    "ours, 16 episodes at once": {"at_once": 16, "lr": 8e-3},
-}
-
-
 def main() -> None:
-    """Print a line per attack and way."""
+    """Print a line per attack and way: means over the seeds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--classes", type=int, default=8)
-    parser.add_argument("--episodes", type=int, default=1500)
-    parser.add_argument("--passes", type=int, default=400)
+    parser.add_argument("--classes", type=int, default=4)
+    parser.add_argument("--episodes", type=int, default=700)
+    parser.add_argument("--passes", type=int, default=150)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[7, 8])
     options = parser.parse_args()
     torch.set_num_threads(1)
     setting = prepare(options.classes)
-    for attack, found in (("BREP-MI", brep(setting, options.passes)), ("RLB-MI", rlb(setting, options.episodes, WAYS))):
-        base = found["official"]
-        for name, one in found.items():
-            same = (one.z - base.z).abs().amax(1) < 1e-3
-            print(
-                f"{attack}, {name}: {one.seconds:.2f} CPU seconds a class ({base.seconds / one.seconds:.1f}x), "
-                f"{one.queries:.0f} queries, confidence {one.confidence:.3f}, judge {one.hits:.3f}, "
-                f"same latent {same.float().mean():.2f}",
-                flush=True,
-            )
+    attacks = {"BREP-MI": lambda seed: brep(setting, options.passes, seed),
+               "RLB-MI": lambda seed: rlb(setting, options.episodes, seed)}  # fmt: skip
+    for attack, run in attacks.items():
+        runs = [run(seed) for seed in options.seeds]
+        for name in runs[0]:
+            line = _line([one["official"] for one in runs], [one[name] for one in runs])
+            print(f"{attack}, {name}: {line}", flush=True)
+
+
+def _line(official: Sequence[Outcome], runs: Sequence[Outcome]) -> str:
+    seconds, base = (statistics.mean(one.seconds for one in ones) for ones in (runs, official))
+    same = statistics.mean(
+        ((one.z - other.z).abs().amax(1) < 1e-3).float().mean().item()
+        for one, other in zip(runs, official, strict=True)
+    )
+    return (
+        f"{seconds:.2f} CPU seconds a class ({base / seconds:.1f}x), "
+        f"{statistics.mean(one.queries for one in runs):.0f} queries, "
+        f"confidence {' '.join(f'{one.confidence:.2f}' for one in runs)}, "
+        f"judge {' '.join(f'{one.hits:.2f}' for one in runs)}, the official latent in {same:.0%}"
+    )
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def setting():
 
 
 def test_walks_are_the_same_at_the_same_queries(setting):
-    found = black_box.brep(setting, max_passes=6)
+    found = black_box.brep(setting, max_passes=6, seed=7)
     assert set(found) == {"official", "ours", "ours, classes in lock-step"}
     for one in found.values():
         torch.testing.assert_close(one.z, found["official"].z, atol=1e-4, rtol=0)
