@@ -28,6 +28,7 @@ LabelsOf = Callable[[Tensor], Tensor]
 """Latents [N, D] -> the target's labels int64 [N] of their images, on the CPU."""
 
 MOST_STEP = 3.0
+MOST_RADIUS = 1e6  # a class that still fills all of the sphere has no boundary to be found
 
 
 class WalkSettings(Protocol):
@@ -47,7 +48,7 @@ class WalkSettings(Protocol):
 class Walks:
     """Walks of k latents, each by itself. z: [k, D], where they are; radii: float64 [k]; iterations, grown_at (the
     iteration of the last growth), passes: int64 [k]; growths: accepted points at which the sphere grew, in order, per
-    walk; capped: bool [k], ended by `max_passes`.
+    walk; capped: bool [k], ended by `max_passes`, or because the sphere outgrew `MOST_RADIUS`.
     """
 
     z: Tensor
@@ -119,7 +120,7 @@ def walk(
 
 def _going(walks: Walks, settings: WalkSettings) -> Tensor:
     unfinished = walks.iterations - walks.grown_at < settings.patience
-    walks.capped = unfinished & (walks.passes >= settings.max_passes)
+    walks.capped = unfinished & ((walks.passes >= settings.max_passes) | (walks.radii > MOST_RADIUS))
     return (unfinished & ~walks.capped).nonzero()[:, 0]
 
 

@@ -94,6 +94,9 @@ def test_a_step_that_is_always_rejected_ends_at_the_cap():
 def test_a_class_that_fills_all_of_the_space_ends_at_the_cap():
     walks = walked(lambda z: torch.ones(len(z)).long(), torch.zeros(1, SIZE), max_passes=7)
     assert walks.passes.tolist() == [7] and len(walks.growths[0]) == 7
+    walks = walked(lambda z: torch.ones(len(z)).long(), torch.zeros(1, SIZE), max_passes=5000)
+    assert walks.passes.tolist() == [51] and walks.capped.all()  # 2 x 1.3^51: no radius overflows
+    assert walks.z.isfinite().all() and 1e6 < walks.radii.item() < 1.3e6
 
 
 def test_walks_are_the_same_alone_and_beside_others():
