@@ -11,9 +11,12 @@ from safetensors.torch import load_file
 from tiny import write_tiny
 from torchvision.models import inception_v3, resnet18
 
+from core.models.classifiers import build_classifier
 from core.priors.card import StyleGAN2Config
 from core.priors.registry import load_discriminator, load_prior
 from orchestrator.cli import main
+from sweeps.imported import ImportedClassifier
+from tasks.training import restored_classifier
 
 TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=128, channel_max=8)
 PEOPLE = (("actors", "A_B", 12), ("actresses", "C_D", 12), ("actresses", "E_F", 12))
@@ -65,6 +68,25 @@ def test_a_checkpoint_becomes_a_target_with_its_card(tmp_path, checkpoint, capsy
     assert "expected a new folder" in capsys.readouterr().err
     assert main(["data", "check", str(tree), "--as", "facescrub", "--classes", "3"]) == 1
     assert "identities: 3, recorded are 530" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("flags", "mean", "std"), [([], 0.0, 1.0), (["--input-range", "-1", "1"], 0.5, 0.5)])
+def test_a_low_resolution_checkpoint_is_shown_pictures_in_0_to_1_unless_it_says_otherwise(tmp_path, flags, mean, std):
+    backbone = build_classifier("efficientnet_b0", 3, protocol="paper", seed=1)
+    named = {key.removeprefix("backbone.").replace("head.", "fc_layer."): value
+             for key, value in backbone.state_dict().items()}  # fmt: skip
+    torch.save({"state_dict": {f"module.{key}": value for key, value in named.items()}}, tmp_path / "student.tar")
+    out = tmp_path / "target"
+    assert main([*target_arguments(tmp_path / "student.tar", out, architecture="efficientnet_b0"), *flags]) == 0
+    card = json.loads((out / "target.json").read_text())
+    assert (card["mean"], card["std"]) == ([mean] * 3, [std] * 3)
+    reading = ImportedClassifier(imported=str(out)).checked.reading
+    weights = load_file(out / "weights.safetensors")
+    read = restored_classifier({**reading, "protocol": "paper", "seed": 0}, weights, where="import").eval()
+    images = torch.rand(1, 3, 32, 32) * 2 - 1
+    with torch.no_grad():
+        unit = (images + 1) / 2 if std == 1.0 else images
+        torch.testing.assert_close(read(images), backbone.eval().head(backbone.backbone(unit)))
 
 
 @pytest.mark.parametrize(
