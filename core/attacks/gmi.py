@@ -40,7 +40,7 @@ class GMI(LowResolution):
         """All restarts side by side; each starts from a draw of its own."""
         import torch
 
-        from core.attacks.lowres.search import Objective, found_of, momentum, prepared
+        from core.attacks.lowres.search import Objective, found_of, momentum
         from core.attacks.seeds import generator
 
         execution, networks = view.execution, given.networks[GENERAL]
@@ -50,7 +50,7 @@ class GMI(LowResolution):
         ]
         objective = Objective(
             decoder=execution.synthesizer(networks["generator"]),
-            realness=prepared(execution, networks["discriminator"]),
+            realness=execution.target(networks["discriminator"]),
             identity=self.identity(view, given),
             labels=torch.full((self.selected,), target_class, device=execution.device),
             weight=self.identity_weight, scale=1 / self.reference_batch, latent=lambda z, step: z,

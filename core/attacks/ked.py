@@ -81,17 +81,17 @@ class KED(LowResolution):
     def _objective(self, view: GradientView, given: Given, classes: Sequence[int], seed: int) -> Objective:
         import torch
 
-        from core.attacks.lowres.search import Objective, RealnessOf, prepared, sampled
+        from core.attacks.lowres.search import Objective, realness_of, sampled
 
         execution, networks = view.execution, given.networks[SPECIFIC]
-        judge = RealnessOf(networks["discriminator"], groups=None if given.protocol == "paper" else 1)
+        judge = realness_of(networks["discriminator"], None if given.protocol == "paper" else 1)
 
         def latent(leaf: Tensor, step: int) -> Tensor:
             noise = torch.stack([self._noise(seed, target_class, "step", step) for target_class in classes])
             return sampled(leaf, noise.to(leaf.device), self.clamp)
 
         return Objective(
-            decoder=execution.synthesizer(networks["generator"]), realness=prepared(execution, judge),
+            decoder=execution.synthesizer(networks["generator"]), realness=execution.target(judge),
             identity=self.identity(view, given), labels=torch.tensor(classes, device=execution.device),
             weight=self.identity_weight, scale=1 / self.reference_batch, latent=latent,
         )  # fmt: skip

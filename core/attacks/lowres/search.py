@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
 
 from core.attacks.descent import Descent, StepGradient, walk
-from core.attacks.execution import Execution
 from core.attacks.lowres.gan_losses import realness
 from core.attacks.reconstructions import Reconstructions
 from core.attacks.view import GradientView
@@ -91,6 +91,12 @@ class RealnessOf(nn.Module):
         return realness(self.discriminator(images, self.groups)[1])
 
 
+@lru_cache(maxsize=2)
+def realness_of(discriminator: nn.Module, groups: int | None) -> RealnessOf:
+    """The same object for the same discriminator, so that an `Execution` prepares it once for all classes."""
+    return RealnessOf(discriminator, groups)
+
+
 def found_of(
     view: GradientView,
     decoder: Decoder,
@@ -126,8 +132,3 @@ def facts_of(descent: Descent, rows: Tensor) -> Mapping[str, float]:
         "gradient_cosine": float(descent.image_cosine[:, rows].nanmean()),
         "num_frozen": float(descent.frozen[rows].sum()),
     }  # fmt: skip
-
-
-def prepared(execution: Execution, network: nn.Module) -> Realness:
-    """A discriminator in the form to use."""
-    return execution.target(network)

@@ -375,8 +375,13 @@ def test_a_class_is_the_same_alone_and_among_others_in_any_order(name, target, g
     attack = make_attack(name, **EXAMPLES[name])
     runs = []
     for order in ([2], [0, 2], [2, 1]):
-        view = look(target, attack.access)
-        runs.append({c: attack.invert(view, given(name), c, seed=7) for c in order}[2])
+        view, prepared = look(target, attack.access), set()
+        runs.append({})
+        for c in order:
+            runs[-1][c] = attack.invert(view, given(name), c, seed=7)
+            prepared.add(len(view.execution._ready))
+        assert len(prepared) == 1, "a network is prepared anew for every class, and kept"
+    runs = [run[2] for run in runs]
     for other in runs[1:]:
         assert torch.equal(runs[0].w, other.w)
         assert runs[0].scores is None or torch.equal(runs[0].scores, other.scores)
