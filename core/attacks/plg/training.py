@@ -127,7 +127,7 @@ def _update_generator(state: GanState, fakes: Fakes, logits: Logits) -> tuple[Te
     labels = fakes.labels.to(state.device)
     state.discriminator.requires_grad_(False)
     made = state.generator(fakes.z.to(state.device), labels)
-    hinge = -state.discriminator(made, labels).mean()
+    hinge = generator_hinge(state.discriminator(made, labels))
     loss_of = partial(attack_loss(state.recipe.loss), protocol=state.protocol)
     inversion = loss_of(logits(shown(made, fakes.distortion, state.config.output)), labels).mean()
     _descend(state.generator_adam, hinge + state.recipe.inversion_weight * inversion)
@@ -142,9 +142,19 @@ def _update_discriminator(state: GanState, fakes: Fakes, reals: Reals) -> Tensor
         made = state.generator(fakes.z.to(state.device), labels)
     of_fakes = state.discriminator(made, labels)
     of_reals = state.discriminator(reals.images.to(state.device), reals.labels.to(state.device))
-    loss = F.relu(1 - of_reals).mean() + F.relu(1 + of_fakes).mean()
+    loss = critic_hinge(of_fakes, of_reals)
     _descend(state.discriminator_adam, loss)
     return loss.detach()
+
+
+def generator_hinge(of_fakes: Tensor) -> Tensor:
+    """What the generator lowers, of the discriminator's [B, 1]."""
+    return -of_fakes.mean()
+
+
+def critic_hinge(of_fakes: Tensor, of_reals: Tensor) -> Tensor:
+    """What the discriminator lowers, of its own [B, 1]: nothing is won beyond a margin of 1 on either side."""
+    return F.relu(1 - of_reals).mean() + F.relu(1 + of_fakes).mean()
 
 
 def shown(made: Tensor, distortion: Distortion | None, output: str) -> Tensor:

@@ -15,6 +15,7 @@ from core.attacks.losses import (
     attack_loss,
     check_protocol,
     cross_entropy_loss,
+    max_margin_loss,
     poincare_loss,
 )
 from core.errors import InputError
@@ -114,6 +115,16 @@ def test_the_paper_protocol_keeps_the_rounding_of_the_official_loss():
     paper, clean = (attack_loss("poincare")(logits, targets, protocol) for protocol in ("paper", "clean"))
     gap = (paper - clean).abs()
     assert (gap > 1e-5).all() and (gap < 3e-4).all()
+
+
+def test_the_margin_is_that_of_the_best_other_class_and_wants_two_classes():
+    logits = torch.tensor([[4.0, 1.0, 0.5], [-1.0, 4.0, 0.5]], requires_grad=True)
+    loss = max_margin_loss(logits, torch.tensor([0, 0]))
+    assert loss.tolist() == [-3.0, 5.0]
+    loss.sum().backward()
+    assert logits.grad.tolist() == [[-1, 1, 0], [-1, 1, 0]]
+    with pytest.raises(InputError, match="at least 2 classes for a margin, got 1"):
+        max_margin_loss(torch.zeros(2, 1), torch.zeros(2, dtype=torch.int64))
 
 
 def test_wrong_input_is_named():

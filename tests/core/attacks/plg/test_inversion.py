@@ -8,6 +8,7 @@ import torch
 from core.attacks.execution import Execution
 from core.attacks.given import Given
 from core.attacks.plg import inversion
+from core.attacks.plg.augment import distort
 from core.attacks.plg.config import ConditionalConfig
 from core.attacks.plg.generator import ConditionalGenerator
 from core.attacks.plg.inversion import Search, draw_views, search, starts
@@ -98,6 +99,16 @@ def test_the_official_search_under_its_two_views(view, monkeypatch):
         torch.testing.assert_close(after, golden("plg_attack_aug_z")[step], rtol=0, atol=1e-4)
     losses = torch.stack([one[1].loss[:, 0] for one in found]).mean(0)
     torch.testing.assert_close(losses.double(), golden("plg_attack_aug_loss"), rtol=0, atol=1e-4)
+
+
+def test_the_target_is_shown_what_the_official_one_is():
+    labels, latents = golden("plg_iden")[:2, None].float(), (golden("plg_attack_aug_z0"), golden("plg_attack_aug_z")[0])
+    for step, z in enumerate(latents):
+        images = StandIn().synthesize(torch.cat([z, labels], dim=1)[:, None])
+        for place in range(2):
+            found = distort((images + 1) / 2, distortion("plg_attack_aug", step, place))
+            expected = golden("plg_attack_aug_out")[step, place]
+            torch.testing.assert_close(found[..., ::4, ::4], expected, rtol=0, atol=5e-5)
 
 
 def test_the_official_way_to_the_evaluator(view):

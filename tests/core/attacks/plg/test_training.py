@@ -7,10 +7,11 @@ import torch
 
 from core.attacks.execution import Execution
 from core.attacks.given import Given
+from core.attacks.losses import attack_loss
 from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
 from core.attacks.plg.draws import Draws, Fakes, Reals, dequantised
 from core.attacks.plg.gan_part import make_gan
-from core.attacks.plg.training import new_state, shown, train
+from core.attacks.plg.training import critic_hinge, generator_hinge, new_state, shown, train
 from core.attacks.seeds import generator
 from core.attacks.view import view_of
 from core.devices import ExecutionConfig
@@ -62,7 +63,12 @@ def test_the_first_fakes_are_the_official_ones(official_run):
 
 
 def test_two_iterations_are_the_official_ones(official_run):
+    verdicts = []
+    official_run.discriminator.register_forward_hook(lambda module, given, found: verdicts.append(found.detach()))
     train(official_run, OfficialDraws(), standing_in)
+    asked = torch.stack(verdicts).view(2, 11, 4, 1)  # in the step of G; then of fakes and reals, in turns
+    for found, name in ((asked[:, 0], "fake_in_g"), (asked[:, 1::2], "fake"), (asked[:, 2::2], "real")):
+        torch.testing.assert_close(found.reshape(-1, 4, 1), golden(f"plg_gan_dis_{name}"), rtol=0, atol=1e-4)
     losses = torch.tensor(official_run.losses, dtype=torch.float64)
     critic = golden("plg_gan_loss_dis").view(2, 5).mean(1)
     expected = torch.stack([golden("plg_gan_loss_gen"), golden("plg_gan_loss_inv"), critic], dim=1)
@@ -75,6 +81,27 @@ def test_two_iterations_are_the_official_ones(official_run):
         assert set(names) == {name for name in ours if not name.endswith("num_batches_tracked")}
         norms = torch.stack([ours[name].norm() for name in names])
         torch.testing.assert_close(norms, golden(f"plg_gan_{which}_after_sum_norm_first_last")[:, 1], rtol=5e-3, atol=0)
+
+
+def test_the_hinge_losses_are_the_official_ones():
+    fakes, reals = (golden(f"plg_dis_{name}").requires_grad_() for name in ("fake", "real"))
+    loss = critic_hinge(fakes, reals)
+    torch.testing.assert_close(loss, golden("plg_disloss_hinge"), rtol=0, atol=1e-5)
+    for found, name in zip(torch.autograd.grad(loss, (fakes, reals)), ("fake", "real"), strict=True):
+        torch.testing.assert_close(found, golden(f"plg_disloss_hinge_grad_{name}"), rtol=0, atol=1e-5)
+    torch.testing.assert_close(generator_hinge(fakes), golden("plg_genloss_hinge"), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "tolerance"),
+    [("maxmargin", "max_margin", 1e-5), ("ce", "cross_entropy", 1e-5), ("poincare", "poincare", 1e-3)],
+)
+def test_the_inversion_losses_are_the_official_ones(name, loss, tolerance):
+    logits = golden("plg_logits").requires_grad_()
+    found = attack_loss(loss)(logits, golden("plg_labels"), "paper").mean()
+    torch.testing.assert_close(found, golden(f"plg_{name}"), rtol=0, atol=tolerance)
+    (gradient,) = torch.autograd.grad(found, logits)
+    torch.testing.assert_close(gradient, golden(f"plg_{name}_grad"), rtol=0, atol=tolerance)
 
 
 @pytest.fixture
