@@ -91,6 +91,11 @@ class Attack:
         return "prior"
 
     @property
+    def pretrained(self) -> tuple[str, ...]:
+        """Architectures whose published ImageNet weights its parts begin with."""
+        return ()
+
+    @property
     def enlarging(self) -> str | None:
         """How protocol `paper` brings its images to a judge's size: a row of `core.data.enlarging.ENLARGING`.
 

@@ -60,6 +60,11 @@ class Lomma(LowResolution):
         made += (students(self.students),) if self.form in WITH_STUDENTS else ()
         return made + ((public_features(),) if self.form in RAW_LOGIT else ())
 
+    @property
+    def pretrained(self) -> tuple[str, ...]:
+        """The students', where they begin so."""
+        return self.students.architectures if self.form in WITH_STUDENTS and self.students.pretrained else ()
+
     def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
         """Raise InputError for students that do not take the target's images, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)

@@ -49,10 +49,10 @@ def needed_files(sweeps: Iterable[LoadedSweep]) -> list[str]:
 
 
 def started_from(settings: InversionSweep) -> list[str]:
-    """Architectures whose training starts from ImageNet weights."""
+    """Architectures whose training starts from ImageNet weights; those that an attack trains too."""
     models = (settings.recipe, settings.judges.evaluator, settings.judges.knowledge)
     trained = [model for model in models if isinstance(model, Training) and not isinstance(model, ImportedClassifier)]
-    return [model.architecture for model in trained if model.pretrained]
+    return [*(model.architecture for model in trained if model.pretrained), *settings.attack.built.pretrained]
 
 
 def refuse_missing_weights(settings: Iterable[InversionSweep]) -> None:

@@ -1,6 +1,10 @@
 """Which published weights a sweep needs, a search's choices included."""
 
-from orchestrator.doors.stage_weights import needed_files
+import pytest
+
+from core.errors import InputError
+from orchestrator.doors.stage_weights import needed_files, refuse_missing_weights
+from sweeps.expand import expand
 from sweeps.load import load_sweep
 from tests.tiny import write_tiny
 
@@ -19,3 +23,17 @@ def test_of_a_search_every_choice_counts(tmp_path):
 def test_of_a_grid_every_cell_counts(tmp_path):
     grid = {"recipe.architecture": ["resnet18", "resnet34"], "recipe.pretrained": [True]}
     assert needed_files([load_sweep(write_tiny(tmp_path, grid=grid, baseline={}))]) == ["resnet18", "resnet34"]
+
+
+def test_an_attack_that_trains_students_needs_theirs(tmp_path, monkeypatch):
+    monkeypatch.setattr("orchestrator.doors.stage_weights.staged_file", lambda name: None)
+    students = {"architectures": ["efficientnet_b1"], "batch_size": 8}
+    attacks = {
+        form: {"kind": "lomma_gmi", "form": form, "gan": {"batch_size": 8}, **changed}
+        for form, changed in (("ours", {"students": students}), ("L_logit", {}))
+    }
+    loaded = {form: load_sweep(write_tiny(tmp_path, attack=attack)) for form, attack in attacks.items()}
+    assert needed_files([loaded["ours"]]) == ["efficientnet_b1"] and needed_files([loaded["L_logit"]]) == []
+    settings = [cell.settings for cell in expand(loaded["ours"])]
+    with pytest.raises(InputError, match="pretrained efficientnet_b1: expected its ImageNet weights here, got none"):
+        refuse_missing_weights(settings)

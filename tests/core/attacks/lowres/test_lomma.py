@@ -12,6 +12,7 @@ from core.attacks.lowres.lomma_parts import make_students, moments
 from core.attacks.lowres.search import Objective, distribution, momentum, sampled
 from core.attacks.lowres.students import distil, distillation_loss, new_training
 from core.attacks.view import view_of
+from core.data.enlarging import truncated_bytes
 from core.devices import ExecutionConfig
 from core.errors import InputError
 from tests.lowres import blocky, golden, pooled, s
@@ -120,6 +121,18 @@ def test_the_search_on_ked_clamps_within_the_graph(form):
     if form == "ours":
         clamped = torch.stack([shown[step - 1].detach() for step in KEPT])
         torch.testing.assert_close(clamped, golden("lomma_ked_ours_z_clamped"), atol=2e-5, rtol=0)
+
+
+def test_the_draws_are_clamped_and_judged_as_the_official_evaluation_does():
+    """Five batches, five draws, four labels: latents, pictures of 8 bits, the evaluator's logits."""
+    leaf = torch.stack([golden("evalp_mu"), golden("evalp_logvar")], 2)
+    for draw in range(5):
+        z = torch.stack([sampled(leaf[batch], golden("evalp_eps")[batch, draw], 1.0) for batch in range(5)])
+        torch.testing.assert_close(z, golden("evalp_z_clamped")[:, draw], atol=1e-5, rtol=0)
+        pictures = truncated_bytes(decode(z.flatten(0, 1)[:, None]), 112)
+        logits = (pooled((pictures + 1) / 2) - 0.5) @ golden("si_E_A") @ golden("si_E_B")
+        expected = golden("evalp_eval_logits")[:, draw].flatten(0, 1)
+        torch.testing.assert_close(logits, expected, atol=2e-4, rtol=0)
 
 
 class Linear(torch.nn.Module):
