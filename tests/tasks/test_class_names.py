@@ -13,6 +13,7 @@ from tasks.class_names import NAMES_FILE, check_same_classes, with_same_classes
 from tasks.context import TaskContext
 from tasks.registry import TASKS, task
 from tests.every_stage import every_stage, imported_folder
+from tests.tiny import tiny_sweep
 
 NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
 PEOPLE = ["ann", "bob", "cleo", "dan"]
@@ -63,7 +64,8 @@ def test_every_input_with_classes_is_compared(tmp_path):
     goal = [{"recipe.defense.alpha": alpha, "recipe.stop_at_test_acc": other} for alpha, other in goals.items()]
     stages = [*every_stage(tmp_path, cells=goal), *every_stage(tmp_path, recipe={"imported": imported})]
     for kind in (kind for kind, attack in ATTACKS.items() if not attack.control):
-        stages += every_stage(tmp_path, attack={"kind": kind, "selected": 2, **NEEDED.get(kind, {})})
+        attack = {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}
+        stages += every_stage(tmp_path, attack=attack, public={**tiny_sweep()["public"], "identities": 64})
     assert {stage.name for stage in stages} == set(TASKS) - {"toy", "sleep"}
     assert any("reference" in stage.inputs for stage in stages)
     for stage in stages:
