@@ -55,23 +55,19 @@ class Objective:
 
 
 def momentum(
-    z0: Tensor, objective: Objective, *, steps: int, lr: float, momentum: float, clip: float, **options: object
+    z0: Tensor, objective: Objective, *, steps: int, lr: float, momentum: float, clip: float
 ) -> Descent:
     """GMI: Nesterov's momentum, every step clipped to [-clip, clip]; the velocity does not hear of the clipping."""
 
     def nesterov(z: Tensor) -> torch.optim.Optimizer:
         return torch.optim.SGD([z], lr=lr, momentum=momentum, nesterov=momentum > 0)
 
-    return walk(
-        z0, objective, nesterov, steps=steps, lr_at=lambda _: lr, project=lambda z: z.clamp(-clip, clip), **options
-    )
+    return walk(z0, objective, nesterov, steps=steps, lr_at=lambda _: lr, project=lambda z: z.clamp(-clip, clip))
 
 
-def distribution(start: Tensor, objective: Objective, *, steps: int, lr: float, **options: object) -> Descent:
+def distribution(start: Tensor, objective: Objective, *, steps: int, lr: float) -> Descent:
     """KED-MI: Adam on mean and log variance, start [N, 2, z_dim]."""
-    return walk(
-        start, objective, lambda leaf: torch.optim.Adam([leaf], lr=lr), steps=steps, lr_at=lambda _: lr, **options
-    )
+    return walk(start, objective, lambda leaf: torch.optim.Adam([leaf], lr=lr), steps=steps, lr_at=lambda _: lr)
 
 
 def sampled(leaf: Tensor, noise: Tensor, clamp: float | None) -> Tensor:
