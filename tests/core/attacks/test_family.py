@@ -29,9 +29,9 @@ POOL = {"size": 40, "truncation_psi": 1.0, "truncation_cutoff": None}
 PLG_GAN = {"steps": 30, "batch_size": 12, "width": 8, "z_dim": 8, "lr": 0.006, "inversion_weight": 1.0,
            "critic_steps": 1}  # fmt: skip
 LOW_GAN = {"width": 8, "epochs": 10, "batch_size": 8, "critic_steps": 1, "lr": 0.004, "z_dim": 32}
-LOW_RESOLUTION = {"gan": LOW_GAN, "steps": 25, "selected": 4, "reference_batch": 2}
-DISTRIBUTION = {"gan": {**LOW_GAN, "epochs": 7, "lr": 0.005}, "lr": 0.1, "start_log_variance": -2.0}
-STUDENTS = {"architectures": ["vgg_small"], "pretrained": False, "epochs": 3, "batch_size": 16}
+LOW_RESOLUTION = {"gan": LOW_GAN, "steps": 16, "selected": 3, "reference_batch": 2}
+DISTRIBUTION = {"gan": {**LOW_GAN, "epochs": 7, "lr": 0.005}, "steps": 24, "lr": 0.1, "start_log_variance": -3.0}
+STUDENTS = {"architectures": ["vgg_small"], "pretrained": False, "epochs": 2, "batch_size": 16}
 EXAMPLES = {
     "ppa": {"pool": POOL, "candidates": 8, "steps": 20, "lr": 0.05, "selected": 4, "selection_repeats": 6},
     "plg_mi": {"top_n": 8, "gan": PLG_GAN, "steps": 8, "selected": 4},
@@ -400,7 +400,7 @@ def test_queries_are_those_the_network_was_shown(name, target, given):
     else:
         expected = {
             "plg_mi": (2 * 8 + 1) * 4, "rlb_mi": 2 * 480, "brep_mi": 17 * 2 * found.facts.get("passes", 0),
-            **{n: (25 + 1) * 4 for n in ("gmi", "lomma_gmi")}, **{n: 25 + 4 for n in ("ked", "lomma_ked")},
+            **{n: (16 + 1) * 3 for n in ("gmi", "lomma_gmi")}, **{n: 24 + 3 for n in ("ked", "lomma_ked")},
         }  # fmt: skip
         assert view.queries == expected.get(name, 0)
 
