@@ -1,8 +1,10 @@
 """What every test shares: a quiet environment, one thread, a token for every Ray, the repository's root."""
 
 import os
+import random
 import secrets
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -34,3 +36,13 @@ def pytest_unconfigure() -> None:
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _same_draws_every_time() -> None:
+    """What a test draws without a seed of its own (weights of a new network, say) is the same in every run."""
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -252,10 +253,10 @@ def moved(path):
 
 
 @pytest.mark.parametrize("happens", [removed, moved, another_file])
-def test_a_database_that_is_lost_in_the_middle_of_a_run(happens, load, store, finished, hasty, capfd):
+def test_a_database_that_is_lost_in_the_middle_of_a_run(happens, load, store, finished, hasty, capfd, monkeypatch):
     loaded = load(seeds=[1, 2])
     trials, uri = finished(loaded), local_uri(store)
-    patience = Patience(first=0.1, most=0.2, finish=2.0)
+    patience = Patience(first=0.1, most=0.2, finish=60.0)
 
     def open_tracker():
         return Tracker(uri, store=store, experiment="tiny", loaded=loaded)
@@ -264,6 +265,7 @@ def test_a_database_that_is_lost_in_the_middle_of_a_run(happens, load, store, fi
     recorder.add(trials[0])
     recorder.finish()
     assert not recorder.unwritten
+    monkeypatch.setattr(recorder, "_patience", replace(patience, finish=2.0))  # from here on nothing answers
     happens(store.root / "mlflow.db")
     for trial in trials[1:]:
         recorder.add(trial)
