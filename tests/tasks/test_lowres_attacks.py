@@ -24,6 +24,7 @@ from tasks.context import TaskContext
 from tasks.files import load_tensors
 from tasks.loot import loot_images
 from tasks.parts import make_part
+from tests.killed_parts import KILLED
 
 GAN = {"width": 2, "epochs": 2, "batch_size": 6, "critic_steps": 2, "z_dim": 4}
 STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 2, "batch_size": 10}
@@ -113,29 +114,6 @@ def test_shards_of_whole_batches_give_what_one_task_gives(name, protocol, reques
         invert_classes({**stage.config, **stage.hints}, inputs, shard, TaskContext(work=tmp_path))
         work |= {label: load_file(class_file(tmp_path, label))["row.w"] for label in shard}
     assert torch.equal(torch.cat([work[label] for label in range(3)]), expected)
-
-
-KILLED = """
-import json, os, signal, sys
-from pathlib import Path
-import torch
-from tasks import parts
-from tasks.context import TaskContext
-
-config, inputs, folder, threads = json.loads(sys.argv[1])
-torch.set_num_threads(threads)
-keep, kept = parts.WorkFolder.keep_state, []
-
-def keep_and_die(self, state):
-    keep(self, state)
-    kept.append(state)
-    if len(kept) == 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-parts.WorkFolder.keep_state = keep_and_die
-work = TaskContext(work=Path(folder) / "work")
-parts.make_part(config, {name: Path(path) for name, path in inputs.items()}, Path(folder) / "out", work)
-"""
 
 
 @pytest.mark.parametrize("part", ["specific_gan", "students"])

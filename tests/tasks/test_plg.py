@@ -24,6 +24,7 @@ from tasks.context import TaskContext
 from tasks.files import load_tensors
 from tasks.loot import loot_images
 from tasks.parts import make_part
+from tests.killed_parts import KILLED
 from tests.tasks.travelling import made, outcome
 
 GAN = {"steps": 6, "critic_steps": 2, "batch_size": 4, "width": 2, "z_dim": 4}
@@ -104,29 +105,6 @@ def short(ready, tmp_path_factory):
     config = {**config, "settings": {**config["settings"], "steps": 2}}
     folder = tmp_path_factory.mktemp("gan")
     return config, folder, outcome("plg_gan", config, inputs, folder)
-
-
-KILLED = """
-import json, os, signal, sys
-from pathlib import Path
-import torch
-from tasks import parts
-from tasks.context import TaskContext
-
-config, inputs, folder, threads = json.loads(sys.argv[1])
-torch.set_num_threads(threads)
-keep, kept = parts.WorkFolder.keep_state, []
-
-def keep_and_die(self, state):
-    keep(self, state)
-    kept.append(state["step"])
-    if len(kept) == 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-parts.WorkFolder.keep_state = keep_and_die
-work = TaskContext(work=Path(folder) / "work")
-parts.make_part(config, {name: Path(path) for name, path in inputs.items()}, Path(folder) / "out", work)
-"""
 
 
 def test_a_gan_killed_between_two_steps_ends_as_one_that_was_not(ready, tmp_path, monkeypatch):
