@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from core.bounds import MOST, Count, Positive, Seed
-from core.metrics.table import METRICS, Judge
+from core.metrics.metric import Judge
+from core.metrics.table import METRICS
 from core.words import shown
 from sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
 from sweeps.dimension import Dimension

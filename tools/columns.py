@@ -7,7 +7,8 @@ A test compares the page with the table: whoever changes a label, a direction or
 
 from __future__ import annotations
 
-from core.metrics.table import METRICS, TIME_COLUMNS, TOY_COLUMNS, Metric
+from core.metrics.metric import Metric
+from core.metrics.table import METRICS, TIME_COLUMNS, TOY_COLUMNS
 from core.tree import TREE
 
 

@@ -6,63 +6,10 @@ Loads nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+from core.metrics.metric import AT_LEAST_0, Metric
 
-Judge = Literal["evaluator", "embedder", "fidelity", "knowledge"]
-JUDGES: tuple[Judge, ...] = get_args(Judge)
-"""The keys of a sweep's `judges`."""
-
-AT_LEAST_0 = (0.0, float("inf"))
 KNN_NULL = "protocol paper counts labels below 300, of which none was attacked"
 UNSEEN = "the target was brought in; its training was not seen"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """One metric: its column, and how a reader meets it.
-
-    key: the column of `results`. unit: "percent" metrics are fractions in [0, 1] and shown as percentages, "plain"
-    ones are shown as they are. better: what the *defender* wants, None where neither direction is better.
-    group: "utility" is what the owner of the model gets, "leak" what the attacker gets, "check" tells whether the
-    other two can be trusted. bounds: what a "plain" metric can be, None if anything. measured_by: what of a trial, None
-    where nothing here does; ceiling: what the same judge reaches on real images; searched: whether a search may aim at
-    it or constrain it; null: why it may be missing where all that measures it has finished, None where it never is.
-    """
-
-    key: str
-    label: str
-    description: str
-    unit: Literal["percent", "plain"]
-    better: Literal["low", "high"] | None
-    group: Literal["utility", "leak", "check"]
-    measured_by: Literal["target", "attack"] | Judge | None = None
-    bounds: tuple[float, float] | None = None
-    ceiling: str | None = None
-    searched: bool = False
-    null: str | None = None
-
-    @property
-    def range(self) -> tuple[float, float] | None:
-        """What the metric can be; an interval does not leave it."""
-        return (0.0, 1.0) if self.unit == "percent" else self.bounds
-
-    @property
-    def sign(self) -> int:
-        """Of a leak: +1 where larger values leak more, -1 where they leak less (distances)."""
-        return -1 if self.better == "high" else 1
-
-    @property
-    def judge(self) -> Judge | None:
-        """The judge that measures it, None for what every sweep has."""
-        return self.measured_by if self.measured_by in JUDGES else None
-
-    @property
-    def stage(self) -> str | None:
-        """The name of the stage that measures it; a target that is brought in has another."""
-        has_prefix = self.judge is not None and self.judge != "knowledge"
-        return f"judge_{self.judge}" if has_prefix else self.measured_by
-
 
 # fmt: off
 METRICS: tuple[Metric, ...] = (

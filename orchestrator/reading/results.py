@@ -11,7 +11,8 @@ from typing import Any
 import pandas as pd
 
 from core.files import write_file
-from core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS, Metric
+from core.metrics.metric import Metric
+from core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
 from orchestrator.planning.trial import Trial
 from orchestrator.stages.judges import unavailable_judges
 from orchestrator.stages.stage import with_ancestors

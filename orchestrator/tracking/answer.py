@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from core.metrics.frontier import accuracy_leak_frontier
-from core.metrics.table import BY_KEY, CLASS_METRICS, METRICS, Metric
+from core.metrics.metric import Metric
+from core.metrics.table import BY_KEY, CLASS_METRICS, METRICS
 from core.metrics.verdicts import LEAST_SEEDS
 from orchestrator.tracking.recipes import RecipeMeans
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.metrics.table import Metric
+from core.metrics.metric import Metric
 from core.words import minus
 from orchestrator.page.figures.canvas import ACCENT, INK, LINE, PAPER, SOFT, Canvas, words_for
 from orchestrator.page.figures.labels import Labels, text_width

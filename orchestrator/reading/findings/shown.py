@@ -7,7 +7,8 @@ from typing import Literal
 
 import pandas as pd
 
-from core.metrics.table import CLASS_METRICS, Metric, metric_of
+from core.metrics.metric import Metric
+from core.metrics.table import CLASS_METRICS, metric_of
 from core.metrics.verdicts import CANNOT_TELL, LOWER
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.estimates import Comparison

@@ -12,7 +12,8 @@ import pandas as pd
 
 from core.metrics.comparisons import Pair, compare_recipes
 from core.metrics.intervals import bootstrap_mean_interval, seed_mean_interval
-from core.metrics.table import BY_KEY, CLASS_METRICS, Metric
+from core.metrics.metric import Metric
+from core.metrics.table import BY_KEY, CLASS_METRICS
 from core.metrics.verdicts import Verdict, turned
 from orchestrator.reading.numbers.format import is_null
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from core.metrics.table import Metric
+from core.metrics.metric import Metric
 from core.words import MINUS, NBSP, minus
 from orchestrator.reading.numbers.model import Axis
 

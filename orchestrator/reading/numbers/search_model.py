@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from core.metrics.frontier import hypervolume, pareto_mask
-from core.metrics.table import BY_KEY, Metric
+from core.metrics.metric import Metric
+from core.metrics.table import BY_KEY
 
 Status = Literal["done", "failed", "open"]
 

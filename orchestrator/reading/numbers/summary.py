@@ -12,7 +12,8 @@ import pandas as pd
 
 from core.attacks.access import ACCESS_LEVELS
 from core.defenses.words import RecipeWords, recipe_words
-from core.metrics.table import CLASS_METRICS, METRICS, Metric, metric_of
+from core.metrics.metric import Metric
+from core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from core.words import NBSP
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Sample, Settings, collect, estimate
 from orchestrator.reading.numbers.evidence import Evidence, between_rows, gather, with_differences, worst_rows

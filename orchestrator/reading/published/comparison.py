@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from core.errors import InputError
-from core.metrics.table import BY_KEY, Metric, metric_of
+from core.metrics.metric import Metric
+from core.metrics.table import BY_KEY, metric_of
 from core.words import minus
 from orchestrator.reading.numbers.format import is_null
 from orchestrator.reading.numbers.model import ReportData

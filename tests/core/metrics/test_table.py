@@ -5,7 +5,8 @@ import re
 import pytest
 
 from core.attacks.registry import ATTACKS
-from core.metrics.table import BY_KEY, CLASS_METRICS, JUDGES, METRICS, metric_of
+from core.metrics.metric import JUDGES
+from core.metrics.table import BY_KEY, CLASS_METRICS, METRICS, metric_of
 from sweeps.judging import Judges
 from sweeps.search import OBJECTIVES, Search
 from tools import columns
