@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from core.priors.card import StyleGAN2Config
 from core.priors.gan_recipe import GanRecipe
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from core.training.kept_state import KeptState
 
 ADA_INTERVAL = 4
 """Steps between two changes of the adaptive probability."""
@@ -23,16 +25,19 @@ ADA_INTERVAL = 4
 NO_PENALTY = -1.0
 """Stands for R1 in a step that did not compute it; the penalty itself is never negative."""
 
-_MODULES = ("generator", "discriminator", "average", "generator_adam", "discriminator_adam")
-_NUMBERS = ("step", "augment_probability", "sign_sum", "window", "history")
-
 
 @dataclass(kw_only=True)
-class GanState:
+class GanState(KeptState):
     """average: the moving average of the generator. sign_sum: of real logits since the probability last changed.
 
     window: [loss_g, loss_d, r1, sign] of the steps since the last row of history.
     """
+
+    KIND: ClassVar[str] = "gan checkpoint"
+    MODULES: ClassVar[tuple[str, ...]] = (
+        "generator", "discriminator", "average", "generator_adam", "discriminator_adam",
+    )  # fmt: skip
+    VALUES: ClassVar[tuple[str, ...]] = ("step", "augment_probability", "sign_sum", "window", "history")
 
     config: StyleGAN2Config
     recipe: GanRecipe
@@ -87,22 +92,11 @@ class GanState:
         if on_log is not None:
             on_log(row)
 
-    def checkpoint(self) -> dict:
-        """A copy of all of it: tensors and plain values only."""
-        parts = {name: getattr(self, name).state_dict() for name in _MODULES}
-        numbers = {name: getattr(self, name) for name in _NUMBERS}
-        return copy.deepcopy({**_identity(self.config, self.recipe, self.seed), **parts, **numbers})
-
-    def restore(self, checkpoint: dict) -> None:
-        """Continue from `checkpoint`. Only the length of the training (kimg) may differ; else InputError."""
-        for name, expected in _identity(self.config, self.recipe, self.seed).items():
-            found = checkpoint.get(name)
-            if found != expected:
-                raise InputError(f"gan checkpoint: {name}: expected {expected}, got {found}")
-        for name in _MODULES:
-            getattr(self, name).load_state_dict(copy.deepcopy(checkpoint[name]))
-        for name in _NUMBERS:
-            setattr(self, name, copy.deepcopy(checkpoint[name]))
+    def identity(self) -> dict[str, Any]:
+        """All but the length of the training (kimg)."""
+        numbers = {field.name: getattr(self.recipe, field.name) for field in fields(GanRecipe) if field.name != "kimg"}
+        numbers["learning_rate"] = numbers.pop("lr")  # what checkpoints have always called it
+        return {"config": asdict(self.config), "recipe": numbers, "seed": self.seed}
 
 
 def new_state(
@@ -138,9 +132,3 @@ def new_state(
 def _adam(network: nn.Module, recipe: GanRecipe, slowdown: float) -> torch.optim.Adam:
     betas = tuple(beta**slowdown for beta in recipe.betas)
     return torch.optim.Adam(network.parameters(), lr=recipe.lr * slowdown, betas=betas)
-
-
-def _identity(config: StyleGAN2Config, recipe: GanRecipe, seed: int) -> dict:
-    numbers = {field.name: getattr(recipe, field.name) for field in fields(GanRecipe) if field.name != "kimg"}
-    numbers["learning_rate"] = numbers.pop("lr")  # what checkpoints have always called it
-    return {"config": asdict(config), "recipe": numbers, "seed": seed}

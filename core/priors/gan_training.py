@@ -25,6 +25,7 @@ from core.priors.gan_recipe import GanRecipe, check_batch
 from core.priors.gan_state import NO_PENALTY, GanState, new_state
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from core.training.gan_pair import descend
 
 W_AVG_SAMPLES = 10_000
 
@@ -190,12 +191,12 @@ def _train_step(state: GanState, generate: nn.Module, judge: nn.Module, batch: _
     state.discriminator.requires_grad_(True)
     real_logits, fake_logits = judge(reals, fakes.detach())
     loss_d = softplus(-real_logits).mean() + softplus(fake_logits).mean()
-    _descend(state.discriminator_adam, loss_d)
+    descend(state.discriminator_adam, loss_d)
     penalty = _penalise(state, judge, reals)
     # Past the wrapper and without weight gradients: this pass belongs to the generator alone.
     state.discriminator.requires_grad_(False)
     loss_g = softplus(-state.discriminator(fakes)).mean()
-    _descend(state.generator_adam, loss_g)
+    descend(state.generator_adam, loss_g)
     return torch.stack([loss_g, loss_d, penalty, real_logits.sign().mean()]).detach()
 
 
@@ -212,14 +213,8 @@ def _penalise(state: GanState, judge: nn.Module, reals: Tensor) -> Tensor:
     (gradient,) = torch.autograd.grad(logits.sum(), reals, create_graph=True)
     penalty = gradient.square().sum(dim=(1, 2, 3)).mean()
     # The last bias has no part in the penalty; distributed wrappers wait for the gradient of every weight.
-    _descend(state.discriminator_adam, penalty * (recipe.r1_gamma / 2 * recipe.r1_interval) + 0 * logits.sum())
+    descend(state.discriminator_adam, penalty * (recipe.r1_gamma / 2 * recipe.r1_interval) + 0 * logits.sum())
     return penalty
-
-
-def _descend(adam: torch.optim.Adam, loss: Tensor) -> None:
-    adam.zero_grad()
-    loss.backward()
-    adam.step()
 
 
 def _averaged(values: Tensor, world_size: int) -> list[float]:

@@ -6,10 +6,8 @@ discriminator's steps. Sources as in `gan_losses`.
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -20,9 +18,8 @@ from core.attacks.lowres.gan_draws import StepDraw
 from core.attacks.lowres.gan_losses import GanObjective
 from core.attacks.lowres.networks import PlainGenerator
 from core.attacks.seeds import derive_seed
-from core.errors import InputError, TrainingDiverged
-
-_MODULES = ("generator", "discriminator", "generator_adam", "discriminator_adam")
+from core.errors import TrainingDiverged
+from core.training.gan_pair import GanPair, descend, fresh_pair
 
 
 class StepDraws(Protocol):
@@ -31,59 +28,23 @@ class StepDraws(Protocol):
     def at(self, step: int) -> StepDraw: ...
 
 
-@dataclass(kw_only=True)
-class PairState:
-    """Everything that changes. losses: of every step, the discriminator's and the generator's, NaN where it rests."""
-
-    config: PlainGanConfig
-    recipe: GanTraining
-    generator: PlainGenerator
-    discriminator: nn.Module
-    generator_adam: torch.optim.Adam
-    discriminator_adam: torch.optim.Adam
-    step: int = 0
-    losses: list[list[float]] = field(default_factory=list)
-
-    def checkpoint(self) -> dict[str, Any]:
-        """A copy of all of it: tensors and plain values only."""
-        parts = {name: getattr(self, name).state_dict() for name in _MODULES}
-        losses = torch.tensor(self.losses, dtype=torch.float64)
-        return copy.deepcopy({**self._identity(), **parts, "step": self.step, "losses": losses})
-
-    def restore(self, checkpoint: dict[str, Any]) -> None:
-        """Go on from a checkpoint. Raises InputError for one of another training."""
-        for name, expected in self._identity().items():
-            if (found := checkpoint.get(name)) != expected:
-                raise InputError(f"gan checkpoint: {name}: expected {expected}, got {found}")
-        for name in _MODULES:
-            getattr(self, name).load_state_dict(copy.deepcopy(checkpoint[name]))
-        self.step, self.losses = checkpoint["step"], checkpoint["losses"].tolist()
-
-    def _identity(self) -> dict[str, Any]:
-        recipe = {**asdict(self.recipe), "betas": list(self.recipe.betas)}
-        return {"config": asdict(self.config), "recipe": recipe}
-
-
 def new_pair(
     config: PlainGanConfig,
     recipe: GanTraining,
     judge: Callable[[PlainGanConfig], nn.Module],
     device: torch.device,
-) -> PairState:
-    """Fresh networks, whose weights follow from the recipe's seed, and their optimisers. judge: the discriminator."""
-    with torch.random.fork_rng(devices=[]):  # layers draw their own weights, from torch's generator
-        torch.manual_seed(derive_seed(recipe.seed, "gan weights"))
-        pair = PlainGenerator(config), judge(config)
-    generator, discriminator = (network.to(device).train() for network in pair)
-    adams = [torch.optim.Adam(n.parameters(), lr=recipe.lr, betas=recipe.betas) for n in (generator, discriminator)]
-    return PairState(
-        config=config, recipe=recipe, generator=generator, discriminator=discriminator, generator_adam=adams[0],
-        discriminator_adam=adams[1],
-    )  # fmt: skip
+) -> GanPair:
+    """Fresh networks, whose weights follow from the recipe's seed, and their optimisers. judge: the discriminator.
+
+    losses: of every step, the discriminator's and the generator's, NaN where it rests.
+    """
+    seed = derive_seed(recipe.seed, "gan weights")
+    pair = fresh_pair(lambda: PlainGenerator(config), lambda: judge(config), recipe, seed=seed, device=device)
+    return GanPair(config=config, recipe=recipe, **pair)
 
 
 def train_pair(
-    state: PairState,
+    state: GanPair,
     draws: StepDraws,
     objective: GanObjective,
     *,
@@ -102,7 +63,7 @@ def train_pair(
             with torch.no_grad():
                 fakes = state.generator(draw.z)
             judged = objective.for_discriminator(fakes, draw, state.step)
-            _descend(state.discriminator_adam, judged)
+            descend(state.discriminator_adam, judged)
             row = [_finite(judged, "discriminator", state.step), math.nan]
             if (state.step + 1) % state.recipe.critic_steps == 0:
                 row[1] = _update_generator(state, objective, draw)
@@ -113,10 +74,10 @@ def train_pair(
                 on_checkpoint(state.checkpoint())
 
 
-def _update_generator(state: PairState, objective: GanObjective, draw: StepDraw) -> float:
+def _update_generator(state: GanPair, objective: GanObjective, draw: StepDraw) -> float:
     state.discriminator.requires_grad_(False)
     loss = objective.for_generator(state.generator(draw.z_generator), draw)
-    _descend(state.generator_adam, loss)
+    descend(state.generator_adam, loss)
     state.discriminator.requires_grad_(True)
     return _finite(loss, "generator", state.step)
 
@@ -126,9 +87,3 @@ def _finite(loss: Tensor, of: str, step: int) -> float:
     if not math.isfinite(value):
         raise TrainingDiverged(f"gan training diverged at step {step}: loss of the {of}: {value:.3g}")
     return value
-
-
-def _descend(adam: torch.optim.Adam, loss: Tensor) -> None:
-    adam.zero_grad()
-    loss.backward()
-    adam.step()

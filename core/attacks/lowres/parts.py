@@ -32,7 +32,8 @@ def specific_gan(training: GanTraining) -> Part:
 
 
 def make_general_gan(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
-    """The networks "generator" and "discriminator" (a critic); losses [steps, 2] as of `PairState`."""
+    """The networks "generator" and "discriminator" (a critic); losses [steps, 2] as of
+    `core.attacks.lowres.gan_training.new_pair`."""
     from core.attacks.lowres.gan_losses import Wasserstein
     from core.attacks.lowres.networks import Critic
 

@@ -5,10 +5,9 @@ sutd-visual-computing-group/Re-thinking_MI, engine.py train_augmodel. The target
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +16,8 @@ from core.attacks.lowres.config import Distillation, StudentConfig
 from core.attacks.seeds import derive_seed, generator
 from core.errors import TrainingDiverged
 from core.models.classifiers import build_classifier
+from core.training.gan_pair import descend
+from core.training.kept_state import KeptState
 
 
 class Student(nn.Module):
@@ -44,28 +45,26 @@ def distillation_loss(logits: Tensor, teacher: Tensor, temperature: float = 1.0)
 
 
 @dataclass(kw_only=True)
-class StudentState:
+class StudentState(KeptState):
     """A training under way; losses of every step."""
 
+    KIND: ClassVar[str] = "student checkpoint"
+    MODULES: ClassVar[tuple[str, ...]] = ("student", "sgd")
+    ROWS: ClassVar[tuple[str, ...]] = ("losses",)
+
+    settings: Distillation
     student: nn.Module
     sgd: torch.optim.SGD
-    losses: list[float]
+    losses: list[float] = field(default_factory=list)
 
     @property
     def step(self) -> int:
         """How many steps were taken."""
         return len(self.losses)
 
-    def checkpoint(self) -> dict[str, Any]:
-        """A copy of all of it: tensors and plain values only."""
-        state = {"student": self.student.state_dict(), "sgd": self.sgd.state_dict()}
-        return copy.deepcopy({**state, "losses": torch.tensor(self.losses, dtype=torch.float64)})
-
-    def restore(self, checkpoint: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
-        self.student.load_state_dict(checkpoint["student"])
-        self.sgd.load_state_dict(copy.deepcopy(checkpoint["sgd"]))
-        self.losses = checkpoint["losses"].tolist()
+    def identity(self) -> dict[str, Any]:
+        """How it is distilled."""
+        return {"settings": {**asdict(self.settings), "architectures": list(self.settings.architectures)}}
 
 
 def new_training(student: nn.Module, settings: Distillation) -> StudentState:
@@ -73,7 +72,7 @@ def new_training(student: nn.Module, settings: Distillation) -> StudentState:
     sgd = torch.optim.SGD(
         student.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
     )
-    return StudentState(student=student.train(), sgd=sgd, losses=[])
+    return StudentState(settings=settings, student=student.train(), sgd=sgd)
 
 
 def distil(
@@ -101,9 +100,7 @@ def distil(
             loss = distillation_loss(state.student(images), teacher(images), settings.temperature)
         if not loss.isfinite():
             raise TrainingDiverged(f"distillation diverged at step {state.step}: loss {loss.item():.3g}")
-        state.sgd.zero_grad()
-        loss.backward()
-        state.sgd.step()
+        descend(state.sgd, loss)
         state.losses.append(loss.item())
         on_step(state)
 

@@ -10,7 +10,7 @@ import torch
 from core.attacks.given import MadePart
 from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
 from core.attacks.plg.draws import Draws
-from core.attacks.plg.training import GanState, new_state, train
+from core.attacks.plg.training import ConditionalPair, new_state, train
 from core.attacks.view import require_access
 from core.data.transforms import resize_uint8
 from core.errors import InputError
@@ -54,7 +54,7 @@ def make_gan(settings: Mapping[str, Any], given: Given, view: GradientView, work
     return _made(state)
 
 
-def _made(state: GanState) -> MadePart:
+def _made(state: ConditionalPair) -> MadePart:
     losses, generator = torch.tensor(state.losses), state.generator.eval().requires_grad_(False)
     last = losses[-max(1, len(losses) // CHECKPOINTS) :].mean(0)
     facts = {"generator_loss": last[0].item(), "inversion_loss": last[1].item(), "critic_loss": last[2].item()}

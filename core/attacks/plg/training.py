@@ -7,12 +7,11 @@ times a step; the spectral norm moves with every pass through the discriminator,
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -26,12 +25,11 @@ from core.attacks.plg.discriminator import ProjectionDiscriminator
 from core.attacks.plg.draws import Fakes, Reals
 from core.attacks.plg.generator import ConditionalGenerator
 from core.attacks.seeds import derive_seed
-from core.errors import InputError, TrainingDiverged
+from core.errors import TrainingDiverged
+from core.training.gan_pair import GanPair, descend, fresh_pair
 
 Logits = Callable[[Tensor], Tensor]
 """images [N, 3, R, R] in [-1, 1] -> the target's logits [N, C], differentiable."""
-
-_MODULES = ("generator", "discriminator", "generator_adam", "discriminator_adam")
 
 
 class StepDraws(Protocol):
@@ -43,56 +41,31 @@ class StepDraws(Protocol):
 
 
 @dataclass(kw_only=True)
-class GanState:
+class ConditionalPair(GanPair):
     """Everything that changes. losses: of every step [hinge of G, inversion, mean hinge of D]."""
 
-    config: ConditionalConfig
-    recipe: ConditionalTraining
+    KIND: ClassVar[str] = "conditional gan checkpoint"
+
     protocol: AttackProtocol
-    device: torch.device
-    generator: ConditionalGenerator
-    discriminator: ProjectionDiscriminator
-    generator_adam: torch.optim.Adam
-    discriminator_adam: torch.optim.Adam
-    step: int = 0
-    losses: list[list[float]] = field(default_factory=list)
 
-    def checkpoint(self) -> dict[str, Any]:
-        """A copy of all of it: tensors and plain values only."""
-        parts = {name: getattr(self, name).state_dict() for name in _MODULES}
-        return copy.deepcopy({**self._identity(), **parts, "step": self.step, "losses": torch.tensor(self.losses)})
-
-    def restore(self, checkpoint: dict[str, Any]) -> None:
-        """Go on from a checkpoint. Raises InputError for one of another training."""
-        for name, expected in self._identity().items():
-            if (found := checkpoint.get(name)) != expected:
-                raise InputError(f"conditional gan checkpoint: {name}: expected {expected}, got {found}")
-        for name in _MODULES:
-            getattr(self, name).load_state_dict(copy.deepcopy(checkpoint[name]))
-        self.step, self.losses = checkpoint["step"], checkpoint["losses"].tolist()
-
-    def _identity(self) -> dict[str, Any]:
-        recipe = {**asdict(self.recipe), "betas": list(self.recipe.betas)}
-        return {"config": asdict(self.config), "recipe": recipe, "protocol": self.protocol}
+    def identity(self) -> dict[str, Any]:
+        """The protocol, too: the target's loss depends on it."""
+        return {**super().identity(), "protocol": self.protocol}
 
 
 def new_state(
     config: ConditionalConfig, recipe: ConditionalTraining, protocol: AttackProtocol, device: torch.device
-) -> GanState:
+) -> ConditionalPair:
     """Fresh networks, whose weights follow from the recipe's seed, and their optimisers."""
-    with torch.random.fork_rng(devices=[]):  # layers draw their own weights, from torch's generator
-        torch.manual_seed(derive_seed(recipe.seed, "plg weights"))
-        pair = ConditionalGenerator(config), ProjectionDiscriminator(config)
-    made, judge = (network.to(device).train() for network in pair)
-    return GanState(
-        config=config, recipe=recipe, protocol=protocol, device=device, generator=made, discriminator=judge,
-        generator_adam=torch.optim.Adam(made.parameters(), lr=recipe.lr, betas=recipe.betas),
-        discriminator_adam=torch.optim.Adam(judge.parameters(), lr=recipe.lr, betas=recipe.betas),
-    )  # fmt: skip
+    seed = derive_seed(recipe.seed, "plg weights")
+    pair = fresh_pair(
+        lambda: ConditionalGenerator(config), lambda: ProjectionDiscriminator(config), recipe, seed=seed, device=device
+    )
+    return ConditionalPair(config=config, recipe=recipe, protocol=protocol, **pair)
 
 
 def train(
-    state: GanState,
+    state: ConditionalPair,
     draws: StepDraws,
     logits: Logits,
     *,
@@ -122,7 +95,7 @@ def train(
                 on_checkpoint(state.step, state.checkpoint())
 
 
-def _update_generator(state: GanState, fakes: Fakes, logits: Logits) -> tuple[Tensor, Tensor]:
+def _update_generator(state: ConditionalPair, fakes: Fakes, logits: Logits) -> tuple[Tensor, Tensor]:
     """[hinge loss, inversion loss] of the step. The discriminator takes no gradients, but moves its spectral norm."""
     labels = fakes.labels.to(state.device)
     state.discriminator.requires_grad_(False)
@@ -130,12 +103,12 @@ def _update_generator(state: GanState, fakes: Fakes, logits: Logits) -> tuple[Te
     hinge = generator_hinge(state.discriminator(made, labels))
     loss_of = partial(attack_loss(state.recipe.loss), protocol=state.protocol)
     inversion = loss_of(logits(shown(made, fakes.distortion, state.config.output)), labels).mean()
-    _descend(state.generator_adam, hinge + state.recipe.inversion_weight * inversion)
+    descend(state.generator_adam, hinge + state.recipe.inversion_weight * inversion)
     state.discriminator.requires_grad_(True)
     return hinge.detach(), inversion.detach()
 
 
-def _update_discriminator(state: GanState, fakes: Fakes, reals: Reals) -> Tensor:
+def _update_discriminator(state: ConditionalPair, fakes: Fakes, reals: Reals) -> Tensor:
     """The hinge loss. Fakes come without gradients; the published ones leave some, which nobody uses."""
     labels = fakes.labels.to(state.device)
     with torch.no_grad():
@@ -143,7 +116,7 @@ def _update_discriminator(state: GanState, fakes: Fakes, reals: Reals) -> Tensor
     of_fakes = state.discriminator(made, labels)
     of_reals = state.discriminator(reals.images.to(state.device), reals.labels.to(state.device))
     loss = critic_hinge(of_fakes, of_reals)
-    _descend(state.discriminator_adam, loss)
+    descend(state.discriminator_adam, loss)
     return loss.detach()
 
 
@@ -164,9 +137,3 @@ def shown(made: Tensor, distortion: Distortion | None, output: str) -> Tensor:
     """
     unit = made if output == "unit" else (made + 1) / 2
     return 2 * (unit if distortion is None else distort(unit, distortion)) - 1
-
-
-def _descend(adam: torch.optim.Adam, loss: Tensor) -> None:
-    adam.zero_grad()
-    loss.backward()
-    adam.step()

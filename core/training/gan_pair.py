@@ -1,0 +1,81 @@
+"""A generator and a discriminator, each with its Adam: what the trainings of all attacks' own GANs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import torch
+from torch import nn
+
+from core.training.kept_state import KeptState
+
+Losses = list[list[float]]
+"""One row for every step taken."""
+
+
+class PairRecipe(Protocol):
+    """What a recipe says of both optimisers; a dataclass of plain values."""
+
+    @property
+    def lr(self) -> float: ...
+
+    @property
+    def betas(self) -> tuple[float, float]: ...
+
+
+@dataclass(kw_only=True)
+class GanPair(KeptState):
+    """Everything that changes. config, recipe: dataclasses; step: how many were taken."""
+
+    KIND: ClassVar[str] = "gan checkpoint"
+    MODULES: ClassVar[tuple[str, ...]] = ("generator", "discriminator", "generator_adam", "discriminator_adam")
+    VALUES: ClassVar[tuple[str, ...]] = ("step",)
+    ROWS: ClassVar[tuple[str, ...]] = ("losses",)
+
+    config: Any
+    recipe: Any
+    generator: nn.Module
+    discriminator: nn.Module
+    generator_adam: torch.optim.Adam
+    discriminator_adam: torch.optim.Adam
+    step: int = 0
+    losses: Losses = field(default_factory=list)
+
+    @property
+    def device(self) -> torch.device:
+        """Where both networks are."""
+        return next(self.generator.parameters()).device
+
+    def identity(self) -> dict[str, Any]:
+        """What both networks are, and how they are trained."""
+        recipe = {**asdict(self.recipe), "betas": list(self.recipe.betas)}
+        return {"config": asdict(self.config), "recipe": recipe}
+
+
+def fresh_pair(
+    generator: Callable[[], nn.Module],
+    discriminator: Callable[[], nn.Module],
+    recipe: PairRecipe,
+    *,
+    seed: int,
+    device: torch.device,
+) -> dict[str, Any]:
+    """The networks in training mode, whose weights follow from the seed, and their optimisers: fields of `GanPair`."""
+    with torch.random.fork_rng(devices=[]):  # layers draw their own weights, from torch's generator
+        torch.manual_seed(seed)
+        pair = {"generator": generator(), "discriminator": discriminator()}
+    networks = {name: network.to(device).train() for name, network in pair.items()}
+    adams = {
+        f"{name}_adam": torch.optim.Adam(network.parameters(), lr=recipe.lr, betas=recipe.betas)
+        for name, network in networks.items()
+    }
+    return {**networks, **adams}
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    """One step down the loss."""
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()

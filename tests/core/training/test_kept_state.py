@@ -1,0 +1,79 @@
+"""A state that goes into a checkpoint and back is the same state; nothing that changes is left out."""
+
+import dataclasses
+import io
+import math
+
+import pytest
+import torch
+
+import core.attacks.lowres.students
+import core.attacks.plg.training
+import core.priors.gan_state  # noqa: F401 - their states are looked for below
+from core.errors import InputError
+from core.training.gan_pair import GanPair, descend, fresh_pair
+from core.training.kept_state import KeptState
+
+CONSTANT = {"config", "recipe", "settings", "protocol", "seed", "device"}
+
+
+def kinds(base=KeptState):
+    return [kind for own in base.__subclasses__() for kind in (own, *kinds(own))]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recipe:
+    lr: float = 0.1
+    betas: tuple[float, float] = (0.0, 0.9)
+
+
+def pair(seed=1, **recipe):
+    made = Recipe(**recipe)
+    networks = fresh_pair(
+        lambda: torch.nn.Linear(2, 3), lambda: torch.nn.BatchNorm1d(3), made, seed=seed, device=torch.device("cpu")
+    )
+    return GanPair(config=Recipe(), recipe=made, **networks)
+
+
+def step(state):
+    loss = state.discriminator(state.generator(torch.arange(8.0).reshape(4, 2))).square().mean()
+    descend(state.generator_adam, loss)
+    descend(state.discriminator_adam, state.discriminator(torch.arange(6.0).reshape(2, 3)).square().sum())
+    state.step += 1
+    state.losses.append([loss.item(), math.nan])
+
+
+def everything(state):
+    buffer = io.BytesIO()
+    torch.save(state.checkpoint(), buffer)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__module__)
+def test_every_field_is_kept_or_tells_one_training_from_another(kind):
+    fields = {field.name for field in dataclasses.fields(kind)}
+    kept = {*kind.MODULES, *kind.VALUES, *kind.ROWS}
+    assert kept <= fields and fields - kept <= CONSTANT
+    assert len(kept) == len(kind.MODULES) + len(kind.VALUES) + len(kind.ROWS)
+
+
+def test_a_state_goes_into_a_file_and_back_to_the_bit():
+    state = pair()
+    for _ in range(3):
+        step(state)
+    kept = torch.load(io.BytesIO(everything(state)), weights_only=True)
+    again = pair(seed=2)
+    again.restore(kept)
+    assert everything(again) == everything(state) and again.losses[0][0] == state.losses[0][0]
+    for one in (state, again):
+        step(one)
+    assert everything(again) == everything(state)
+    assert kept["step"] == 3 and len(kept["losses"]) == 3  # what was restored from is as it was
+
+
+def test_a_state_of_another_training_is_refused_in_one_line():
+    with pytest.raises(InputError, match=r"^gan checkpoint: recipe: expected .*'lr': 0.2.*, got .*'lr': 0.1") as refusal:
+        pair(lr=0.2).restore(pair().checkpoint())
+    assert "\n" not in str(refusal.value)
+    with pytest.raises(InputError, match="gan checkpoint: config: expected .*, got None"):
+        pair().restore({})
