@@ -23,7 +23,8 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
 
     Returns its facts, and how often it asked the target: over all attempts, where it goes on from a state it kept.
 
-    config: part (a row of PARTS), settings, image_size (of the target's input), protocol, and how networks run.
+    config: part (a row of PARTS), settings, image_size (of the target's input), protocol where it reaches the part
+    (`PartKind.protocol`), and how networks run.
     """
     kind = PARTS[config["part"]]
     target = OpenTarget(inputs.get("target"), config, context.device)

@@ -41,13 +41,15 @@ class PartKind:
 
     version: raised when the same settings would give other numbers; make: 'module:function' of
     (settings, given, view, workshop) -> MadePart; access: what of the target it is shown; trains: whether it trains a
-    network, and so may take a training's share of a device.
+    network, and so may take a training's share of a device; protocol: whether the protocol reaches it beyond its
+    inputs: else it is not told (`given.protocol` is None) and one artifact serves both.
     """
 
     version: int
     make: str
     access: Access = "none"
     trains: bool = False
+    protocol: bool = True
 
     def function(self) -> Callable[..., Any]:
         """The function that makes it."""
@@ -61,7 +63,9 @@ PARTS: dict[str, PartKind] = {
     "plg_labels": PartKind(version=1, make="core.attacks.plg.labels:make_labels", access="scores"),
     "plg_gan": PartKind(version=1, make="core.attacks.plg.gan_part:make_gan", access="gradients", trains=True),
     "starts": PartKind(version=1, make="core.attacks.brep_starts:make_starts", access="labels"),
-    "general_gan": PartKind(version=1, make="core.attacks.lowres.parts:make_general_gan", trains=True),
+    "general_gan": PartKind(
+        version=1, make="core.attacks.lowres.parts:make_general_gan", trains=True, protocol=False
+    ),
     "specific_gan": PartKind(
         version=1, make="core.attacks.lowres.parts:make_specific_gan", access="gradients", trains=True
     ),

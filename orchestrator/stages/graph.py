@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from core.attacks.base import Part
+from core.attacks.registry import PARTS
 from core.errors import InputError
 from core.priors.card import read_prior_card
 from core.priors.kinds import PriorFolder
@@ -126,9 +127,11 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
 def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage]) -> Stage:
     asks = "target" in part.needs
     config = {"part": part.name, "settings": dict(part.settings), "image_size": settings.recipe.image_size}
+    if PARTS[part.name].protocol:
+        config["protocol"] = settings.protocol
     return Stage(
         name=part.name,
-        config={**config, "protocol": settings.protocol, **_passes(settings, asks), **_execution(settings)},
+        config={**config, **_passes(settings, asks), **_execution(settings)},
         inputs={name: made[name] for name in part.needs},
     )
 

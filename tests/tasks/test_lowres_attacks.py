@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from tiny import tiny_sweep
 
 from core.attacks.networks import load_network
+from core.attacks.registry import PARTS
 from core.data.enlarging import truncated_bytes
 from core.errors import InputError
 from orchestrator.planning.trial import inversion_stages
@@ -73,6 +74,14 @@ def test_parts_are_shared_by_all_that_agree_on_them():
     assert ked.attack.inputs["specific_gan"].fingerprint == other.attack.inputs["specific_gan"].fingerprint
     assert other.attack.inputs["students"].fingerprint == lomma.attack.inputs["students"].fingerprint
     assert "students" not in stages_of("lomma_ked", form="L_logit", students={}, gan=GAN).attack.inputs
+
+
+def test_a_part_that_the_protocol_does_not_reach_is_made_once_for_both():
+    """Not told, it cannot depend on it: what tells its stages apart is what it is given."""
+    clean, paper = (stages_of("lomma_gmi", protocol).attack.inputs for protocol in ("clean", "paper"))
+    shared = {name for name in clean if clean[name].fingerprint == paper[name].fingerprint}
+    assert shared == {name for name in clean if name in PARTS and not PARTS[name].protocol} == {"general_gan"}
+    assert "protocol" not in clean["general_gan"].config and clean["students"].config["protocol"] == "clean"
 
 
 @pytest.fixture(scope="module")

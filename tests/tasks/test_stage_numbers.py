@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 import tasks.toy
 from core.analysis import toy
+from core.attacks.registry import PARTS
 from core.data.transforms import to_unit
 from core.models.classifiers import build_classifier
 from orchestrator.scheduling.execute import execute_with_inputs
@@ -120,7 +121,8 @@ def part(name, settings, *, asks=True):
     def make(pipeline, protocol, folder):
         inputs = {"public": pipeline.stage("attack.prior.public")}
         inputs |= {"target": pipeline.stage("target")} if asks else {}
-        config = {"part": name, "settings": settings, "image_size": 32, "protocol": protocol}
+        config = {"part": name, "settings": settings, "image_size": 32}
+        config |= {"protocol": protocol} if PARTS[name].protocol else {}
         return Stage(name=name, config=config, inputs=inputs)
 
     return make

@@ -245,7 +245,9 @@ def given(target, prior, public):
         for part in make_attack(name, **EXAMPLES[name]).parts:
             key = (protocol, part.name, repr(part.settings))
             if key not in made:
-                kind, asked = PARTS[part.name], Given(**common, parts=parts, networks=networks)
+                kind = PARTS[part.name]
+                told = common if kind.protocol else {**common, "protocol": None}
+                asked = Given(**told, parts=parts, networks=networks)
                 made[key] = kind.function()(part.settings, asked, look(target, kind.access), Silent())
             parts, networks = (
                 {**known, part.name: new}
