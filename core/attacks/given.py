@@ -33,7 +33,8 @@ class Given:
     """What the attack's `needs` name; the rest is None. Networks are frozen and on the execution's device.
 
     protocol: "paper" or "clean", None for a part that it does not reach; public: uint8 [N, 3, S, S]; parts: name -> its
-    tensors, read when they are looked at; networks: name of a part -> its networks by name, read likewise; discriminator: gives the prior's own discriminator.
+    tensors, read when they are looked at; networks: name of a part -> its networks by name, read likewise;
+    discriminator: gives the prior's own discriminator.
     """
 
     protocol: AttackProtocol | None
