@@ -6,9 +6,9 @@ import time
 
 import torch
 
-from core.attacks.crops import Preprocess
-from core.attacks.ppa import optimise
-from core.attacks.ppa_config import OptimiseConfig
+from core.attacks.optimisation.crops import Preprocess
+from core.attacks.ppa.config import OptimiseConfig
+from core.attacks.ppa.inversion import optimise
 from core.models.classifiers import build_classifier
 from core.priors.card import EigenfacesConfig
 from core.priors.eigenfaces import Eigenfaces

@@ -21,11 +21,11 @@ import torchvision
 from torch import Tensor, nn
 
 from benchmarks import yardstick
-from core.attacks.crops import CropRule, Crops, Preprocess, draw_shared_crop
 from core.attacks.execution import Execution
-from core.attacks.pool import decode_pool, sample_candidates, score_pool
-from core.attacks.ppa import optimise, select
-from core.attacks.ppa_config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
+from core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
+from core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
+from core.attacks.ppa.inversion import optimise, select
+from core.attacks.ppa.pool import decode_pool, sample_candidates, score_pool
 from core.attacks.seeds import generator
 from core.devices import ExecutionConfig
 from core.errors import InputError

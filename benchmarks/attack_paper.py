@@ -20,10 +20,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchmarks import yardstick
-from core.attacks.crops import CropRule, Crops, Preprocess, draw_shared_crop
 from core.attacks.execution import Execution
-from core.attacks.ppa import optimise
-from core.attacks.ppa_config import OptimiseConfig
+from core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
+from core.attacks.ppa.config import OptimiseConfig
+from core.attacks.ppa.inversion import optimise
 from core.attacks.seeds import generator
 from core.devices import ExecutionConfig, arithmetic
 from core.errors import InputError

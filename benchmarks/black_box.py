@@ -19,13 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.black_box_yardstick import brep_class, plain, rlb_class
-from core.attacks.boundary_repulsion import walk
-from core.attacks.brep_mi import BREPMI
-from core.attacks.brep_starts import first_latents
+from core.attacks.black_box.boundary_repulsion import walk
+from core.attacks.black_box.brep_mi import BREPMI
+from core.attacks.black_box.brep_starts import first_latents
+from core.attacks.black_box.latent_images import LatentImages
+from core.attacks.black_box.rlb_mi import RLBMI
 from core.attacks.execution import Execution
 from core.attacks.given import Given
-from core.attacks.latent_images import LatentImages
-from core.attacks.rlb_mi import RLBMI
 from core.attacks.seeds import generator
 from core.attacks.view import LabelView, ScoreView, view_of
 from core.data.synthetic import synthetic_faces

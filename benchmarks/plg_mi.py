@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.attacks.execution import Execution
-from core.attacks.losses import max_margin_loss
+from core.attacks.optimisation.losses import max_margin_loss
 from core.attacks.plg.augment import Distortion, jittered
 from core.attacks.plg.config import ConditionalConfig
 from core.attacks.plg.generator import ConditionalGenerator

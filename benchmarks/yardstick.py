@@ -18,7 +18,7 @@ import torch.nn.functional as F
 import torchvision.transforms.functional as tvf
 from torch import Tensor, nn
 
-from core.attacks.crops import Crops
+from core.attacks.optimisation.crops import Crops
 from core.priors.stylegan2 import StyleGAN2, SynthesisLayer, ToRGB
 from core.priors.stylegan2_ops import upfirdn2d
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from core.attacks.objective import Target
+from core.attacks.optimisation.objective import Target
 from core.devices import DeviceBatch, ExecutionConfig, arithmetic, suitable_rows
 from core.priors.base import Decoder, spread_over_places
 from core.priors.stylegan2 import StyleGAN2

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from core.attacks.losses import Protocol as AttackProtocol
+from core.attacks.optimisation.losses import Protocol as AttackProtocol
 from core.priors.base import Prior
 
 Tensors = Mapping[str, Tensor]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.access import Access
 from core.attacks.base import Attack
-from core.attacks.latent_settings import LatentSettings
+from core.attacks.black_box.latent_settings import LatentSettings
 
 if TYPE_CHECKING:
     from core.attacks.given import Given

@@ -9,14 +9,14 @@ from typing import Any
 
 from core.attacks.access import Access
 from core.attacks.base import Attack
-from core.attacks.brep_mi import BREPMI
-from core.attacks.gmi import GMI
-from core.attacks.ked import KED
-from core.attacks.lomma import LommaGMI, LommaKED
-from core.attacks.plg_mi import PLGMI
-from core.attacks.plug_and_play import PlugAndPlay
+from core.attacks.black_box.brep_mi import BREPMI
+from core.attacks.black_box.rlb_mi import RLBMI
+from core.attacks.lowres.gmi import GMI
+from core.attacks.lowres.ked import KED
+from core.attacks.lowres.lomma import LommaGMI, LommaKED
+from core.attacks.plg.attack import PLGMI
+from core.attacks.ppa.attack import PlugAndPlay
 from core.attacks.random_latents import RandomLatents
-from core.attacks.rlb_mi import RLBMI
 from core.attacks.selection_only import SelectionOnly
 from core.declared import build
 from core.errors import InputError
@@ -58,11 +58,11 @@ class PartKind:
 
 
 PARTS: dict[str, PartKind] = {
-    "pool": PartKind(version=4, make="core.attacks.pool_parts:make_pool"),
-    "candidates": PartKind(version=4, make="core.attacks.pool_parts:make_candidates", access="scores"),
+    "pool": PartKind(version=4, make="core.attacks.ppa.pool_parts:make_pool"),
+    "candidates": PartKind(version=4, make="core.attacks.ppa.pool_parts:make_candidates", access="scores"),
     "plg_labels": PartKind(version=1, make="core.attacks.plg.labels:make_labels", access="scores"),
     "plg_gan": PartKind(version=1, make="core.attacks.plg.gan_part:make_gan", access="gradients", trains=True),
-    "starts": PartKind(version=1, make="core.attacks.brep_starts:make_starts", access="labels"),
+    "starts": PartKind(version=1, make="core.attacks.black_box.brep_starts:make_starts", access="labels"),
     "general_gan": PartKind(
         version=1, make="core.attacks.lowres.parts:make_general_gan", trains=True, protocol=False
     ),

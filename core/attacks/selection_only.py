@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.access import Access
 from core.attacks.base import Attack, Part
-from core.attacks.pool_parts import pool_and_candidates
-from core.attacks.ppa_config import Pool
+from core.attacks.ppa.config import Pool
+from core.attacks.ppa.pool_parts import pool_and_candidates
 from core.checks import require
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class SelectionOnly(Attack):
 
     def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """The target is not asked anything beside the scores of the pool; nothing is drawn."""
-        from core.attacks.pool import sample_candidates
-        from core.attacks.ppa_config import CandidateConfig
+        from core.attacks.ppa.config import CandidateConfig
+        from core.attacks.ppa.pool import sample_candidates
         from core.attacks.reconstructions import Reconstructions
 
         w, index, confidence = sample_candidates(

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from core.attacks.access import ACCESS_LEVELS, Access
 from core.attacks.execution import Execution, Prepared
-from core.attacks.inside import Inside
-from core.attacks.objective import target_logits
+from core.attacks.lowres.inside import Inside
+from core.attacks.optimisation.objective import target_logits
 from core.errors import InputError
 
 Answer = Callable[[Tensor], Tensor]

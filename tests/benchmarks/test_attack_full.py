@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from benchmarks import attack_full, yardstick
-from core.attacks.crops import Preprocess
 from core.attacks.execution import Execution
-from core.attacks.ppa import optimise
-from core.attacks.ppa_config import OptimiseConfig
+from core.attacks.optimisation.crops import Preprocess
+from core.attacks.ppa.config import OptimiseConfig
+from core.attacks.ppa.inversion import optimise
 from core.devices import ExecutionConfig
 from core.models.classifiers import build_classifier
 from core.priors.card import StyleGAN2Config

@@ -139,8 +139,8 @@ def test_axis_names_are_short_and_unambiguous():
 def test_names_in_the_schema_are_those_of_the_core():
     from typing import get_args
 
-    from core.attacks.losses import ATTACK_LOSSES
-    from core.attacks.ppa_config import LOSSES
+    from core.attacks.optimisation.losses import ATTACK_LOSSES
+    from core.attacks.ppa.config import LOSSES
     from core.defenses.schedules import SCHEDULES
     from core.models.classifiers import ARCHITECTURES
     from core.models.embedders import EMBEDDERS
@@ -159,8 +159,8 @@ def test_names_in_the_schema_are_those_of_the_core():
 
 
 def test_defaults_are_the_papers_appendix():
-    from core.attacks.plug_and_play import PlugAndPlay
-    from core.attacks.ppa_config import PoolConfig, paper_facescrub
+    from core.attacks.ppa.attack import PlugAndPlay
+    from core.attacks.ppa.config import PoolConfig, paper_facescrub
     from core.models.recipe import TrainingRecipe
     from sweeps.training import Recipe
     from tasks.training import recipe_from

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torchvision.transforms import functional as tvf
 
-from core.attacks.crops import CropRule, apply_crops, draw_crop_per_image, draw_shared_crop
+from core.attacks.optimisation.crops import CropRule, apply_crops, draw_crop_per_image, draw_shared_crop
 from core.attacks.seeds import generator
 from tasks.attack import invert_classes
 from tasks.context import MachineLeaves, TaskContext, leaving_when

@@ -356,7 +356,7 @@ def test_of_a_trained_generator(key, few_faces, travels):
         (schema_of("ppa"), ATTACK, {"kind", "loot_size"}),  # loot_size: of the loot's stage
         (schema_of("selection_only"), ATTACK, {"kind", "loot_size"}),
         (schema_of("random_latents"), RANDOM_LATENTS, {"kind", "loot_size", "readout"}),  # which it refuses
-        # logarithm: where probabilities underflow (tests/core/attacks/test_rlb_mi.py); starts: of its part's stage
+        # logarithm: where probabilities underflow (black_box/test_rlb_mi.py); starts: of its part's stage
         (schema_of("rlb_mi"), RLB_MI, {"kind", "loot_size", "logarithm"}),
         (schema_of("brep_mi"), BREP_MI, {"kind", "loot_size", "starts"}),
         (schema_of("brep_mi").model_fields["starts"].annotation, STARTS, set()),

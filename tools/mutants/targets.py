@@ -24,10 +24,10 @@ STORING = tuple(
     f"tests/orchestrator/{name}.py" for name in ("store/test_local", "store/test_damage", "store/remote/test_store")
 )
 FAMILY = ("tests/core/attacks/test_family.py", "tests/tasks/test_attack.py")
-LATENTS = ("tests/core/attacks/test_brep_mi.py", "tests/core/attacks/test_brep_golden.py", *FAMILY)
+LATENTS = ("tests/core/attacks/black_box/test_brep_mi.py", "tests/core/attacks/black_box/test_brep_golden.py", *FAMILY)
 LEARNT = (
-    "tests/core/attacks/test_rlb_mi.py", "tests/core/attacks/test_rlb_golden.py",
-    "tests/core/attacks/test_soft_actor_critic.py", *FAMILY,
+    "tests/core/attacks/black_box/test_rlb_mi.py", "tests/core/attacks/black_box/test_rlb_golden.py",
+    "tests/core/attacks/black_box/test_soft_actor_critic.py", *FAMILY,
 )  # fmt: skip
 SPANNING = ("tests/sweeps/test_mistakes.py", "tests/sweeps", FAR)
 OF_AN_ATTACK = f"{TRAVEL}::test_of_an_attack"
@@ -76,24 +76,26 @@ TESTS: dict[str, tuple[str, ...]] = {
     "sweeps/search.py": ("tests/sweeps/test_search.py", FAR),
     "sweeps/space.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
     "sweeps": SPANNING,
-    "core/attacks/ppa.py": ("tests/core/attacks/test_ppa.py", "tests/core/attacks/test_ppa_golden.py",
-                            "tests/core/attacks/test_execution.py", "tests/tasks/test_attack.py"),
-    "core/attacks/execution.py": ("tests/core/attacks/test_execution.py",),
-    "core/attacks/crop_rule.py": ("tests/core/attacks/test_crops.py", *FAMILY),
-    "core/attacks/grouping.py": ("tests/core/attacks/test_execution.py", "tests/core/attacks/test_ppa.py"),
-    "core/attacks/objective.py": (
-        "tests/core/attacks/test_descent.py", "tests/core/attacks/test_ppa.py", "tests/core/attacks/test_ppa_golden.py",
-        "tests/core/attacks/test_execution.py",
+    "core/attacks/ppa/inversion.py": (
+        "tests/core/attacks/ppa/test_ppa.py", "tests/core/attacks/ppa/test_ppa_golden.py",
+        "tests/core/attacks/test_execution.py", "tests/tasks/test_attack.py",
     ),
-    "core/attacks/pool_parts.py": ("tests/core/attacks/test_pool.py", *FAMILY),
-    "core/attacks/ppa_config.py": ("tests/core/attacks/test_ppa_config.py", *FAMILY),
-    "core/attacks/ppa_results.py": ("tests/core/attacks/test_ppa.py", *FAMILY),
-    "core/attacks/boundary_repulsion.py": LATENTS, "core/attacks/brep_mi.py": LATENTS,
-    "core/attacks/brep_robust.py": LATENTS, "core/attacks/brep_starts.py": LATENTS,
-    "core/attacks/latent_images.py": (*LATENTS, "tests/core/attacks/test_rlb_mi.py"),
-    "core/attacks/latent_settings.py": (*LATENTS, "tests/core/attacks/test_rlb_mi.py"),
-    "core/attacks/rlb_learner.py": LEARNT, "core/attacks/rlb_mi.py": LEARNT, "core/attacks/rlb_search.py": LEARNT,
-    "core/attacks/soft_actor_critic.py": LEARNT, "core/attacks/plg_mi.py": ("tests/core/attacks/plg", *FAMILY),
+    "core/attacks/execution.py": ("tests/core/attacks/test_execution.py",),
+    "core/attacks/optimisation/crop_rule.py": ("tests/core/attacks/optimisation/test_crops.py", *FAMILY),
+    "core/attacks/ppa/grouping.py": ("tests/core/attacks/test_execution.py", "tests/core/attacks/ppa/test_ppa.py"),
+    "core/attacks/optimisation/objective.py": (
+        "tests/core/attacks/optimisation/test_descent.py", "tests/core/attacks/ppa/test_ppa.py",
+        "tests/core/attacks/ppa/test_ppa_golden.py", "tests/core/attacks/test_execution.py",
+    ),
+    "core/attacks/ppa/pool_parts.py": ("tests/core/attacks/ppa/test_pool.py", *FAMILY),
+    "core/attacks/ppa/config.py": ("tests/core/attacks/ppa/test_ppa_config.py", *FAMILY),
+    "core/attacks/ppa/results.py": ("tests/core/attacks/ppa/test_ppa.py", *FAMILY),
+    "core/attacks/black_box/boundary_repulsion.py": LATENTS, "core/attacks/black_box/brep_mi.py": LATENTS,
+    "core/attacks/black_box/brep_robust.py": LATENTS, "core/attacks/black_box/brep_starts.py": LATENTS,
+    "core/attacks/black_box/latent_images.py": (*LATENTS, "tests/core/attacks/black_box/test_rlb_mi.py"),
+    "core/attacks/black_box/latent_settings.py": (*LATENTS, "tests/core/attacks/black_box/test_rlb_mi.py"),
+    "core/attacks/black_box/rlb_learner.py": LEARNT, "core/attacks/black_box/rlb_mi.py": LEARNT,
+    "core/attacks/black_box/rlb_search.py": LEARNT, "core/attacks/black_box/soft_actor_critic.py": LEARNT,
     "core/attacks/plg": ("tests/core/attacks/plg", *FAMILY), "core/attacks/lowres": ("tests/core/attacks/lowres",),
     "core/attacks": FAMILY,
     "core/metrics": ("tests/core/metrics",),

@@ -9,8 +9,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from core.attacks.descent import Descent, StepGradient, walk
 from core.attacks.lowres.gan_losses import realness
+from core.attacks.optimisation.descent import Descent, StepGradient, walk
 from core.attacks.reconstructions import Reconstructions
 from core.attacks.view import GradientView
 from core.priors.base import Decoder
@@ -39,7 +39,7 @@ class Objective:
     latent: Callable[[Tensor, int], Tensor]
 
     def __call__(self, leaf: Tensor, step: int) -> StepGradient:
-        """As `core.attacks.descent.walk` wants it; the image gradient is the identity loss's alone."""
+        """As `core.attacks.optimisation.descent.walk` wants it; the image gradient is the identity loss's alone."""
         images = self.decoder(self.latent(leaf, step)[:, None])
         shown = images.contiguous(memory_format=torch.channels_last)
         identity = self.identity(shown, self.labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.attacks.ppa_config import LOSSES, Loss
+from core.attacks.ppa.config import LOSSES, Loss
 from core.checks import require, require_choice, require_count, require_number, require_seed
 
 SIDES = (16, 32, 64)
@@ -46,7 +46,7 @@ class ConditionalTraining:
 
     steps: iterations, each one step of the generator and then critic_steps of the discriminator; lr, betas: Adam's, of
     both; inversion_weight: of the target's loss beside the hinge loss; loss: which loss of the target, a name of
-    `core.attacks.losses.ATTACK_LOSSES`; z_dim, width: of the networks.
+    `core.attacks.optimisation.losses.ATTACK_LOSSES`; z_dim, width: of the networks.
     """
 
     steps: int = 30_000

@@ -13,7 +13,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from core.attacks.losses import Protocol
+from core.attacks.optimisation.losses import Protocol
 from core.attacks.plg.augment import Distortion, draw_distortion
 from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
 from core.attacks.seeds import generator

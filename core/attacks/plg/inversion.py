@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from core.attacks.descent import Descent, StepGradient, descend
 from core.attacks.execution import Synthesize
-from core.attacks.losses import Protocol, attack_loss
-from core.attacks.objective import Target, target_logits
+from core.attacks.optimisation.descent import Descent, StepGradient, descend
+from core.attacks.optimisation.losses import Protocol, attack_loss
+from core.attacks.optimisation.objective import Target, target_logits
 from core.attacks.plg.augment import Distortion, distort, draw_distortion
 from core.attacks.plg.draws import JITTER
 from core.attacks.plg.generator import ConditionalGenerator, with_class

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from core.attacks.given import MadePart
-from core.attacks.losses import Protocol
+from core.attacks.optimisation.losses import Protocol
 from core.data.transforms import resize_uint8, to_unit
 from core.errors import InputError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from core.attacks.descent import Descent
+from core.attacks.optimisation.descent import Descent
 from core.attacks.plg.generator import ConditionalGenerator, with_class
-from core.attacks.pool import best_first
+from core.attacks.ppa.pool import best_first
 from core.attacks.reconstructions import Reconstructions
 from core.attacks.view import ScoreView
 

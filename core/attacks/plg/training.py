@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.attacks.losses import Protocol as AttackProtocol
-from core.attacks.losses import attack_loss
+from core.attacks.optimisation.losses import Protocol as AttackProtocol
+from core.attacks.optimisation.losses import attack_loss
 from core.attacks.plg.augment import Distortion, distort
 from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
 from core.attacks.plg.discriminator import ProjectionDiscriminator

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from core.attacks.crops import CropRule, Preprocess, draw_crop_per_image, draw_shared_crop
 from core.attacks.execution import Execution, fold_batchnorm, frozen_copy
-from core.attacks.grouping import batch_spans, group_views, groups_of, row_scale
-from core.attacks.pool import preprocess_of
-from core.attacks.ppa import invert_class, optimise, select
-from core.attacks.ppa_config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
+from core.attacks.optimisation.crops import CropRule, Preprocess, draw_crop_per_image, draw_shared_crop
+from core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
+from core.attacks.ppa.grouping import batch_spans, group_views, groups_of, row_scale
+from core.attacks.ppa.inversion import invert_class, optimise, select
+from core.attacks.ppa.pool import preprocess_of
 from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.models.classifiers import build_classifier

@@ -10,8 +10,8 @@ import torch
 from core.attacks.access import ACCESS_LEVELS
 from core.attacks.execution import Execution
 from core.attacks.given import Given
-from core.attacks.plug_and_play import Pool
-from core.attacks.pool_parts import make_candidates
+from core.attacks.ppa.attack import Pool
+from core.attacks.ppa.pool_parts import make_candidates
 from core.attacks.registry import ATTACKS, PARTS, make_attack
 from core.attacks.view import view_of
 from core.data.synthetic import synthetic_faces

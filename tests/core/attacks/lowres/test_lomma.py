@@ -5,9 +5,9 @@ import torch
 
 from core.attacks.execution import Execution
 from core.attacks.given import Given
-from core.attacks.lomma import LommaGMI
 from core.attacks.lowres.config import Distillation
 from core.attacks.lowres.identity import Augmented, feature_pull
+from core.attacks.lowres.lomma import LommaGMI
 from core.attacks.lowres.lomma_parts import make_students, moments
 from core.attacks.lowres.search import Objective, distribution, momentum, sampled
 from core.attacks.lowres.students import distil, distillation_loss, new_training

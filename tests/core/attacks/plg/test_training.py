@@ -7,7 +7,7 @@ import torch
 
 from core.attacks.execution import Execution
 from core.attacks.given import Given
-from core.attacks.losses import attack_loss
+from core.attacks.optimisation.losses import attack_loss
 from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
 from core.attacks.plg.draws import Draws, Fakes, Reals, dequantised
 from core.attacks.plg.gan_part import make_gan

@@ -1,0 +1,1 @@
+"""RLB-MI and BREP-MI: attacks that see scores or labels alone."""

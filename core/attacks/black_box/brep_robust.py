@@ -1,0 +1,37 @@
+"""The point of a walk that a target keeps recognising: by labels alone, under random crops and mirrors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from core.attacks.black_box.latent_images import LatentImages
+from core.attacks.optimisation.crop_rule import CropRule
+from core.attacks.optimisation.crops import DRAW_CROPS, apply_crops
+from core.attacks.optimisation.losses import Protocol
+from core.attacks.seeds import generator
+from core.attacks.view import LabelView
+
+VIEWS = CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5)
+"""The crops under which Plug & Play selects (LukasStruppek/Plug-and-Play-Attacks, attacks/final_selection.py)."""
+
+
+def most_robust(
+    points: Sequence[Tensor], images: LatentImages, view: LabelView, target_class: int, *, views: int, seed: int,
+    protocol: Protocol,
+) -> Tensor:  # fmt: skip
+    """Of the latents [D] in the order of a walk the one whose image keeps its label in most of `views` random views.
+
+    Of equals the last, which lies deepest in the class. Each view of each point is a query. Under "paper" all points
+    share a draw, under "clean" each has its own.
+    """
+    shown = images(torch.stack(list(points)))
+    kept = torch.zeros(len(points), dtype=torch.int64)
+    for number in range(views):
+        source = generator(seed, target_class, "robust", number)
+        crops = DRAW_CROPS[protocol](VIEWS, len(points), view.image_size, view.image_size, source)
+        kept += view.labels(apply_crops(shown, crops, view.image_size)) == target_class
+    best = int((kept == kept.max()).nonzero()[-1])
+    return points[best]

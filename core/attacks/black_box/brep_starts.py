@@ -1,0 +1,85 @@
+"""Where BREP-MI's walks begin: the first latents that the target gives each label, one search for all classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.attacks.black_box.boundary_repulsion import LabelsOf
+from core.attacks.black_box.latent_images import LatentImages
+from core.attacks.black_box.latent_settings import LatentSettings
+from core.attacks.given import Given, MadePart, Workshop
+from core.attacks.seeds import generator
+from core.attacks.view import LabelView
+
+
+@dataclass(kw_only=True)
+class Starts:
+    """The first latents found of each label. z: [C, k, D], 0 where there is none; batches: int64 [C, k], in which batch
+    (from 1), 0 for none; order: int64 [C, k], how many latents had been kept before it, -1 for none; drawn: batches.
+    """
+
+    z: Tensor
+    batches: Tensor
+    order: Tensor
+    drawn: int = 0
+
+    @property
+    def missing(self) -> Tensor:
+        """How many latents each label lacks, int64 [C]."""
+        return (self.batches == 0).sum(1)
+
+
+def first_latents(
+    labels_of: LabelsOf, draw: Callable[[int], Tensor], *, num_classes: int, per_label: int, size: int, clamp: float,
+    max_batches: int, on_batch: Callable[[Starts], None] = lambda found: None,
+) -> Starts:  # fmt: skip
+    """Draw batches until there are `per_label` latents of every label, or `max_batches` were drawn.
+
+    draw: batch (from 0) -> Gaussian latents [B, size], clamped here to [-clamp, clamp]. Of a batch the first of each
+    label is kept first, as in gen_initial_points_targeted and _untargeted of the official code (brep_mi_utils.py,
+    commit 8a2e200), which has no end where a label is never found. `order` tells which labels its untargeted attack
+    would have taken: those found first.
+    """
+    none = torch.zeros(num_classes, per_label, dtype=torch.int64)
+    found, kept = Starts(z=torch.zeros(num_classes, per_label, size), batches=none, order=none - 1), 0
+    while found.drawn < max_batches and found.missing.any():
+        z = draw(found.drawn).clamp(-clamp, clamp)
+        found.drawn += 1
+        missing = found.missing.tolist()
+        for latent, label in zip(z, labels_of(z).tolist(), strict=True):
+            if missing[label]:
+                place = label, per_label - missing[label]
+                found.z[place], found.batches[place], found.order[place] = latent, found.drawn, kept
+                missing[label], kept = missing[label] - 1, kept + 1
+        on_batch(found)
+    return found
+
+
+def make_starts(settings: Mapping[str, Any], given: Given, view: LabelView, workshop: Workshop) -> MadePart:
+    """z, batches and order of `first_latents`; of facts the batches drawn and the labels never hit.
+
+    settings: those of `core.attacks.black_box.brep_mi.StartSearch`, with clamp, per_label and the fields of
+    `LatentSettings`.
+    """
+    latent = LatentSettings(**{name: settings[name] for name in LatentSettings.__dataclass_fields__})
+    images = LatentImages(given.prior, latent, view.execution, image_size=view.image_size)
+
+    def draw(batch: int) -> Tensor:
+        return torch.randn(settings["batch"], images.z_dim, generator=generator(settings["seed"], "starts", batch))
+
+    def tell(found: Starts) -> None:
+        hit = int((found.batches[:, 0] > 0).sum())
+        workshop.progress(hit / view.num_classes, f"{hit}/{view.num_classes} labels hit in {found.drawn} batches")
+
+    found = first_latents(
+        lambda z: view.labels(images(z)), draw, num_classes=view.num_classes, per_label=settings["per_label"],
+        size=images.z_dim, clamp=settings["clamp"], max_batches=settings["max_batches"], on_batch=tell,
+    )  # fmt: skip
+    never = int((found.batches[:, 0] == 0).sum())
+    return MadePart(tensors={"z": found.z, "batches": found.batches, "order": found.order},
+                    facts={"batches": float(found.drawn), "labels_never_hit": float(never)})  # fmt: skip

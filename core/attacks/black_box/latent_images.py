@@ -1,0 +1,48 @@
+"""From Gaussian latents z to the images that a target is shown: what a black-box attack can turn a latent into."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from core.attacks.black_box.latent_settings import LatentSettings
+from core.attacks.execution import Execution
+from core.attacks.frozen import frozen
+from core.attacks.optimisation.crops import Preprocess
+from core.priors.base import Prior
+
+DECODE_ROWS = 256  # images at once at most where nothing is kept for gradients
+
+
+class LatentImages:
+    """Decodes z [N, z_dim] by a prior: map, synthesize, clip to [-1, 1], centre crop, resize.
+
+    Clipped, because whoever sees no more than answers sends pictures.
+    """
+
+    def __init__(self, prior: Prior, settings: LatentSettings, execution: Execution, *, image_size: int) -> None:
+        """image_size: side in pixels of the target's input. The prior must be on the execution's device."""
+        self._prior, self._settings, self._execution = prior, settings, execution
+        self._shape = Preprocess(size=image_size, crop=settings.image_crop)
+        self._synthesize = execution.synthesizer(prior, settings.image_crop)
+        self._batch = execution.forward_batch("synthesis", self._synthesize, most=DECODE_ROWS)
+
+    @property
+    def z_dim(self) -> int:
+        """Numbers of one latent."""
+        return self._prior.z_dim
+
+    @torch.no_grad()
+    def w_of(self, z: Tensor) -> Tensor:
+        """w [N, num_ws, w_dim] of z [N, z_dim], on the execution's device."""
+        with frozen(self._prior):
+            settings = self._settings
+            z = z.to(self._execution.device)
+            return self._prior.map(z, psi=settings.truncation_psi, cutoff=settings.truncation_cutoff)
+
+    @torch.no_grad()
+    def __call__(self, z: Tensor) -> Tensor:
+        """Images float32 [N, 3, image_size, image_size] on the execution's device."""
+        with self._execution.arithmetic():
+            w = self.w_of(z)
+            return torch.cat(self._batch.run(lambda rows: self._shape(self._synthesize(w[rows]).clamp(-1, 1)), len(w)))

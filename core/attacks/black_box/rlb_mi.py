@@ -1,0 +1,148 @@
+"""RLB-MI (Han et al., CVPR 2023) as a row of the attack family: a policy is rewarded by the target's probabilities.
+
+Defaults are the official code's (HanGyojin/RLB-MI, main.py and SAC.py, commit 3a113bd). The search itself is
+rlb_search.py, the learner soft_actor_critic.py, both beside this file; each names the traps that are its own.
+
+Protocol `paper`: every class gets the same start states, noise and replay positions, because the official agent seeds
+all generators anew for every class, so that the classes' results are not independent; the stream is the official one,
+number by number, on the CPU. Equal images are asked about twice, and of candidates of equal confidence the last is the
+result. Protocol `clean`: the stream depends on the class, equal images are asked about once (two queries an episode,
+not three), and candidates are ranked by their log margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite, nan
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from core.attacks.access import Access
+from core.attacks.base import Aggregate, Attack
+from core.attacks.black_box.latent_settings import LatentSettings
+from core.checks import require, require_choice, require_count, require_number
+
+if TYPE_CHECKING:
+    from core.attacks.black_box.rlb_search import Found
+    from core.attacks.given import Given
+    from core.attacks.reconstructions import Reconstructions
+    from core.attacks.view import ScoreView
+
+AGENTS = ("official", "textbook")
+LOGARITHMS = ("official", "floored")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RLBMI(LatentSettings, Attack):
+    """The best `selected` images of a policy's roll-outs.
+
+    episodes, steps (of an episode), diversity: of the search; at_once: episodes played at once, for which there is one
+    learning step (the official code has 1). agent: "official" (one number of noise, a temperature that falls whatever
+    happens, one critic in effect) or "textbook" soft actor-critic. logarithm: of the probabilities in a reward,
+    "official" (-inf where they underflow) or "floored" at -100 nats; None as the protocol does. hidden, lr, gamma, tau,
+    minibatch: of the learner.
+    """
+
+    access: ClassVar[Access] = "scores"
+    facts: ClassVar[Mapping[str, Aggregate]] = {
+        "best_reward": "mean", "log_margin": "mean", "learning_steps": "mean", "underflows": "sum", "died": "sum",
+        "died_at": "mean",
+    }  # fmt: skip
+
+    selected: int = 1
+    episodes: int = 40_000
+    steps: int = 1
+    diversity: float = 0.0
+    at_once: int = 1
+    agent: Literal["official", "textbook"] = "official"
+    logarithm: Literal["official", "floored"] | None = None
+    hidden: int = 256
+    lr: float = 5e-4
+    gamma: float = 0.99
+    tau: float = 0.01
+    minibatch: int = 256
+
+    def __post_init__(self) -> None:
+        Attack.__post_init__(self)
+        LatentSettings.__post_init__(self)
+        for name in ("episodes", "steps", "at_once", "hidden", "minibatch"):
+            require_count(f"attack.{name}", getattr(self, name))
+        require_number("attack.diversity", self.diversity, 0, 1, below=True)
+        require_number("attack.lr", self.lr, 0, above=True)
+        for name in ("gamma", "tau"):
+            require_number(f"attack.{name}", getattr(self, name), 0, 1)
+        require_choice("attack.agent", self.agent, AGENTS)
+        if self.logarithm is not None:
+            require_choice("attack.logarithm", self.logarithm, LOGARITHMS)
+        self._check_learning()
+        self._refuse_unread()
+
+    def _check_learning(self) -> None:
+        """Something is learnt, and enough was found before for what is kept should the policy die of it."""
+        least = self.minibatch // self.steps + 1
+        require(self.episodes >= least, "attack.episodes", f"at least {least}, or nothing is ever learnt",
+                self.episodes)  # fmt: skip
+        most = self.minibatch // self.steps - self.at_once
+        require(most >= 1, "attack.at_once", "fewer episodes than a minibatch has", self.at_once)
+        require(self.selected <= most, "attack.selected", f"at most {most}, found before learning begins",
+                self.selected)  # fmt: skip
+
+    def _refuse_unread(self) -> None:
+        """gamma and tau say how what comes after a step counts: in episodes of one step nothing does."""
+        for name, default in (("gamma", 0.99), ("tau", 0.01)):
+            unread = self.steps == 1 and getattr(self, name) != default
+            require(not unread, f"attack.{name}", "the default where steps is 1", getattr(self, name))
+
+    @property
+    def variant(self) -> str | None:
+        """The textbook's agent, and a logarithm that was asked for."""
+        words = [self.agent] if self.agent != "official" else []
+        return " ".join([*words, *([f"{self.logarithm} log"] if self.logarithm else [])]) or None
+
+    @property
+    def enlarging(self) -> str:
+        """As the official evaluation does it (utils.py, low2high)."""
+        return "truncated_bytes"
+
+    def queries(self, protocol: str) -> int:
+        """Images that the target is shown for one class, where the policy does not die."""
+        once = protocol == "clean" and self.diversity == 0
+        return self.episodes * (self.steps * (1 if once else 2) + 1)
+
+    def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+        """Play the episodes of one class."""
+        import torch
+
+        from core.attacks.black_box.latent_images import LatentImages
+        from core.attacks.black_box.rlb_learner import class_learner, paper_learner
+        from core.attacks.black_box.rlb_search import CAPACITY, Episodes, Manner, Search
+        from core.attacks.black_box.soft_actor_critic import Replay
+        from core.attacks.reconstructions import Reconstructions
+
+        paper, device = given.protocol == "paper", view.execution.device
+        images = LatentImages(given.prior, self, view.execution, image_size=view.image_size)
+        key = (seed,) if paper else (seed, target_class)
+        learner, draws = (paper_learner if paper else class_learner)(self, images.z_dim, *key, device=device)
+        logarithm = self.logarithm or ("official" if paper else "floored")
+        episodes = Episodes(episodes=self.episodes, steps=self.steps, diversity=self.diversity,
+                            minibatch=self.minibatch, at_once=self.at_once)  # fmt: skip
+        manner = Manner(floored=logarithm == "floored", ask_twice=paper, by_margin=not paper)
+        replay = Replay(min(CAPACITY, self.episodes * self.steps), images.z_dim, device)
+        found = Search(lambda z: view.scores(images(z)), learner, target_class, episodes, manner, draws, replay,
+                       keep=self.selected).run()  # fmt: skip
+        return Reconstructions(
+            w=images.w_of(found.z).cpu(), scores=found.confidences, facts=_facts(found),
+            curves={name: torch.tensor(values) for name, values in found.curves.items()},
+        )  # fmt: skip
+
+
+def _facts(found: Found) -> dict[str, float]:
+    """Not a number where there is none: nothing was finite, or the policy lived."""
+    return {
+        "best_reward": found.best_reward if isfinite(found.best_reward) else nan,
+        "log_margin": float(found.margins[0]),
+        "learning_steps": float(found.learnt),
+        "underflows": float(found.underflows),
+        "died": float(found.died_at is not None),
+        "died_at": nan if found.died_at is None else float(found.died_at),
+    }

@@ -1,0 +1,1 @@
+"""Descent on latents: what every white-box attack of the family shares."""

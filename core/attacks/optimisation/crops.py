@@ -1,0 +1,228 @@
+"""Random crops, resized back: the augmentations of stages 2 and 3, and the fixed crop and resize before them.
+
+All resampling is bilinear with antialiasing, written as two small matrix products per image. That makes one
+crop for the batch and one crop per image the same operation, a mirror costs nothing, and the backward pass is
+deterministic on every device (the interpolation kernels of torch are not, on CUDA).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from core.attacks.optimisation.crop_rule import CropRule
+from core.attacks.seeds import generator
+from core.data.transforms import centre_crop
+
+_ATTEMPTS = 10  # torchvision tries ten boxes before it falls back to the centre
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crops:
+    """Boxes in pixels, float64 [M] each, and mirrors, bool [M]. M = 1: one for all images; else one each."""
+
+    top: Tensor
+    left: Tensor
+    height: Tensor
+    width: Tensor
+    mirror: Tensor
+
+    def __len__(self) -> int:
+        return len(self.top)
+
+    def of(self, rows: slice) -> Crops:
+        """The crops of some of the images (a shared crop stays as it is)."""
+        return self if len(self) == 1 else Crops(**{name: value[rows] for name, value in vars(self).items()})
+
+    def to(self, device: torch.device) -> Crops:
+        if device == self.top.device:
+            return self
+        # One copy that the host does not wait for, instead of five that it does.
+        packed = torch.stack([value.double() for value in vars(self).values()])
+        if device.type == "cuda":
+            packed = packed.pin_memory()
+        moved = dict(zip(vars(self), packed.to(device, non_blocking=True).unbind(), strict=True))
+        return Crops(**{**moved, "mirror": moved["mirror"].bool()})
+
+    def repeated(self, count: int) -> Crops:
+        """One crop per image for `count` images: a shared crop is repeated."""
+        if len(self) == count:
+            return self
+        return Crops(**{name: value.expand(count) for name, value in vars(self).items()})
+
+
+def joined_crops(parts: Sequence[Crops]) -> Crops:
+    """The crops of all parts one after the other, one per image."""
+    return Crops(**{name: torch.cat([getattr(part, name) for part in parts]) for name in vars(parts[0])})
+
+
+DrawCrops = Callable[[CropRule, int, int, int, torch.Generator], Crops]
+"""(rule, number of images, height, width, generator) -> one crop for all images, or one per image."""
+
+
+def draw_shared_crop(rule: CropRule, count: int, height: int, width: int, source: torch.Generator) -> Crops:
+    """One box of whole pixels and one mirror for all `count` images, by the rule of RandomResizedCrop.
+
+    That is what a batch gets from torchvision's transforms, hence from the official attack in stages 2 and 3.
+    """
+    return _draw(rule, 1, height, width, source, whole_pixels=True)
+
+
+def draw_crop_per_image(
+    rule: CropRule, count: int, height: int, width: int, source: torch.Generator
+) -> Crops:
+    """`count` independent boxes (not rounded to whole pixels) and mirrors."""
+    return _draw(rule, count, height, width, source, whole_pixels=False)
+
+
+DRAW_CROPS: dict[str, DrawCrops] = {"paper": draw_shared_crop, "clean": draw_crop_per_image}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Views:
+    """The random crops of one stage, step by step: those of a step depend on `key` and the step alone.
+
+    They are drawn for all `count` candidates of the class at once, so that a candidate's own crop does not
+    depend on the batch it is in.
+    """
+
+    rule: CropRule
+    count: int
+    key: tuple[int | str, ...]
+    draw: DrawCrops
+
+    def at(self, step: int, images: Tensor) -> Crops:
+        """The crops for images of the size of `images` [N, 3, H, W]."""
+        return self.draw(self.rule, self.count, *images.shape[2:], generator(*self.key, step))
+
+
+class RowViews:
+    """The crops of candidates whose batches have `Views` of their own, for whatever rows are computed together."""
+
+    def __init__(self, parts: Sequence[tuple[slice, Views]]) -> None:
+        """parts: rows of the candidates (consecutive, ascending) and their views."""
+        self.parts = parts
+        self._drawn: tuple[int, list[Crops]] | None = None
+
+    def at(self, step: int, images: Tensor, rows: slice) -> Crops:
+        """The crops of `rows`, which show `images` [N, 3, H, W]; every batch's are drawn once per step."""
+        if self._drawn is None or self._drawn[0] != step:
+            self._drawn = step, [views.at(step, images) for _, views in self.parts]
+        found = []
+        for (span, _), crops in zip(self.parts, self._drawn[1], strict=True):
+            first, last = max(rows.start, span.start), min(rows.stop, span.stop)
+            if first < last:
+                found.append((crops.of(slice(first, last)), last - first))
+        if len(found) == 1:
+            return found[0][0]
+        return joined_crops([crops.repeated(count) for crops, count in found])
+
+
+def _draw(
+    rule: CropRule, count: int, height: int, width: int, source: torch.Generator, *, whole_pixels: bool
+) -> Crops:
+    uniform = torch.rand(2, count, _ATTEMPTS, generator=source, dtype=torch.float64)
+    mirror = torch.rand(count, generator=source, dtype=torch.float64) < rule.hflip
+    area = height * width * (rule.scale[0] + (rule.scale[1] - rule.scale[0]) * uniform[0])
+    low, high = math.log(rule.ratio[0]), math.log(rule.ratio[1])
+    ratio = torch.exp(low + (high - low) * uniform[1])
+    box = torch.stack([(area / ratio).sqrt(), (area * ratio).sqrt()])  # [2, count, attempts]: height, width
+    if whole_pixels:
+        box = box.round()
+    limit = torch.tensor([height, width], dtype=torch.float64)[:, None, None]
+    fits = ((box <= limit * (1 + 1e-9)) & (box >= 1)).all(0)
+    first = fits.to(torch.uint8).argmax(1, keepdim=True)  # 0 if none fits
+    chosen = box.gather(2, first.expand(2, count, 1)).squeeze(2)
+    found = fits.any(1)
+    fallback = torch.tensor(_centre_box(rule, height, width), dtype=torch.float64)
+    size = torch.where(found, chosen, fallback[:, None]).minimum(limit[:, :, 0]).clamp_min(1)
+    room = limit[:, :, 0] - size
+    place = torch.rand(2, count, generator=source, dtype=torch.float64)
+    corner = (place * (room + 1)).floor().minimum(room) if whole_pixels else place * room
+    corner = torch.where(found, corner, (room / 2).floor() if whole_pixels else room / 2)
+    return Crops(top=corner[0], left=corner[1], height=size[0], width=size[1], mirror=mirror)
+
+
+def _centre_box(rule: CropRule, height: int, width: int) -> tuple[float, float]:
+    ratio = width / height
+    if ratio < rule.ratio[0]:
+        return round(width / rule.ratio[0]), width
+    if ratio > rule.ratio[1]:
+        return height, round(height * rule.ratio[1])
+    return height, width
+
+
+def apply_crops(images: Tensor, crops: Crops, size: int) -> Tensor:
+    """Cut out the boxes, resize them to size x size (bilinear, antialiased), mirror where told.
+
+    images: float [N, 3, H, W]; crops: 1 or N of them. Returns [N, 3, size, size] in the dtype of `images`.
+    Whole-pixel boxes give what torchvision's resized_crop gives.
+    """
+    if len(crops) not in (1, len(images)):
+        raise ValueError(f"crops: expected 1 or {len(images)}, got {len(crops)}")
+    crops = crops.to(images.device)
+    no_mirror = torch.zeros_like(crops.mirror)
+    rows = resampling_matrix(crops.top, crops.height, no_mirror, length=images.shape[2], size=size)
+    columns = resampling_matrix(crops.left, crops.width, crops.mirror, length=images.shape[3], size=size)
+    return _resample(images, rows, columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocess:
+    """The fixed way from a prior's image to a target's input: centre crop (None: none), resize to `size`."""
+
+    size: int
+    crop: int | None = None
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """float [N, 3, R, R] -> [N, 3, size, size], bilinear with antialiasing. Values are not clipped.
+
+        Raises InputError for images smaller than the crop.
+        """
+        images = images if self.crop is None else centre_crop(images, self.crop)
+        height, width = images.shape[2:]
+        if height == width == self.size:
+            return images
+        return _resample(images, *_resize_matrices(height, width, self.size, images.device, images.dtype))
+
+
+def resampling_matrix(start: Tensor, extent: Tensor, mirror: Tensor, *, length: int, size: int) -> Tensor:
+    """Weights [M, size, length] that turn the interval [start, start + extent) of a line into `size` pixels.
+
+    Bilinear: a triangle of half-width max(1, extent / size) pixels around each output position, over the
+    pixels that the interval touches, normalised. start, extent: float64 [M]; mirror: bool [M].
+    """
+    scale = extent[:, None, None] / size
+    kind = {"dtype": start.dtype, "device": start.device}
+    position = torch.arange(size, **kind)[None, :, None] + 0.5
+    position = torch.where(mirror[:, None, None], size - position, position)
+    centre = start[:, None, None] + scale * position
+    pixel = torch.arange(length, **kind)[None, None, :] + 0.5
+    weights = (1 - (pixel - centre).abs() / scale.clamp_min(1.0)).clamp_min(0.0)
+    first, last = start[:, None, None], (start + extent)[:, None, None]
+    weights = weights * ((pixel + 0.5 > first + 1e-9) & (pixel - 0.5 < last - 1e-9))
+    return weights / weights.sum(2, keepdim=True)
+
+
+@lru_cache(maxsize=16)
+def _resize_matrices(
+    height: int, width: int, size: int, device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    zero = torch.zeros(1, dtype=torch.float64)
+    matrices = [
+        resampling_matrix(zero, zero + length, zero.bool(), length=length, size=size) for length in (height, width)
+    ]
+    return matrices[0].to(device, dtype), matrices[1].to(device, dtype)
+
+
+def _resample(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    rows = rows.to(images)
+    columns = columns.to(images).transpose(1, 2)
+    if len(rows) == 1:
+        return torch.matmul(rows[0], torch.matmul(images, columns[0]))
+    return torch.matmul(rows[:, None], torch.matmul(images, columns[:, None]))

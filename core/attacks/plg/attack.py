@@ -1,0 +1,109 @@
+"""PLG-MI (Yuan et al., AAAI 2023) as a row of the attack family: white-box, 64 pixels.
+
+Pseudo-labels of the public images, a conditional GAN trained on them and against the target, and a search in its
+latents under random views of the image. Defaults are the published ones (LetheSec/PLG-MI-Attack: README.md,
+train_cgan.py, reconstruct.py). What protocol `paper` keeps of the official code is named where it is computed:
+core/attacks/plg/labels.py (ties), gan_part.py (ranges), draws.py and inversion.py (draws).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from core.attacks.access import Access
+from core.attacks.base import Aggregate, Attack, Part
+from core.attacks.plg.config import SIDES, ConditionalTraining
+from core.attacks.ppa.config import LOSSES, Loss
+from core.checks import require, require_choice, require_count, require_number
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from core.attacks.given import Given
+    from core.attacks.reconstructions import Reconstructions
+    from core.attacks.view import GradientView
+
+
+@dataclass(frozen=True, kw_only=True)
+class PLGMI(Attack):
+    """Latents of a generator that was trained to please the target, moved by Adam towards the class.
+
+    top_n: public images labelled with each class; gan: how the conditional GAN is trained; selected: restarts, all of
+    which are kept; steps, lr, loss: of the search.
+    """
+
+    access: ClassVar[Access] = "gradients"
+    facts: ClassVar[Mapping[str, Aggregate]] = {
+        "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean", "num_frozen": "sum",
+    }  # fmt: skip
+
+    selected: int = 5
+    top_n: int = 30
+    gan: ConditionalTraining = field(default_factory=ConditionalTraining)
+    steps: int = 600
+    lr: float = 0.1
+    loss: Loss = "max_margin"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("attack.top_n", self.top_n)
+        require_count("attack.steps", self.steps)
+        require_number("attack.lr", self.lr, 0, above=True)
+        require_choice("attack.loss", self.loss, LOSSES)
+
+    @property
+    def variant(self) -> str | None:
+        """Its losses, where they are not the published ones."""
+        chosen = {"loss": self.loss, "gan": self.gan.loss}
+        return " ".join(f"{what} {loss}" for what, loss in chosen.items() if loss != "max_margin") or None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The pseudo-labels of the target, and the GAN trained on them: once for all classes."""
+        return (
+            Part(name="plg_labels", needs=("public", "target"), settings={"top_n": self.top_n}),
+            Part(name="plg_gan", needs=("public", "target", "plg_labels"), settings=asdict(self.gan)),
+        )
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Its own generator; the sweep's prior is left to other attacks."""
+        return ("plg_gan",)
+
+    @property
+    def decoder(self) -> str:
+        """Its own generator."""
+        return "plg_gan"
+
+    @property
+    def enlarging(self) -> str:
+        """The official judges are shown float images, resized with aligned corners."""
+        return "aligned_corners"
+
+    def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
+        """Raise InputError for a target whose input no generator of this family makes, too."""
+        super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
+        require(image_size in SIDES, "attack plg_mi: side of the target's input", "64 pixels, or 16 or 32", image_size)
+
+    def check_public(self, count: int) -> None:
+        """Raise InputError for fewer public images than a class is to be labelled with."""
+        require(self.top_n <= count, "attack.top_n", f"at most the {count} public images", self.top_n)
+
+    def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+        """All restarts at once; they are put in the target's order, and none is left out."""
+        from core.attacks.plg.inversion import Search, search
+        from core.attacks.plg.results import reconstructions
+        from core.attacks.view import require_access
+
+        require_access(view, "gradients", "attack plg_mi")
+        made = given.networks["plg_gan"]["generator"]
+        if made.config.classes != view.num_classes:
+            raise InputError(
+                f"plg_gan: expected a generator of the target's {view.num_classes} classes, got {made.config.classes}"
+            )
+        wanted = Search(
+            target_class=target_class, restarts=self.selected, steps=self.steps, lr=self.lr, loss=self.loss, seed=seed,
+            protocol=given.protocol,
+        )  # fmt: skip
+        return reconstructions(made, view, search(made, view, wanted), target_class)

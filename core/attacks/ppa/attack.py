@@ -1,0 +1,187 @@
+"""Plug & Play Attacks (Struppek et al., ICML 2022) as a row of the attack family.
+
+Defaults are the paper's for FaceScrub (Appendix B.4; LukasStruppek/Plug-and-Play-Attacks, configs/attacking/). The
+method itself is core/attacks/ppa/inversion.py; its three stages can be chosen one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from core.attacks.access import Access
+from core.attacks.base import Aggregate, Attack, Part
+from core.attacks.ppa.config import (
+    CandidateConfig,
+    OptimiseConfig,
+    Pool,
+    PoolConfig,
+    PPAConfig,
+    SelectConfig,
+    check_stages,
+)
+from core.attacks.ppa.pool_parts import pool_and_candidates
+from core.checks import require_choice
+from core.errors import InputError
+
+if TYPE_CHECKING:
+    from core.attacks.given import Given
+    from core.attacks.reconstructions import Reconstructions
+    from core.attacks.view import GradientView
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageKind:
+    """One way to do a stage. run: 'module:function'; reads: the attack's parameters that it looks at."""
+
+    run: str
+    reads: frozenset[str] = frozenset()
+
+    def function(self) -> Callable[..., Any]:
+        """The function that does the stage."""
+        module, _, name = self.run.partition(":")
+        return getattr(import_module(module), name)
+
+
+SAMPLERS: dict[str, StageKind] = {
+    "top_confidence": StageKind(run="core.attacks.ppa.pool:sample_candidates"),
+    "random": StageKind(run="core.attacks.ppa.pool:sample_at_random"),
+}
+"""(confidences, w_pool, class, CandidateConfig, seed) -> starting latents, where in the pool, with which confidence."""
+
+OPTIMISERS: dict[str, StageKind] = {
+    "adam": StageKind(
+        run="core.attacks.ppa.inversion:optimise",
+        reads=frozenset({"loss", "steps", "lr", "betas", "crop_scale", "batch_size", "clip", "discriminator_weight"}),
+    ),
+    "none": StageKind(run="core.attacks.ppa.variants:leave_as_sampled"),
+}
+
+SELECTORS: dict[str, StageKind] = {
+    "augmented_confidence": StageKind(
+        run="core.attacks.ppa.inversion:select",
+        reads=frozenset({"selection_repeats", "selection_crop_scale", "selection_crop_ratio"}),
+    ),
+    "top_confidence": StageKind(run="core.attacks.ppa.variants:select_by_confidence"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Stage 1, where the optimisation starts; kind: a row of `SAMPLERS`."""
+
+    kind: Literal["top_confidence", "random"] = "top_confidence"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimise:
+    """Stage 2, how latents are moved; kind: a row of `OPTIMISERS`."""
+
+    kind: Literal["adam", "none"] = "adam"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Select:
+    """Stage 3, which of them are kept; kind: a row of `SELECTORS`."""
+
+    kind: Literal["augmented_confidence", "top_confidence"] = "augmented_confidence"
+
+
+STAGES: Mapping[str, Mapping[str, StageKind]] = {"sample": SAMPLERS, "optimise": OPTIMISERS, "select": SELECTORS}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
+    """Latents of a pool that the target is surest of, optimised, and selected under augmentation.
+
+    pool: the latents to begin with; sample, optimise, select: which way each stage is done. The settings of the stages
+    are described with their classes; one that no chosen stage reads is refused.
+    """
+
+    access: ClassVar[Access] = "gradients"
+    facts: ClassVar[Mapping[str, Aggregate]] = {
+        "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean", "num_frozen": "sum",
+    }  # fmt: skip
+
+    steps: int = 50
+    pool: Pool = field(default_factory=Pool)
+    sample: Sample = field(default_factory=Sample)
+    optimise: Optimise = field(default_factory=Optimise)
+    select: Select = field(default_factory=Select)
+
+    def __post_init__(self) -> None:
+        for declaring in (Attack, CandidateConfig, OptimiseConfig, SelectConfig):
+            declaring.__post_init__(self)
+        check_stages(self.pool, self, self)
+        for stage, table in STAGES.items():
+            chosen = getattr(self, stage).kind
+            require_choice(f"attack.{stage}.kind", chosen, tuple(table))
+            self._refuse_unread(stage, table, chosen)
+
+    def _refuse_unread(self, stage: str, table: Mapping[str, StageKind], chosen: str) -> None:
+        defaults = {f.name: f.default for f in fields(self)}
+        for name in sorted(frozenset().union(*(kind.reads for kind in table.values())) - table[chosen].reads):
+            if getattr(self, name) != defaults[name]:
+                raise InputError(f"attack.{name}: expected no value with {stage} {chosen}, which does not read it")
+
+    @property
+    def variant(self) -> str:
+        """Its loss, and the stages that are not the usual ones."""
+        chosen = {stage: getattr(self, stage).kind for stage in STAGES}
+        usual = {stage: next(iter(table)) for stage, table in STAGES.items()}
+        return " ".join([self.loss, *(f"{stage} {kind}" for stage, kind in chosen.items() if kind != usual[stage])])
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The decoded pool, shared by all targets of one input size, and the target's confidence in it."""
+        return pool_and_candidates(self.pool)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The discriminator too, where it is weighed."""
+        return (*super().needs, *(("discriminator",) if self.discriminator_weight else ()))
+
+    @property
+    def crop(self) -> int | None:
+        """As of the pool."""
+        return self.pool.crop
+
+    def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
+        """Raise InputError for a discriminator that this kind of prior does not have, too."""
+        super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
+        if self.discriminator_weight and prior_kind != "folder":
+            raise InputError(
+                "attack.discriminator_weight: expected a prior of kind folder, which has its discriminator beside it, "
+                f"got a prior of kind {prior_kind}"
+            )
+
+    def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+        """The three stages on one class."""
+        from core.attacks.ppa.inversion import Stages, invert_class
+        from core.attacks.reconstructions import Reconstructions
+
+        stages = {stage: table[getattr(self, stage).kind].function() for stage, table in STAGES.items()}
+        found = invert_class(
+            given.prior, view.logits, given.parts["candidates"]["confidences"], given.parts["pool"]["w"],
+            target_class, self.at(view.image_size), seed=seed, protocol=given.protocol, device=view.execution.device,
+            discriminator=given.discriminator() if self.discriminator_weight else None,
+            stages=Stages(**stages), execution=view.execution,
+        )  # fmt: skip
+        curve = found.loss_curve
+        return Reconstructions(
+            w=found.w,
+            scores=found.scores,
+            rows={"pool_index": found.pool_index},
+            curves={"loss": curve},
+            facts={
+                "loss_first": float(curve[0]), "loss_last": float(curve[-1]),
+                "gradient_cosine": found.gradient_cosine, "num_frozen": float(found.num_frozen),
+            },
+        )  # fmt: skip
+
+    def at(self, image_size: int) -> PPAConfig:
+        """The method's settings for a target with inputs of `image_size` pixels."""
+        pool = PoolConfig(**{f.name: getattr(self.pool, f.name) for f in fields(self.pool)}, image_size=image_size)
+        return PPAConfig(pool=pool, candidates=self, optimise=self, select=self)

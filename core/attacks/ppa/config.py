@@ -1,0 +1,231 @@
+"""The settings of Plug & Play Attacks, and the values of the paper. Declared here and nowhere else; needs no torch.
+
+Defaults are the values that every shipped configuration shares (`LukasStruppek/Plug-and-Play-Attacks`,
+configs/attacking/); what differs between data sets has no default here. Each stage has a class of its own settings;
+a whole attack is all of them at once (core/attacks/ppa/attack.py), so their names differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from core.attacks.optimisation.crop_rule import CropRule
+from core.checks import require, require_choice, require_count, require_number, require_range, require_seed
+from core.errors import InputError
+
+Loss = Literal["poincare", "cross_entropy", "max_margin"]
+LOSSES: tuple[Loss, ...] = get_args(Loss)
+"""The names of `core.attacks.optimisation.losses.ATTACK_LOSSES`, which loads torch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """The pool of candidate latents, shared by all classes and all targets.
+
+    size: number of latents S; seed: of the pool alone; truncation_psi, truncation_cutoff: handed to the
+    prior's mapping (cutoff None: every layer; the paper's 8 leaves the fine layers of the scored images
+    untruncated, although the optimisation then starts from the truncated vector in all of them); crop: side
+    of the centre crop in pixels of the prior (None: no crop).
+    """
+
+    size: int = 2000
+    seed: int = 42
+    truncation_psi: float = 0.5
+    truncation_cutoff: int | None = 8
+    crop: int | None = None
+
+    def __post_init__(self) -> None:
+        require_count("attack.pool.size", self.size)
+        require_seed("attack.pool.seed", self.seed)
+        require_number("attack.pool.truncation_psi", self.truncation_psi, 0, above=True)
+        if self.truncation_cutoff is not None:
+            require_count("attack.pool.truncation_cutoff", self.truncation_cutoff, 0)
+        if self.crop is not None:
+            require_count("attack.pool.crop", self.crop)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolConfig(Pool):
+    """A pool for targets with inputs of `image_size` pixels; clip: scored images are clipped to [-1, 1] first."""
+
+    image_size: int
+    clip: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_count("attack.pool.image_size", self.image_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CandidateConfig:
+    """Stage 1. candidates: latents K per class; single_w: start from the first w vector alone, used in all layers (else
+    all num_ws vectors are optimised).
+    """
+
+    candidates: int = 200
+    single_w: bool = True
+
+    def __post_init__(self) -> None:
+        require_count("attack.candidates", self.candidates)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimiseConfig:
+    """Stage 2. Adam with a fresh state for every `batch_size` candidates, for `steps` steps.
+
+    loss: a name of `ATTACK_LOSSES`; crop_scale, crop_ratio: of the random crop of each step, (1, 1) for none;
+    clip: clip images to [-1, 1] before the target sees them; lr_milestones, lr_gamma: from each of these
+    zero-based steps on, the learning rate is multiplied by lr_gamma; discriminator_weight: of mean
+    softplus(-D(image)), for a prior with its discriminator.
+    """
+
+    steps: int
+    lr: float = 0.005
+    betas: tuple[float, float] = (0.1, 0.1)
+    weight_decay: float = 0.0
+    loss: Loss = "poincare"
+    crop_scale: tuple[float, float] = (0.9, 1.0)
+    crop_ratio: tuple[float, float] = (1.0, 1.0)
+    batch_size: int = 25
+    clip: bool = False
+    lr_milestones: tuple[int, ...] = ()
+    lr_gamma: float = 0.1
+    discriminator_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_count("attack.steps", self.steps)
+        require_count("attack.batch_size", self.batch_size)
+        require_number("attack.weight_decay", self.weight_decay, 0)
+        require_number("attack.discriminator_weight", self.discriminator_weight, 0)
+        require_number("attack.lr", self.lr, 0, above=True)
+        require_number("attack.lr_gamma", self.lr_gamma, 0, above=True)
+        for beta in self.betas:
+            require_number("attack.betas", beta, 0, 1, below=True)
+        require(self.lr_gamma == 0.1 or bool(self.lr_milestones), "attack.lr_gamma",
+                "the default where there are no lr_milestones", self.lr_gamma)  # fmt: skip
+        for milestone in self.lr_milestones:
+            inside = isinstance(milestone, int) and 0 < milestone < self.steps
+            require(inside, "attack.lr_milestones", f"steps in 1..{self.steps - 1}", milestone)
+        require_choice("attack.loss", self.loss, LOSSES)
+        _check_crops("attack.crop_scale", self.crop_scale, "attack.crop_ratio", self.crop_ratio)
+
+    @property
+    def crop_rule(self) -> CropRule:
+        """The random crop of each step."""
+        return CropRule(scale=self.crop_scale, ratio=self.crop_ratio)
+
+    def lr_at(self, step: int) -> float:
+        """The learning rate of the zero-based `step`."""
+        return self.lr * self.lr_gamma ** sum(step >= milestone for milestone in self.lr_milestones)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectConfig:
+    """Stage 3. Keep the `selected` candidates with the highest mean target softmax over `selection_repeats` random
+    views.
+
+    selection_crop_scale, selection_crop_ratio: of the crops; selection_hflip: chance of a mirror; selection_view_size:
+    side of the views (None: the target's input; the official code has 224 whatever the input).
+    """
+
+    selected: int = 50
+    selection_repeats: int = 100
+    selection_crop_scale: tuple[float, float] = (0.5, 0.9)
+    selection_crop_ratio: tuple[float, float] = (0.8, 1.2)
+    selection_hflip: float = 0.5
+    selection_view_size: int | None = None
+
+    def __post_init__(self) -> None:
+        require_count("attack.selected", self.selected)
+        require_count("attack.selection_repeats", self.selection_repeats)
+        require_number("attack.selection_hflip", self.selection_hflip, 0, 1)
+        if self.selection_view_size is not None:
+            require_count("attack.selection_view_size", self.selection_view_size)
+        _check_crops("attack.selection_crop_scale", self.selection_crop_scale,
+                     "attack.selection_crop_ratio", self.selection_crop_ratio)  # fmt: skip
+        still = tuple(self.selection_crop_scale) == tuple(self.selection_crop_ratio) == (1, 1)
+        if still and not self.selection_hflip and (self.selection_repeats > 1 or self.selection_view_size is not None):
+            raise InputError(
+                "attack.selection_repeats, selection_view_size: expected 1 and none without crops and mirrors, got "
+                f"{self.selection_repeats} and {self.selection_view_size}: every view is the same, they have no effect"
+            )
+
+    @property
+    def selection_crop_rule(self) -> CropRule:
+        """The random views."""
+        return CropRule(
+            scale=self.selection_crop_scale, ratio=self.selection_crop_ratio, hflip=self.selection_hflip
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPAConfig:
+    """A whole attack: the pool and the three stages."""
+
+    pool: PoolConfig
+    candidates: CandidateConfig = field(default_factory=CandidateConfig)
+    optimise: OptimiseConfig
+    select: SelectConfig = field(default_factory=SelectConfig)
+
+    def __post_init__(self) -> None:
+        check_stages(self.pool, self.candidates, self.select)
+
+
+def check_stages(pool: Pool, candidates: CandidateConfig, select: SelectConfig) -> None:
+    """Raise InputError where a stage would be asked for more than the one before it leaves."""
+    got = candidates.candidates
+    require(got <= pool.size, "attack.candidates", f"at most pool.size ({pool.size})", got)
+    require(select.selected <= got, "attack.selected", f"at most candidates ({got})", select.selected)
+
+
+def paper_facescrub() -> PPAConfig:
+    """FaceScrub targets and the 1024-pixel FFHQ prior: paper appendix B.4,
+    configs/attacking/FaceScrub_FFHQ.yaml.
+    """
+    return PPAConfig(pool=PoolConfig(size=2000, crop=800, image_size=224), optimise=OptimiseConfig(steps=50))
+
+
+def paper_celeba() -> PPAConfig:
+    """CelebA targets and the FFHQ prior (1024 pixels): appendix B.4, configs/attacking/CelebA_FFHQ.yaml."""
+    return PPAConfig(pool=PoolConfig(size=5000, crop=800, image_size=224), optimise=OptimiseConfig(steps=70))
+
+
+def paper_facescrub_metfaces() -> PPAConfig:
+    """FaceScrub targets and the 1024-pixel MetFaces prior: configs/attacking/FaceScrub_MetFaces.yaml."""
+    return PPAConfig(
+        pool=PoolConfig(size=5000, crop=800, image_size=224), optimise=OptimiseConfig(steps=70, batch_size=20)
+    )
+
+
+def paper_celeba_metfaces() -> PPAConfig:
+    """CelebA targets and the 1024-pixel MetFaces prior: configs/attacking/CelebA_MetFaces.yaml."""
+    return paper_facescrub_metfaces()
+
+
+def paper_stanford_dogs() -> PPAConfig:
+    """Stanford Dogs targets and the 512-pixel AFHQ Dog prior, whose images are never cropped:
+    configs/attacking/Stanford_Dogs_AFHQ.yaml.
+    """
+    return PPAConfig(
+        pool=PoolConfig(size=2000, crop=None, image_size=224),
+        optimise=OptimiseConfig(steps=100, lr=0.01, crop_scale=(0.75, 1.0)),
+    )
+
+
+PAPER_CONFIGS: dict[str, Callable[[], PPAConfig]] = {
+    "celeba": paper_celeba,
+    "celeba_metfaces": paper_celeba_metfaces,
+    "facescrub": paper_facescrub,
+    "facescrub_metfaces": paper_facescrub_metfaces,
+    "stanford_dogs": paper_stanford_dogs,
+}
+"""The shipped configurations by data set, and by prior where it is not FFHQ (faces) or AFHQ Dog (dogs)."""
+
+
+def _check_crops(
+    scale_name: str, scale: tuple[float, float], ratio_name: str, ratio: tuple[float, float]
+) -> None:
+    require_range(scale_name, scale, 0, 1)
+    require_range(ratio_name, ratio, 0, float("inf"))

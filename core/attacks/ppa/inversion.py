@@ -1,0 +1,258 @@
+"""Plug & Play Attacks (Struppek et al., ICML 2022) in the form the paper uses (appendix B.4).
+
+Three stages, each a function that can be called alone: `sample_candidates` picks starting latents from a pool
+that all targets share, `optimise` moves them until the target sees the class, `select` keeps those the target
+recognises under strong augmentation. `invert_class` calls the three in order. Scores are the target's own.
+
+Protocol "paper" follows `LukasStruppek/Plug-and-Play-Attacks` (attacks/optimize.py,
+attacks/final_selection.py): one random crop for the whole batch, Poincare loss with its rounding, gradients
+of the batch mean. Protocol "clean" gives every image its own crop and every latent its own gradient, so that
+a latent's path depends neither on its batch nor on the batch size (but for rounding). Under both, every draw
+comes from (seed, class, stage, batch, step).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.attacks.execution import Execution, as_execution
+from core.attacks.frozen import frozen
+from core.attacks.optimisation.crops import Crops, DrawCrops, Preprocess
+from core.attacks.optimisation.descent import descend
+from core.attacks.optimisation.losses import Protocol, attack_loss, check_protocol
+from core.attacks.optimisation.objective import LatentObjective, Target, Transform, target_logits
+from core.attacks.ppa.config import OptimiseConfig, PPAConfig, SelectConfig
+from core.attacks.ppa.grouping import batch_spans, group_views, groups_of, report_batches, row_scale, views_of
+from core.attacks.ppa.pool import EXECUTION, best_first, preprocess_of, sample_candidates
+from core.attacks.ppa.results import ClassReconstruction, OptimiseResult, Selection, joined
+from core.devices import DeviceBatch, ExecutionConfig
+from core.errors import InputError
+from core.priors.base import Prior
+
+DECODE_ROWS, CLASSIFY_ROWS = 25, 250  # candidates at once at most in stage 3; rounding apart they change nothing
+
+
+def optimise(
+    prior: Prior,
+    target: Target,
+    w0: Tensor,
+    target_class: int,
+    config: OptimiseConfig,
+    *,
+    seed: int,
+    protocol: Protocol,
+    transform: Transform,
+    device: torch.device | str,
+    discriminator: Target | None = None,
+    draw_crops: DrawCrops | None = None,
+    on_step: Callable[[int, int, Tensor], None] | None = None,
+    execution: Execution | ExecutionConfig = EXECUTION,
+) -> OptimiseResult:
+    """Stage 2: minimise the attack loss of `target_class` over the latents w0 [K, 1 or num_ws, w_dim].
+
+    Each step: synthesise, clip if configured, `transform`, random crop, target, Adam. Latents are not
+    projected; the last iterate is returned. prior, target and discriminator must be on `device`, and are used
+    in eval mode. The target may be a plain function; it is given channels-last memory, so it must flatten
+    with `flatten` or `reshape`.
+
+    discriminator: full-size unclipped images -> logits; needed for a discriminator_weight other than 0.
+    draw_crops: replaces the protocol's way to draw a crop. on_step(batch, step, loss [B]) sees the losses
+    before each update (reading them waits for the device). Results are on the CPU.
+
+    execution: how, and how many images at once: several of the batches of config.batch_size together or parts of one,
+    with the same crops, means and optimiser states, so that it changes results by rounding only. A discriminator
+    looks at its batch as a whole, which is then computed as a whole. Raises InputError for wrong settings, or
+    when not even one image fits into the device's memory.
+    """
+    check_protocol(protocol)
+    if config.discriminator_weight and discriminator is None:
+        raise InputError(f"discriminator_weight: {config.discriminator_weight} needs a discriminator")
+    run, parts, size = as_execution(execution, device), [], config.batch_size
+    with frozen(prior, target, discriminator), run.arithmetic():
+        whole = bool(config.discriminator_weight)  # the discriminator compares the images of a batch
+        synthesize = run.synthesizer(prior, None if whole else _crop_of(transform))
+        networks = {"synthesize": synthesize, "target": run.target(target), "transform": transform}
+        batch = None if whole else _gradient_batch(run, networks, w0.to(device), config)
+        objective = partial(
+            LatentObjective, **networks, target_class=target_class, batch=batch, clip=config.clip,
+            loss=partial(attack_loss(config.loss), protocol=protocol),
+            discriminator=discriminator, discriminator_weight=config.discriminator_weight,
+        )  # fmt: skip
+        key = (seed, target_class, "optimise")
+        for group in groups_of(batch_spans(len(w0), size), 1 if batch is None else max(1, batch.rows // size)):
+            views = group_views(group, size, config.crop_rule, len(w0), key, protocol, draw_crops)
+            first, scale = group[0].start, row_scale(group, protocol).to(device)
+            parts.append(descend(
+                w0[first : group[-1].stop].to(device), objective(views=views, first=first, scale=scale),
+                steps=config.steps, lr_at=config.lr_at, betas=config.betas, weight_decay=config.weight_decay,
+                on_step=None if on_step is None else partial(report_batches, on_step, group, size),
+            ))  # fmt: skip
+    return joined(parts)
+
+
+def select(
+    prior: Prior,
+    target: Target,
+    w: Tensor,
+    target_class: int,
+    config: SelectConfig,
+    *,
+    seed: int,
+    protocol: Protocol,
+    transform: Transform,
+    device: torch.device | str,
+    draw_crops: DrawCrops | None = None,
+    keep: Mapping[str, Transform] | None = None,
+    execution: Execution | ExecutionConfig = EXECUTION,
+) -> Selection:
+    """Stage 3: of the latents w [K, 1 or num_ws, w_dim], keep those the target recognises most robustly.
+
+    Score: mean softmax of `target_class` over config.selection_repeats random crops and mirrors of the (unclipped)
+    image, resized back to the target's input. Under "paper" each draw is shared by all candidates of the
+    class, so the comparison is fair; under "clean" every image has its own. Each image is synthesised once, for
+    the judges as well: keep names what else to make of it, e.g. {"evaluator": Preprocess(crop=800, size=299)}, and
+    `Selection.images` returns that for all K latents. A score that is not a number ranks last. Results are on the
+    CPU. Raises InputError for wrong settings, for fewer than `selected` latents, or when not even one image fits
+    into the device's memory.
+    """
+    check_protocol(protocol)
+    if len(w) < config.selected:
+        raise InputError(f"selected: expected at most the {len(w)} candidates, got {config.selected}")
+    views = views_of(config.selection_crop_rule, len(w), (seed, target_class, "select"), protocol, draw_crops)
+    run, total = as_execution(execution, device), torch.zeros(len(w), device=device)
+    with torch.no_grad(), frozen(prior, target), run.arithmetic():
+        images, kept = _decode(run, prior, w.to(device), transform, keep or {}, DECODE_ROWS)
+        judge = run.target(target)
+        batch = run.forward_batch("classification", judge, most=CLASSIFY_ROWS)
+        for repeat in range(config.selection_repeats):
+            crops = None if views is None else views.at(repeat, images).to(images.device)
+            score = partial(_confidence, judge, images, crops, config.selection_view_size, target_class)
+            total += torch.cat(batch.run(score, len(w)))
+    scores = (total / config.selection_repeats).cpu()
+    order = best_first(scores)[: config.selected]
+    return Selection(w=w.detach().cpu()[order], scores=scores[order], order=order, all_scores=scores, images=kept)
+
+
+def _decode(
+    run: Execution,
+    prior: Prior,
+    w: Tensor,
+    transform: Transform,
+    keep: Mapping[str, Transform],
+    batch_size: int,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """What the target is shown (on the device) and what is kept for judges (on the CPU), from one synthesis."""
+    crops = {_crop_of(way) for way in (transform, *keep.values())}
+    synthesize = run.synthesizer(prior, crops.pop() if len(crops) == 1 else None)
+
+    def decode(rows: slice) -> tuple[Tensor, dict[str, Tensor]]:
+        images = synthesize(w[rows])
+        return transform(images), {name: way(images).cpu() for name, way in keep.items()}
+
+    parts = run.forward_batch("synthesis", synthesize, most=batch_size).run(decode, len(w))
+    return torch.cat([part[0] for part in parts]), {n: torch.cat([part[1][n] for part in parts]) for n in keep}
+
+
+def _confidence(
+    target: Target, images: Tensor, crops: Crops | None, size: int | None, target_class: int, rows: slice
+) -> Tensor:
+    shown = None if crops is None else crops.of(rows)
+    return target_logits(target, images[rows], shown, size=size).float().softmax(1)[:, target_class]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stages:
+    """The three stages as `invert_class` calls them; replace one to study it alone."""
+
+    sample: Callable[..., tuple[Tensor, Tensor, Tensor]] = sample_candidates
+    optimise: Callable[..., OptimiseResult] = optimise
+    select: Callable[..., Selection] = select
+
+
+PPA_STAGES = Stages()
+
+
+def invert_class(
+    prior: Prior,
+    target: Target,
+    confidences: Tensor,
+    w_pool: Tensor,
+    target_class: int,
+    config: PPAConfig,
+    *,
+    seed: int,
+    protocol: Protocol,
+    device: torch.device | str,
+    discriminator: Target | None = None,
+    stages: Stages = PPA_STAGES,
+    on_step: Callable[[int, int, Tensor], None] | None = None,
+    keep: Mapping[str, Transform] | None = None,
+    execution: Execution | ExecutionConfig = EXECUTION,
+) -> ClassReconstruction:
+    """The whole attack on one class.
+
+    confidences [S, C] is what `score_pool` gives, w_pool [S, num_ws, w_dim] what `decode_pool` gives. The
+    result depends on the seed and the class alone: not on which other classes are attacked, where or when.
+    Arguments as in `optimise` and `select`; images reach the target by `preprocess_of`. For several classes
+    give one `Execution`, so that networks are prepared once. Raises InputError.
+    """
+    run = as_execution(execution, device)
+    common = {
+        "seed": seed,
+        "protocol": protocol,
+        "transform": preprocess_of(config.pool),
+        "device": device,
+        "execution": run,
+    }
+    w0, index, confidence = stages.sample(confidences, w_pool, target_class, config.candidates, seed=seed)
+    found = stages.optimise(
+        prior,
+        target,
+        w0,
+        target_class,
+        config.optimise,
+        discriminator=discriminator,
+        on_step=on_step,
+        **common,
+    )
+    best = stages.select(
+        prior, target, found.w, target_class, config.select, **common, **({} if keep is None else {"keep": keep})
+    )
+    return ClassReconstruction(
+        target_class=target_class,
+        w=best.w,
+        scores=best.scores,
+        pool_index=index[best.order],
+        candidates=found,
+        candidate_index=index,
+        candidate_confidence=confidence,
+        order=best.order,
+        images=best.images,
+    )
+
+
+def _gradient_batch(
+    run: Execution, networks: dict[str, Any], w: Tensor, config: OptimiseConfig
+) -> DeviceBatch:
+    """How many rows of stage 2 are computed at once, measured on these networks."""
+    synthesize, target, transform = networks["synthesize"], networks["target"], networks["transform"]
+
+    def probe(rows: int) -> None:
+        with torch.enable_grad():
+            leaf = w[:rows].detach().clone().requires_grad_(True)
+            logits = target_logits(target, transform(synthesize(leaf)), None)
+            torch.autograd.grad(logits.sum(), leaf)
+
+    most = config.batch_size if run.device.type == "cpu" else len(w)
+    return run.gradient_batch("optimisation", (synthesize, target), probe, most=min(most, len(w)))
+
+
+def _crop_of(transform: Transform) -> int | None:
+    """The centre crop that is all `transform` looks at, if that is known."""
+    return transform.crop if isinstance(transform, Preprocess) else None

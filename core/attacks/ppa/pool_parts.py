@@ -1,0 +1,44 @@
+"""The parts that pool-based attacks share: the decoded candidate pool, and the target's confidence in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from core.attacks.base import Part
+from core.attacks.ppa.config import Pool, PoolConfig
+
+if TYPE_CHECKING:
+    from core.attacks.given import Given, MadePart, Workshop
+    from core.attacks.view import ScoreView, View
+
+DECODE_BATCH = 64  # images at once at most
+
+
+def pool_and_candidates(pool: Pool) -> tuple[Part, Part]:
+    """The two parts; the pool is one for all targets of an input size, the confidences belong to a target."""
+    return (
+        Part(name="pool", needs=("prior",), settings=asdict(pool)),
+        Part(name="candidates", needs=("target", "pool")),
+    )
+
+
+def make_pool(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
+    """w [S, num_ws, w_dim], and images [S, 3, image_size, image_size] as a target will be shown them."""
+    from core.attacks.given import MadePart
+    from core.attacks.ppa.pool import decode_pool
+
+    w, images = decode_pool(
+        given.prior, PoolConfig(**settings, image_size=view.image_size), device=view.execution.device,
+        batch_size=DECODE_BATCH, execution=view.execution,
+    )  # fmt: skip
+    return MadePart(tensors={"w": w, "images": images}, facts={"pool_size": len(w)})
+
+
+def make_candidates(settings: Mapping[str, Any], given: Given, view: ScoreView, workshop: Workshop) -> MadePart:
+    """confidences [S, C]: the target's softmax on every pool image, averaged over the image and its mirror."""
+    from core.attacks.given import MadePart
+    from core.attacks.ppa.pool import ask_pool
+
+    return MadePart(tensors={"confidences": ask_pool(view, given.parts["pool"]["images"])})

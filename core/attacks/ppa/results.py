@@ -1,0 +1,92 @@
+"""What the stages of Plug & Play Attacks return. All tensors are on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from core.attacks.optimisation.descent import Descent
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimiseResult:
+    """w: [K, 1 or num_ws, w_dim], the last iterates; loss: [steps, K], the target's loss before each update;
+    gradient_cosine: [steps - 1, K], cosine of neighbouring steps' loss gradients at the image the target is
+    shown before random augmentation (paper eq. 4, Fig. 6b); latent_cosine: the same for the gradient in w;
+    frozen: bool [K], candidates stopped at their last finite iterate. Undefined entries are NaN.
+    """
+
+    w: Tensor
+    loss: Tensor
+    gradient_cosine: Tensor
+    latent_cosine: Tensor
+    frozen: Tensor
+
+    @property
+    def num_frozen(self) -> int:
+        return int(self.frozen.sum())
+
+
+def joined(parts: Sequence[Descent]) -> OptimiseResult:
+    """The descents of all batches, in their order."""
+    return OptimiseResult(
+        w=torch.cat([part.w for part in parts]).cpu(),
+        loss=torch.cat([part.loss for part in parts], dim=1).cpu(),
+        gradient_cosine=torch.cat([part.image_cosine for part in parts], dim=1).cpu(),
+        latent_cosine=torch.cat([part.latent_cosine for part in parts], dim=1).cpu(),
+        frozen=torch.cat([part.frozen for part in parts]).cpu(),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What stage 3 kept, best first. w: [k, 1 or num_ws, w_dim]; scores: [k], mean target softmax; order:
+    int64 [k] into the candidates; all_scores: [K], the scores of all candidates in the order they came; images:
+    what was asked to be kept of the synthesis, [K, 3, S, S] each, in the order the candidates came: those of w are
+    images[name][order].
+    """
+
+    w: Tensor
+    scores: Tensor
+    order: Tensor
+    all_scores: Tensor
+    images: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassReconstruction:
+    """What the attack has to show for one class. Rows of w, scores, pool_index belong together, best first.
+
+    w: [k, 1 or num_ws, w_dim]; scores: [k], mean target softmax in stage 3; pool_index: int64 [k], the pool
+    latents the rows started from; candidates: the optimised latents before selection, with their curves;
+    candidate_index: int64 [K], the pool latents they started from; candidate_confidence: [K], their stage-1
+    confidences; order: int64 [k], which candidates the rows are; images: what was asked to be kept of the final
+    synthesis, [K, 3, S, S] each, of all candidates: images[name][order] are those of the rows.
+    """
+
+    target_class: int
+    w: Tensor
+    scores: Tensor
+    pool_index: Tensor
+    candidates: OptimiseResult
+    candidate_index: Tensor
+    candidate_confidence: Tensor
+    order: Tensor
+    images: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def loss_curve(self) -> Tensor:
+        """[steps]: mean over the candidates, frozen ones left out."""
+        return self.candidates.loss.nanmean(1)
+
+    @property
+    def gradient_cosine(self) -> float:
+        """Mean over steps and candidates of the paper's eq. 4; NaN after a single step."""
+        return float(self.candidates.gradient_cosine.nanmean())
+
+    @property
+    def num_frozen(self) -> int:
+        return self.candidates.num_frozen
