@@ -241,7 +241,7 @@ def _ui(options: argparse.Namespace) -> int:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from orchestrator.doors.doctor import examine, examine_artifacts
+    from orchestrator.doors.health.doctor import examine, examine_artifacts
 
     findings = examine(options.store or "store")
     if options.store:

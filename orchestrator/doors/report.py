@@ -10,12 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from core.defenses.words import recipe_words
 from core.metrics.table import BY_KEY
 from orchestrator.doors.search_report import search_view
 from orchestrator.page.pictures import comparison_sheet
 from orchestrator.page.writing import write_report
 from orchestrator.planning.trial import Trial
+from orchestrator.reading.axes import by_attack, stated_defense, sweep_axes
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.tables import text_table
 from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReference, ReportData, Spent, StageLink
@@ -28,14 +28,10 @@ from orchestrator.stages.code_version import code_version
 from orchestrator.stages.stage import with_ancestors
 from orchestrator.store.base import Store
 from sweeps.axes import axis_keys, axis_names, axis_value
-from sweeps.imported import ImportedClassifier
 from sweeps.loaded import LoadedSweep
 from sweeps.paper_settings import standing
 
 COMPARISON = "published_comparison.parquet"
-ATTACK = "attack"
-DEFENSE = "recipe.defense"
-ATTACK_WORDS = {"poincare": "Poincaré", "cross_entropy": "cross entropy"}
 HISTORY = ("loss", "train_acc", "test_acc")
 
 
@@ -60,7 +56,7 @@ def report_data(
     loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path
 ) -> ReportData:
     """Everything the page shows but the contact sheets, read from the artifacts."""
-    axes = _axes(loaded, trials)
+    axes = sweep_axes(loaded, trials)
     per_class = per_class_rows(trials, store)
     compared, phase = _of_sweep(trials), table["phase"]
     alphas, curves = _curves(compared, axes, store)
@@ -71,7 +67,7 @@ def report_data(
         fresh=_rows(table, phase == "reaudit"),
         others=_rows(table, ~phase.isin(("sweep", "reaudit"))),
         per_class=per_class if len(per_class) else None,
-        defenses={trial.id: defense for trial in trials if (defense := _defense(trial))},
+        defenses={trial.id: defense for trial in trials if (defense := stated_defense(trial))},
         baseline=_baseline(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
         reasons=_reasons(table), paper=_paper(loaded, compared),
         search=search_view(loaded, store, partial(recipe_label, axes)),
@@ -116,43 +112,6 @@ def _paper(loaded: LoadedSweep, trials: list[Trial]) -> PaperReference | None:
     standings = {t.id: standing(t.settings, reference.dataset_of(t.settings.data), reference.table) for t in trials}
     datasets = dict.fromkeys(reference.dataset_of(trial.settings.data) for trial in trials)
     return PaperReference(table=reference.table, datasets=tuple(datasets), standings=standings)
-
-
-def _defense(trial: Trial) -> dict[str, Any] | None:
-    """The trial's defense as its sweep file, or the card of a target brought in, states it."""
-    recipe = trial.settings.recipe
-    if isinstance(recipe, ImportedClassifier):
-        return recipe.stated_defense
-    return recipe.defense.model_dump(mode="json", exclude_none=True)
-
-
-def _axes(loaded: LoadedSweep, trials: list[Trial]) -> tuple[Axis, ...]:
-    keys = axis_keys(loaded)
-    names = axis_names(keys)
-    shown: dict[str, str] = {**ATTACK_WORDS, **_attack_words(keys, names, trials)}
-    if DEFENSE in keys:
-        given = ((trial.cell.axes[names[DEFENSE]], _defense(trial)) for trial in trials)
-        shown.update({text: recipe_words(defense).label for text, defense in given if defense})
-    of_attacker = ("attack", "prior", "public", "classes")
-    return tuple(
-        Axis(
-            key=names[key], role="attack" if key.split(".")[0] in of_attacker else "recipe", values=shown,
-            defense=key.startswith(DEFENSE), bare=key == DEFENSE or key.endswith(".kind"),
-        )
-        for key in keys
-    )  # fmt: skip
-
-
-def _attack_words(keys: list[str], names: dict[str, str], trials: list[Trial]) -> dict[str, str]:
-    """Whole attacks of a portfolio, as their axis has them -> what tables call them; numbered where two are alike."""
-    if ATTACK not in keys:
-        return {}
-    labels = {str(trial.cell.axes[names[ATTACK]]): trial.settings.attack.label for trial in trials}
-    words: dict[str, str] = {}
-    for text, label in labels.items():
-        alike = sum(word.partition(" #")[0] == label for word in words.values())
-        words[text] = f"{label} #{alike + 1}" if alike else label
-    return words
 
 
 def _baseline(loaded: LoadedSweep) -> dict[str, Any]:
@@ -211,15 +170,9 @@ def _sheets(
     trials: list[Trial], axes: tuple[Axis, ...], store: Store, recipes: Collection[str]
 ) -> list[ContactSheet]:
     """One sheet per attack, of the first seed: these recipes in columns."""
-    attack_axes = [a for a in axes if a.role == "attack"]
-    groups: dict[str, dict[str, Trial]] = {}
-    for trial in trials:
-        recipe = recipe_label(axes, trial.cell.axes)
-        attack = " · ".join(f"{axis.name} {trial.cell.axes[axis.key]}" for axis in attack_axes)
-        if trial.seed == trials[0].seed and recipe in recipes:
-            groups.setdefault(attack, {})[recipe] = trial
-    sheets = [
-        comparison_sheet([*columns.values()], [*columns], store, title=attack or "Reconstructions")
-        for attack, columns in groups.items()
-    ]
+    of_first_seed = [trial for trial in trials if trial.seed == trials[0].seed]
+    sheets = []
+    for attack, columns in by_attack(of_first_seed, axes).items():
+        shown = {recipe: cells[0] for recipe, cells in columns.items() if recipe in recipes}
+        sheets.append(comparison_sheet([*shown.values()], [*shown], store, title=attack or "Reconstructions"))
     return [sheet for sheet in sheets if sheet is not None]

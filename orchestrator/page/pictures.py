@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from safetensors import safe_open
 
 from orchestrator.page.sheets import sheet_image
+from orchestrator.page.stored import (
+    class_names,
+    image_in,
+    loot_labels,
+    reconstruction,
+    training_image,
+    training_labels,
+)
 from orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
-from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
 from sweeps.toy import ToySweep
 
@@ -29,13 +34,13 @@ def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Sto
     ready = [s for s in stages if s is not None and store.has(s.loot)]
     if not ready:
         return None
-    shown = _classes_shown(store, ready[0])
+    shown, names = _classes_shown(store, ready[0]), class_names(store, ready[0])
     rows = []
     for label in shown:
         tiles = tuple(
             _reconstruction(store, s, label, 0) if s is not None and store.has(s.loot) else None for s in stages
         )
-        rows.append(SheetRow(name=_class_name(store, ready[0], label), real=_real(store, ready[0], label),
+        rows.append(SheetRow(name=names[label], real=_real(store, ready[0], label),
                              reconstructions=tiles))  # fmt: skip
     caption = f"Seed {trials[0].seed}; the reconstruction each target was surest of; classes chosen by number."
     judge = "independent judge" if ready[0].judge_embedder else "evaluator"
@@ -47,11 +52,11 @@ def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:
     stages = _stages(trial)
     if stages is None or not store.has(stages.loot):
         return None
-    labels = _classes_shown(store, stages)
-    count = min(IMAGES_SHOWN, _images_per_class(store, stages.loot))
+    labels, names = _classes_shown(store, stages), class_names(store, stages)
+    count = min(IMAGES_SHOWN, int(np.bincount(loot_labels(store, stages)).max()))
     rows = [
         SheetRow(
-            name=_class_name(store, stages, label),
+            name=names[label],
             real=_real(store, stages, label, _nearest(store, stages, label)),
             reconstructions=tuple(_reconstruction(store, stages, label, rank) for rank in range(count)),
         )
@@ -70,19 +75,16 @@ def _stages(trial: Trial) -> InversionStages | None:
 
 def _classes_shown(store: Store, stages: InversionStages) -> list[int]:
     """Evenly spread attacked classes: nobody picked them for their looks."""
-    labels = np.unique(_tensor(_loot_file(store, stages.loot), "labels"))
+    labels = np.unique(loot_labels(store, stages))
     spread = np.linspace(0, len(labels) - 1, min(CLASSES_SHOWN, len(labels))).round().astype(int)
     return [int(label) for label in labels[spread]]
 
 
-def _class_name(store: Store, stages: InversionStages, label: int) -> str:
-    return json.loads(store.file(stages.data, "names.json").read_text())[label]
-
-
 def _real(store: Store, stages: InversionStages, label: int, nearest: tuple[Path, int] | None = None) -> Tile:
     """The training image nearest to the best reconstruction where a judge has looked, else the first of the class."""
-    path = store.file(stages.data, "train.safetensors")
-    return Tile(image=_image(*nearest or (path, int(np.flatnonzero(_tensor(path, "labels") == label)[0]))))
+    if nearest is not None:
+        return Tile(image=image_in(*nearest))
+    return Tile(image=training_image(store, stages, int(np.flatnonzero(training_labels(store, stages) == label)[0])))
 
 
 def _nearest(store: Store, stages: InversionStages, label: int) -> tuple[Path, int] | None:
@@ -97,9 +99,8 @@ def _nearest(store: Store, stages: InversionStages, label: int) -> tuple[Path, i
 
 
 def _reconstruction(store: Store, stages: InversionStages, label: int, rank: int) -> Tile:
-    path = _loot_file(store, stages.loot)
-    row = int(np.flatnonzero(_tensor(path, "labels") == label)[rank])
-    return Tile(image=_image(path, row), recognised=_verdict(store, stages, label, rank))
+    image = reconstruction(store, stages, label, rank)
+    return Tile(image=image, recognised=_verdict(store, stages, label, rank))
 
 
 def _verdict(store: Store, stages: InversionStages, label: int, rank: int) -> bool | None:
@@ -115,27 +116,3 @@ def _verdict(store: Store, stages: InversionStages, label: int, rank: int) -> bo
 def _judged(path: Path) -> pd.DataFrame:
     """A judge's rows, image by image: a sheet asks for them tile by tile, and a finished artifact never changes."""
     return pd.read_parquet(path)
-
-
-def _images_per_class(store: Store, loot: Stage) -> int:
-    return int(np.bincount(_tensor(_loot_file(store, loot), "labels")).max())
-
-
-def _loot_file(store: Store, loot: Stage) -> Path:
-    """The images as decoded, or the largest of those kept for the judges (protocol `paper`)."""
-    files = sorted(store.path(loot).glob("images*.safetensors"), key=lambda path: path.stat().st_size)
-    return next((path for path in files if path.name == "images.safetensors"), files[-1])
-
-
-def _tensor(path: Path, name: str) -> np.ndarray:
-    with safe_open(str(path), framework="numpy") as file:
-        return file.get_tensor(name)
-
-
-def _image(path: Path, row: int) -> np.ndarray:
-    """One image as uint8 [3, H, W], read without loading the others."""
-    with safe_open(str(path), framework="numpy") as file:
-        image = file.get_slice("images")[row : row + 1][0]
-    if image.dtype == np.uint8:
-        return image
-    return ((image.astype(np.float32).clip(-1, 1) + 1) * 127.5).round().astype(np.uint8)

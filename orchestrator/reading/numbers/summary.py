@@ -205,6 +205,11 @@ def recipe_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
     return _label(axes, values, "recipe") or "the recipe"
 
 
+def attack_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
+    """`attack loss Poincaré`: the attacker's axes in words; empty where the sweep has none."""
+    return _label(axes, values, "attack")
+
+
 def _label(axes: Sequence[Axis], values: Mapping[str, Any], role: str) -> str:
     mine = [(axis, values[axis.key]) for axis in axes if axis.role == role and not is_null(values.get(axis.key))]
     words = [

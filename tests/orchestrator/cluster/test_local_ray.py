@@ -19,7 +19,7 @@ import ray
 
 from orchestrator.cluster import listening, local_ray, tokens
 from orchestrator.cluster.listening import ports_of, ray_methods
-from orchestrator.doors import doctor
+from orchestrator.doors.health import doctor
 
 OPEN = {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "a-word-that-everybody-knows"}
 

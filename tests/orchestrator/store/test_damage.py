@@ -10,9 +10,9 @@ from harm import HARMS, harmed
 
 from benchmarks.sleeping import Sleep
 from core.errors import ArtifactDamaged, InputError
-from orchestrator.doors import examining
 from orchestrator.doors.damage import healed, set_damaged_aside
-from orchestrator.doors.examining import examine_store
+from orchestrator.doors.health import examining
+from orchestrator.doors.health.examining import examine_store
 from orchestrator.planning.plan import make_plan
 from orchestrator.scheduling.execute import execute, execute_with_inputs
 from orchestrator.stages.stage import Stage

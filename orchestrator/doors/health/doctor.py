@@ -15,7 +15,7 @@ import psutil
 from core.errors import InputError
 from core.tree import TREE
 from orchestrator.cluster.tokens import live_runs
-from orchestrator.doors.examining import examine_store
+from orchestrator.doors.health.examining import examine_store
 from orchestrator.stages.fingerprints import SHIPPED_FILES
 from orchestrator.store.opening import open_store
 

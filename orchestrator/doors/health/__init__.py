@@ -1,0 +1,1 @@
+"""What this machine can run, and whether a store is as it was written."""

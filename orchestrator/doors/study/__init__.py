@@ -1,0 +1,1 @@
+"""`smoothsweep study`: a page for annotators, and what their answers show."""

@@ -1,0 +1,67 @@
+"""What a sweep varies, as a reader calls it: its axes, and its trials by attack and recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from core.defenses.words import recipe_words
+from orchestrator.planning.trial import Trial
+from orchestrator.reading.numbers.model import Axis
+from orchestrator.reading.numbers.summary import attack_label, recipe_label
+from sweeps.axes import axis_keys, axis_names
+from sweeps.imported import ImportedClassifier
+from sweeps.loaded import LoadedSweep
+
+ATTACK = "attack"
+DEFENSE = "recipe.defense"
+ATTACK_WORDS = {"poincare": "Poincaré", "cross_entropy": "cross entropy"}
+OF_ATTACKER = ("attack", "prior", "public", "classes")
+
+
+def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]:
+    """The axes of the sweep's grid, cells or search. trials: all of them, whose values get words."""
+    keys = axis_keys(loaded)
+    names = axis_names(keys)
+    shown: dict[str, str] = {**ATTACK_WORDS, **_attack_words(keys, names, trials)}
+    if DEFENSE in keys:
+        given = ((trial.cell.axes[names[DEFENSE]], stated_defense(trial)) for trial in trials)
+        shown.update({text: recipe_words(defense).label for text, defense in given if defense})
+    return tuple(
+        Axis(
+            key=names[key], role="attack" if key.split(".")[0] in OF_ATTACKER else "recipe", values=shown,
+            defense=key.startswith(DEFENSE), bare=key == DEFENSE or key.endswith(".kind"),
+        )
+        for key in keys
+    )  # fmt: skip
+
+
+def stated_defense(trial: Trial) -> dict[str, Any] | None:
+    """The trial's defense as its sweep file, or the card of a target brought in, states it."""
+    recipe = trial.settings.recipe
+    if isinstance(recipe, ImportedClassifier):
+        return recipe.stated_defense
+    return recipe.defense.model_dump(mode="json", exclude_none=True)
+
+
+def by_attack(trials: Sequence[Trial], axes: Sequence[Axis]) -> dict[str, dict[str, list[Trial]]]:
+    """Attack -> recipe -> its trials, one for each seed; all by their names, in the order of the trials. An attack that
+    the sweep does not vary is called ""."""
+    groups: dict[str, dict[str, list[Trial]]] = {}
+    for trial in trials:
+        values = trial.cell.axes
+        recipes = groups.setdefault(attack_label(axes, values), {})
+        recipes.setdefault(recipe_label(axes, values), []).append(trial)
+    return groups
+
+
+def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
+    """Whole attacks of a portfolio, as their axis has them -> what tables call them; numbered where two are alike."""
+    if ATTACK not in keys:
+        return {}
+    labels = {str(trial.cell.axes[names[ATTACK]]): trial.settings.attack.label for trial in trials}
+    words: dict[str, str] = {}
+    for text, label in labels.items():
+        alike = sum(word.partition(" #")[0] == label for word in words.values())
+        words[text] = f"{label} #{alike + 1}" if alike else label
+    return words

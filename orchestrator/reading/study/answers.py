@@ -1,0 +1,69 @@
+"""What annotators have chosen, from the files that the page hands them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from core.errors import InputError
+from core.words import brief
+from orchestrator.reading.study.key import Digest, Row, StudyKey, read_json
+from sweeps.base import Model, Several
+from sweeps.mistakes import first_mistake
+
+WHAT = "the answers of one annotator"
+
+
+class Annotator(Model):
+    """Who answered: a name they chose, and a number drawn by the page that tells two of one name apart."""
+
+    id: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    name: Annotated[str, Field(max_length=80)]
+
+
+class Answers(Model):
+    """One annotator's file. answers: by question, the position that was chosen; null where none was."""
+
+    format: Literal[1]
+    study: Digest
+    annotator: Annotator
+    answers: Several[Row | None]
+
+    @property
+    def known_as(self) -> str:
+        return self.annotator.name.strip() or self.annotator.id[:6]
+
+
+def read_answers(paths: Sequence[Path], key: StudyKey) -> list[Answers]:
+    """The files of all annotators. Raises InputError, one line, for one that is no such file, belongs to another study,
+    does not fit its questions, or repeats another."""
+    read: dict[str, Path] = {}
+    found = []
+    for path in paths:
+        answers = _read(path, key)
+        if (earlier := read.setdefault(answers.annotator.id, path)) is not path:
+            who = brief(answers.known_as)
+            raise InputError(f"{path}: expected every annotator once, got {who} here and in {earlier}")
+        found.append(answers)
+    if all(choice is None for answers in found for choice in answers.answers):
+        raise InputError(f"{paths[0]}: expected at least one question answered, got none")
+    return found
+
+
+def _read(path: Path, key: StudyKey) -> Answers:
+    try:
+        answers = Answers.model_validate(read_json(path, WHAT))
+    except ValidationError as error:
+        raise InputError(f"{path}: {first_mistake(error)}") from None
+    if answers.study != key.digest:
+        raise InputError(f"{path}: expected answers to the study {key.digest[:12]}, got those to {answers.study[:12]}")
+    if len(answers.answers) != len(key.questions):
+        raise InputError(f"{path}: answers: expected {len(key.questions)}, got {len(answers.answers)}")
+    for number, (choice, question) in enumerate(zip(answers.answers, key.questions, strict=True)):
+        if choice is not None and choice >= len(question.options):
+            expected = f"expected a position below {len(question.options)} or null"
+            raise InputError(f"{path}: answers.{number}: {expected}, got {choice}")
+    return answers

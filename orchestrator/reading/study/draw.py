@@ -1,0 +1,69 @@
+"""Which people are asked about, what is shown of them, and in which order: all from one seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from orchestrator.reading.study.key import Question
+
+SURE = 0.05
+"""How likely somebody who guesses may be to pass the attention checks, at most."""
+
+
+def least_checks(options: int) -> int:
+    """The fewest attention checks that tell an annotator who passes them all from one who guesses.
+
+    A guess passes one with probability 1 - 1 / options (at least 2): it does not fall on the real picture.
+    """
+    return math.ceil(math.log(SURE) / math.log(1 - 1 / options))
+
+
+def draw_questions(
+    rows: Mapping[int, Sequence[int]],
+    names: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    options: int,
+    people: int,
+    checks: int,
+    examples: int,
+    generator: np.random.Generator,
+) -> tuple[Question, ...]:
+    """`people` questions and `checks` attention checks in a random order.
+
+    rows: label of each person who may be asked about -> the rows of their training images. names: by label. seeds:
+    training seeds, spread evenly over the questions. options: pictures to choose between, one for each recipe.
+    examples: training images shown beside them, fewer for a person who has fewer; a check keeps one back for its
+    choice. The checks are about people with at least two training images, as far as possible not asked about otherwise.
+    Raises ValueError where nobody has two.
+    """
+    order = [int(label) for label in generator.permutation(sorted(rows))]
+    asked = order[:people]
+    able = [label for label in (*order[people:], *asked) if len(rows[label]) >= 2]
+    if not able:
+        raise ValueError("rows: expected somebody with at least 2 training images for the attention checks, got nobody")
+    checked = [able[number % len(able)] for number in range(checks)]
+    drawn = [
+        _question(rows[label], label, names[label], seeds[number % len(seeds)], options, examples, generator, check)
+        for check, labels in ((False, asked), (True, checked))
+        for number, label in enumerate(labels)
+    ]
+    return tuple(drawn[place] for place in generator.permutation(len(drawn)))
+
+
+def _question(
+    rows: Sequence[int], label: int, name: str, trained: int, options: int, examples: int,
+    generator: np.random.Generator, check: bool,
+) -> Question:  # fmt: skip
+    shown = [int(row) for row in generator.permutation(list(rows))]
+    placed: list[int | None] = [int(recipe) for recipe in generator.permutation(options)]
+    real = None
+    if check:
+        real, shown = shown[0], shown[1:]
+        placed[int(generator.integers(options))] = None
+    return Question(
+        person=label, name=name, trained=trained, examples=tuple(shown[:examples]), options=tuple(placed), real=real
+    )
