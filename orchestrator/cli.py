@@ -1,4 +1,4 @@
-"""The doors: smoothsweep run | plan | status | report | ui | doctor | import | data | weights.
+"""The doors: smoothsweep run | plan | status | report | study | ui | doctor | import | data | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
 Each door imports what it needs when it is opened, so that `--help` and mistakes answer at once.
@@ -21,6 +21,7 @@ from core.errors import InputError
 from core.words import brief, printable
 from orchestrator.cluster import interrupts
 from orchestrator.doors.imports import add_import_doors
+from orchestrator.doors.study.arguments import add_study_doors
 
 if TYPE_CHECKING:
     from orchestrator.doors.confirm import Confirmation
@@ -97,6 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     report = _sweep_door(doors, "report", "write results.parquet, report.html and figures from the store", _report)
     report.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: STORE/sweeps/NAME)")
 
+    add_study_doors(doors, _sweep_options())
+
     ui = doors.add_parser("ui", help="MLflow's pages on the local store")
     ui.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     ui.add_argument("--port", type=int, default=5000, help="port on this machine (default: 5000)")
@@ -148,15 +151,21 @@ def _weights_doors(doors: argparse._SubParsersAction) -> None:
 
 
 def _sweep_door(doors: argparse._SubParsersAction, name: str, text: str, door: object) -> argparse.ArgumentParser:
-    parser = doors.add_parser(name, help=text, description=text)
-    parser.add_argument("sweep", type=Path, metavar="SWEEP.yaml")
-    parser.add_argument(
+    parser = doors.add_parser(name, help=text, description=text, parents=[_sweep_options()])
+    parser.set_defaults(door=door)
+    return parser
+
+
+def _sweep_options() -> argparse.ArgumentParser:
+    """What every door of a sweep takes."""
+    options = argparse.ArgumentParser(add_help=False)
+    options.add_argument("sweep", type=Path, metavar="SWEEP.yaml")
+    options.add_argument(
         "--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides",
         help="set a key of the sweep file, e.g. --set recipe.epochs=20 (repeatable)",
     )  # fmt: skip
-    parser.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
-    parser.set_defaults(door=door)
-    return parser
+    options.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
+    return options
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -36,8 +36,8 @@ def draw_questions(
 
     rows: label of each person who may be asked about -> the rows of their training images. names: by label. seeds:
     training seeds, spread evenly over the questions. options: pictures to choose between, one for each recipe.
-    examples: training images shown beside them, fewer for a person who has fewer; a check keeps one back for its
-    choice. The checks are about people with at least two training images, as far as possible not asked about otherwise.
+    examples: training images shown beside them, fewer for a person who has no more than so many. The checks are about
+    people with at least two training images, as far as possible not asked about otherwise.
     Raises ValueError where nobody has two.
     """
     order = [int(label) for label in generator.permutation(sorted(rows))]
@@ -60,10 +60,11 @@ def _question(
 ) -> Question:  # fmt: skip
     shown = [int(row) for row in generator.permutation(list(rows))]
     placed: list[int | None] = [int(recipe) for recipe in generator.permutation(options)]
-    real = None
     if check:
-        real, shown = shown[0], shown[1:]
         placed[int(generator.integers(options))] = None
+    # One image is always kept back: fewer examples in a check than elsewhere would give it away.
+    real, others = shown[0], shown[1:] or shown
     return Question(
-        person=label, name=name, trained=trained, examples=tuple(shown[:examples]), options=tuple(placed), real=real
-    )
+        person=label, name=name, trained=trained, examples=tuple(others[:examples]), options=tuple(placed),
+        real=real if check else None,
+    )  # fmt: skip

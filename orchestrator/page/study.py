@@ -1,0 +1,85 @@
+"""The page of a user study: one file that shows pictures and asks, and tells nobody where they come from."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from markupsafe import Markup
+from PIL import Image
+
+from orchestrator.page.render import fill, policy, resource
+
+LARGEST = 224
+"""Pixels of a picture's side at most: some 10 kB each, and a page of 150 people stays below 20 MB."""
+
+QUALITY = 95  # of the JPEGs, without subsampling of colours: the losses are far below what anybody sees
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """The pictures of one question, uint8 [3, H, W] each, in the order of the page."""
+
+    examples: tuple[np.ndarray, ...]
+    options: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """The same as files: JPEGs of one size."""
+
+    examples: tuple[bytes, ...]
+    options: tuple[bytes, ...]
+
+
+def drawn(questions: Sequence[Shown]) -> list[Drawn]:
+    """Every picture of the page at one and the same size, so that no recipe is told by its resolution."""
+    pictures = [picture for question in questions for picture in (*question.examples, *question.options)]
+    side = min(LARGEST, max(picture.shape[1] for picture in pictures))
+    return [
+        Drawn(
+            examples=tuple(_jpeg(picture, side) for picture in question.examples),
+            options=tuple(_jpeg(picture, side) for picture in question.options),
+        )
+        for question in questions
+    ]
+
+
+def pictures_digest(questions: Sequence[Drawn]) -> str:
+    """SHA-256 (hex) over all files in the order of the page."""
+    digest = hashlib.sha256()
+    for question in questions:
+        for file in (*question.examples, *question.options):
+            digest.update(len(file).to_bytes(8, "little") + file)
+    return digest.hexdigest()
+
+
+def study_page(questions: Sequence[Drawn], *, digest: str, real_people: bool) -> str:
+    """The whole page. digest: of the study's key, which the answers carry."""
+    shown = [
+        {
+            "number": number,
+            "examples": [_uri(file) for file in question.examples],
+            "options": [_uri(file) for file in question.options],
+        }
+        for number, question in enumerate(questions)
+    ]
+    return fill(
+        "study.html", questions=shown, options=len(questions[0].options), digest=digest, real_people=real_people,
+        policy=policy("study.js"), style=Markup(resource("study.css")), script=Markup(resource("study.js")),
+    )  # fmt: skip
+
+
+def _jpeg(picture: np.ndarray, side: int) -> bytes:
+    image = Image.fromarray(np.ascontiguousarray(picture.transpose(1, 2, 0)))
+    buffer = io.BytesIO()
+    image.resize((side, side), Image.Resampling.LANCZOS).save(buffer, "JPEG", quality=QUALITY, subsampling=0)
+    return buffer.getvalue()
+
+
+def _uri(file: bytes) -> str:
+    return "data:image/jpeg;base64," + base64.b64encode(file).decode("ascii")
