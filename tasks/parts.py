@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from core.attacks.given import on_cpu
-from core.attacks.networks import save_network
+from core.attacks.imported_gan import NETWORKS, check_imported
+from core.attacks.networks import load_network, save_network
 from core.attacks.registry import PARTS
 from core.attacks.view import View
+from core.errors import InputError
 from tasks.attacking import OpenTarget, given_of
 from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import save_tensors
+from tasks.files import load_tensors, save_tensors
 from tasks.unfinished import load_checkpoint, save_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
@@ -23,10 +25,12 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
 
     Returns its facts, and how often it asked the target: over all attempts, where it goes on from a state it kept.
 
-    config: part (a row of PARTS), settings, image_size (of the target's input), protocol where it reaches the part
-    (`PartKind.protocol`), and how networks run.
+    config: part (a row of PARTS), image_size (of the target's input); of one that is imported, content and path of a
+    folder of networks; else settings, protocol where it reaches the part (`PartKind.protocol`), how networks run.
     """
     kind = PARTS[config["part"]]
+    if "content" in config:
+        return adopt_networks(config, inputs, out)
     target = OpenTarget(inputs.get("target"), config, context.device)
     view = target.view(kind.access if "target" in inputs else "none")
     given = given_of(tuple(inputs), config, inputs, context.device)
@@ -38,6 +42,27 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
         save_network(network, out, name)
     asked = {"queries": float(workshop.queries)} if "target" in inputs else {}
     return {**made.facts, **asked, "rows_halved": view.execution.rows_halved}
+
+
+def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
+    """Writes the networks of the folder `path`, which somebody else trained, as if they had been made here.
+
+    Raises InputError for networks of another part, size of images, or number of classes than the target's.
+    """
+    folder, classes = Path(config["path"]).expanduser(), None
+    check_imported(config["path"], config["part"], config["image_size"])
+    if "target" in inputs:
+        trained = load_tensors(inputs["target"] / "weights.safetensors")
+        classes = len(trained["head.bias"])
+    for name in NETWORKS[config["part"]]:
+        network = load_network(folder, name)
+        if classes is not None and network.config.classes not in (0, classes):
+            raise InputError(
+                f"attack.gan.imported: {config['path']}: {name}: expected the target's {classes} classes, "
+                f"got {network.config.classes}"
+            )
+        save_network(network, out, name)
+    return {}
 
 
 class WorkFolder:

@@ -43,13 +43,13 @@ class ImportFacts:
     epoch: int | None
 
 
-def read_official_checkpoint(path: Path) -> dict[str, Tensor]:
-    """The weights of a checkpoint under torchvision's names, prefixes dropped; an optimizer's state is ignored.
+def read_official_checkpoint(path: Path, wrappings: tuple[str, ...] = WRAPPINGS) -> dict[str, Tensor]:
+    """The weights of a checkpoint under bare names, prefixes dropped; an optimizer's state is ignored.
 
     Raises InputError, one line naming the file, if it is missing, damaged, holds more than tensors (nothing of it is
     executed), or is no dictionary of tensors in one of the known forms.
     """
-    return _read(path)[1]
+    return _read(path, wrappings)[1]
 
 
 def import_target(
@@ -99,13 +99,13 @@ def import_target(
     return classifier.eval(), facts
 
 
-def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, Tensor], str]:
+def _read(path: Path, wrappings: tuple[str, ...] = WRAPPINGS) -> tuple[Mapping[str, Any], dict[str, Tensor], str]:
     """The file's dictionary, its weights under bare names, and the prefix that they had."""
     where = f"checkpoint {path}"
     content = read_tensor_file(path, "checkpoint")
     if not isinstance(content, Mapping):
         raise InputError(f"{where}: expected a dictionary of tensors, got {type(content).__name__}")
-    wrapping = _wrapping(content)
+    wrapping = _wrapping(content, wrappings)
     tensors = plain_tensors(content if wrapping == "bare" else content[wrapping], where)
     state = {strip_wrappers(key): value for key, value in tensors.items()}
     if len(state) != len(tensors):
@@ -114,8 +114,8 @@ def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, Tensor], str]:
     return content, state, first[: len(first) - len(strip_wrappers(first))]
 
 
-def _wrapping(content: Mapping[str, Any]) -> str:
-    return next((key for key in WRAPPINGS if isinstance(content.get(key), Mapping)), "bare")
+def _wrapping(content: Mapping[str, Any], wrappings: tuple[str, ...] = WRAPPINGS) -> str:
+    return next((key for key in wrappings if isinstance(content.get(key), Mapping)), "bare")
 
 
 def _check_classes(state: Mapping[str, Tensor], head: str, architecture: str, num_classes: int, where: str) -> None:

@@ -50,7 +50,8 @@ class GanPair(KeptState):
 
     def identity(self) -> dict[str, Any]:
         """What both networks are, and how they are trained."""
-        recipe = {**asdict(self.recipe), "betas": list(self.recipe.betas)}
+        said = {name: value for name, value in asdict(self.recipe).items() if value is not None}
+        recipe = {**said, "betas": list(self.recipe.betas)}
         return {"config": asdict(self.config), "recipe": recipe}
 
 

@@ -1,4 +1,4 @@
-"""`smoothsweep import prior|target`: weights of others brought in, converted once, nothing of them executed."""
+"""`smoothsweep import prior|target|gan`: weights of others brought in, converted once, nothing of them executed."""
 
 from __future__ import annotations
 
@@ -84,6 +84,26 @@ def import_target_file(request: TargetRequest) -> int:
         screen.out(line)
     folder = f"{{imported: {request.out}}}"
     screen.out(f"in a sweep file:  recipe: {folder}   or   judges: {{evaluator: {folder}}}")
+    return 0
+
+
+def import_gan_files(part: str, generator: Path, discriminator: Path | None, out: Path) -> int:
+    """Convert the official checkpoints of a GAN into a folder that a sweep can name. Returns the exit code.
+
+    Raises InputError, one line, for a tensor that is missing, left over, or of another shape; nothing is written then.
+    """
+    from core.attacks.networks import save_network
+    from core.attacks.official_gans import official_networks
+
+    refuse_existing(out)
+    networks = official_networks(part, generator, discriminator)
+    with making_folder(out) as draft:
+        for name, network in networks.items():
+            save_network(network, draft, name)
+    for name, network in networks.items():
+        weights = sum(tensor.numel() for tensor in network.parameters())
+        screen.out(f"{name}: {type(network).__name__} of {network.config.resolution} pixels, {weights:,} weights")
+    screen.out(f"in a sweep file:  attack: {{kind: ..., gan: {{imported: {out}}}}}   (part {part})")
     return 0
 
 

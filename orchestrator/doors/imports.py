@@ -1,18 +1,19 @@
-"""`smoothsweep import prior|target`: what may be said of a file, and which part of it cannot be left to a guess."""
+"""`smoothsweep import prior|target|gan`: what may be said of a file, and what of it cannot be left to a guess."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+from core.attacks.imported_gan import NETWORKS
 from core.data.names import PUBLISHED_SETS
 from core.errors import InputError
 
 
 def add_import_doors(doors: argparse._SubParsersAction) -> None:
-    """Adds `import` with its two things to a parser's doors."""
+    """Adds `import` with its three things to a parser's doors."""
     things = doors.add_parser("import", help="bring official weights, or your own classifier, in safely")
-    things = things.add_subparsers(required=True, metavar="prior|target")
+    things = things.add_subparsers(required=True, metavar="prior|target|gan")
     prior = things.add_parser("prior", help="an official StyleGAN2 network pickle (ffhq.pkl); nothing of it is run")
     prior.set_defaults(door=_import_prior)
     target = things.add_parser("target", help="a classifier's checkpoint: of the official trainer, or bare")
@@ -23,7 +24,11 @@ def add_import_doors(doors: argparse._SubParsersAction) -> None:
         "attack: a classifier that does not recognise them is refused.",
     ))  # fmt: skip
     target.set_defaults(door=_import_target)
-    for thing, folder in ((prior, "priors"), (target, "targets")):
+    gan = things.add_parser("gan", help="the GAN of GMI, KED-MI, LOMMA or PLG-MI, from the official checkpoints")
+    gan.add_argument("--part", required=True, choices=tuple(NETWORKS), help="which part of an attack it is")
+    gan.add_argument("--discriminator", type=Path, metavar="FILE", help="of its discriminator, unless it is a plg_gan")
+    gan.set_defaults(door=_import_gan)
+    for thing, folder in ((prior, "priors"), (target, "targets"), (gan, "gans")):
         thing.add_argument("file", type=Path, metavar="FILE")
         thing.add_argument("--out", type=Path, metavar="DIR", help=f"default: STORE/imported/{folder}/NAME")
         thing.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
@@ -79,6 +84,13 @@ def _import_target(options: argparse.Namespace) -> int:
         alpha=options.alpha,
     )
     return import_target_file(request)
+
+
+def _import_gan(options: argparse.Namespace) -> int:
+    from orchestrator.doors.importing import import_gan_files
+
+    out = options.out or _imported_folder(options, "gans")
+    return import_gan_files(options.part, options.file, options.discriminator, out)
 
 
 def _imported_folder(options: argparse.Namespace, kind: str) -> Path:

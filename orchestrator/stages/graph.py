@@ -110,7 +110,7 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     if attack.access == "none":  # it still has to know the classes
         made["data"] = data_stage(settings, settings.recipe.image_size)
     seen = "data" if attack.access == "none" else "target"
-    config = normalised(settings.attack, without={"seed", "loot_size"})
+    config = _attack_config(settings)
     if (class_batch := attack.class_batch(settings.protocol)) > 1:
         config["class_batch"] = class_batch
     classes = "all" if settings.classes == "all" else list(settings.classes)
@@ -124,16 +124,35 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     )  # fmt: skip
 
 
+def _attack_config(settings: InversionSweep) -> dict[str, Any]:
+    """What the attack's stage is told of the attack; where an imported GAN lies is not: it is an input."""
+    config = normalised(settings.attack, without={"seed", "loot_size"})
+    if isinstance(gan := config.get("gan"), dict):
+        config["gan"] = {name: value for name, value in gan.items() if name != "imported"}
+    return config
+
+
 def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage]) -> Stage:
-    asks = "target" in part.needs
+    asks, inputs = "target" in part.needs, {name: made[name] for name in part.needs}
+    if part.imported is not None:
+        return _imported_part(part, settings.recipe.image_size, inputs)
     config = {"part": part.name, "settings": dict(part.settings), "image_size": settings.recipe.image_size}
     if PARTS[part.name].protocol:
         config["protocol"] = settings.protocol
     return Stage(
         name=part.name,
         config={**config, **_passes(settings, asks), **_execution(settings)},
-        inputs={name: made[name] for name in part.needs},
+        inputs=inputs,
     )
+
+
+def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> Stage:
+    """Networks that somebody else trained: their content counts, not where they lie, and nothing of a training."""
+    content = content_of(part.imported, "attack.gan.imported", any_files=True)
+    return Stage(
+        name=part.name, config={"part": part.name, "image_size": image_size, **content},
+        hints={"path": part.imported}, inputs=inputs,
+    )  # fmt: skip
 
 
 def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage) -> Stage:

@@ -63,6 +63,16 @@ def files(tmp_path_factory):
                    "conv_clamp": None, "mbstd_group": None}  # fmt: skip
         card = {"version": 1, "kind": "stylegan2", "config": network}
         (folder / which / "prior.json").write_text(json.dumps(card))
+        plain = {"resolution": 32, "z_dim": 4, "width": 2, "classes": 0}
+        networks = {
+            "gan/generator": ("plain_generator", plain), "gan/discriminator": ("critic", plain),
+            "plg/generator": ("conditional_generator", {**plain, "classes": 4, "output": "unit"}),
+        }  # fmt: skip
+        for name, (kind, config) in networks.items():
+            card = folder / which / f"{name}.network.json"
+            card.parent.mkdir(exist_ok=True)
+            card.write_text(json.dumps({"version": 1, "kind": kind, "config": config}))
+            card.with_name("weights.safetensors").write_text(which)
         (folder / which / "faces.parquet").write_text(which)
         (folder / which / "others.parquet").write_text(f"others {which}")
         card = {"architecture": "resnet18" if which == "a" else "resnet34", "num_classes": 4, "image_size": 32,
@@ -243,7 +253,7 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "LommaKED": (lambda: LOW_RESOLUTION("lomma_ked"), "attack", {**SEARCHED, **STUDENTS, "start_log_variance": 0.0}),
     "GanTraining": (lambda: LOW_RESOLUTION("gmi"), "attack.gan", {
         "width": 4, "epochs": 3, "batch_size": 8, "critic_steps": 2, "lr": 0.1, "betas": [0.1, 0.2], "z_dim": 7,
-        "seed": 3,
+        "seed": 3, "imported": ({"/attack.gan": {"imported": "$b/gan"}}, "$a/gan"),
     }),
     "Distillation": (lambda: LOW_RESOLUTION("lomma_ked"), "attack.students", {
         "architectures": ["resnet_small"], "pretrained": False, "epochs": 3, "batch_size": 8, "lr": 0.1,
@@ -283,6 +293,7 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "ConditionalTraining": (lambda: TINY(attack={"kind": "plg_mi"}), "attack.gan", {
         "steps": 5, "critic_steps": 2, "batch_size": 8, "lr": 0.01, "betas": [0.5, 0.9], "inversion_weight": 1.0,
         "loss": "poincare", "z_dim": 8, "width": 4, "seed": 3,
+        "imported": ({"/attack.gan": {"imported": "$b/plg"}}, "$a/plg"),
     }),
     "LabelSmoothing": (lambda: TINY(grid={}, baseline={}), "recipe.defense",
                        {"kind": REFUSED, "alpha": 0.3, "schedule": ({"alpha": 0.3}, RAMP)}),

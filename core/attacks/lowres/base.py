@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.access import Access
 from core.attacks.base import Aggregate, Attack
+from core.attacks.imported_gan import check_imported
 from core.attacks.lowres.config import SIDES, GanTraining
 from core.bounds import Count, NotNegative, Positive
 from core.checks import require
@@ -58,10 +59,13 @@ class LowResolution(Attack):
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         sides = " or ".join(map(str, SIDES))
         require(image_size in SIDES, "recipe.image_size", f"{sides} pixels with this attack", image_size)
+        if self.gan.imported is not None:
+            check_imported(self.gan.imported, self.decoder, image_size)
 
     def check_public(self, count: int) -> None:
         """Raise InputError for fewer public images than a batch of the GAN's training has."""
-        self.gan.steps(count)
+        if self.gan.imported is None:
+            self.gan.steps(count)
 
     def identity(self, view: GradientView, given: Given) -> IdentityLoss:
         """What the search makes the target see."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
+from core.attacks.importable import Importable
 from core.bounds import Beta, Count, NotNegative, Positive, Seed
 from core.checks import require, require_choice, require_count
 from core.models.image_sizes import LEAST
@@ -43,8 +44,8 @@ class PlainGanConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GanTraining:
-    """How such a pair is trained on public images.
+class GanTraining(Importable):
+    """How such a pair is trained on public images, or the folder of one that is trained already.
 
     width: channels of the widest map, which make the networks narrow or official; epochs: passes over the public
     images, what is left of a last batch aside; batch_size: images of a step; critic_steps: of the discriminator for
@@ -59,6 +60,9 @@ class GanTraining:
     betas: tuple[Beta, Beta] = (0.5, 0.999)
     z_dim: Annotated[Count, Le(2**14)] = 100
     seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        self.check_alone()
 
     def steps(self, public: int) -> int:
         """Steps of the discriminator with so many public images. Raises InputError for less than a batch of them."""

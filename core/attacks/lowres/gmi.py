@@ -45,7 +45,7 @@ class GMI(LowResolution):
 
         execution, networks = view.execution, given.networks[GENERAL]
         starts = [
-            torch.randn(self.gan.z_dim, generator=generator(seed, target_class, "restart", restart))
+            torch.randn(networks["generator"].config.z_dim, generator=generator(seed, target_class, "restart", restart))
             for restart in range(self.selected)
         ]
         objective = Objective(

@@ -64,7 +64,8 @@ class KED(LowResolution):
 
         from core.attacks.lowres.search import distribution, found_of, sampled
 
-        start = torch.zeros(len(classes), 2, self.gan.z_dim, device=view.execution.device)
+        z_dim = given.networks[SPECIFIC]["generator"].config.z_dim
+        start = torch.zeros(len(classes), 2, z_dim, device=view.execution.device)
         start[:, 1] = self.start_log_variance
         objective = self._objective(view, given, classes, seed)
         with view.execution.arithmetic():
@@ -72,7 +73,7 @@ class KED(LowResolution):
         generator, best_first = given.networks[SPECIFIC]["generator"], given.protocol == "clean"
         found = []
         for row, target_class in enumerate(classes):
-            noise = torch.stack([self._noise(seed, target_class, "draw", k) for k in range(self.selected)])
+            noise = torch.stack([self._noise(z_dim, seed, target_class, "draw", k) for k in range(self.selected)])
             z = sampled(descent.w[row].expand(self.selected, -1, -1), noise.to(descent.w.device), self.clamp)
             rows = torch.tensor([row])
             found.append(found_of(view, generator, z, target_class, descent, rows, best_first=best_first))
@@ -86,8 +87,10 @@ class KED(LowResolution):
         execution, networks = view.execution, given.networks[SPECIFIC]
         judge = realness_of(networks["discriminator"], None if given.protocol == "paper" else 1)
 
+        z_dim = networks["generator"].config.z_dim
+
         def latent(leaf: Tensor, step: int) -> Tensor:
-            noise = torch.stack([self._noise(seed, target_class, "step", step) for target_class in classes])
+            noise = torch.stack([self._noise(z_dim, seed, one, "step", step) for one in classes])
             return sampled(leaf, noise.to(leaf.device), self.clamp)
 
         return Objective(
@@ -96,10 +99,10 @@ class KED(LowResolution):
             weight=self.identity_weight, scale=1 / self.reference_batch, latent=latent,
         )  # fmt: skip
 
-    def _noise(self, seed: int, target_class: int, what: str, number: int) -> Tensor:
+    def _noise(self, z_dim: int, seed: int, target_class: int, what: str, number: int) -> Tensor:
         """[z_dim], which depends on the class, not on its place in a batch."""
         import torch
 
         from core.attacks.seeds import generator
 
-        return torch.randn(self.gan.z_dim, generator=generator(seed, target_class, what, number))
+        return torch.randn(z_dim, generator=generator(seed, target_class, what, number))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from core.attacks.base import Part
@@ -23,12 +22,16 @@ GENERAL, SPECIFIC = "general_gan", "specific_gan"
 
 def general_gan(training: GanTraining) -> Part:
     """GMI's, one for all targets of an input size."""
-    return Part(name=GENERAL, needs=("public",), settings=asdict(training))
+    if training.imported is not None:
+        return Part(name=GENERAL, needs=(), imported=training.imported)
+    return Part(name=GENERAL, needs=("public",), settings=training.settings)
 
 
 def specific_gan(training: GanTraining) -> Part:
     """KED-MI's, which a target's soft labels go into."""
-    return Part(name=SPECIFIC, needs=("public", "target"), settings=asdict(training))
+    if training.imported is not None:
+        return Part(name=SPECIFIC, needs=("target",), imported=training.imported)
+    return Part(name=SPECIFIC, needs=("public", "target"), settings=training.settings)
 
 
 def make_general_gan(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:

@@ -9,11 +9,12 @@ core/attacks/plg/labels.py (ties), gan_part.py (ranges), draws.py and inversion.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.access import Access
 from core.attacks.base import Aggregate, Attack, Part
+from core.attacks.imported_gan import check_imported
 from core.attacks.plg.config import SIDES, ConditionalTraining
 from core.attacks.ppa.config import LOSSES, Loss
 from core.checks import require, require_choice, require_count, require_number
@@ -51,6 +52,8 @@ class PLGMI(Attack):
         require_count("attack.steps", self.steps)
         require_number("attack.lr", self.lr, 0, above=True)
         require_choice("attack.loss", self.loss, LOSSES)
+        require(self.gan.imported is None or self.top_n == 30, "attack.top_n",
+                "no value with an imported GAN, which needs no labels", self.top_n)  # fmt: skip
 
     @property
     def variant(self) -> str | None:
@@ -61,9 +64,11 @@ class PLGMI(Attack):
     @property
     def parts(self) -> tuple[Part, ...]:
         """The pseudo-labels of the target, and the GAN trained on them: once for all classes."""
+        if self.gan.imported is not None:
+            return (Part(name="plg_gan", needs=("target",), imported=self.gan.imported),)
         return (
             Part(name="plg_labels", needs=("public", "target"), settings={"top_n": self.top_n}),
-            Part(name="plg_gan", needs=("public", "target", "plg_labels"), settings=asdict(self.gan)),
+            Part(name="plg_gan", needs=("public", "target", "plg_labels"), settings=self.gan.settings),
         )
 
     @property
@@ -85,10 +90,13 @@ class PLGMI(Attack):
         """Raise InputError for a target whose input no generator of this family makes, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         require(image_size in SIDES, "attack plg_mi: side of the target's input", "64 pixels, or 16 or 32", image_size)
+        if self.gan.imported is not None:
+            check_imported(self.gan.imported, self.decoder, image_size)
 
     def check_public(self, count: int) -> None:
         """Raise InputError for fewer public images than a class is to be labelled with."""
-        require(self.top_n <= count, "attack.top_n", f"at most the {count} public images", self.top_n)
+        enough = self.gan.imported is not None or self.top_n <= count
+        require(enough, "attack.top_n", f"at most the {count} public images", self.top_n)
 
     def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """All restarts at once; they are put in the target's order, and none is left out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.attacks.importable import Importable
 from core.attacks.ppa.config import LOSSES, Loss
 from core.checks import require, require_choice, require_count, require_number, require_seed
 
@@ -41,9 +42,10 @@ class ConditionalConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConditionalTraining:
-    """How the pair is trained; the defaults are the official ones (train_cgan.py).
+class ConditionalTraining(Importable):
+    """How the pair is trained, or the folder of one that is trained already.
 
+from core.attacks.importable import Importable
     steps: iterations, each one step of the generator and then critic_steps of the discriminator; lr, betas: Adam's, of
     both; inversion_weight: of the target's loss beside the hinge loss; loss: which loss of the target, a name of
     `core.attacks.optimisation.losses.ATTACK_LOSSES`; z_dim, width: of the networks.
@@ -72,3 +74,4 @@ class ConditionalTraining:
         require_count("attack.gan.z_dim", self.z_dim, 1, 2**14)
         require_count("attack.gan.width", self.width, 1, 2**12)
         require_seed("attack.gan.seed", self.seed)
+        self.check_alone()

@@ -1,0 +1,101 @@
+"""A GAN of others in the place of an attack's own: brought in by its door, then a part like any other."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from pipeline import SETTINGS
+from tiny import tiny_sweep
+
+from core.attacks.networks import load_network
+from core.errors import InputError
+from orchestrator.cli import main
+from orchestrator.planning.trial import inversion_stages
+from orchestrator.scheduling.execute import execute_with_inputs
+from sweeps.loaded import check
+from tasks.files import load_tensors
+from tests.official_gans import networks_of, official_files
+
+PARTS = {"gmi": "general_gan", "ked": "specific_gan", "plg_mi": "plg_gan"}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Part -> the folder that the door wrote."""
+    place, made = tmp_path_factory.mktemp("gans"), {}
+    for part in PARTS.values():
+        files = official_files(part, place)
+        more = ["--discriminator", str(files["discriminator"])] if "discriminator" in files else []
+        made[part] = place / part
+        asked = ["import", "gan", str(files["generator"]), "--part", part, *more, "--out", str(made[part])]
+        assert main(asked) == 0
+    return made
+
+
+def stages_of(kind, folder, protocol="clean", gan=None, **attack):
+    settings = {"kind": kind, "gan": {"imported": str(folder), **(gan or {})}, "steps": 2, "selected": 2, **attack}
+    raw = tiny_sweep(protocol=protocol, **{**SETTINGS, "attack": settings})
+    raw["recipe"] |= {
+        "optimizer": "sgd", "momentum": 0.9, "lr": 0.02, "weight_decay": 0.01, "lr_milestones": [0.5],
+        "defense": {"alpha": 0.3}, "batch_size": 9,
+    }  # fmt: skip
+    return inversion_stages(check(raw, "imported gan"), 1)
+
+
+@pytest.mark.parametrize("kind", list(PARTS))
+def test_it_decodes_what_the_attack_finds(kind, folders, paper):
+    part, stages = PARTS[kind], stages_of(kind, folders[PARTS[kind]], "paper")
+    assert "public" not in stages.attack.inputs[part].inputs and "prior" not in stages.attack.inputs
+    execute_with_inputs(paper.store, stages.loot)
+    folder = paper.store.path(stages.attack.inputs[part])
+    for name, network in networks_of(part).items():
+        own = network.state_dict()
+        kept = load_network(folder, name).state_dict()
+        assert all(torch.equal(own[key].float(), value.float()) for key, value in kept.items())
+    found = load_tensors(paper.store.path(stages.attack) / "reconstructions.safetensors")
+    assert found["w"].shape == (6, 1, 6 if kind == "plg_mi" else 5)  # of the generator, not of a training's default
+    assert json.loads((folder / "manifest.json").read_text())["metrics"].get("queries") is None
+
+
+def test_its_content_counts_and_not_where_it_lies(folders, tmp_path):
+    copied = shutil.copytree(folders["general_gan"], tmp_path / "elsewhere")
+    one, other = (stages_of("gmi", folder).attack for folder in (folders["general_gan"], copied))
+    assert one.fingerprint == other.fingerprint
+    files = official_files("general_gan", tmp_path, width=3)
+    asked = ["import", "gan", str(files["generator"]), "--part", "general_gan", "--discriminator",
+             str(files["discriminator"]), "--out", str(tmp_path / "wide")]  # fmt: skip
+    assert main(asked) == 0
+    assert stages_of("gmi", tmp_path / "wide").attack.fingerprint != one.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("kind", "part", "changes", "message"),
+    [
+        ("gmi", "general_gan", {"gan": {"epochs": 3}}, "attack.gan: expected no other key beside imported"),
+        ("plg_mi", "plg_gan", {"top_n": 4}, "attack.top_n: expected no value with an imported GAN"),
+        ("ked", "general_gan", {}, "discriminator.network.json: kind: expected one of minibatch_discriminator"),
+        ("plg_mi", "general_gan", {}, "generator.network.json: kind: expected one of conditional_generator"),
+        ("lomma_gmi", "nowhere", {"form": "L_logit"}, "expected what `smoothsweep import gan` writes of a general_gan"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_when_the_sweep_is_read(kind, part, changes, message, folders, tmp_path):
+    with pytest.raises(InputError, match=message) as refusal:
+        stages_of(kind, folders.get(part, tmp_path / part), **changes)
+    assert "\n" not in str(refusal.value)
+
+
+def test_one_of_another_size_or_number_of_classes_is_refused(tmp_path, clean, capsys):
+    for name, changes in (("large", {"resolution": 64}), ("many", {"classes": 7})):
+        (tmp_path / name).mkdir()
+        files = official_files("specific_gan", tmp_path / name, **changes)
+        asked = ["import", "gan", str(files["generator"]), "--part", "specific_gan", "--discriminator",
+                 str(files["discriminator"]), "--out", str(tmp_path / f"{name} gan")]  # fmt: skip
+        assert main(asked) == 0
+    with pytest.raises(InputError, match=r"large gan: generator: expected images of 32 pixels, got 64"):
+        stages_of("ked", tmp_path / "large gan")
+    part = stages_of("ked", tmp_path / "many gan").attack.inputs["specific_gan"]
+    with pytest.raises(InputError, match=r"many gan: discriminator: expected the target's 3 classes, got 7"):
+        execute_with_inputs(clean.store, part)
+    assert main(asked) == 2  # the folder exists
+    assert "expected a new folder" in capsys.readouterr().err
