@@ -20,7 +20,7 @@ from core.attacks.lowres.networks import Critic, MinibatchDiscriminator, PlainGe
 from core.attacks.plg.config import ConditionalConfig
 from core.attacks.plg.generator import ConditionalGenerator
 from core.errors import InputError
-from core.models.official_targets import read_official_checkpoint
+from core.models.official_targets import WRAPPINGS, read_official_checkpoint
 from core.models.pretrained import fitting_state
 
 _RENAMED = {
@@ -40,7 +40,7 @@ def official_networks(part: str, generator: Path, discriminator: Path | None) ->
         raise InputError(f"--discriminator: expected {expected}, got {discriminator or 'none'}")
     where = f"checkpoint {generator} as generator of a {part}"
     if part == "plg_gan":
-        return {"generator": _conditional_generator(read_official_checkpoint(generator, ("model",)), where)}
+        return {"generator": _conditional_generator(read_official_checkpoint(generator, (*WRAPPINGS, "model")), where)}
     state = read_official_checkpoint(generator)
     made = {"generator": _plain_generator(state, where)}
     config = made["generator"].config
