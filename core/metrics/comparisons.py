@@ -173,20 +173,40 @@ def difference_errors(
     size of rounding is none.
     """
     first, second = np.asarray(first), np.asarray(second)
-    recipes, seeds, classes = cells.shape[-3:]
-    parts = []
-    for axis, count, freedom, least in (
-        (-1, seeds, (recipes - 1) * (seeds - 1), _pooled_seed_part(cells)[..., None]),
-        (-2, classes, classes - 1, np.zeros(1)),
-    ):
-        if count > 1:
-            means = cells.mean(axis=axis)
-            own = (means[..., first, :] - means[..., second, :]).var(axis=-1, ddof=1) / count
-            parts.append((np.maximum(least, own), freedom))
+    recipes, seeds = cells.shape[-3:-1]
+    freedom = (recipes - 1) * (seeds - 1)
+
+    def difference(means: np.ndarray) -> np.ndarray:
+        return means[..., first, :] - means[..., second, :]
+
+    over_seeds, over_classes = difference(cells.mean(axis=-1)), difference(cells.mean(axis=-2))
+    return _errors(over_seeds, over_classes, _pooled_seed_part(cells)[..., None], freedom, _scale(cells))
+
+
+def contrast_errors(cells: np.ndarray, weights: np.ndarray, *, freedom: int) -> Errors:
+    """As `difference_errors`, of any weighted sums of columns: weights [contrasts, columns] of cells [columns, seeds,
+    classes].
+
+    freedom: of the pooled variance over seeds, where columns that share a training (one target under several attacks)
+    are not independent and so count as one.
+    """
+    pooled = (weights**2).sum(axis=1) / 2 * _pooled_seed_part(cells)
+    return _errors(weights @ cells.mean(axis=2), weights @ cells.mean(axis=1), pooled, freedom, _scale(cells))
+
+
+def _errors(by_seed: np.ndarray, by_class: np.ndarray, pooled: np.ndarray, freedom: int, scale: float) -> Errors:
+    """by_seed [..., contrasts, seeds], by_class [..., contrasts, classes]; pooled: variance that the seeds give to each
+    contrast at least, with its degrees of freedom."""
+    parts = [
+        (np.maximum(least, own.var(axis=-1, ddof=1) / own.shape[-1]), known)
+        for own, least, known in ((by_seed, pooled, freedom), (by_class, np.zeros(1), by_class.shape[-1] - 1))
+        if own.shape[-1] > 1
+    ]
     variances = np.stack([variance for variance, _ in parts])
-    flat = np.sqrt(variances.sum(axis=0)) <= _ROUNDING * _scale(cells)
-    freedoms = np.array([freedom for _, freedom in parts], dtype=np.float64)
-    return Errors(variances=variances, freedoms=freedoms, flat=flat, numbers=seeds * classes)
+    flat = np.sqrt(variances.sum(axis=0)) <= _ROUNDING * scale
+    freedoms = np.array([known for _, known in parts], dtype=np.float64)
+    numbers = by_seed.shape[-1] * by_class.shape[-1]
+    return Errors(variances=variances, freedoms=freedoms, flat=flat, numbers=numbers)
 
 
 def _pooled_seed_part(cells: np.ndarray) -> np.ndarray:
