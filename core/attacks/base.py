@@ -78,6 +78,12 @@ class Attack:
         return None
 
     @property
+    def published(self) -> bool:
+        """Whether it is an attack as somebody published it for inversion; False for settings that were made to get
+        past a defense. What a recipe hides is what it takes from the former alone."""
+        return True
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """What must be made before, in order."""
         return ()

@@ -16,6 +16,7 @@ from orchestrator.page.pictures import comparison_sheet
 from orchestrator.page.writing import write_report
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.axes import by_attack, stated_defense, sweep_axes
+from orchestrator.reading.findings.hiding import hiding_frame, hiding_text, hidings
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.tables import text_table
 from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReference, ReportData, Spent, StageLink
@@ -32,6 +33,7 @@ from sweeps.loaded import LoadedSweep
 from sweeps.paper_settings import standing
 
 COMPARISON = "published_comparison.parquet"
+VERDICTS = "verdicts.parquet"
 HISTORY = ("loss", "train_acc", "test_acc")
 
 
@@ -45,11 +47,19 @@ def write_sweep_report(
     data = replace(data, sheets=tuple(_sheets(_of_sweep(trials), data.axes, store, sheet_recipes(summary))))
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *sorted((out / "figures").glob("*.png"))]
+    texts = [text_table(summary)]
+    if len(summary.attacks) > 1:
+        found = hidings(summary)
+        texts.append(hiding_text(summary, found))
+        if found.verdicts:
+            write_rows(hiding_frame(found), out / VERDICTS)
+            files.append(out / VERDICTS)
     published = beside_paper(data, summary)
-    if published is None:
-        return text_table(summary), files
-    write_rows(published_frame(published), out / COMPARISON)
-    return f"{text_table(summary)}\n\n{published_text(published)}", [*files, out / COMPARISON]
+    if published is not None:
+        write_rows(published_frame(published), out / COMPARISON)
+        texts.append(published_text(published))
+        files.append(out / COMPARISON)
+    return "\n\n".join(texts), files
 
 
 def report_data(

@@ -11,7 +11,18 @@ from core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from orchestrator.page.colours import assign
 from orchestrator.page.figures.of_sweep import Figures
 from orchestrator.reading.defenses import families, order, readings
-from orchestrator.reading.findings import costs, findings, fresh, frontier, judge_ranks, pairs, searches, shown, tables
+from orchestrator.reading.findings import (
+    costs,
+    findings,
+    fresh,
+    frontier,
+    hiding,
+    judge_ranks,
+    pairs,
+    searches,
+    shown,
+    tables,
+)
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import axis_value
 from orchestrator.reading.numbers.model import ReportData
@@ -39,9 +50,10 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "findings": findings.find(data, summary), "limits": findings.limits(data, summary), "frontier": frontier,
         "short_rows": _short_rows(summary), "keys": tables.shown_metrics(summary), "seeds": tables.seeds,
         "seed_of": dict(zip(done["trial"], done["seed"], strict=True)), "judges": shown.judges_shown(summary),
-        "pairs": pairs, "fresh": fresh, "ranks": judge_ranks, "searches": searches, "progress": progress,
-        "checked": fresh.checked(data, summary), "costs": costs, "spending": costs.costs(data, summary),
-        "paper": comparison, "published": comparison.beside_paper(data, summary), "families": families, "orders": order,
+        "pairs": pairs, "hiding": hiding, "fresh": fresh, "ranks": judge_ranks, "searches": searches,
+        "progress": progress, "checked": fresh.checked(data, summary), "costs": costs,
+        "spending": costs.costs(data, summary), "paper": comparison,
+        "published": comparison.beside_paper(data, summary), "families": families, "orders": order,
         "readings": readings, "groups": families.defense_groups(summary) if measured else (),
         "other_views": _other_views(summary), "training_costs": readings.training_costs,
     }  # fmt: skip

@@ -28,8 +28,9 @@ FILTERS = ("number", "interval", "estimate", "signed", "signed_interval", "durat
            "significant", "is_null")  # fmt: skip
 
 SECTIONS = (
-    "decision/defenses", "decision/recipes", "decision/attacks", "decision/pairs", "decision/fresh", "audit/search",
-    "audit/sheets", "audit/judges", "audit/training", "decision/paper", "audit/cost", "audit/everything", "audit/about",
+    "decision/defenses", "decision/recipes", "decision/attacks", "decision/hiding", "decision/pairs", "decision/fresh",
+    "audit/search", "audit/sheets", "audit/judges", "audit/training", "decision/paper", "audit/cost",
+    "audit/everything", "audit/about",
 )  # fmt: skip
 """The templates of what folds below the first screen, in their order."""
 

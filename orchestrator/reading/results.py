@@ -86,6 +86,7 @@ def recipe_fields(trial: Trial) -> dict[str, Any]:
         "attack": settings.attack.label,
         "attack_access": settings.attack.built.access,
         "attack_control": settings.attack.built.control,
+        "attack_published": settings.attack.built.published,
     }
 
 

@@ -37,13 +37,13 @@ class Summary:
     """The cells of a sweep and how to read them.
 
     frame: one row per combination of axes, attacks outermost, numbers ascending: the axes, `recipe` and `attack`
-    (labels), `access`, `control`, `n` (seeds done), `failed`, `missing`, `trials`, `is_baseline`, and for every metric
-    m of `METRICS`: m, m_low, m_high (mean over the seeds and its interval), m_n (seeds measured), and m_diff,
-    m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "cannot tell" | "") against
-    the baseline cell, as `core.metrics.comparisons` decides it among all recipes that meet the same attack, paired by
-    seed and, where hit rates per class are known, by class. Means of hit rates use the two-level bootstrap over seeds
-    and classes, the rest Student's t over seeds; with one seed the first resamples classes only and the second has no
-    interval (NaN). Intervals of fractions stay within [0, 1].
+    (labels), `access`, `control`, `published`, `n` (seeds done), `failed`, `missing`, `trials`, `is_baseline`, and for
+    every metric m of `METRICS`: m, m_low, m_high (mean over the seeds and its interval), m_n (seeds measured), and
+    m_diff, m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "cannot tell" | "")
+    against the baseline cell, as `core.metrics.comparisons` decides it among all recipes that meet the same attack,
+    paired by seed and, where hit rates per class are known, by class. Means of hit rates use the two-level bootstrap
+    over seeds and classes, the rest Student's t over seeds; with one seed the first resamples classes only and the
+    second has no interval (NaN). Intervals of fractions stay within [0, 1].
 
     samples: per row of the frame, metric -> seed -> sample. primary: the metric that decides, None where no leak was
     measured. measured: the metrics with at least one value. min_test_acc: the accuracy a recipe needs to be chosen, if
@@ -280,6 +280,7 @@ def _counts(trials: pd.DataFrame, axes: Sequence[Axis]) -> dict[str, Any]:
         "attack": _label(axes, values, "attack"),
         "access": trials["attack_access"].iloc[0] if "attack_access" in trials else ACCESS_LEVELS[-1],
         "control": bool(trials["attack_control"].iloc[0]) if "attack_control" in trials else False,
+        "published": bool(trials["attack_published"].iloc[0]) if "attack_published" in trials else True,
         "n": int(status.get("done", 0)),
         "failed": int(status.get("failed", 0)),
         "missing": int(status.get("missing", 0)),

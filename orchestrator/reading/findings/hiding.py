@@ -1,0 +1,158 @@
+"""Does each recipe remove what leaks, or hide it from the published attacks? A word per recipe, and its grounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from core.metrics.comparisons import on_common_seeds
+from core.metrics.hiding import MOST_SEEDS, Bounded, HidingVerdict, hides_or_removes
+from orchestrator.reading.findings.sureness import named, start
+from orchestrator.reading.numbers.estimates import Sample, aligned
+from orchestrator.reading.numbers.format import aligned as columns
+from orchestrator.reading.numbers.format import ascii_text, count, listing, signed, signed_interval
+from orchestrator.reading.numbers.summary import Summary
+
+MEANING = {
+    "removes": "the strongest attack tried finds clearly less",
+    "hides": "published attacks find less, the strongest attack tried does not",
+    "removes and hides": "the strongest attack tried finds clearly less, and published attacks clearly less than that",
+    "leaks more": "the strongest attack tried finds clearly more",
+    "cannot tell": "the numbers are too few or too close",
+}
+"""Word of a verdict -> what it says of a recipe beside the baseline."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hidings:
+    """verdicts: recipe -> its verdict against `baseline`. attacks: the portfolio they are measured with, published:
+    those of it that were published. left_out: recipes that not every attack was tried on. reason: why there are no
+    verdicts, None where there are.
+    """
+
+    verdicts: Mapping[str, HidingVerdict] = field(default_factory=dict)
+    baseline: str = ""
+    attacks: tuple[str, ...] = ()
+    published: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+def hidings(summary: Summary) -> Hidings:
+    """The verdicts of a sweep by the metric that decides."""
+    baseline, attacks = summary.baseline_recipe, summary.attacks
+    counted = summary.frame[~summary.frame["control"]]
+    published = tuple(dict.fromkeys(counted.loc[counted["published"], "attack"]))
+    if summary.primary is None or baseline is None or len(summary.recipes) < 2:
+        return Hidings(reason="there is no baseline recipe, or nothing beside it, that a leak was measured of")
+    if not published or len(published) == len(attacks):
+        kind = "a published one" if published else "one of ours"
+        return Hidings(reason=f"every attack of this sweep is {kind}: hiding shows where both kinds are tried")
+    samples = _samples(summary)
+    whole = {recipe: under for recipe, under in samples.items() if set(under) == set(attacks)}
+    left_out = tuple(recipe for recipe in summary.recipes if recipe not in whole)
+    leaks = _leaks(whole, summary.spec.sign)
+    if leaks is None or baseline not in whole or len(whole) < 2:
+        return Hidings(reason="too few recipes were met by all attacks under the same seeds", left_out=left_out)
+    verdicts = hides_or_removes(leaks, baseline=baseline, published=published, level=summary.settings.level)
+    return Hidings(
+        verdicts=verdicts, baseline=baseline, attacks=tuple(attacks), published=published, left_out=left_out
+    )
+
+
+def _samples(summary: Summary) -> dict[str, dict[str, Mapping[int, Sample]]]:
+    """recipe -> attack -> seed -> leak, of attacks that are no controls."""
+    found: dict[str, dict[str, Mapping[int, Sample]]] = {}
+    for row, cell in summary.frame.iterrows():
+        seeds = summary.samples[row][summary.primary]
+        if not cell["control"] and seeds:
+            found.setdefault(cell["recipe"], {})[cell["attack"]] = seeds
+    return found
+
+
+def _leaks(samples: Mapping[str, Mapping[str, Mapping[int, Sample]]], sign: int) -> dict[str, dict] | None:
+    """recipe -> attack -> [seeds, classes], large is bad: of the seeds and classes that all have; None without any."""
+    cells = {(recipe, attack): seeds for recipe, under in samples.items() for attack, seeds in under.items()}
+    shared = sorted(set.intersection(*(set(seeds) for seeds in cells.values()))) if cells else []
+    if not shared:
+        return None
+    rates = aligned([seeds[seed].by_class for seeds in cells.values() for seed in shared])
+    flat = iter(rates or [np.array([seeds[seed].value]) for seeds in cells.values() for seed in shared])
+    _, values = on_common_seeds({name: {seed: next(flat) for seed in shared} for name in cells})
+    found: dict[str, dict] = {}
+    for (recipe, attack), matrix in values.items():
+        found.setdefault(recipe, {})[attack] = sign * matrix
+    return found
+
+
+def hiding_sentences(summary: Summary, found: Hidings) -> tuple[str, ...]:
+    """One sentence per recipe that has a clear word, one on those that have none, one on what it rests on."""
+    if found.reason:
+        return (f"Whether a recipe removes what leaks or hides it cannot be said: {found.reason}.",)
+    told = {recipe: verdict for recipe, verdict in found.verdicts.items() if verdict.word != "cannot tell"}
+    untold = [recipe for recipe in found.verdicts if recipe not in told]
+    lines = [_sentence(summary, recipe, verdict) for recipe, verdict in told.items()]
+    if untold:
+        lines.append(f"Of {listing(named(recipe) for recipe in untold)} it cannot be told: {_needed(found, untold)}.")
+    adaptive = [attack for attack in found.attacks if attack not in found.published]
+    lines.append(
+        f"What is removed is an upper bound: it was measured with {count(len(found.attacks), 'attack')}, beyond the "
+        f"published ones {listing(adaptive)}; a stronger attack may lower it."
+    )
+    return tuple(lines)
+
+
+def _sentence(summary: Summary, recipe: str, verdict: HidingVerdict) -> str:
+    strongest = f"under the attack that works best against it ({verdict.strongest})"
+    return start(
+        f"{named(recipe)} {verdict.word}: of {_points(summary, verdict.claimed)} that the published attacks lose, "
+        f"{shown(summary, verdict.removed)} are gone {strongest}, {shown(summary, verdict.hidden)} only hidden."
+    )
+
+
+def _points(summary: Summary, value: float) -> str:
+    return signed(summary.spec, value)
+
+
+def shown(summary: Summary, number: Bounded) -> str:
+    """`+32.0 [12.1, 44.0]` in the unit of the leak, the interval where there is one."""
+    ends = "" if number.low is None or number.high is None else signed_interval(summary.spec, number.low, number.high)
+    return f"{signed(summary.spec, number.value)} {ends}".strip()
+
+
+def _needed(found: Hidings, untold: list[str]) -> str:
+    seeds = [found.verdicts[recipe].seeds_needed for recipe in untold]
+    known = [number for number in seeds if number is not None]
+    if not known:
+        return f"more people are needed, {MOST_SEEDS} seeds would not do"
+    return f"{min(known)} seeds or more might, if the numbers stay as they are"
+
+
+def hiding_text(summary: Summary, found: Hidings) -> str:
+    """The verdicts as a table for a terminal; one line saying why there are none."""
+    if found.reason:
+        return f"removes or hides: cannot be said, {ascii_text(found.reason)}"
+    head = ["recipe", "removed", "hidden", "strongest attack", "verdict"]
+    rows = [
+        [recipe, shown(summary, one.removed), shown(summary, one.hidden), one.strongest, one.word]
+        for recipe, one in found.verdicts.items()
+    ]
+    return "\n".join(columns([[ascii_text(cell) for cell in row] for row in (head, *rows)], {0, 3, 4}))
+
+
+def hiding_frame(found: Hidings) -> pd.DataFrame:
+    """One row per recipe, as `verdicts.parquet` holds it; fractions, large is bad."""
+    return pd.DataFrame([
+        {
+            "recipe": recipe, "baseline": found.baseline, "verdict": one.word, "claimed": one.claimed,
+            "removed": one.removed.value, "removed_low": one.removed.low, "removed_high": one.removed.high,
+            "hidden": one.hidden.value, "hidden_low": one.hidden.low, "hidden_high": one.hidden.high,
+            "strongest": one.strongest, "strongest_baseline": one.strongest_baseline, "published": one.published,
+            "published_baseline": one.published_baseline, "seeds_needed": one.seeds_needed,
+            "portfolio": list(found.attacks),
+        }
+        for recipe, one in found.verdicts.items()
+    ])  # fmt: skip

@@ -1,0 +1,89 @@
+"""The word per recipe as the page, the terminal and the file say it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from orchestrator.page.render import part
+from orchestrator.reading.findings.hiding import hiding_frame, hiding_sentences, hiding_text, hidings
+from orchestrator.reading.numbers.model import Axis, ReportData
+from orchestrator.reading.numbers.summary import summarise
+
+PUBLISHED = {"ppa": True, "ppa logit": False, "chance": True}
+RATES = {  # alpha -> attack -> leak
+    0.0: {"ppa": 0.8, "ppa logit": 0.8, "chance": 0.05},
+    -0.2: {"ppa": 0.2, "ppa logit": 0.8, "chance": 0.05},
+    -0.5: {"ppa": 0.1, "ppa logit": 0.1, "chance": 0.05},
+}
+CLASSES = 20
+
+
+def data(attacks=tuple(PUBLISHED), published=PUBLISHED, seeds=(1, 2, 3)):
+    generator, rows, classes = np.random.default_rng(3), [], []
+    for alpha, under in RATES.items():
+        for attack in attacks:
+            for seed in seeds:
+                trial = f"{alpha}-{attack}-{seed}"
+                hits = generator.binomial(8, under[attack], CLASSES) / 8
+                rows.append({
+                    "trial": trial, "seed": seed, "status": "done", "failure": None, "alpha": alpha,
+                    "attack_settings": attack, "attack_access": "gradients", "attack_control": attack == "chance",
+                    "attack_published": published[attack], "test_acc": 0.95, "embedder_acc1": float(hits.mean()),
+                })  # fmt: skip
+                classes += [{"trial": trial, "class": f"c{at:02}", "embedder_acc1": hit} for at, hit in enumerate(hits)]
+    axes = (Axis(key="alpha"), Axis(key="attack_settings", role="attack", bare=True))
+    return ReportData(title="t", results=pd.DataFrame(rows), per_class=pd.DataFrame(classes), axes=axes,
+                      baseline={"alpha": 0.0})  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def told():
+    summary = summarise(data())
+    return summary, hidings(summary)
+
+
+def test_each_recipe_gets_its_word_and_controls_are_no_attacks(told):
+    summary, found = told
+    hides, removes = (recipe for recipe in summary.recipes[::-1] if recipe != found.baseline)
+    assert (found.verdicts[hides].word, found.verdicts[removes].word) == ("hides", "removes")
+    assert found.attacks == ("ppa", "ppa logit") and found.published == ("ppa",)
+
+
+def test_page_terminal_and_file_say_the_same(told):
+    summary, found = told
+    page, text, frame = part("hiding", data(), summary), hiding_text(summary, found), hiding_frame(found)
+    for recipe, verdict in found.verdicts.items():
+        row = frame[frame["recipe"] == recipe].iloc[0]
+        assert row["verdict"] == verdict.word and row["removed"] == verdict.removed.value
+        line = next(line for line in text.splitlines() if verdict.word in line.split("  ")[-1])
+        assert f"<b>{verdict.word}</b>" in page and verdict.strongest in line
+    sentences = " ".join(hiding_sentences(summary, found))
+    assert "upper bound" in sentences and "ppa logit" in sentences
+
+
+def test_published_attacks_alone_tell_nothing():
+    summary = summarise(data(published=dict.fromkeys(PUBLISHED, True)))
+    found = hidings(summary)
+    assert not found.verdicts and "published one" in found.reason
+    assert "cannot be said" in part("hiding", data(published=dict.fromkeys(PUBLISHED, True)), summary)
+
+
+def test_one_attack_shows_no_section():
+    one = data(attacks=("ppa",))
+    assert part("hiding", one, summarise(one)) == ""
+
+
+def test_one_seed_tells_nothing():
+    summary = summarise(data(seeds=(1,)))
+    found = hidings(summary)
+    assert {verdict.word for verdict in found.verdicts.values()} == {"cannot tell"}
+    assert "cannot be told" in hiding_sentences(summary, found)[0]
+
+
+def test_a_recipe_that_not_every_attack_was_tried_on_is_named():
+    whole = data()
+    short = whole.results[~((whole.results["alpha"] == -0.5) & (whole.results["attack_settings"] == "ppa logit"))]
+    summary = summarise(ReportData(title="t", results=short, per_class=whole.per_class, axes=whole.axes,
+                                   baseline={"alpha": 0.0}))  # fmt: skip
+    found = hidings(summary)
+    assert len(found.left_out) == 1 and found.left_out[0] not in found.verdicts
