@@ -10,14 +10,22 @@ OF_ANOTHER_TYPE = (None, True, 3, 2.5, math.nan, math.inf, 10**400, "nonsense", 
 
 def nonsense_for(declared: type) -> list[tuple[str, Any]]:
     """(field, value of another type) of a dataclass of settings, its nested ones apart."""
-    hints = get_type_hints(declared)
+    hints, inside = get_type_hints(declared), nested_of(declared)
     return [
         (field.name, value)
         for field in fields(declared)
-        if not is_dataclass(hints[field.name])
+        if field.name not in inside
         for value in OF_ANOTHER_TYPE
         if not _may_be(hints[field.name], value)
     ]
+
+
+def nested_of(declared: type) -> dict[str, type]:
+    """The fields that hold settings of their own, or may, and the dataclass of these."""
+    hints = get_type_hints(declared)
+    return {
+        field.name: kind for field in fields(declared) for kind in _kinds(hints[field.name]) if is_dataclass(kind)
+    }
 
 
 def numbers_of(declared: type) -> set[str]:

@@ -60,6 +60,9 @@ class PartKind:
 PARTS: dict[str, PartKind] = {
     "pool": PartKind(version=4, make="core.attacks.ppa.pool_parts:make_pool"),
     "candidates": PartKind(version=4, make="core.attacks.ppa.pool_parts:make_candidates", access="scores"),
+    "temperature": PartKind(
+        version=1, make="core.attacks.ppa.tempering:make_temperature", access="gradients", protocol=False
+    ),
     "plg_labels": PartKind(version=1, make="core.attacks.plg.labels:make_labels", access="scores"),
     "plg_gan": PartKind(version=1, make="core.attacks.plg.gan_part:make_gan", access="gradients", trains=True),
     "starts": PartKind(version=1, make="core.attacks.black_box.brep_starts:make_starts", access="labels"),

@@ -61,7 +61,8 @@ ATTACK = {
     "sample": {"sample": {"kind": "random"}}, "optimise": {"optimise": {"kind": "none"}, **UNREAD_STAGE_2},
     "select": {"select": {"kind": "top_confidence"}, **UNREAD_STAGE_3}, "classes": {"classes": [0, 1]},
     "seed": {"seed": [9, 2]}, "readout": {"readout": "mean"}, "precision": {"precision": "bf16"},
-    "pool": {"pool": {**POOL_SETTINGS, "crop": 24}},
+    "pool": {"pool": {**POOL_SETTINGS, "crop": 24}}, "average": {"average": {"views": 2}},
+    "temperature": {"temperature": {}}, "restarts": {"restarts": {}},
     "image_size": {"image_size": 40}, "protocol": {"protocol": "clean"},
 }  # fmt: skip
 

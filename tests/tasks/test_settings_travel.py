@@ -134,7 +134,7 @@ def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
 
 @pytest.fixture(scope="session")
 def hunted(paper: Pipeline, tmp_path_factory):
-    """(configurations, inputs) of pool, candidates and attack in which every key has an effect.
+    """(configurations, inputs) of pool, candidates, temperature and attack in which every key has an effect.
 
     A StyleGAN2 of several w vectors with its discriminator, and a target with a noisy bottleneck.
     """
@@ -149,6 +149,7 @@ def hunted(paper: Pipeline, tmp_path_factory):
     configs = {
         "pool": {"part": "pool", "settings": POOL_SETTINGS, "image_size": 32, "protocol": "paper"},
         "candidates": {"part": "candidates", "settings": {}, "image_size": 32, "protocol": "paper"},
+        "temperature": {"part": "temperature", "settings": {"mean_confidence": 0.5}, "image_size": 32},
         "attack": {
             "kind": "ppa", "loss": "poincare", "candidates": 5, "steps": 2, "lr": 0.05, "betas": [0.1, 0.1],
             "crop_scale": [0.9, 1.0], "batch_size": 2, "selected": 3, "selection_repeats": 4,
@@ -160,9 +161,10 @@ def hunted(paper: Pipeline, tmp_path_factory):
     inputs = {
         "pool": {"prior": folder / "prior"},
         "candidates": {"target": folder / "target", "pool": folder / "pool"},
-        "attack": {name: folder / name for name in ("prior", "pool", "target", "candidates")},
+        "temperature": {"target": folder / "target", "pool": folder / "pool"},
+        "attack": {name: folder / name for name in ("prior", "pool", "target", "candidates", "temperature")},
     }
-    for stage in ("pool", "candidates"):
+    for stage in ("pool", "candidates", "temperature"):
         made(stage, configs[stage], inputs[stage], folder / stage)
     return configs, inputs
 
@@ -174,7 +176,8 @@ def hunted(paper: Pipeline, tmp_path_factory):
 def test_of_an_attack(stage, key, hunted, travels):
     configs, inputs = hunted
     change = {"pool": POOL, "candidates": CANDIDATES, "attack": ATTACK}[stage][key]
-    travels(stage, configs[stage], {**configs[stage], **change}, inputs[stage])
+    base = {**configs[stage], **({"loss": "cross_entropy"} if key == "temperature" else {})}  # which it is read with
+    travels(stage, base, {**base, **change}, inputs[stage])
 
 
 @pytest.mark.parametrize("key", ["selected", "classes"])  # the rest reaches its parts and the loot alone

@@ -128,6 +128,12 @@ def part(name, settings, *, asks=True):
     return make
 
 
+def temperature(pipeline, protocol, folder):
+    inputs = {"pool": pipeline.stage("attack.pool"), "target": pipeline.stage("target")}
+    config = {"part": "temperature", "settings": {"mean_confidence": 0.5}, "image_size": 32}
+    return Stage(name="temperature", config=config, inputs=inputs)
+
+
 PAIR = {"width": 2, "epochs": 1, "batch_size": 6, "critic_steps": 2, "z_dim": 4}
 STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 2, "batch_size": 8}
 
@@ -189,7 +195,7 @@ ALONE = {
     "imported": imported, "starts": starts, "judge_fidelity": by_fidelity, "knowledge": slowly,
     "plg_labels": pseudo_labels, "plg_gan": conditional_gan, "general_gan": part("general_gan", PAIR, asks=False),
     "specific_gan": part("specific_gan", PAIR), "students": part("students", STUDENTS),
-    "public_features": part("public_features", {}),
+    "public_features": part("public_features", {}), "temperature": temperature,
 }  # fmt: skip
 CASES = [f"{case}, {protocol}" for protocol in ("clean", "paper") for case in (*IN_A_TRIAL, *ALONE)]
 

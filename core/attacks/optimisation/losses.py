@@ -82,6 +82,15 @@ def max_margin_loss(logits: Tensor, targets: Tensor) -> Tensor:
     return others.amax(1) - logits.gather(1, targets[:, None])[:, 0]
 
 
+def logit_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Minus the target's logit, whatever the others are (sutd-visual-computing-group/Re-thinking_MI, attack.py).
+
+    logits: float [N, C]; targets: int64 [N]. Returns float [N]; it has no bottom, and never saturates.
+    """
+    _check(logits, targets)
+    return -logits.gather(1, targets[:, None])[:, 0]
+
+
 def _poincare(logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor:
     return poincare_loss(logits, targets, norm="computed" if protocol == "paper" else "analytic")
 
@@ -94,8 +103,13 @@ def _max_margin(logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor:
     return max_margin_loss(logits, targets)
 
 
+def _logit(logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor:
+    return logit_loss(logits, targets)
+
+
 ATTACK_LOSSES: dict[str, AttackLoss] = {
     "cross_entropy": _cross_entropy,
+    "logit": _logit,
     "max_margin": _max_margin,
     "poincare": _poincare,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +23,17 @@ Transform = Callable[[Tensor], Tensor]
 """
 
 
+class Neighbours(Protocol):
+    """Images around an image. views: how many."""
+
+    @property
+    def views(self) -> int: ...
+
+    def of(self, images: Tensor, view: int, step: int, rows: slice) -> Tensor:
+        """One neighbour of each of the images [N, 3, S, S], differentiable; rows: which candidates they show."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class LatentObjective:
     """(w [B, ...], step) -> losses and gradients: synthesise, clip, transform, crop, target, loss.
@@ -31,7 +43,8 @@ class LatentObjective:
     for the gradient of the batch mean); batch: how many rows are computed at once, None for all of them;
     discriminator: full-size unclipped images -> logits, its term softplus(-D(image)) weighted by discriminator_weight
     and not part of the losses reported. The image gradient is taken at the output of `transform`, from the target's
-    loss alone.
+    loss alone. neighbours: images around what the target would be shown, over which loss and gradient are then means;
+    None for those at the image itself.
     """
 
     synthesize: Callable[[Tensor], Tensor]
@@ -46,6 +59,7 @@ class LatentObjective:
     clip: bool = False
     discriminator: Target | None = None
     discriminator_weight: float = 0.0
+    neighbours: Neighbours | None = None
 
     def __call__(self, w: Tensor, step: int) -> StepGradient:
         if self.batch is None:
@@ -67,12 +81,13 @@ class LatentObjective:
         shown = self.transform(images.clamp(-1, 1) if self.clip else images)
         span = slice(self.first + rows.start, self.first + rows.stop)
         crops = None if self.views is None else self.views.at(step, shown, span)
-        logits = target_logits(self.target, shown, crops)
-        labels = torch.full((len(w),), self.target_class, device=logits.device)
-        losses = self.loss(logits, labels)
         # Two half backward passes, through the target and then through the prior, cost what one would: no
         # parameter wants a gradient, and the gradient at the image is the quantity of the paper's eq. 4.
-        (at_image,) = torch.autograd.grad(losses.sum(), shown)
+        if self.neighbours is None:
+            losses = self._losses(shown, crops)
+            (at_image,) = torch.autograd.grad(losses.sum(), shown)
+        else:
+            losses, at_image = self._averaged(shown, crops, self.neighbours, step, span)
         scale = self.scale[rows]
         outputs, gradients = [shown], [at_image * scale[:, None, None, None]]
         if self.discriminator is not None and self.discriminator_weight:
@@ -82,6 +97,29 @@ class LatentObjective:
         (at_latent,) = torch.autograd.grad(outputs, w, grad_outputs=gradients)
         # Copies: a recorded graph (core.attacks.execution) writes its results to the same place at every call.
         return StepGradient(loss=losses.detach(), latent=at_latent.clone(), image=at_image.clone())
+
+    def _losses(self, images: Tensor, crops: Crops | None) -> Tensor:
+        logits = target_logits(self.target, images, crops)
+        return self.loss(logits, torch.full((len(images),), self.target_class, device=logits.device))
+
+    def _averaged(
+        self, shown: Tensor, crops: Crops | None, neighbours: Neighbours, step: int, span: slice
+    ) -> tuple[Tensor, Tensor]:
+        """Losses and gradient at `shown`, means over the neighbours of its cropped form.
+
+        The gradients are brought back to one image before they are added up: those of a turned neighbour lie in a frame
+        of their own. One neighbour after the other, so that memory is that of a single one.
+        """
+        seen = shown if crops is None else apply_crops(shown, crops, shown.shape[-1])
+        leaf, total, losses = seen.detach(), torch.zeros_like(seen), shown.new_zeros(len(shown))
+        for view in range(neighbours.views):
+            leaf.requires_grad_(True)
+            found = self._losses(neighbours.of(leaf, view, step, span), None)
+            total = total + torch.autograd.grad(found.sum(), leaf)[0]
+            losses = losses + found.detach()
+        total = total / neighbours.views
+        at_image = total if crops is None else torch.autograd.grad(seen, shown, grad_outputs=total)[0]
+        return losses / neighbours.views, at_image
 
 
 def target_logits(target: Target, images: Tensor, crops: Crops | None, *, size: int | None = None) -> Tensor:

@@ -23,6 +23,7 @@ from core.attacks.ppa.config import (
     check_stages,
 )
 from core.attacks.ppa.pool_parts import pool_and_candidates
+from core.attacks.ppa.tempering import TEMPERATURE, temperature_part
 from core.checks import require_choice
 from core.errors import InputError
 
@@ -54,16 +55,19 @@ SAMPLERS: dict[str, StageKind] = {
 OPTIMISERS: dict[str, StageKind] = {
     "adam": StageKind(
         run="core.attacks.ppa.inversion:optimise",
-        reads=frozenset({"loss", "steps", "lr", "betas", "crop_scale", "batch_size", "clip", "discriminator_weight"}),
+        reads=frozenset({
+            "loss", "steps", "lr", "betas", "crop_scale", "batch_size", "clip", "discriminator_weight", "temperature",
+            "average", "restarts",
+        }),
     ),
     "none": StageKind(run="core.attacks.ppa.variants:leave_as_sampled"),
 }
 
+VIEWED = frozenset({"selection_repeats", "selection_crop_scale", "selection_crop_ratio"})
+
 SELECTORS: dict[str, StageKind] = {
-    "augmented_confidence": StageKind(
-        run="core.attacks.ppa.inversion:select",
-        reads=frozenset({"selection_repeats", "selection_crop_scale", "selection_crop_ratio"}),
-    ),
+    "augmented_confidence": StageKind(run="core.attacks.ppa.selection:select", reads=VIEWED),
+    "augmented_margin": StageKind(run="core.attacks.ppa.selection:select_by_margin", reads=VIEWED),
     "top_confidence": StageKind(run="core.attacks.ppa.variants:select_by_confidence"),
 }
 
@@ -86,7 +90,7 @@ class Optimise:
 class Select:
     """Stage 3, which of them are kept; kind: a row of `SELECTORS`."""
 
-    kind: Literal["augmented_confidence", "top_confidence"] = "augmented_confidence"
+    kind: Literal["augmented_confidence", "augmented_margin", "top_confidence"] = "augmented_confidence"
 
 
 STAGES: Mapping[str, Mapping[str, StageKind]] = {"sample": SAMPLERS, "optimise": OPTIMISERS, "select": SELECTORS}
@@ -128,15 +132,17 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
     @property
     def variant(self) -> str:
-        """Its loss, and the stages that are not the usual ones."""
+        """Its loss, what adapts it to the target, and the stages that are not the usual ones."""
         chosen = {stage: getattr(self, stage).kind for stage in STAGES}
         usual = {stage: next(iter(table)) for stage, table in STAGES.items()}
-        return " ".join([self.loss, *(f"{stage} {kind}" for stage, kind in chosen.items() if kind != usual[stage])])
+        other = (f"{stage} {kind}" for stage, kind in chosen.items() if kind != usual[stage])
+        again = (f"{self.restarts.count} descents each",) if self.restarts else ()
+        return " ".join([self.loss, *self.adapted, *again, *other])
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The decoded pool, shared by all targets of one input size, and the target's confidence in it."""
-        return pool_and_candidates(self.pool)
+        """The decoded pool, shared by all targets of one input size, the target's confidence in it, its temperature."""
+        return (*pool_and_candidates(self.pool), *((temperature_part(self.temperature),) if self.temperature else ()))
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -167,13 +173,14 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
             given.prior, view.logits, given.parts["candidates"]["confidences"], given.parts["pool"]["w"],
             target_class, self.at(view.image_size), seed=seed, protocol=given.protocol, device=view.execution.device,
             discriminator=given.discriminator() if self.discriminator_weight else None,
+            temperature=float(given.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None,
             stages=Stages(**stages), execution=view.execution,
         )  # fmt: skip
         curve = found.loss_curve
         return Reconstructions(
             w=found.w,
             scores=found.scores,
-            rows={"pool_index": found.pool_index},
+            rows={"pool_index": found.pool_index, **found.rows},
             curves={"loss": curve},
             facts={
                 "loss_first": float(curve[0]), "loss_last": float(curve[-1]),

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from core.attacks.optimisation.crop_rule import CropRule
+from core.attacks.ppa.adaptive_config import Averaging, Restarts, Tempering
 from core.checks import require, require_choice, require_count, require_number, require_range, require_seed
 from core.errors import InputError
 
-Loss = Literal["poincare", "cross_entropy", "max_margin"]
+Loss = Literal["poincare", "cross_entropy", "max_margin", "logit"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)
 """The names of `core.attacks.optimisation.losses.ATTACK_LOSSES`, which loads torch."""
 
@@ -61,11 +62,12 @@ class PoolConfig(Pool):
 @dataclass(frozen=True, kw_only=True)
 class CandidateConfig:
     """Stage 1. candidates: latents K per class; single_w: start from the first w vector alone, used in all layers (else
-    all num_ws vectors are optimised).
+    all num_ws vectors are optimised); restarts: further descents from around each of them, None for none.
     """
 
     candidates: int = 200
     single_w: bool = True
+    restarts: Restarts | None = None
 
     def __post_init__(self) -> None:
         require_count("attack.candidates", self.candidates)
@@ -78,7 +80,8 @@ class OptimiseConfig:
     loss: a name of `ATTACK_LOSSES`; crop_scale, crop_ratio: of the random crop of each step, (1, 1) for none;
     clip: clip images to [-1, 1] before the target sees them; lr_milestones, lr_gamma: from each of these
     zero-based steps on, the learning rate is multiplied by lr_gamma; discriminator_weight: of mean
-    softplus(-D(image)), for a prior with its discriminator.
+    softplus(-D(image)), for a prior with its discriminator; temperature: that logits are divided by, of cross_entropy
+    alone, None for 1; average: the gradient as a mean over neighbours of the image, None for that at the image.
     """
 
     steps: int
@@ -93,6 +96,8 @@ class OptimiseConfig:
     lr_milestones: tuple[int, ...] = ()
     lr_gamma: float = 0.1
     discriminator_weight: float = 0.0
+    temperature: Tempering | None = None
+    average: Averaging | None = None
 
     def __post_init__(self) -> None:
         require_count("attack.steps", self.steps)
@@ -109,7 +114,16 @@ class OptimiseConfig:
             inside = isinstance(milestone, int) and 0 < milestone < self.steps
             require(inside, "attack.lr_milestones", f"steps in 1..{self.steps - 1}", milestone)
         require_choice("attack.loss", self.loss, LOSSES)
+        require(self.temperature is None or self.loss == "cross_entropy", "attack.temperature",
+                f"no value with loss {self.loss}, which is not measured by it", self.temperature)  # fmt: skip
         _check_crops("attack.crop_scale", self.crop_scale, "attack.crop_ratio", self.crop_ratio)
+
+    @property
+    def adapted(self) -> tuple[str, ...]:
+        """What is done beyond the published stage, in a word or two each."""
+        tempered = (f"tempered to {self.temperature.mean_confidence:g}",) if self.temperature else ()
+        averaged = (f"{self.average.views} {self.average.kind} averaged",) if self.average else ()
+        return (*tempered, *averaged)
 
     @property
     def crop_rule(self) -> CropRule:

@@ -23,19 +23,20 @@ from torch import Tensor
 
 from core.attacks.execution import Execution, as_execution
 from core.attacks.frozen import frozen
-from core.attacks.optimisation.crops import Crops, DrawCrops, Preprocess
+from core.attacks.optimisation.crops import DrawCrops
 from core.attacks.optimisation.descent import descend
 from core.attacks.optimisation.losses import Protocol, attack_loss, check_protocol
 from core.attacks.optimisation.objective import LatentObjective, Target, Transform, target_logits
-from core.attacks.ppa.config import OptimiseConfig, PPAConfig, SelectConfig
-from core.attacks.ppa.grouping import batch_spans, group_views, groups_of, report_batches, row_scale, views_of
-from core.attacks.ppa.pool import EXECUTION, best_first, preprocess_of, sample_candidates
+from core.attacks.ppa.config import OptimiseConfig, PPAConfig
+from core.attacks.ppa.grouping import batch_spans, group_views, groups_of, report_batches, row_scale
+from core.attacks.ppa.neighbours import group_neighbours
+from core.attacks.ppa.pool import EXECUTION, preprocess_of, sample_candidates
+from core.attacks.ppa.restarts import around
 from core.attacks.ppa.results import ClassReconstruction, OptimiseResult, Selection, joined
+from core.attacks.ppa.selection import crop_of, select
 from core.devices import DeviceBatch, ExecutionConfig
 from core.errors import InputError
 from core.priors.base import Prior
-
-DECODE_ROWS, CLASSIFY_ROWS = 25, 250  # candidates at once at most in stage 3; rounding apart they change nothing
 
 
 def optimise(
@@ -50,6 +51,7 @@ def optimise(
     transform: Transform,
     device: torch.device | str,
     discriminator: Target | None = None,
+    temperature: float | None = None,
     draw_crops: DrawCrops | None = None,
     on_step: Callable[[int, int, Tensor], None] | None = None,
     execution: Execution | ExecutionConfig = EXECUTION,
@@ -62,6 +64,7 @@ def optimise(
     with `flatten` or `reshape`.
 
     discriminator: full-size unclipped images -> logits; needed for a discriminator_weight other than 0.
+    temperature: that logits are divided by before the loss, where the configuration says that they are.
     draw_crops: replaces the protocol's way to draw a crop. on_step(batch, step, loss [B]) sees the losses
     before each update (reading them waits for the device). Results are on the CPU.
 
@@ -73,97 +76,39 @@ def optimise(
     check_protocol(protocol)
     if config.discriminator_weight and discriminator is None:
         raise InputError(f"discriminator_weight: {config.discriminator_weight} needs a discriminator")
+    if (config.temperature is None) != (temperature is None):
+        raise InputError(f"temperature: expected one where the settings ask for it alone, got {temperature}")
     run, parts, size = as_execution(execution, device), [], config.batch_size
     with frozen(prior, target, discriminator), run.arithmetic():
         whole = bool(config.discriminator_weight)  # the discriminator compares the images of a batch
-        synthesize = run.synthesizer(prior, None if whole else _crop_of(transform))
+        synthesize = run.synthesizer(prior, None if whole else crop_of(transform))
         networks = {"synthesize": synthesize, "target": run.target(target), "transform": transform}
         batch = None if whole else _gradient_batch(run, networks, w0.to(device), config)
         objective = partial(
             LatentObjective, **networks, target_class=target_class, batch=batch, clip=config.clip,
-            loss=partial(attack_loss(config.loss), protocol=protocol),
+            loss=_loss_of(config, protocol, temperature),
             discriminator=discriminator, discriminator_weight=config.discriminator_weight,
         )  # fmt: skip
         key = (seed, target_class, "optimise")
         for group in groups_of(batch_spans(len(w0), size), 1 if batch is None else max(1, batch.rows // size)):
-            views = group_views(group, size, config.crop_rule, len(w0), key, protocol, draw_crops)
+            views = {
+                "views": group_views(group, size, config.crop_rule, len(w0), key, protocol, draw_crops),
+                "neighbours": group_neighbours(config.average, group, size, len(w0), key, protocol),
+            }
             first, scale = group[0].start, row_scale(group, protocol).to(device)
             parts.append(descend(
-                w0[first : group[-1].stop].to(device), objective(views=views, first=first, scale=scale),
+                w0[first : group[-1].stop].to(device), objective(**views, first=first, scale=scale),
                 steps=config.steps, lr_at=config.lr_at, betas=config.betas, weight_decay=config.weight_decay,
                 on_step=None if on_step is None else partial(report_batches, on_step, group, size),
             ))  # fmt: skip
     return joined(parts)
 
 
-def select(
-    prior: Prior,
-    target: Target,
-    w: Tensor,
-    target_class: int,
-    config: SelectConfig,
-    *,
-    seed: int,
-    protocol: Protocol,
-    transform: Transform,
-    device: torch.device | str,
-    draw_crops: DrawCrops | None = None,
-    keep: Mapping[str, Transform] | None = None,
-    execution: Execution | ExecutionConfig = EXECUTION,
-) -> Selection:
-    """Stage 3: of the latents w [K, 1 or num_ws, w_dim], keep those the target recognises most robustly.
-
-    Score: mean softmax of `target_class` over config.selection_repeats random crops and mirrors of the (unclipped)
-    image, resized back to the target's input. Under "paper" each draw is shared by all candidates of the
-    class, so the comparison is fair; under "clean" every image has its own. Each image is synthesised once, for
-    the judges as well: keep names what else to make of it, e.g. {"evaluator": Preprocess(crop=800, size=299)}, and
-    `Selection.images` returns that for all K latents. A score that is not a number ranks last. Results are on the
-    CPU. Raises InputError for wrong settings, for fewer than `selected` latents, or when not even one image fits
-    into the device's memory.
-    """
-    check_protocol(protocol)
-    if len(w) < config.selected:
-        raise InputError(f"selected: expected at most the {len(w)} candidates, got {config.selected}")
-    views = views_of(config.selection_crop_rule, len(w), (seed, target_class, "select"), protocol, draw_crops)
-    run, total = as_execution(execution, device), torch.zeros(len(w), device=device)
-    with torch.no_grad(), frozen(prior, target), run.arithmetic():
-        images, kept = _decode(run, prior, w.to(device), transform, keep or {}, DECODE_ROWS)
-        judge = run.target(target)
-        batch = run.forward_batch("classification", judge, most=CLASSIFY_ROWS)
-        for repeat in range(config.selection_repeats):
-            crops = None if views is None else views.at(repeat, images).to(images.device)
-            score = partial(_confidence, judge, images, crops, config.selection_view_size, target_class)
-            total += torch.cat(batch.run(score, len(w)))
-    scores = (total / config.selection_repeats).cpu()
-    order = best_first(scores)[: config.selected]
-    return Selection(w=w.detach().cpu()[order], scores=scores[order], order=order, all_scores=scores, images=kept)
-
-
-def _decode(
-    run: Execution,
-    prior: Prior,
-    w: Tensor,
-    transform: Transform,
-    keep: Mapping[str, Transform],
-    batch_size: int,
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """What the target is shown (on the device) and what is kept for judges (on the CPU), from one synthesis."""
-    crops = {_crop_of(way) for way in (transform, *keep.values())}
-    synthesize = run.synthesizer(prior, crops.pop() if len(crops) == 1 else None)
-
-    def decode(rows: slice) -> tuple[Tensor, dict[str, Tensor]]:
-        images = synthesize(w[rows])
-        return transform(images), {name: way(images).cpu() for name, way in keep.items()}
-
-    parts = run.forward_batch("synthesis", synthesize, most=batch_size).run(decode, len(w))
-    return torch.cat([part[0] for part in parts]), {n: torch.cat([part[1][n] for part in parts]) for n in keep}
-
-
-def _confidence(
-    target: Target, images: Tensor, crops: Crops | None, size: int | None, target_class: int, rows: slice
-) -> Tensor:
-    shown = None if crops is None else crops.of(rows)
-    return target_logits(target, images[rows], shown, size=size).float().softmax(1)[:, target_class]
+def _loss_of(
+    config: OptimiseConfig, protocol: Protocol, temperature: float | None
+) -> Callable[[Tensor, Tensor], Tensor]:
+    loss = partial(attack_loss(config.loss), protocol=protocol)
+    return loss if temperature is None else lambda logits, labels: loss(logits / temperature, labels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +135,7 @@ def invert_class(
     protocol: Protocol,
     device: torch.device | str,
     discriminator: Target | None = None,
+    temperature: float | None = None,
     stages: Stages = PPA_STAGES,
     on_step: Callable[[int, int, Tensor], None] | None = None,
     keep: Mapping[str, Transform] | None = None,
@@ -210,7 +156,10 @@ def invert_class(
         "device": device,
         "execution": run,
     }
-    w0, index, confidence = stages.sample(confidences, w_pool, target_class, config.candidates, seed=seed)
+    starts = stages.sample(confidences, w_pool, target_class, config.candidates, seed=seed)
+    if config.candidates.restarts is not None:
+        starts = around(starts, w_pool, config.candidates.restarts, seed=seed, target_class=target_class)
+    w0, index, confidence = starts
     found = stages.optimise(
         prior,
         target,
@@ -220,6 +169,7 @@ def invert_class(
         discriminator=discriminator,
         on_step=on_step,
         **common,
+        **({} if temperature is None else {"temperature": temperature}),
     )
     best = stages.select(
         prior, target, found.w, target_class, config.select, **common, **({} if keep is None else {"keep": keep})
@@ -234,6 +184,7 @@ def invert_class(
         candidate_confidence=confidence,
         order=best.order,
         images=best.images,
+        rows=best.rows,
     )
 
 
@@ -252,7 +203,3 @@ def _gradient_batch(
     most = config.batch_size if run.device.type == "cpu" else len(w)
     return run.gradient_batch("optimisation", (synthesize, target), probe, most=min(most, len(w)))
 
-
-def _crop_of(transform: Transform) -> int | None:
-    """The centre crop that is all `transform` looks at, if that is known."""
-    return transform.crop if isinstance(transform, Preprocess) else None

@@ -46,7 +46,7 @@ class Selection:
     """What stage 3 kept, best first. w: [k, 1 or num_ws, w_dim]; scores: [k], mean target softmax; order:
     int64 [k] into the candidates; all_scores: [K], the scores of all candidates in the order they came; images:
     what was asked to be kept of the synthesis, [K, 3, S, S] each, in the order the candidates came: those of w are
-    images[name][order].
+    images[name][order]; rows: name -> [k], what else is known of each.
     """
 
     w: Tensor
@@ -54,6 +54,7 @@ class Selection:
     order: Tensor
     all_scores: Tensor
     images: Mapping[str, Tensor] = field(default_factory=dict)
+    rows: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,8 @@ class ClassReconstruction:
     latents the rows started from; candidates: the optimised latents before selection, with their curves;
     candidate_index: int64 [K], the pool latents they started from; candidate_confidence: [K], their stage-1
     confidences; order: int64 [k], which candidates the rows are; images: what was asked to be kept of the final
-    synthesis, [K, 3, S, S] each, of all candidates: images[name][order] are those of the rows.
+    synthesis, [K, 3, S, S] each, of all candidates: images[name][order] are those of the rows; rows: name -> [k], what
+    else stage 3 knows of each.
     """
 
     target_class: int
@@ -76,6 +78,7 @@ class ClassReconstruction:
     candidate_confidence: Tensor
     order: Tensor
     images: Mapping[str, Tensor] = field(default_factory=dict)
+    rows: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def loss_curve(self) -> Tensor:

@@ -1,8 +1,4 @@
-"""Every attack of the table: what it refuses, what it finds, what it sees of the target, and what it is counted for."""
-
-import dataclasses
-import subprocess
-import sys
+"""Every attack of the table: what it finds, what it sees of the target, and what it is counted for."""
 
 import pytest
 import torch
@@ -10,7 +6,6 @@ import torch
 from core.attacks.access import ACCESS_LEVELS
 from core.attacks.execution import Execution
 from core.attacks.given import Given
-from core.attacks.ppa.attack import Pool
 from core.attacks.ppa.pool_parts import make_candidates
 from core.attacks.registry import ATTACKS, PARTS, make_attack
 from core.attacks.view import view_of
@@ -22,143 +17,7 @@ from core.models.classifiers import build_classifier
 from core.models.recipe import TrainingRecipe
 from core.priors.eigenfaces import fit_eigenfaces
 from core.training.classifier import train_classifier
-from tests.nonsense import nonsense_for, numbers_of
-
-PEOPLE, SIZE = 4, 32
-POOL = {"size": 40, "truncation_psi": 1.0, "truncation_cutoff": None}
-PLG_GAN = {"steps": 30, "batch_size": 12, "width": 8, "z_dim": 8, "lr": 0.006, "inversion_weight": 1.0,
-           "critic_steps": 1}  # fmt: skip
-LOW_GAN = {"width": 8, "epochs": 10, "batch_size": 8, "critic_steps": 1, "lr": 0.004, "z_dim": 32}
-LOW_RESOLUTION = {"gan": LOW_GAN, "steps": 16, "selected": 3, "reference_batch": 2}
-DISTRIBUTION = {"gan": {**LOW_GAN, "epochs": 7, "lr": 0.005}, "steps": 24, "lr": 0.1, "start_log_variance": -3.0}
-STUDENTS = {"architectures": ["vgg_small"], "pretrained": False, "epochs": 2, "batch_size": 16}
-EXAMPLES = {
-    "ppa": {"pool": POOL, "candidates": 8, "steps": 20, "lr": 0.05, "selected": 4, "selection_repeats": 6},
-    "plg_mi": {"top_n": 8, "gan": PLG_GAN, "steps": 8, "selected": 4},
-    "rlb_mi": {"agent": "textbook", "episodes": 480, "minibatch": 32, "hidden": 32, "lr": 0.01, "at_once": 8,
-               "selected": 2},
-    "brep_mi": {"selected": 2, "starts": {"batch": 64, "max_batches": 10}, "probes": 16, "patience": 25,
-                "max_passes": 80},
-    "gmi": LOW_RESOLUTION,
-    "ked": {**LOW_RESOLUTION, **DISTRIBUTION},
-    "lomma_gmi": {**LOW_RESOLUTION, "students": STUDENTS},
-    "lomma_ked": {**LOW_RESOLUTION, **DISTRIBUTION, "students": STUDENTS},
-    "selection_only": {"pool": POOL, "selected": 4},
-    "random_latents": {"selected": 4, "truncation_psi": 1.0, "truncation_cutoff": None},
-}  # fmt: skip
-WRONG = [
-    ("ppa", {"stepz": 3}, "does not read 'stepz'"),
-    ("ppa", {"steps": 0}, "attack.steps: expected a whole number of at least 1, got 0"),
-    ("ppa", {"candidates": 5, "selected": 6}, r"attack.selected: expected at most candidates \(5\), got 6"),
-    ("ppa", {"select": {"kind": "by_eye"}}, "attack.select.kind: expected one of augmented_confidence"),
-    ("ppa", {"select": {"kind": "top_confidence"}, "selection_repeats": 3}, "which does not read it"),
-    ("ppa", {"optimise": {"kind": "none"}, "lr": 0.1}, "attack.lr: expected no value with optimise none"),
-    ("ppa", {"loss": "hinge"}, "attack.loss: expected one of poincare, cross_entropy, max_margin, got 'hinge'"),
-    ("ppa", {"pool": {"size": 0}}, "attack.pool.size"),
-    ("ppa", {"seed": 2**63}, "attack.seed"),
-    ("ppa", {"precision": "fp8"}, "attack.precision"),
-    ("plg_mi", {"top_n": 0}, "attack.top_n: expected a whole number of at least 1, got 0"),
-    ("plg_mi", {"loss": "hinge"}, "attack.loss: expected one of poincare, cross_entropy, max_margin, got 'hinge'"),
-    ("plg_mi", {"steps": 0}, "attack.steps"),
-    ("plg_mi", {"lr": 0.0}, "attack.lr"),
-    ("plg_mi", {"gan": {"batch_size": 1}}, "attack.gan.batch_size: expected a whole number of at least 2, got 1"),
-    ("plg_mi", {"gan": {"loss": "hinge"}}, "attack.gan.loss"),
-    ("plg_mi", {"gan": {"betas": [0.0, 1.0]}}, r"attack.gan.betas: expected a number in \[0, 1\), got 1.0"),
-    ("plg_mi", {"gan": {"steps": 0}}, "attack.gan.steps"),
-    ("plg_mi", {"gan": {"critic_steps": 0}}, "attack.gan.critic_steps"),
-    ("plg_mi", {"gan": {"lr": -1.0}}, "attack.gan.lr"),
-    ("plg_mi", {"gan": {"inversion_weight": -0.1}}, "attack.gan.inversion_weight"),
-    ("plg_mi", {"gan": {"width": 0}}, "attack.gan.width"),
-    ("plg_mi", {"gan": {"z_dim": 0}}, "attack.gan.z_dim"),
-    ("plg_mi", {"gan": {"seed": -1}}, "attack.gan.seed"),
-    ("rlb_mi", {"episodes": 256}, "attack.episodes: expected at least 257, or nothing is ever learnt, got 256"),
-    ("rlb_mi", {"diversity": 1.0}, r"attack.diversity: expected a number in \[0, 1\), got 1.0"),
-    ("rlb_mi", {"agent": "double"}, "attack.agent: expected one of official, textbook, got 'double'"),
-    ("rlb_mi", {"logarithm": "log2"}, "attack.logarithm: expected one of official, floored"),
-    ("rlb_mi", {"gamma": 0.9}, "attack.gamma: expected the default where steps is 1, got 0.9"),
-    ("rlb_mi", {"at_once": 256}, "attack.at_once: expected fewer episodes than a minibatch has, got 256"),
-    ("rlb_mi", {"selected": 300}, "attack.selected: expected at most 255, found before learning begins, got 300"),
-    ("rlb_mi", {"truncation_psi": 0}, "attack.truncation_psi"),
-    ("brep_mi", {"inside": 1.0}, r"attack.inside: expected a number in \[-1, 1\), got 1.0"),
-    ("brep_mi", {"expansion": 1.0}, "attack.expansion: expected a finite number above 1, got 1.0"),
-    ("brep_mi", {"max_passes": 0}, "attack.max_passes: expected a whole number of at least 1, got 0"),
-    ("brep_mi", {"result": "best"}, "attack.result: expected one of last_expansion, end, robust, got 'best'"),
-    ("brep_mi", {"robust_views": 8}, "attack.robust_views: expected the default where result is not robust, got 8"),
-    ("brep_mi", {"starts": {"max_batches": 0}}, "attack.starts.max_batches"),
-    ("gmi", {"momentum": 1.0}, r"attack.momentum: expected a number in \[0, 1\), got 1.0"),
-    ("gmi", {"bound": 0.0}, "attack.bound"),
-    ("gmi", {"restarts": 3}, "does not read 'restarts'"),
-    ("gmi", {"gan": {"batch_size": 1}}, "attack.gan.batch_size: expected a whole number of at least 2, got 1"),
-    ("gmi", {"gan": {"width": 0}}, "attack.gan.width"),
-    ("gmi", {"gan": {"betas": [0.0, 1.0]}}, "attack.gan.betas"),
-    ("ked", {"start_log_variance": 21.0}, "attack.start_log_variance"),
-    ("ked", {"reference_batch": 0}, "attack.reference_batch: expected a whole number of at least 1, got 0"),
-    ("lomma_gmi", {"form": "theirs"}, "attack.form: expected one of ours, L_logit, L_aug, baseline"),
-    ("lomma_gmi", {"form": "L_aug", "feature_weight": 2.0}, "attack.feature_weight: expected no value with form L_aug"),
-    ("lomma_gmi", {"form": "L_logit", "students": STUDENTS}, "attack.students: expected no value with form L_logit"),
-    ("lomma_gmi", {"students": {"architectures": []}}, "attack.students.architectures: expected at least one"),
-    ("lomma_ked", {"students": {"architectures": ["efficientnet_b9"]}},
-     "attack.students.architectures: expected one of .*efficientnet_b2.*, got 'efficientnet_b9'"),
-    ("lomma_ked", {"students": {"temperature": 0.0}}, "attack.students.temperature"),
-    ("selection_only", {"selected": 41, "pool": POOL}, r"attack.selected: expected at most pool.size \(40\)"),
-    ("selection_only", {"steps": 3}, "does not read 'steps'"),
-    ("random_latents", {"truncation_psi": 0.0}, "attack.truncation_psi"),
-    ("random_latents", {"readout": "mean"}, "attack.readout: expected none"),
-    ("loki", {}, "attack.kind: expected one of ppa"),
-]
-
-EDGES = {
-    "selected": ([0, -1, 10**9 + 1], [1]),
-    "seed": ([-1, 2**63], [0, 2**63 - 1]),
-    "loot_size": ([0, 15, 10**9 + 1], [16, None]),
-    "candidates": ([0, -1, 10**9 + 1, 41], [4, 40]),
-    "top_n": ([0, -1, 10**9 + 1], [1]),
-    "steps": ([0, -1, 10**9 + 1], [1]),
-    "lr": ([0, -0.1], [1e-9, 100.0]),
-    "betas": ([(-0.1, 0.5), (0.5, 1.0), (1, 0.5), (0.5,), (0.1, 0.1, 0.1), ()], [(0, 0.999)]),
-    "weight_decay": ([-0.1], [0, 0.1]),
-    "lr_milestones": ([(0,), (20,), (-1,), (2, 20)], [(1, 19), ()]),
-    "lr_gamma": ([0, -0.1], []),  # by itself it has no effect
-    "batch_size": ([0, -1, 10**9 + 1], [1]),
-    "discriminator_weight": ([-0.1], [0, 0.1]),
-    "crop_scale": ([(0, 1), (0.5, 1.1), (0.9, 0.5), (0.5,)], [(0.5, 1), (1, 1)]),
-    "crop_ratio": ([(0, 1), (1.2, 1), (1,)], [(0.5, 2), (1, 1)]),
-    "selection_repeats": ([0, -1, 10**9 + 1], [1]),
-    "selection_crop_scale": ([(0, 1), (0.5, 1.1), (0.9, 0.5), (0.5,)], [(0.5, 1), (1, 1)]),
-    "selection_crop_ratio": ([(0, 1), (1.2, 1), (1,)], [(0.5, 2), (1, 1)]),
-    "selection_hflip": ([-0.1, 1.1], [0, 1]),
-    "selection_view_size": ([0, -1, 10**9 + 1], [1, None]),
-    "truncation_psi": ([0, -0.5], [0.01, 2]),
-    "truncation_cutoff": ([-1, 10**9 + 1], [0, 8, None]),
-    "image_crop": ([0, -1, 10**9 + 1], [1, None]),
-    "episodes": ([0, -1, 10**9 + 1, 32], [33]),
-    "at_once": ([0, -1, 10**9 + 1, 32], [1]),
-    "minibatch": ([0, -1, 10**9 + 1], [16, 479]),
-    "hidden": ([0, -1, 10**9 + 1], [1]),
-    "diversity": ([-0.1, 1], [0, 0.99]),
-    "gamma": ([-0.1, 1.1], []),  # by itself it has no effect
-    "tau": ([-0.1, 1.1], []),  # nor has this
-    "clamp": ([0, -1], [0.01]),
-    "probes": ([0, -1, 10**9 + 1], [1]),
-    "inside": ([-1.1, 1], [-1, 0.99]),
-    "radius": ([0, -1], [0.01]),
-    "expansion": ([0.9, 1], [1.01]),
-    "patience": ([0, -1, 10**9 + 1], [1]),
-    "max_passes": ([0, -1, 10**9 + 1], [1]),
-    "robust_views": ([0, -1, 10**9 + 1], []),  # by itself it has no effect
-    "identity_weight": ([-0.1], [0, 100]),
-    "reference_batch": ([0, -1, 10**9 + 1], [1]),
-    "momentum": ([-0.1, 1], [0, 0.999]),
-    "bound": ([0, -1], [1e-3]),
-    "start_log_variance": ([-20.1, 20.1], [-20, 20]),
-    "feature_weight": ([-0.1], [0, 2]),
-    "pool.size": ([0, 3, 10**9 + 1], [8]),
-    "pool.seed": ([-1, 2**63], [0, 2**63 - 1]),
-    "pool.truncation_psi": ([0, -0.5], [0.01, 2]),
-    "pool.truncation_cutoff": ([-1, 10**9 + 1], [0, 8, None]),
-    "pool.crop": ([0, -1, 10**9 + 1], [1, None]),
-}
-"""Field -> what its type has and it does not take, up to the bound; what it takes, down to it."""
+from tests.attack_examples import EXAMPLES, PEOPLE, POOL, SIZE
 
 
 def classifier(architecture, data, seed):
@@ -265,73 +124,6 @@ def decoder_of(attack, own):
 
 def recognised(judge, decoder, w, target_class):
     return (judge(decoder.synthesize(w)).argmax(1) == target_class).float().mean().item()
-
-
-def test_every_attack_has_an_example_and_something_to_refuse():
-    assert set(EXAMPLES) == set(ATTACKS) == {name for name, _, _ in WRONG if name in ATTACKS}
-
-
-@pytest.mark.parametrize(("name", "parameters", "message"), WRONG)
-def test_wrong_parameters_are_refused_in_one_line(name, parameters, message):
-    with pytest.raises(InputError, match=message) as refusal:
-        make_attack(name, **parameters)
-    assert "\n" not in str(refusal.value)
-
-
-def changed(name, key, value):
-    """The example with one field changed, which may be one of its pool."""
-    holder, _, inner = key.rpartition(".")
-    return {**EXAMPLES[name], **({holder: {**POOL, inner: value}} if holder else {key: value})}
-
-
-@pytest.mark.parametrize("name", list(ATTACKS))
-def test_every_field_refuses_a_value_of_another_type_under_its_own_name(name):
-    wrong = nonsense_for(ATTACKS[name])
-    if "pool" in EXAMPLES[name]:
-        wrong += [(f"pool.{field}", value) for field, value in nonsense_for(Pool)]
-    for field, value in wrong:
-        with pytest.raises(InputError) as refusal:
-            make_attack(name, **changed(name, field, value))
-        assert str(refusal.value).startswith(f"attack.{field}: expected "), (value, str(refusal.value))
-        assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("name", list(ATTACKS))
-def test_the_bounds_of_every_field_are_where_they_are_said_to_be(name):
-    kind = ATTACKS[name]
-    assert numbers_of(kind) <= set(EDGES), "EDGES: expected a row for every number of the attack"
-    fields = {field.name for field in dataclasses.fields(kind)}
-    for key, (refused, taken) in EDGES.items():
-        if key.split(".")[0] not in fields:
-            continue
-        for value in refused:
-            with pytest.raises(InputError) as refusal:
-                make_attack(name, **changed(name, key, value))
-            own = key if key != "pool.size" or value != 3 else ("candidates" if name == "ppa" else "selected")
-            assert str(refusal.value).startswith(f"attack.{own}: expected "), (key, value, str(refusal.value))
-        for value in taken:
-            make_attack(name, **changed(name, key, value))
-
-
-def test_a_bound_that_another_field_sets_is_the_last_value_taken():
-    few = {**EXAMPLES["ppa"], "candidates": 4, "selected": 4, "pool": {**POOL, "size": 4}}
-    make_attack("ppa", **few)
-    with pytest.raises(InputError, match=r"^attack\.selected: expected at most candidates \(4\), got 5"):
-        make_attack("ppa", **{**few, "selected": 5})
-    with pytest.raises(InputError, match=r"^attack\.candidates: expected at most pool.size \(3\), got 4"):
-        make_attack("ppa", **{**few, "pool": {**POOL, "size": 3}})
-    still = {"selection_crop_scale": (1, 1), "selection_crop_ratio": (1, 1), "selection_hflip": 0}
-    make_attack("ppa", **{**EXAMPLES["ppa"], **still, "selection_repeats": 1})
-    for wrong in ({"selection_repeats": 2}, {"selection_repeats": 1, "selection_view_size": 16}):
-        with pytest.raises(InputError, match=r"^attack\.selection_repeats, selection_view_size: expected 1 and none"):
-            make_attack("ppa", **{**EXAMPLES["ppa"], **still, **wrong})
-    for moving in ({"selection_crop_scale": (0.9, 1)}, {"selection_crop_ratio": (1, 2)}, {"selection_hflip": 0.5}):
-        make_attack("ppa", **{**EXAMPLES["ppa"], **still, **moving, "selection_repeats": 2})
-
-
-def test_the_tables_are_read_without_torch():
-    code = "import sys; import core.attacks.registry; print('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("protocol", ["clean", "paper"])
@@ -456,3 +248,32 @@ def test_the_stages_of_plug_and_play_can_be_swapped(sample, optimise, select, ta
     if select == "top_confidence" and optimise == "none":
         order = sorted(found.rows["pool_index"].tolist(), key=lambda row: -float(confidences[row]))
         assert sample == "random" or order[0] in best[:4].tolist()
+
+
+ADAPTED = {
+    "logit, averaged over changed views": {"loss": "logit", "average": {"views": 3}},
+    "margin, averaged over noise": {"loss": "max_margin", "average": {"views": 2, "kind": "noise"}},
+    "tempered, by margin": {"loss": "cross_entropy", "temperature": {}, "select": {"kind": "augmented_margin"}},
+    "restarted": {"restarts": {"count": 2}},
+}
+
+
+@pytest.mark.parametrize("what", list(ADAPTED))
+def test_plug_and_play_adapted_to_a_target_leaks_and_is_counted_and_depends_on_the_class_alone(
+    what, target, judge, given
+):
+    settings = ADAPTED[what]
+    attack, own = make_attack("ppa", **{**EXAMPLES["ppa"], "steps": 12, **settings}), given("ppa")
+    if "temperature" in settings:
+        own = Given(**{**vars(own), "parts": {**own.parts, "temperature": {"temperature": torch.tensor([2.0])}}})
+    counted = Counted(target)
+    view = look(counted)
+    found = {c: attack.invert(view, own, c, seed=7) for c in (3, 1)}
+    latents = 8 * settings.get("restarts", {}).get("count", 1)
+    exact = 2 * latents * (12 * settings.get("average", {}).get("views", 1) + 6)
+    assert view.queries == sum(counted.shown) and 0 <= view.queries - exact <= 4 + 2  # what measures the batch
+    alone = attack.invert(look(Counted(target)), own, 1, seed=7)
+    assert torch.equal(alone.w, found[1].w) and torch.equal(alone.scores, found[1].scores)
+    hits = [recognised(judge, own.prior, one.w, c) for c, one in found.items()]
+    assert sum(hits) / len(hits) >= 0.5
+    assert ("margin" in alone.rows) == ("select" in settings)

@@ -15,6 +15,7 @@ from core.attacks.optimisation.losses import (
     attack_loss,
     check_protocol,
     cross_entropy_loss,
+    logit_loss,
     max_margin_loss,
     poincare_loss,
 )
@@ -127,8 +128,21 @@ def test_the_margin_is_that_of_the_best_other_class_and_wants_two_classes():
         max_margin_loss(torch.zeros(2, 1), torch.zeros(2, dtype=torch.int64))
 
 
+def test_losses_that_do_not_saturate_at_values_worked_out_by_hand():
+    """At 40 logits ahead float32 gives cross-entropy 0 and no gradient of the class; margin and logit go on."""
+    logits, targets = torch.tensor([[2, 0.5, -1]] * 3), torch.arange(3)
+    assert logit_loss(logits, targets).tolist() == [-2, -0.5, 1]
+    assert max_margin_loss(logits, targets).tolist() == [-1.5, 1.5, 3]
+    tempered = cross_entropy_loss(logits / 4, targets)
+    torch.testing.assert_close(tempered, torch.tensor([0.769949, 1.144949, 1.519949]))
+    for loss, ahead in ((logit_loss, 1), (max_margin_loss, 1), (cross_entropy_loss, 0)):
+        sure = torch.tensor([[40.0, 0, 0]], requires_grad=True)
+        loss(sure, torch.tensor([0])).sum().backward()
+        assert sure.grad[0, 0] == -ahead
+
+
 def test_wrong_input_is_named():
-    with pytest.raises(InputError, match="expected one of cross_entropy, max_margin, poincare"):
+    with pytest.raises(InputError, match="expected one of cross_entropy, logit, max_margin, poincare"):
         attack_loss("hinge")
     with pytest.raises(InputError, match="paper or clean"):
         check_protocol("dirty")

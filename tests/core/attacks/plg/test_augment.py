@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.attacks.optimisation.rotation import rotated
 from core.attacks.plg.augment import cropped, distort, draw_distortion, jittered
-from core.attacks.plg.rotation import rotated
 from core.attacks.seeds import generator
 from tests.lowres import s
 from tests.plg import distortion, golden, undistorted

@@ -32,7 +32,7 @@ def test_the_values_of_the_paper():
             "image_size": 224,
             "clip": True,
         },
-        "candidates": {"candidates": 200, "single_w": True},
+        "candidates": {"candidates": 200, "single_w": True, "restarts": None},
         "optimise": {
             "steps": 50,
             "lr": 0.005,
@@ -46,6 +46,8 @@ def test_the_values_of_the_paper():
             "lr_milestones": (),
             "lr_gamma": 0.1,
             "discriminator_weight": 0.0,
+            "temperature": None,
+            "average": None,
         },
         "select": {
             "selected": 50,

@@ -1,0 +1,75 @@
+"""Settings that fit Plug & Play to a target which hides its gradients, or its differences. They load no torch.
+
+None of them belongs to the published attack: each is absent by default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from core.attacks.optimisation.crop_rule import CropRule
+from core.bounds import MOST, Count, Fraction, Positive
+from core.checks import require, require_range
+
+MOST_DEGREES = 15.0
+"""`core.attacks.optimisation.rotation.MOST`, which loads torch."""
+
+_OF_TRANSFORMS, _OF_NOISE = ("crop_scale", "crop_ratio", "hflip", "degrees"), ("noise",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Averaging:
+    """A step's gradient as the mean over neighbours of the image that the target would be shown.
+
+    AlignMI (arXiv 2509.20177, section 5; AlanPeng0897/AlignMI, high_resolution/attacks/optimize.py), whose values are
+    the defaults, but for its 50 views. views: neighbours of a step, each of them a query; kind: "transforms", a random
+    crop of crop_scale and crop_ratio, a mirror with chance hflip, a turn by up to `degrees`; or "noise", Gaussian, of
+    `noise` times the range of the image.
+    """
+
+    views: Count = 8
+    kind: Literal["transforms", "noise"] = "transforms"
+    crop_scale: tuple[float, float] = (0.8, 1.0)
+    crop_ratio: tuple[float, float] = (0.9, 1.1)
+    hflip: Fraction = 0.5
+    degrees: Annotated[float, Ge(0), Le(MOST_DEGREES)] = 5.0
+    noise: Positive = 0.05
+
+    def __post_init__(self) -> None:
+        require_range("attack.average.crop_scale", self.crop_scale, 0, 1)
+        require_range("attack.average.crop_ratio", self.crop_ratio, 0, float("inf"))
+        unread = _OF_NOISE if self.kind == "transforms" else _OF_TRANSFORMS
+        for field in fields(self):
+            read = field.name not in unread or getattr(self, field.name) == field.default
+            require(read, f"attack.average.{field.name}", f"no value with kind {self.kind}, which does not read it",
+                    getattr(self, field.name))  # fmt: skip
+
+    @property
+    def crop_rule(self) -> CropRule:
+        """The crop and the mirror of a neighbour."""
+        return CropRule(scale=self.crop_scale, ratio=self.crop_ratio, hflip=self.hflip)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tempering:
+    """Logits are divided by a temperature before the loss, so that a target which is sure of everything is not.
+
+    mean_confidence: the temperature is the one at which the target's mean top-1 softmax on the pool's images is this.
+    """
+
+    mean_confidence: Annotated[float, Gt(0), Lt(1)] = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restarts:
+    """Further descents from around every candidate, all of which go on to stage 3.
+
+    count: descents of a candidate in all, the first from the candidate itself; spread: how far around it the others
+    begin, in standard deviations of every coordinate over the pool.
+    """
+
+    count: Annotated[int, Ge(2), Le(MOST)] = 2
+    spread: Positive = 0.5

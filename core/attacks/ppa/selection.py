@@ -1,0 +1,157 @@
+"""Stage 3 of Plug & Play Attacks: which of the optimised latents the target recognises under strong augmentation.
+
+`LukasStruppek/Plug-and-Play-Attacks` attacks/final_selection.py ranks by the mean softmax, which `select` does. It ties
+at 1.0 wherever a target is sure of everything; `select_by_margin` ranks the same views by the mean margin of logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from core.attacks.execution import Execution, as_execution
+from core.attacks.frozen import frozen
+from core.attacks.optimisation.crops import Crops, DrawCrops, Preprocess
+from core.attacks.optimisation.losses import Protocol, check_protocol, max_margin_loss
+from core.attacks.optimisation.objective import Target, Transform, target_logits
+from core.attacks.ppa.config import SelectConfig
+from core.attacks.ppa.grouping import views_of
+from core.attacks.ppa.pool import EXECUTION, best_first
+from core.attacks.ppa.results import Selection
+from core.devices import ExecutionConfig
+from core.errors import InputError
+from core.priors.base import Prior
+
+DECODE_ROWS, CLASSIFY_ROWS = 25, 250  # candidates at once at most; rounding apart they change nothing
+
+Grade = Callable[[Tensor, int], Tensor]
+"""(logits [N, C], class) -> what is averaged over the views, [N] or [N, G]."""
+
+_USUAL: Mapping[str, Any] = {"draw_crops": None, "keep": {}, "execution": EXECUTION}
+
+
+def select(
+    prior: Prior,
+    target: Target,
+    w: Tensor,
+    target_class: int,
+    config: SelectConfig,
+    *,
+    seed: int,
+    protocol: Protocol,
+    transform: Transform,
+    device: torch.device | str,
+    draw_crops: DrawCrops | None = None,
+    keep: Mapping[str, Transform] | None = None,
+    execution: Execution | ExecutionConfig = EXECUTION,
+) -> Selection:
+    """Stage 3: of the latents w [K, 1 or num_ws, w_dim], keep those the target recognises most robustly.
+
+    Score: mean softmax of `target_class` over config.selection_repeats random crops and mirrors of the (unclipped)
+    image, resized back to the target's input. Under "paper" each draw is shared by all candidates of the
+    class, so the comparison is fair; under "clean" every image has its own. Each image is synthesised once, for
+    the judges as well: keep names what else to make of it, e.g. {"evaluator": Preprocess(crop=800, size=299)}, and
+    `Selection.images` returns that for all K latents. A score that is not a number ranks last. Results are on the
+    CPU. Raises InputError for wrong settings, for fewer than `selected` latents, or when not even one image fits
+    into the device's memory.
+    """
+    scores, images = _mean_grades(
+        prior, target, w, target_class, config, _confidence, seed=seed, protocol=protocol, transform=transform,
+        device=device, draw_crops=draw_crops, keep=keep or {}, execution=execution,
+    )  # fmt: skip
+    order = best_first(scores)[: config.selected]
+    return Selection(w=w.detach().cpu()[order], scores=scores[order], order=order, all_scores=scores, images=images)
+
+
+def select_by_margin(
+    prior: Prior, target: Target, w: Tensor, target_class: int, config: SelectConfig, **others: Any
+) -> Selection:
+    """As `select`, in the order of the mean margin: the logit of `target_class` less the largest other.
+
+    The scores are mean softmaxes as there, of the same views; the margins of what is kept are its row "margin".
+    """
+    grades, images = _mean_grades(
+        prior, target, w, target_class, config, _confidence_and_margin, **{**_USUAL, **others}
+    )  # fmt: skip
+    scores, margins = grades.unbind(1)
+    order = best_first(margins)[: config.selected]
+    return Selection(w=w.detach().cpu()[order], scores=scores[order], order=order, all_scores=scores, images=images,
+                     rows={"margin": margins[order]})  # fmt: skip
+
+
+def _mean_grades(
+    prior: Prior,
+    target: Target,
+    w: Tensor,
+    target_class: int,
+    config: SelectConfig,
+    grade: Grade,
+    *,
+    seed: int,
+    protocol: Protocol,
+    transform: Transform,
+    device: torch.device | str,
+    draw_crops: DrawCrops | None,
+    keep: Mapping[str, Transform],
+    execution: Execution | ExecutionConfig,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The mean grade of every latent over its views, [K] or [K, G] on the CPU, and what was kept of the synthesis."""
+    check_protocol(protocol)
+    if len(w) < config.selected:
+        raise InputError(f"selected: expected at most the {len(w)} candidates, got {config.selected}")
+    views = views_of(config.selection_crop_rule, len(w), (seed, target_class, "select"), protocol, draw_crops)
+    run, total = as_execution(execution, device), 0
+    with torch.no_grad(), frozen(prior, target), run.arithmetic():
+        images, kept = _decode(run, prior, w.to(device), transform, keep, DECODE_ROWS)
+        judge = run.target(target)
+        batch = run.forward_batch("classification", judge, most=CLASSIFY_ROWS)
+        for repeat in range(config.selection_repeats):
+            crops = None if views is None else views.at(repeat, images).to(images.device)
+            score = partial(_graded, grade, judge, images, crops, config.selection_view_size, target_class)
+            total = total + torch.cat(batch.run(score, len(w)))
+    return (total / config.selection_repeats).cpu(), kept
+
+
+def _decode(
+    run: Execution,
+    prior: Prior,
+    w: Tensor,
+    transform: Transform,
+    keep: Mapping[str, Transform],
+    batch_size: int,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """What the target is shown (on the device) and what is kept for judges (on the CPU), from one synthesis."""
+    crops = {crop_of(way) for way in (transform, *keep.values())}
+    synthesize = run.synthesizer(prior, crops.pop() if len(crops) == 1 else None)
+
+    def decode(rows: slice) -> tuple[Tensor, dict[str, Tensor]]:
+        images = synthesize(w[rows])
+        return transform(images), {name: way(images).cpu() for name, way in keep.items()}
+
+    parts = run.forward_batch("synthesis", synthesize, most=batch_size).run(decode, len(w))
+    return torch.cat([part[0] for part in parts]), {n: torch.cat([part[1][n] for part in parts]) for n in keep}
+
+
+def _graded(
+    grade: Grade, target: Target, images: Tensor, crops: Crops | None, size: int | None, target_class: int, rows: slice
+) -> Tensor:
+    shown = None if crops is None else crops.of(rows)
+    return grade(target_logits(target, images[rows], shown, size=size).float(), target_class)
+
+
+def _confidence(logits: Tensor, target_class: int) -> Tensor:
+    return logits.softmax(1)[:, target_class]
+
+
+def _confidence_and_margin(logits: Tensor, target_class: int) -> Tensor:
+    labels = torch.full((len(logits),), target_class, device=logits.device)
+    return torch.stack([_confidence(logits, target_class), -max_margin_loss(logits, labels)], 1)
+
+
+def crop_of(transform: Transform) -> int | None:
+    """The centre crop that is all `transform` looks at, if that is known."""
+    return transform.crop if isinstance(transform, Preprocess) else None
