@@ -74,10 +74,7 @@ def optimise(
     when not even one image fits into the device's memory.
     """
     check_protocol(protocol)
-    if config.discriminator_weight and discriminator is None:
-        raise InputError(f"discriminator_weight: {config.discriminator_weight} needs a discriminator")
-    if (config.temperature is None) != (temperature is None):
-        raise InputError(f"temperature: expected one where the settings ask for it alone, got {temperature}")
+    _check_given(config, discriminator, temperature)
     run, parts, size = as_execution(execution, device), [], config.batch_size
     with frozen(prior, target, discriminator), run.arithmetic():
         whole = bool(config.discriminator_weight)  # the discriminator compares the images of a batch
@@ -102,6 +99,13 @@ def optimise(
                 on_step=None if on_step is None else partial(report_batches, on_step, group, size),
             ))  # fmt: skip
     return joined(parts)
+
+
+def _check_given(config: OptimiseConfig, discriminator: Target | None, temperature: float | None) -> None:
+    if config.discriminator_weight and discriminator is None:
+        raise InputError(f"discriminator_weight: {config.discriminator_weight} needs a discriminator")
+    if (config.temperature is None) != (temperature is None):
+        raise InputError(f"temperature: expected one where the settings ask for it alone, got {temperature}")
 
 
 def _loss_of(
@@ -149,13 +153,8 @@ def invert_class(
     give one `Execution`, so that networks are prepared once. Raises InputError.
     """
     run = as_execution(execution, device)
-    common = {
-        "seed": seed,
-        "protocol": protocol,
-        "transform": preprocess_of(config.pool),
-        "device": device,
-        "execution": run,
-    }
+    transform = preprocess_of(config.pool)
+    common = {"seed": seed, "protocol": protocol, "transform": transform, "device": device, "execution": run}
     starts = stages.sample(confidences, w_pool, target_class, config.candidates, seed=seed)
     if config.candidates.restarts is not None:
         starts = around(starts, w_pool, config.candidates.restarts, seed=seed, target_class=target_class)
