@@ -198,15 +198,17 @@ def _plan(options: argparse.Namespace) -> int:
     from orchestrator.planning.plan_words import plan_text
     from orchestrator.planning.trials import trials_of
     from orchestrator.search.ahead import ahead_of
+    from orchestrator.stages.fingerprints import pictures_may_be_absent
     from orchestrator.store.opening import open_store
     from sweeps.load import load_sweep
 
     price = None if options.price is None else amount("--price", options.price)
     store = open_store(options.store)
     loaded = load_sweep(options.sweep, options.overrides)
-    planned = make_plan(trials_of(loaded, store), store, ahead_of(loaded, store))
-    refuse_impossible(planned)
-    summary = plan_summary(planned, store, price)
+    with pictures_may_be_absent() as absent:
+        planned = make_plan(trials_of(loaded, store), store, ahead_of(loaded, store))
+        refuse_impossible(planned)
+        summary = {**plan_summary(planned, store, price), "absent": absent}
     screen.out_text(json.dumps(summary, indent=1) if options.json else plan_text(summary))
     return EXIT_DONE
 

@@ -94,6 +94,17 @@ class SyntheticPublic(Model):
         return self.identities * self.per_identity
 
 
+class PublishedPublic(Model):
+    """The public pictures of the low-resolution attacks: the published list beside the private ones of `celeba64`."""
+
+    kind: Literal["celeba64"]
+    path: FilePath
+    size: Annotated[int, Field(ge=16, le=256)] = 64  # pixels that the central 108 are resized to
+
+    most: ClassVar[None] = None
+    """How many there are, the list alone says."""
+
+
 class UnlabelledPublic(Model):
     """Public images of other people: a Parquet file with an `image` column or a folder of images."""
 
@@ -107,3 +118,7 @@ class UnlabelledPublic(Model):
     def most(self) -> int | None:
         """How many images there can be; None where the folder alone says it."""
         return self.limit
+
+
+Public = Annotated[SyntheticPublic | UnlabelledPublic | PublishedPublic, Field(discriminator="kind")]
+"""The type of a sweep's `public`: chosen by `kind`."""

@@ -37,6 +37,13 @@ def _nested(declared: type) -> type[Model]:
     return derived(declared)
 
 
+@lru_cache
+def _nested_like(made: Any) -> type[Model]:
+    """Of a field whose default has other values than the dataclass by itself: what a file leaves out is as there."""
+    keys = {field.name: (_key(type(made), field)[0], getattr(made, field.name)) for field in fields(made)}
+    return create_model(type(made).__name__, __base__=Model, __doc__=type(made).__doc__, **keys)
+
+
 def _key_type(hint: Any) -> Any:
     """The type of a parameter as a file gives it: keys for a dataclass, lists for tuples."""
     if is_dataclass(hint):
@@ -57,7 +64,11 @@ def _validator(bound: Any) -> Any:
 
 
 def _key(declared: type, field: Field[Any]) -> tuple[Any, Any]:
-    return _key_type(_hints(declared)[field.name]), _default(field)
+    hint, default = _hints(declared)[field.name], _default(field)
+    if is_dataclass(default) and is_dataclass(hint):
+        model = _nested(hint) if default == hint() else _nested_like(default)
+        return model, model()
+    return _key_type(hint), _nested(type(default))() if is_dataclass(default) else default
 
 
 def _default(field: Field[Any]) -> Any:
@@ -65,6 +76,6 @@ def _default(field: Field[Any]) -> Any:
         return field.default
     if field.default_factory is MISSING:
         return ...
-    return _nested(type(made))() if is_dataclass(made := field.default_factory()) else made
+    return field.default_factory()
 
 

@@ -55,6 +55,7 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
     ]
     _refuse_repeats(loaded, cells)
     _refuse_controls_alone(loaded, cells)
+    _refuse_unread(loaded, make, cells)
     return cells
 
 
@@ -64,6 +65,29 @@ def _refuse_controls_alone(loaded: LoadedSweep, cells: list[Cell]) -> None:
     if attacks and all(attack.built.control for attack in attacks):
         kinds = ", ".join(dict.fromkeys(attack.kind for attack in attacks))
         raise InputError(f"{loaded.source}: attack: expected at least one that is no control, got {kinds}")
+
+
+def _refuse_unread(loaded: LoadedSweep, make: CellMaker, cells: list[Cell]) -> None:
+    """Raise InputError for a prior, or public images, that no attack of the sweep reads, be it in a rung of a search.
+
+    What one attack of a portfolio leaves alone another may need, so that this is said of a sweep, not of a cell.
+    """
+    seen = [cell.settings for cell in cells if isinstance(cell.settings, InversionSweep)]
+    prior = next((one.prior.kind for one in seen if one.prior), None)
+    public = next((one.public.kind for one in seen if one.public), None)
+    if (prior is None or any(one.reads_prior for one in seen)) and (
+        public is None or any(one.reads_public for one in seen)
+    ):
+        return
+    rungs = loaded.sweep.search.rungs if loaded.sweep.search else ()
+    seen += [make(values, rung.set).settings for rung in rungs for values in attacks_of(loaded)]
+    kinds = ", ".join(dict.fromkeys(one.attack.kind for one in seen))
+    if prior is not None and not any(one.reads_prior for one in seen):
+        expected = f"expected none, since no attack of the sweep reads it ({kinds})"
+        raise InputError(f"{loaded.source}: prior: {expected}, got {prior}")
+    if public is not None and not any(one.reads_public for one in seen):
+        why = f"a {prior} prior is already fitted" if prior else f"no attack of the sweep learns from them ({kinds})"
+        raise InputError(f"{loaded.source}: public: expected none, since {why}, got {public}")
 
 
 def attacks_of(loaded: LoadedSweep) -> list[dict[str, Any]]:

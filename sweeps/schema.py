@@ -16,7 +16,7 @@ from sweeps.any_sweep import AnySweep, Protocol, Tracking
 from sweeps.attacker import Prior
 from sweeps.attacks import Attack, read_attack
 from sweeps.base import Model, Several
-from sweeps.data import LabelledData, PublishedData, SyntheticData, SyntheticPublic, UnlabelledPublic
+from sweeps.data import LabelledData, Public, PublishedData, PublishedPublic, SyntheticData
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges
 from sweeps.paper_numbers import datasets_of
@@ -62,9 +62,9 @@ class InversionSweep(AnySweep):
     protocol: Protocol = "clean"
     seeds: Annotated[Several[Seed], Field(min_length=1)]
     data: Annotated[SyntheticData | LabelledData | PublishedData, Field(discriminator="kind")]
-    public: Annotated[SyntheticPublic | UnlabelledPublic, Field(discriminator="kind")] | None = None
+    public: Public | None = None
     recipe: Target = Recipe()
-    prior: Prior
+    prior: Prior | None = None  # what attacks decode latents with; none where no attack of the sweep does
     attack: Attack = read_attack({})
     judges: Judges = Judges()
     classes: Literal["all"] | Annotated[Several[Annotated[int, Field(ge=0, le=MOST)]], Field(min_length=1)] = "all"
@@ -74,6 +74,17 @@ class InversionSweep(AnySweep):
     min_test_acc: Fraction | None = None  # the accuracy you need: recipes below it are not recommended; no search
     tracking: Tracking = Tracking()
     paper: PaperTable | None = None
+
+    @property
+    def reads_prior(self) -> bool:
+        """Whether the attack, or a part of it, decodes latents by the sweep's prior."""
+        return "prior" in self.attack.built.reads
+
+    @property
+    def reads_public(self) -> bool:
+        """Whether the prior that it reads, or the attack, learns from the public images."""
+        fitted = self.prior is not None and self.prior.row.needs_public and self.reads_prior
+        return fitted or "public" in self.attack.built.reads
 
     def reference(self) -> InversionSweep | None:
         """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
@@ -102,9 +113,12 @@ class InversionSweep(AnySweep):
             raise ValueError(f"data.kind: expected one of {expected} for table {table}, got {self.data.kind}")
         if isinstance(self.data, SyntheticData):
             self._fits_synthetic(self.data)
-        if isinstance(self.public, SyntheticPublic):
-            self.prior.built.check_public(count=self.public.identities * self.public.per_identity)
-        if self.prior.row.needs_public and self.public is None:
+        if isinstance(self.public, PublishedPublic) and self.data.kind == "celeba":
+            raise ValueError("public.kind: expected no celeba64 beside data of kind celeba, which may have its people, "
+                             "got celeba64")  # fmt: skip
+        if self.prior and self.public and self.public.most is not None:
+            self.prior.built.check_public(count=self.public.most)
+        if self.prior and self.prior.row.needs_public and self.public is None:
             raise ValueError(f"public: expected the images to fit the {self.prior.kind} prior on, got none")
         if self.judges.evaluator and self.judges.evaluator.architecture == self.recipe.architecture:
             raise ValueError(
@@ -118,9 +132,6 @@ class InversionSweep(AnySweep):
         self._fits_attack()
         if self.attack.loot_size is not None and self.protocol == "paper":
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
-        learns = any("public" in part.needs for part in self.attack.built.parts)
-        if not self.prior.row.needs_public and self.public is not None and not learns:
-            raise ValueError(f"public: expected none, since a {self.prior.kind} prior is already fitted")
         self._fits_classes()
         self._fits_search()
         return self
@@ -140,8 +151,9 @@ class InversionSweep(AnySweep):
     def _fits_attack(self) -> None:
         attack = self.attack.built
         attack.check(
-            image_size=self.recipe.image_size, prior_kind=self.prior.kind, has_public=self.public is not None
-        )
+            image_size=self.recipe.image_size, prior_kind=self.prior and self.prior.kind,
+            has_public=self.public is not None,
+        )  # fmt: skip
         if self.public is not None and self.public.most is not None:
             attack.check_public(self.public.most)
         defense = self.recipe.defense

@@ -87,4 +87,10 @@ def _unlabelled(config: Config) -> torch.Tensor:
 
 
 _PRIVATE = {"synthetic": _synthetic, "labelled": _labelled}
-_PUBLIC = {"synthetic": _synthetic_public, "unlabelled": _unlabelled}
+def _celeba64_public(config: Config) -> torch.Tensor:
+    from core.data.celeba64_public import load_celeba64_public
+
+    return load_celeba64_public(Path(config["path"]).expanduser(), size=config["size"])
+
+
+_PUBLIC = {"synthetic": _synthetic_public, "unlabelled": _unlabelled, "celeba64": _celeba64_public}

@@ -44,8 +44,9 @@ class Part:
 class Attack:
     """An attack that sees nothing and needs nothing; a kind of attack overrides what it changes.
 
-    access: what it sees of the target; control: whether it is no attack but the line that a leak must exceed; facts:
-    what `invert` reports of a class -> how classes are summed up. `PREFIX: parameter` begins every refusal.
+    access: what it sees of the target; control: whether it is no attack but the line that a leak must exceed; crop_key:
+    what of a sweep file sets `crop`; facts: what `invert` reports of a class -> how classes are summed up.
+    `PREFIX: parameter` begins every refusal.
 
     selected: reconstructions to keep per class; seed: of the attack, mixed with the trial's; readout: how a target
     whose answers are noisy is read, None as the protocol does; precision: of the networks' passes, None for fp32
@@ -54,6 +55,7 @@ class Attack:
 
     access: ClassVar[Access] = "none"
     control: ClassVar[bool] = False
+    crop_key: ClassVar[str] = "attack.pool.crop"
     facts: ClassVar[Mapping[str, Aggregate]] = {}
 
     selected: int = 50
@@ -120,8 +122,19 @@ class Attack:
         """Side in pixels of the centre crop that the decoder's images get before anybody sees them; None for none."""
         return None
 
-    def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
-        """Raise InputError if the attack cannot be tried: target's input in pixels, kind of prior, public images."""
+    @property
+    def reads(self) -> frozenset[str]:
+        """All that it or its parts read: "prior", "public", "target", names of parts."""
+        named = {*self.needs, *(name for part in self.parts for name in part.needs)}
+        return frozenset(named | {"prior"} if "discriminator" in named else named)
+
+    def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
+        """Raise InputError if the attack cannot be tried: target's input in pixels, kind of prior, public images.
+
+        prior_kind: None where the sweep names no prior, which then nothing may read.
+        """
+        if prior_kind is None and "prior" in self.reads:
+            raise InputError("prior: expected what this attack decodes its latents with, got none")
         if not has_public and any("public" in part.needs for part in self.parts):
             raise InputError("public: expected the images that this attack learns from, got none")
 

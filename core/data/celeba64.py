@@ -27,7 +27,7 @@ CLASSES = 1000
 TRAIN_LISTS = ("celeba_trainset.txt", "trainset.txt")
 TEST_LISTS = ("celeba_testset.txt", "testset.txt")
 
-_FOLDER = "img_align_celeba"
+FOLDER = "img_align_celeba"
 _ALIGNED = (178, 218)
 _CROP = 108
 _OWN_TEST = 0.1
@@ -49,8 +49,8 @@ def list_celeba64(root: Path, options: ListOptions, report: Report) -> Published
     Raises InputError if there is no such layout or only one of the lists; reports rows that are wrong, a picture in
     both lists, a wrong number of labels, and a split seed with lists, which cannot follow it.
     """
-    require_folder(root, _FOLDER, LAYOUT)
-    lists = [_find(root, names) for names in (TRAIN_LISTS, TEST_LISTS)]
+    require_folder(root, FOLDER, LAYOUT)
+    lists = [find_list(root, names) for names in (TRAIN_LISTS, TEST_LISTS)]
     if (lists[0] is None) != (lists[1] is None):
         here, gone = (lists[0], TEST_LISTS) if lists[0] else (lists[1], TRAIN_LISTS)
         raise InputError(f"data {root}: expected {' or '.join(gone)} beside {here}, got nothing there")
@@ -59,7 +59,8 @@ def list_celeba64(root: Path, options: ListOptions, report: Report) -> Published
     return _listed(root, lists[0], lists[1], options, report)
 
 
-def _find(root: Path, names: tuple[str, ...]) -> str | None:
+def find_list(root: Path, names: tuple[str, ...]) -> str | None:
+    """The first of these names that is a file in `root` or its folder data_files; None where none is."""
     places = [place for name in names for place in (name, f"data_files/{name}")]
     return next((place for place in places if (root / place).is_file()), None)
 
@@ -117,13 +118,13 @@ def _listing(
 ) -> PublishedListing:
     return PublishedListing(
         root=root,
-        files=tuple(on_disk(root, _FOLDER, pictures)),
+        files=tuple(on_disk(root, FOLDER, pictures)),
         labels=labels,
         names=names,
         train=split[0],
         test=split[1],
         fit="shorter_side",
-        cut=_central_face,
+        cut=central_face,
         notes=notes,
         doubts=doubts,
     )
@@ -143,7 +144,8 @@ def _read_list(root: Path, name: str, options: ListOptions, report: Report) -> l
     return list(rows.items())
 
 
-def _central_face(index: int, image: Image.Image) -> Image.Image:
+def central_face(index: int, image: Image.Image) -> Image.Image:
+    """The cut of an aligned picture. Raises UnreadablePicture for another size."""
     if image.size != _ALIGNED:
         raise UnreadablePicture(f"{image.width} x {image.height} pixels where CelebA's aligned 178 x 218 are expected")
     left, top = ((side - _CROP) // 2 for side in _ALIGNED)

@@ -25,7 +25,9 @@ def plan_text(summary: dict[str, Any]) -> str:
         lines += ["", f"reused: {reused['stages']} stages, which would cost {saved} of device time"]
     if summary["search"] is not None:
         lines += ["", *search_text(summary)]
-    return "\n".join(map(printable, [*lines, "", *expectation(summary)]))
+    absent = [f"{key}: nothing at {place} yet; planned as if no stage had seen it"
+              for key, place in summary.get("absent", {}).items()]  # fmt: skip
+    return "\n".join(map(printable, [*lines, "", *expectation(summary), *absent]))
 
 
 def search_text(summary: dict[str, Any]) -> list[str]:

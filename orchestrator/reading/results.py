@@ -82,7 +82,7 @@ def recipe_fields(trial: Trial) -> dict[str, Any]:
     is_imported = isinstance(recipe, ImportedClassifier)
     return {
         **(_imported_fields(recipe) if is_imported else _trained_fields(recipe, settings.protocol)),
-        "prior": settings.prior.kind,
+        "prior": settings.prior.kind if settings.reads_prior else None,
         "attack": settings.attack.label,
         "attack_access": settings.attack.built.access,
         "attack_control": settings.attack.built.control,

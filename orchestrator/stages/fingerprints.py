@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,29 @@ from core.files import write_file
 from core.tree import TREE
 
 REMEMBER_FROM_BYTES = 256 * 2**20
+PICTURES = ("data.path", "public.path")
 
 SHIPPED_FILES = {
     "synthetic": "core/models/weights/synthetic_embedder.safetensors",
     "stylegan2_synthetic64": "core/priors/weights/stylegan2_synthetic64.safetensors",
 }
+
+
+_ABSENT: ContextVar[dict[str, str] | None] = ContextVar("pictures that are not there", default=None)
+
+
+@contextlib.contextmanager
+def pictures_may_be_absent() -> Iterator[dict[str, str]]:
+    """Within it data that lie nowhere have a content that nobody has seen: enough for a plan, which reads none.
+
+    Gives a mapping, filled as stages are looked at: key of the sweep file -> the place where nothing is.
+    """
+    absent: dict[str, str] = {}
+    token = _ABSENT.set(absent)
+    try:
+        yield absent
+    finally:
+        _ABSENT.reset(token)
 
 
 def normalised(settings: BaseModel, *, without: Collection[str] = ()) -> dict[str, Any]:
@@ -39,6 +58,9 @@ def content_of(path: str | Path | None, key: str, *, any_files: bool = False) ->
     if path is None:
         return {}
     place = Path(path).expanduser().resolve()
+    if not place.exists() and key in PICTURES and (absent := _ABSENT.get()) is not None:
+        absent[key] = str(place)
+        return {"content": f"nothing at {place}"}
     if not place.exists():
         raise InputError(f"{key}: expected a file or folder, got nothing at {place}")
     return {"content": _digest(str(place), any_files)}

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from core.attacks.base import Part
+from core.attacks.base import Attack, Part
 from core.attacks.registry import PARTS
 from core.errors import InputError
 from core.priors.card import read_prior_card
@@ -15,7 +15,7 @@ from core.priors.kinds import PriorFolder
 from orchestrator.stages.fingerprints import content_of, normalised
 from orchestrator.stages.other_people import refuse_same_people
 from orchestrator.stages.stage import Stage
-from sweeps.data import PublishedData
+from sweeps.data import PublishedData, PublishedPublic
 from sweeps.imported import WEIGHTS, ImportedClassifier
 from sweeps.schema import InversionSweep
 from sweeps.training import Recipe, Training
@@ -100,10 +100,13 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
 
     A stage has as inputs what it names and no more: an attack that sees nothing of the target is one for all recipes.
     """
-    attack, made = settings.attack.built, {"target": target, "prior": prior_stage(settings)}
-    if settings.public is not None:
+    attack, made = settings.attack.built, {"target": target}
+    if settings.reads_prior:
+        made["prior"] = prior_stage(settings)
+    if "public" in attack.reads:
+        refuse_same_people(settings)
         made["public"] = public_stage(settings)
-    _check_crop(settings, attack.crop)
+    _check_crop(settings, attack)
     for part in attack.parts:
         made[part.name] = _part_stage(settings, part, made)
     needs = [name for name in attack.needs if name != "discriminator"]  # which lies beside the prior
@@ -169,12 +172,18 @@ def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage) -> Sta
     return Stage(name="loot", config={**config, **rows}, inputs={decoder: attack.inputs[decoder], "attack": attack})
 
 
-def _check_crop(settings: InversionSweep, crop: int | None) -> None:
-    """Say at once if the crop is larger than what the prior draws: 800 pixels suit a 1024-pixel prior only."""
-    files = settings.prior.built.files
-    side = read_prior_card(files.description).config.resolution if files else settings.public and settings.public.size
-    if crop is not None and side is not None and crop > side:
-        raise InputError(f"attack.pool.crop: expected at most the prior's {side} pixels, got {crop}")
+def _check_crop(settings: InversionSweep, attack: Attack) -> None:
+    """Say at once if the crop is larger than what is decoded: 800 pixels suit a 1024-pixel prior only."""
+    if attack.crop is None:
+        return
+    if attack.decoder == "prior":
+        files = settings.prior.built.files
+        side = read_prior_card(files.description).config.resolution if files else settings.public.size
+    else:  # a part's generator makes what the target takes
+        side = settings.recipe.image_size
+    if attack.crop > side:
+        whose = "prior" if attack.decoder == "prior" else "generator"
+        raise InputError(f"{attack.crop_key}: expected at most the {whose}'s {side} pixels, got {attack.crop}")
 
 
 def _passes(settings: InversionSweep, asks: bool) -> dict[str, str]:
@@ -207,5 +216,5 @@ def _file_stage(settings: BaseModel, key: str) -> dict[str, dict[str, Any]]:
     """Configuration and hints of a stage that may read a file: its content counts, not where it lies."""
     path = settings.path
     config = normalised(settings, without={"path"})
-    content = content_of(path, key, any_files=isinstance(settings, PublishedData))
+    content = content_of(path, key, any_files=isinstance(settings, PublishedData | PublishedPublic))
     return {"config": {**config, **content}, "hints": {"path": path} if path is not None else {}}

@@ -7,10 +7,12 @@ import pytest
 from annotated_types import Ge
 from pydantic import ValidationError
 
+from core.attacks.registry import ATTACKS, make_attack
 from core.bounds import Count, FilePath, Fraction
 from core.data.augmentation_settings import Augmentation as AugmentationSettings
 from core.declared import build
 from core.models.recipe import TrainingRecipe
+from sweeps.attacks import schema_of
 from sweeps.derived import derived
 from sweeps.training import DEPENDENT, Augmentation, Recipe, Training
 
@@ -18,6 +20,7 @@ from sweeps.training import DEPENDENT, Augmentation, Recipe, Training
 @dataclass(frozen=True, kw_only=True)
 class Inner:
     share: Fraction = 0.5
+    parts: Count = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,29 @@ def test_a_derived_schema_takes_what_the_dataclass_declares():
     assert (read.many, read.shares, read.kind, read.inner.share) == (5, (0.0, 0.5), None, 0.5)
     again = build(Declared, {"path": "p", "maybe": {"share": 0.2}, "shares": [0.3]}, what="it", prefix="it.")
     assert again.maybe == Inner(share=0.2) and again.shares == (0.3,) and again.inner == Inner()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wide(Declared):
+    inner: Inner = field(default_factory=lambda: Inner(share=0.25, parts=3))
+
+
+def test_what_is_left_out_of_a_part_is_as_in_the_default_of_its_holder():
+    """By both ways in, the file's schema and the plain values of a manifest."""
+    model = derived(Wide, without=("hidden",))
+    for given, share, parts in (({}, 0.25, 3), ({"inner": {"share": 0.1}}, 0.1, 3), ({"inner": {"parts": 1}}, 0.25, 1)):
+        read = model.model_validate({"path": "p", **given})
+        built = build(Wide, {"path": "p", **given}, what="it", prefix="it.")
+        assert (read.inner.share, read.inner.parts) == (built.inner.share, built.inner.parts) == (share, parts)
+    with pytest.raises(ValidationError):
+        model.model_validate({"path": "p", "inner": {"share": -1}})
+
+
+@pytest.mark.parametrize("kind", ATTACKS)
+def test_an_attack_as_its_file_has_it_is_the_one_that_core_declares(kind):
+    read = schema_of(kind).model_validate({"kind": kind})
+    assert read.built == make_attack(kind)
+    assert all(getattr(read.built, one.name) == getattr(make_attack(kind), one.name) for one in fields(ATTACKS[kind]))
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=str)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from core.attacks.access import Access
 from core.attacks.base import Aggregate, Attack, Part
-from core.attacks.black_box.latent_settings import LatentSettings
+from core.attacks.black_box.latent_settings import GeneratorSettings, LatentSettings
 from core.checks import require, require_choice, require_count, require_number, require_seed
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class StartSearch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BREPMI(LatentSettings, Attack):
+class BREPMI(GeneratorSettings, Attack):
     """`selected` walks per class, each from a latent of its own; the one with the largest sphere first.
 
     starts: of the search for those latents; clamp: latents stay within [-clamp, clamp]; probes: points on the sphere in
@@ -84,7 +84,7 @@ class BREPMI(LatentSettings, Attack):
 
     def __post_init__(self) -> None:
         Attack.__post_init__(self)
-        LatentSettings.__post_init__(self)
+        GeneratorSettings.__post_init__(self)
         for name in ("probes", "patience", "max_passes", "robust_views"):
             require_count(f"attack.{name}", getattr(self, name))
         for name in ("clamp", "radius"):
@@ -107,21 +107,33 @@ class BREPMI(LatentSettings, Attack):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The first latents of every label, one search for all classes."""
+        """The generator, where it is not the sweep's prior; the first latents of every label, for all classes."""
         latent = {f.name: getattr(self, f.name) for f in fields(LatentSettings)}
-        settings = {**asdict(self.starts), **latent, "clamp": self.clamp, "per_label": self.selected}
-        return (Part(name="starts", needs=("prior", "target"), settings=settings),)
+        settings = {**asdict(self.starts), **latent, "clamp": self.clamp, "per_label": self.selected,
+                    "generator": self.generator}  # fmt: skip
+        return (*self.generator_parts, Part(name="starts", needs=(self.generator, "target"), settings=settings))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What decodes its latents, and the first of them."""
+        return self.generator, "starts"
+
+    def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
+        """Raise InputError for a size that the generator cannot have, too."""
+        super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
+        self.check_size(image_size)
 
     def invert(self, view: LabelView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """Walk from the class's starts, all walks at once."""
         import torch
 
         from core.attacks.black_box.boundary_repulsion import walk
-        from core.attacks.black_box.latent_images import LatentImages
+        from core.attacks.black_box.latent_images import LatentImages, generator_of
         from core.attacks.reconstructions import Reconstructions
         from core.attacks.seeds import generator
 
-        images = LatentImages(given.prior, self, view.execution, image_size=view.image_size)
+        decoder = generator_of(given, self.generator)
+        images = LatentImages(decoder, self, view.execution, image_size=view.image_size)
         batches, found = (given.parts["starts"][name][target_class, : self.selected] for name in ("batches", "z"))
         starts = found[batches > 0]
         sources = [generator(seed, target_class, "walk", slot) for slot in range(len(starts))]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from core.attacks.black_box.boundary_repulsion import LabelsOf
-from core.attacks.black_box.latent_images import LatentImages
+from core.attacks.black_box.latent_images import LatentImages, generator_of
 from core.attacks.black_box.latent_settings import LatentSettings
 from core.attacks.given import Given, MadePart, Workshop
 from core.attacks.seeds import generator
@@ -63,11 +63,12 @@ def first_latents(
 def make_starts(settings: Mapping[str, Any], given: Given, view: LabelView, workshop: Workshop) -> MadePart:
     """z, batches and order of `first_latents`; of facts the batches drawn and the labels never hit.
 
-    settings: those of `core.attacks.black_box.brep_mi.StartSearch`, with clamp, per_label and the fields of
+    settings: those of `core.attacks.black_box.brep_mi.StartSearch`, with clamp, per_label, generator and the fields of
     `LatentSettings`.
     """
     latent = LatentSettings(**{name: settings[name] for name in LatentSettings.__dataclass_fields__})
-    images = LatentImages(given.prior, latent, view.execution, image_size=view.image_size)
+    decoder = generator_of(given, settings["generator"])
+    images = LatentImages(decoder, latent, view.execution, image_size=view.image_size)
 
     def draw(batch: int) -> Tensor:
         return torch.randn(settings["batch"], images.z_dim, generator=generator(settings["seed"], "starts", batch))

@@ -8,10 +8,16 @@ from torch import Tensor
 from core.attacks.black_box.latent_settings import LatentSettings
 from core.attacks.execution import Execution
 from core.attacks.frozen import frozen
+from core.attacks.given import Given
 from core.attacks.optimisation.crops import Preprocess
 from core.priors.base import Prior
 
 DECODE_ROWS = 256  # images at once at most where nothing is kept for gradients
+
+
+def generator_of(given: Given, name: str) -> Prior:
+    """What decodes latents: the sweep's prior, or the generator of the part of that name."""
+    return given.prior if name == "prior" else given.networks[name]["generator"]
 
 
 class LatentImages:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
-from core.checks import require_count, require_number
+from core.attacks.base import Part
+from core.attacks.lowres.config import SIDES, GanTraining
+from core.attacks.lowres.parts import GENERAL, general_gan
+from core.checks import require, require_choice, require_count, require_number
+
+GENERATORS = ("prior", GENERAL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,6 +18,8 @@ class LatentSettings:
     """truncation_psi, truncation_cutoff: handed to the prior's mapping (1: nothing is pulled; cutoff None: every
     layer); image_crop: side in pixels of the centre crop of the prior's images, None for no crop.
     """
+
+    crop_key: ClassVar[str] = "attack.image_crop"
 
     truncation_psi: float = 1.0
     truncation_cutoff: int | None = None
@@ -28,3 +36,45 @@ class LatentSettings:
     def crop(self) -> int | None:
         """As given."""
         return self.image_crop
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorSettings(LatentSettings):
+    """generator: what decodes the latents, the sweep's `prior` or `general_gan`, GMI's GAN of the public images, in
+    which the official black-box attacks search; gan: how that is trained, by default as its later users have it.
+    """
+
+    generator: Literal["prior", "general_gan"] = "prior"
+    gan: GanTraining = field(default_factory=GanTraining)
+
+    def __post_init__(self) -> None:
+        LatentSettings.__post_init__(self)
+        require_choice("attack.generator", self.generator, GENERATORS)
+        require(self.own or self.gan == GanTraining(), "attack.gan", "no value with generator prior, which is there",
+                self.gan)  # fmt: skip
+
+    @property
+    def own(self) -> bool:
+        """Whether the generator is a part of the attack."""
+        return self.generator == GENERAL
+
+    @property
+    def decoder(self) -> str:
+        """The prior, or the part that has the generator."""
+        return self.generator
+
+    @property
+    def generator_parts(self) -> tuple[Part, ...]:
+        """The generator, where it is a part."""
+        return (general_gan(self.gan),) if self.own else ()
+
+    def check_size(self, image_size: int) -> None:
+        """Raise InputError for a target whose input the generator of the attack cannot have."""
+        sides = " or ".join(map(str, SIDES))
+        require(not self.own or image_size in SIDES, "recipe.image_size", f"{sides} pixels with generator {GENERAL}",
+                image_size)  # fmt: skip
+
+    def check_public(self, count: int) -> None:
+        """Raise InputError for fewer public images than a batch of the generator's training has."""
+        if self.own:
+            self.gan.steps(count)

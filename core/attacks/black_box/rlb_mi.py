@@ -18,8 +18,8 @@ from math import isfinite, nan
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from core.attacks.access import Access
-from core.attacks.base import Aggregate, Attack
-from core.attacks.black_box.latent_settings import LatentSettings
+from core.attacks.base import Aggregate, Attack, Part
+from core.attacks.black_box.latent_settings import GeneratorSettings
 from core.checks import require, require_choice, require_count, require_number
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ LOGARITHMS = ("official", "floored")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RLBMI(LatentSettings, Attack):
+class RLBMI(GeneratorSettings, Attack):
     """The best `selected` images of a policy's roll-outs.
 
     episodes, steps (of an episode), diversity: of the search; at_once: episodes played at once, for which there is one
@@ -64,7 +64,7 @@ class RLBMI(LatentSettings, Attack):
 
     def __post_init__(self) -> None:
         Attack.__post_init__(self)
-        LatentSettings.__post_init__(self)
+        GeneratorSettings.__post_init__(self)
         for name in ("episodes", "steps", "at_once", "hidden", "minibatch"):
             require_count(f"attack.{name}", getattr(self, name))
         require_number("attack.diversity", self.diversity, 0, 1, below=True)
@@ -100,6 +100,21 @@ class RLBMI(LatentSettings, Attack):
         return " ".join([*words, *([f"{self.logarithm} log"] if self.logarithm else [])]) or None
 
     @property
+    def parts(self) -> tuple[Part, ...]:
+        """The generator, where it is not the sweep's prior."""
+        return self.generator_parts
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What decodes its latents, and nothing else."""
+        return (self.generator,)
+
+    def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
+        """Raise InputError for a size that the generator cannot have, too."""
+        super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
+        self.check_size(image_size)
+
+    @property
     def enlarging(self) -> str:
         """As the official evaluation does it (utils.py, low2high)."""
         return "truncated_bytes"
@@ -113,14 +128,15 @@ class RLBMI(LatentSettings, Attack):
         """Play the episodes of one class."""
         import torch
 
-        from core.attacks.black_box.latent_images import LatentImages
+        from core.attacks.black_box.latent_images import LatentImages, generator_of
         from core.attacks.black_box.rlb_learner import class_learner, paper_learner
         from core.attacks.black_box.rlb_search import CAPACITY, Episodes, Manner, Search
         from core.attacks.black_box.soft_actor_critic import Replay
         from core.attacks.reconstructions import Reconstructions
 
         paper, device = given.protocol == "paper", view.execution.device
-        images = LatentImages(given.prior, self, view.execution, image_size=view.image_size)
+        decoder = generator_of(given, self.generator)
+        images = LatentImages(decoder, self, view.execution, image_size=view.image_size)
         key = (seed,) if paper else (seed, target_class)
         learner, draws = (paper_learner if paper else class_learner)(self, images.z_dim, *key, device=device)
         logarithm = self.logarithm or ("official" if paper else "floored")

@@ -54,7 +54,7 @@ class LowResolution(Attack):
         """Cut to 8 bits and resized as pictures are."""
         return "truncated_bytes"
 
-    def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
+    def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
         """Raise InputError for a target of another size than the networks can have, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         sides = " or ".join(map(str, SIDES))

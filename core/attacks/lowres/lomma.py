@@ -65,7 +65,7 @@ class Lomma(LowResolution):
         """The students', where they begin so."""
         return self.students.architectures if self.form in WITH_STUDENTS and self.students.pretrained else ()
 
-    def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
+    def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
         """Raise InputError for students that do not take the target's images, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         if self.form in WITH_STUDENTS:

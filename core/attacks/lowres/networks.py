@@ -9,17 +9,24 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from core.attacks.lowres.config import PlainGanConfig
+from core.priors.base import sample_latents, truncate
 
 _SLOPE = 0.2
 _STATISTIC_DIM = 50  # numbers that minibatch discrimination compares for each of its outputs
 
 
 class PlainGenerator(nn.Module):
-    """z [N, z_dim] -> images in (0, 1): a linear layer, then a transposed convolution for each doubling."""
+    """z [N, z_dim] -> images in (0, 1): a linear layer, then a transposed convolution for each doubling.
+
+    A `core.priors.base.Prior` too, for attacks that search in it: its w is z itself.
+    """
+
+    num_ws = 1
 
     def __init__(self, config: PlainGanConfig) -> None:
         super().__init__()
@@ -37,6 +44,24 @@ class PlainGenerator(nn.Module):
     def resolution(self) -> int:
         """Side of its images in pixels."""
         return self.config.resolution
+
+    @property
+    def z_dim(self) -> int:
+        """Numbers of one latent."""
+        return self.config.z_dim
+
+    @property
+    def w_dim(self) -> int:
+        """As many: nothing is mapped."""
+        return self.config.z_dim
+
+    def sample_z(self, n: int, seed: int) -> np.ndarray:
+        """float64 [n, z_dim], standard normal."""
+        return sample_latents(n, self.z_dim, seed)
+
+    def map(self, z: Tensor, *, psi: float = 1.0, cutoff: int | None = None) -> Tensor:
+        """z [N, z_dim] -> the same as float32 [N, 1, z_dim], pulled towards 0 by psi."""
+        return truncate(z.float()[:, None], 0.0, psi=psi, cutoff=cutoff)
 
     def forward(self, z: Tensor) -> Tensor:
         """[N, 3, R, R] in (0, 1)."""

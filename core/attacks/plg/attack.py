@@ -86,7 +86,7 @@ class PLGMI(Attack):
         """The official judges are shown float images, resized with aligned corners."""
         return "aligned_corners"
 
-    def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
+    def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
         """Raise InputError for a target whose input no generator of this family makes, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         require(image_size in SIDES, "attack plg_mi: side of the target's input", "64 pixels, or 16 or 32", image_size)

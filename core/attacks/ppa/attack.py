@@ -154,7 +154,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         """As of the pool."""
         return self.pool.crop
 
-    def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
+    def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
         """Raise InputError for a discriminator that this kind of prior does not have, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         if self.discriminator_weight and prior_kind != "folder":
