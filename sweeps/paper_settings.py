@@ -24,8 +24,14 @@ if TYPE_CHECKING:
 SETTINGS_FILE = Path(__file__).resolve().parent / "paper" / "settings.json"
 
 PRIOR = "StyleGAN2 of FFHQ, 1024 pixels"
+OF_THE_ATTACK = "attack_{attack}"  # a group for each attack of the table
 KINDS = ("data", "prior", "attack")
 """Parts whose keys depend on their kind: of another kind than the paper's, only what both have is compared."""
+
+MOST_SHOWN = 8  # values of a list
+
+LAST_IMAGE = ("gmi", "ked", "lomma_gmi", "lomma_ked")
+"""Attacks of Table 8 that were evaluated by LOMMA's code, as the printed digits show (paper/README.md)."""
 
 CLEAN_DIFFERS = {
     "fid": "protocol clean feeds the network images in its own range; the paper's FID fed it [-3, 1]",
@@ -41,12 +47,14 @@ class Standing:
     """How one cell of a sweep stands to a table of the paper.
 
     axes: its recipe, see `recipe_axes`. departures: see `departures`. incomparable: metric -> why our number and the
-    printed one do not measure the same, whatever their values.
+    printed one do not measure the same, whatever their values; columns: metric -> which of ours it is, where that has
+    another name.
     """
 
     axes: Mapping[str, Any] | None
     departures: tuple[str, ...] = ()
     incomparable: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 def standing(settings: InversionSweep, dataset: str, table: str) -> Standing:
@@ -54,19 +62,44 @@ def standing(settings: InversionSweep, dataset: str, table: str) -> Standing:
     return Standing(
         axes=recipe_axes(settings, dataset, table),
         departures=departures(settings, dataset, table),
-        incomparable=incomparable(settings),
+        incomparable=incomparable(settings, table),
+        columns=own_columns(settings, table),
     )
 
 
-def incomparable(settings: InversionSweep) -> dict[str, str]:
+def own_columns(settings: InversionSweep, table: str) -> dict[str, str]:
+    """Metric of the table -> our column of what the table really prints."""
+    return {"attack_acc5": "attack_acc5_last"} if table == "8" and settings.attack.kind in LAST_IMAGE else {}
+
+
+def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
     """Metric -> why this cell's value and the paper's do not measure the same."""
     reasons = {"attack_acc1_std": SPREAD} | (CLEAN_DIFFERS if settings.protocol == "clean" else {})
     evaluator, embedder = settings.judges.evaluator, settings.judges.embedder
+    if table == "8":
+        return reasons | _of_other_reports(settings)
     if evaluator is not None and evaluator.architecture != "inception_v3":
         reasons["dist_eval"] = f"features of {evaluator.architecture}; the paper's are of Inception-v3"
     if embedder is not None and embedder.name != "facenet":
         reasons["dist_face"] = f"features of {embedder.name}; the paper's are of FaceNet"
     return reasons
+
+
+def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
+    """What the evaluations of the low-resolution attacks count otherwise than our judges."""
+    lomma = settings.attack.kind in LAST_IMAGE
+    found = {
+        "attack_acc5_std": "the paper does not say what its plus-minus spreads over",
+        "fid": "the paper's is of the recognised images alone, " + (
+            "scaled to the upper half of the range" if lomma else "each stretched to the whole range, in the features of "
+            "another Inception-v3"),
+        "dist_knn": "the paper's sums over 300 classes and divides by the images of all" if lomma else
+        "the paper's is of pictures that are each stretched to the whole range",
+    }  # fmt: skip
+    evaluator = settings.judges.evaluator
+    if evaluator is not None and evaluator.architecture != "ir50_112":
+        found["dist_knn"] = f"features of {evaluator.architecture}; the paper's are of the attacks' FaceNet (ir50_112)"
+    return found
 
 
 def recipe_axes(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any] | None:
@@ -106,7 +139,7 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
             continue
         mine, theirs = ours.get(key), paper.get(key)
         if not _equal(mine, theirs):
-            shown = PRIOR if key == "prior.kind" else _shown(theirs) if key in paper else "not stated"
+            shown = "not stated" if key not in paper else PRIOR if key == "prior.kind" else _shown(theirs)
             found.append(f"{key} {_shown(mine)} (paper: {shown})")
     return tuple(found)
 
@@ -114,7 +147,7 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
 def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any]:
     """Leaf -> the official value for a cell of this defense: the table's settings, and what follows from the defense
     (its smoothing schedule as the official code has it, MID's noise left on)."""
-    stated = published_settings(dataset, table)
+    stated = published_settings(dataset, table, settings.attack.kind)
     defense = settings.recipe.defense
     if defense is None or not any(key.startswith("recipe.") for key in stated):
         return stated
@@ -125,15 +158,26 @@ def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, An
     return stated | own | {"recipe.defense.schedule": schedule} | attacked
 
 
-def published_settings(dataset: str, table: str) -> dict[str, Any]:
-    """Leaf -> its official value in this table and data set, whatever the defense. Raises InputError for an unknown
-    table."""
+def published_settings(dataset: str, table: str, attack: str | None = None) -> dict[str, Any]:
+    """Leaf -> its official value in this table and data set, whatever the defense; of a table with several attacks
+    those of `attack`, or none of any. Raises InputError for an unknown table."""
     known = datasets_of(table)
     groups, free = _settings()["groups"], _settings()["free_in_table"].get(table, {})
     merged: dict[str, Any] = {}
     for name in _settings()["tables"][table] if dataset in known else ():
-        merged |= groups[name.replace("{dataset}", dataset)]
+        if name == OF_THE_ATTACK:
+            merged |= _of_attack(table, attack) if attack else {}
+        else:
+            merged |= groups[name.replace("{dataset}", dataset)]
     return {key: value for key, value in merged.items() if key not in free}
+
+
+def _of_attack(table: str, kind: str) -> dict[str, Any]:
+    """The attack's own settings, or, of one that the table does not have, which it has."""
+    attacks = list(dict.fromkeys(number.attack for number in paper_rows(table)))
+    if kind not in attacks:
+        return {"attack.kind": ", ".join(filter(None, attacks))}
+    return _settings()["groups"][OF_THE_ATTACK.replace("{attack}", kind)]
 
 
 def free_keys(table: str) -> Callable[[str], bool]:
@@ -179,7 +223,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return " ".join([str(value["kind"]), *(f"{k} {_shown(v)}" for k, v in value.items() if k != "kind")])
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_shown, value))}]"
+        more = [f"{len(value)} values"] if len(value) > MOST_SHOWN else []
+        return f"[{', '.join([*map(_shown, value[: 3 if more else None]), *(['...'] if more else []), *more])}]"
     if isinstance(value, bool):
         return str(value).lower()
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -21,7 +21,7 @@ from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 from sweeps.attacker import MODELS
 from sweeps.attacks import schema_of
-from sweeps.data import LabelledData, SyntheticData, SyntheticPublic, UnlabelledPublic
+from sweeps.data import LabelledData, PublishedPublic, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.training import Augmentation, Knowledge, Recipe
 from tasks.files import load_tensors, save_tensors
 from tests.tasks.settings_tables import (
@@ -47,6 +47,8 @@ from tests.tasks.settings_tables import (
     UNLABELLED,
 )
 from tests.tasks.travelling import made, outcome
+
+OF_ITS_GENERATOR = {"generator", "gan"}  # black_box/test_own_generator.py
 
 
 @pytest.fixture(scope="session")
@@ -229,7 +231,7 @@ def begun(hunted, tmp_path_factory):
         "head.bias": scale * (weights["head.bias"] - answers.mean(0)),
     })  # fmt: skip
     settings = {"batch": 32, "max_batches": 2, "seed": 11, "clamp": 1.5, "per_label": 16, "truncation_psi": 0.5,
-                "truncation_cutoff": 8, "image_crop": 28}  # fmt: skip
+                "truncation_cutoff": 8, "image_crop": 28, "generator": "prior"}  # fmt: skip
     config = {"part": "starts", "settings": settings, "image_size": 32, "protocol": "paper"}
     given = {"prior": inputs["attack"]["prior"], "target": folder / "target"}
     made("starts", config, given, folder / "starts")
@@ -360,13 +362,14 @@ def test_of_a_trained_generator(key, few_faces, travels):
         (schema_of("selection_only"), ATTACK, {"kind", "loot_size"}),
         (schema_of("random_latents"), RANDOM_LATENTS, {"kind", "loot_size", "readout"}),  # which it refuses
         # logarithm: where probabilities underflow (black_box/test_rlb_mi.py); starts: of its part's stage
-        (schema_of("rlb_mi"), RLB_MI, {"kind", "loot_size", "logarithm"}),
-        (schema_of("brep_mi"), BREP_MI, {"kind", "loot_size", "starts"}),
+        (schema_of("rlb_mi"), RLB_MI, {"kind", "loot_size", "logarithm", *OF_ITS_GENERATOR}),
+        (schema_of("brep_mi"), BREP_MI, {"kind", "loot_size", "starts", *OF_ITS_GENERATOR}),
         (schema_of("brep_mi").model_fields["starts"].annotation, STARTS, set()),
         (SyntheticData, PRIVATE, {"kind"}),
         (LabelledData, LABELLED, {"kind", "path"}),
         (SyntheticPublic, PUBLIC, {"kind"}),
         (UnlabelledPublic, UNLABELLED, {"kind", "path"}),
+        (PublishedPublic, {}, {"kind", "path", "size"}),  # size: tests/core/data/test_celeba64_public.py
         (MODELS["eigenfaces"], EIGENFACES, {"kind"}),
         (MODELS["stylegan2"], STYLEGAN2, {"kind", "workers"}),
     ],

@@ -147,7 +147,7 @@ def by_fidelity(pipeline, protocol, folder):
 
 def starts(pipeline, protocol, folder):
     settings = {"batch": 16, "max_batches": 2, "seed": 1, "clamp": 1.5, "per_label": 2, "truncation_psi": 1.0,
-                "truncation_cutoff": None, "image_crop": None}  # fmt: skip
+                "truncation_cutoff": None, "image_crop": None, "generator": "prior"}  # fmt: skip
     config = {"part": "starts", "settings": settings, "image_size": 32, "protocol": protocol}
     return Stage(name="starts", config=config,
                  inputs={"prior": pipeline.stage("attack.prior"), "target": pipeline.stage("target")})  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -66,7 +66,7 @@ def make_starts(settings: Mapping[str, Any], given: Given, view: LabelView, work
     settings: those of `core.attacks.black_box.brep_mi.StartSearch`, with clamp, per_label, generator and the fields of
     `LatentSettings`.
     """
-    latent = LatentSettings(**{name: settings[name] for name in LatentSettings.__dataclass_fields__})
+    latent = LatentSettings(**{field.name: settings[field.name] for field in fields(LatentSettings)})
     decoder = generator_of(given, settings["generator"])
     images = LatentImages(decoder, latent, view.execution, image_size=view.image_size)
 

@@ -106,6 +106,8 @@ class LommaGMI(Lomma, GMI):
 
 @dataclass(frozen=True, kw_only=True)
 class LommaKED(Lomma, KED):
-    """On KED-MI."""
+    """On KED-MI, whose settings it has."""
 
     clamp: ClassVar[float | None] = 1.0
+
+    steps: Count = 2400  # said again: of two bases with a default the first one's would count, which is GMI's

@@ -17,6 +17,7 @@ from orchestrator.reading.numbers.format import is_null
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
 from sweeps.paper_numbers import PaperNumber, PaperRow, matching, printed_rows
+from sweeps.paper_settings import Standing
 
 SYMBOLS = {
     "test_acc": "Test Acc", "ece": "ECE", "attack_acc1": "Acc@1", "attack_acc1_std": "\u00b1 of Acc@1",
@@ -119,7 +120,7 @@ def beside_paper(data: ReportData, summary: Summary) -> Published | None:
             strangers[cell["recipe"]] = reason
             continue
         departures = tuple(d for d in standing.departures if d not in shared)
-        lines = tuple(_lines(row, cell, standing.incomparable, data))
+        lines = tuple(_lines(row, cell, standing, data))
         blocks.append(Block(recipe=cell["recipe"], attack=cell["attack"], row=row, lines=lines, departures=departures))
     reproduced = {block.row.first.row for block in blocks}
     rows = [row for dataset in reference.datasets for row in printed_rows(reference.table, dataset)]
@@ -166,19 +167,20 @@ def _row(axes: Mapping[str, object] | None, table: str) -> tuple[PaperRow | None
     return row, "" if row else "the table has no such row"
 
 
-def _lines(row: PaperRow, cell: pd.Series, incomparable: Mapping[str, str], data: ReportData) -> list[Line]:
+def _lines(row: PaperRow, cell: pd.Series, standing: Standing, data: ReportData) -> list[Line]:
     """Every metric that the paper prints for the row or that we measured and the paper's tables know."""
     keys = [key for key in SYMBOLS if key in row.numbers or not is_null(cell.get(key))]
     keys += [key for key in row.numbers if key not in SYMBOLS]
-    return [_line(key, row, cell, incomparable, data) for key in keys]
+    return [_line(key, row, cell, standing, data) for key in keys]
 
 
-def _line(key: str, row: PaperRow, cell: pd.Series, incomparable: Mapping[str, str], data: ReportData) -> Line:
-    paper = row.numbers.get(key)
-    mean, low, high = (float(cell.get(f"{key}{end}", math.nan)) for end in ("", "_low", "_high"))
+def _line(key: str, row: PaperRow, cell: pd.Series, standing: Standing, data: ReportData) -> Line:
+    paper, ours = row.numbers.get(key), standing.columns.get(key, key)
+    mean, low, high = (float(cell.get(f"{ours}{end}", math.nan)) for end in ("", "_low", "_high"))
     return Line(
-        spec=_spec(key, paper), paper=paper, mean=mean, low=low, high=high, n=int(cell.get(f"{key}_n", 0)),
-        incomparable=incomparable.get(key, ""), reason=_reason(key, cell, data.reasons) if is_null(mean) else "",
+        spec=_spec(ours, paper), paper=paper, mean=mean, low=low, high=high, n=int(cell.get(f"{ours}_n", 0)),
+        incomparable=standing.incomparable.get(key, ""),
+        reason=_reason(ours, cell, data.reasons) if is_null(mean) else "",
     )  # fmt: skip
 
 
@@ -201,7 +203,7 @@ def _spec(key: str, paper: PaperNumber | None) -> Metric:
 
 NAMES = {
     "facescrub": "FaceScrub", "celeba": "CelebA", "imagenette": "ImageNette", "resnet152": "ResNet-152",
-    "resnext50": "ResNeXt-50", "densenet121": "DenseNet-121", "vgg16": "VGG-16",
+    "resnext50": "ResNeXt-50", "densenet121": "DenseNet-121", "vgg16_bn": "VGG-16",
 }  # fmt: skip
 
 
