@@ -88,14 +88,14 @@ def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
 def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
     """What the evaluations of the low-resolution attacks count otherwise than our judges."""
     lomma = settings.attack.kind in LAST_IMAGE
-    found = {
-        "attack_acc5_std": "the paper does not say what its plus-minus spreads over",
-        "fid": "the paper's is of the recognised images alone, " + (
-            "scaled to the upper half of the range" if lomma else "each stretched to the whole range, in the features of "
-            "another Inception-v3"),
-        "dist_knn": "the paper's sums over 300 classes and divides by the images of all" if lomma else
-        "the paper's is of pictures that are each stretched to the whole range",
-    }  # fmt: skip
+    found = {"attack_acc5_std": SPREAD}
+    if lomma:
+        found["fid"] = "the paper's is of the recognised images alone, scaled to the upper half of the range"
+        found["dist_knn"] = "the paper's sums over 300 classes and divides by the images of all"
+    else:
+        found["fid"] = ("the paper's is of the recognised images alone, each stretched to the whole range, in the "
+                        "features of another Inception-v3")  # fmt: skip
+        found["dist_knn"] = "the paper's is of pictures that are each stretched to the whole range"
     evaluator = settings.judges.evaluator
     if evaluator is not None and evaluator.architecture != "ir50_112":
         found["dist_knn"] = f"features of {evaluator.architecture}; the paper's are of the attacks' FaceNet (ir50_112)"

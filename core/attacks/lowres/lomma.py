@@ -110,4 +110,4 @@ class LommaKED(Lomma, KED):
 
     clamp: ClassVar[float | None] = 1.0
 
-    steps: Count = 2400  # said again: of two bases with a default the first one's would count, which is GMI's
+    steps: Count = 2400  # said again: the default that both bases share would hide KED-MI's

@@ -90,5 +90,5 @@ def test_what_cannot_be_is_one_line(kind):
     usual = make_attack(kind)
     usual.check(image_size=224, prior_kind="shipped", has_public=False)
     usual.check_public(1)
-    with pytest.raises(InputError, match="^prior: expected what this attack decodes its latents with, got none"):
+    with pytest.raises(InputError, match=r"^prior: expected what this attack decodes its latents with, got none"):
         usual.check(image_size=64, prior_kind=None, has_public=True)
