@@ -32,6 +32,7 @@ MOST_SHOWN = 8  # values of a list
 
 LAST_IMAGE = ("gmi", "ked", "lomma_gmi", "lomma_ked")
 """Attacks of Table 8 that were evaluated by LOMMA's code, as the printed digits show (paper/README.md)."""
+LOMMA_CLASSES = tuple(range(500))
 
 CLEAN_DIFFERS = {
     "fid": "protocol clean feeds the network images in its own range; the paper's FID fed it [-3, 1]",
@@ -91,7 +92,9 @@ def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
     found = {"attack_acc5_std": SPREAD}
     if lomma:
         found["fid"] = "the paper's is of the recognised images alone, scaled to the upper half of the range"
-        found["dist_knn"] = "the paper's sums over 300 classes and divides by the images of all"
+        if settings.classes != LOMMA_CLASSES or settings.protocol != "paper":
+            found["dist_knn"] = ("the paper's sums over labels below 300 and divides by the images of all, 500 people as "
+                                 "its digits show: that is protocol paper with classes 0 to 499")  # fmt: skip
     else:
         found["fid"] = ("the paper's is of the recognised images alone, each stretched to the whole range, in the "
                         "features of another Inception-v3")  # fmt: skip

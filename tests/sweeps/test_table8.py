@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.attacks.rlb_learner import official_classes
+from core.attacks.black_box.rlb_learner import official_classes
 from orchestrator.planning.trial import Trial
 from orchestrator.stages.fingerprints import pictures_may_be_absent
 from orchestrator.stages.stage import with_ancestors
@@ -93,8 +93,16 @@ def test_what_the_other_reports_count_otherwise_is_said(cells):
         stands, attack = standing(cell.settings, "celeba", "8"), cell.settings.attack.kind
         lomma = attack in ATTACKS[:4]
         assert stands.columns == ({"attack_acc5": "attack_acc5_last"} if lomma else {})
-        assert ("300 classes" in stands.incomparable["dist_knn"]) == lomma
+        assert ("labels below 300" in stands.incomparable["dist_knn"]) == lomma
         assert "attack_acc1" not in stands.incomparable and "attack_acc5" not in stands.incomparable
+
+
+def test_the_nearest_neighbour_distance_is_compared_where_the_same_people_are_counted(cells):
+    raw = cells[0].settings.model_dump(mode="json")
+    for classes, protocol, compared in ((500, "paper", True), (499, "paper", False), (500, "clean", False)):
+        changed = raw | {"classes": list(range(classes)), "protocol": protocol}
+        stands = standing(type(cells[0].settings).model_validate(changed), "celeba", "8")
+        assert ("dist_knn" not in stands.incomparable) == compared
 
 
 def test_what_is_trained_once_is_one_stage(loaded, cells):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from core.attacks.brep_starts import make_starts
+from core.attacks.black_box.brep_starts import make_starts
 from core.attacks.execution import Execution
 from core.attacks.given import Given
 from core.attacks.lowres.config import GanTraining, PlainGanConfig
