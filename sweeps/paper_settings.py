@@ -93,8 +93,8 @@ def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
     if lomma:
         found["fid"] = "the paper's is of the recognised images alone, scaled to the upper half of the range"
         if settings.classes != LOMMA_CLASSES or settings.protocol != "paper":
-            found["dist_knn"] = ("the paper's sums over labels below 300 and divides by the images of all, 500 people as "
-                                 "its digits show: that is protocol paper with classes 0 to 499")  # fmt: skip
+            found["dist_knn"] = ("the paper's sums over labels below 300 and divides by the images of all, 500 people "
+                                 "as its digits show: that is protocol paper with classes 0 to 499")  # fmt: skip
     else:
         found["fid"] = ("the paper's is of the recognised images alone, each stretched to the whole range, in the "
                         "features of another Inception-v3")  # fmt: skip
