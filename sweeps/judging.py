@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from core.analysis.embedding_settings import EmbeddingSettings
 from core.bounds import Count
 from sweeps.base import FilePath, Model
+from sweeps.derived import derived
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.training import Evaluator, Knowledge
 
@@ -51,6 +53,13 @@ class Fidelity(Model):
         return self
 
 
+class Features(derived(EmbeddingSettings)):
+    """How the target's penultimate activations of its training images lie (the paper's Figures 4, 5); it needs no loot.
+
+    `perplexity` is t-SNE's and must be less than the number of images mapped, those of `classes` classes.
+    """
+
+
 AnyEvaluator = Annotated[
     Annotated[Evaluator, Tag("trained_here")] | Annotated[ImportedClassifier, Tag("brought_in")],
     Discriminator(trained_or_imported),
@@ -64,3 +73,4 @@ class Judges(Model):
     embedder: Embedder | None = None
     fidelity: Fidelity | None = None
     knowledge: Knowledge | None = None
+    features: Features | None = None

@@ -80,6 +80,10 @@ TASKS: dict[str, Task] = {
         version=2, run="tasks.knowledge:extract_knowledge", trains=True, labelled=("data", "loot"),
         check="tasks.settings:check_training",
     ),
+    "judge_features": Task(
+        version=1, run="tasks.feature_space:judge_features", on_device=False, labelled=("features", "data"),
+        check="tasks.feature_checks:check_features",
+    ),
     "toy": Task(version=1, run="tasks.toy:run_toy", on_device=False),
     **{
         name: Task(

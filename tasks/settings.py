@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 
+from core.analysis.embedding_settings import EmbeddingSettings
 from core.attacks.base import Attack
 from core.attacks.registry import attack_class, make_attack
 from core.declared import build
@@ -61,3 +62,8 @@ def check_training(config: Config, inputs: InputConfigs) -> None:
 def check_attack(config: Config, inputs: InputConfigs) -> None:
     """The attack's own parameters. Raises InputError."""
     attack_of(config)
+
+
+def embedding_settings(config: Config) -> EmbeddingSettings:
+    """How features are mapped and measured."""
+    return build(EmbeddingSettings, dict(config), what="features", prefix="features ")

@@ -93,6 +93,29 @@ def load_labelled(
     return SplitImages(train=everything.subset(train), test=everything.subset(test), notes=tuple(notes))
 
 
+def training_labels(
+    path: Path | str,
+    *,
+    test_fraction: float = 0.1,
+    split_seed: int = 42,
+    largest_classes: int | None = None,
+    samples_per_class: int | None = None,
+) -> Tensor:
+    """The labels int64 [N] of the training images that `load_labelled` reads where none is broken; no picture is read.
+
+    Raises InputError as `load_labelled` does for what is wrong with names, labels and splits.
+    """
+    entries, folders = list_labelled(Path(path))
+    labels, names, _ = _assign_labels(entries, folders, Path(path))
+    train, _, _ = _split(entries, labels, names, Path(path), test_fraction, "stratified", split_seed)
+    if largest_classes is not None:
+        labels, names = _only_largest(labels, labels[train], names, largest_classes)
+        train = train[labels[train] >= 0]
+    if samples_per_class is not None:
+        train = train[splits.samples_per_class(labels[train], samples_per_class, seed=split_seed, names=names)]
+    return labels[train]
+
+
 def _only_largest(
     labels: Tensor, trained: Tensor, names: Sequence[str], count: int
 ) -> tuple[Tensor, tuple[str, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Judge = Literal["evaluator", "embedder", "fidelity", "knowledge"]
+Judge = Literal["evaluator", "embedder", "fidelity", "knowledge", "features"]
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 """The keys of a sweep's `judges`."""
 

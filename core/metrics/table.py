@@ -9,6 +9,8 @@ from __future__ import annotations
 from core.metrics.metric import AT_LEAST_0, Metric
 
 KNN_NULL = "protocol paper counts labels below 300, of which none was attacked"
+ALIKE = "all features of the training images are alike"
+ALONE = f"{ALIKE}, or each class has one image"
 UNSEEN = "the target was brought in; its training was not seen"
 
 # fmt: off
@@ -212,6 +214,31 @@ METRICS: tuple[Metric, ...] = (
         description="The same accuracy where a target with a noisy bottleneck is read at the bottleneck's mean "
         "instead of by a sample.",
         null="only a target with a bottleneck (defense mid) is read in more than one way",
+    ),
+    Metric(
+        key="features_intra", label="distance within a class", unit="plain", bounds=(0.0, 1.0), better=None,
+        group="check", measured_by="features",
+        description="Median over the training images of the mean distance to all others of the same class, in the "
+        "target's penultimate features and in units of the largest distance between any two.",
+        null=ALONE,
+    ),
+    Metric(
+        key="features_inter", label="distance between classes", unit="plain", bounds=(0.0, 1.0), better=None,
+        group="check", measured_by="features",
+        description="The same to all training images of other classes.",
+        null=ALIKE,
+    ),
+    Metric(
+        key="features_intra_nearest", label="nearest of the same class", unit="plain", bounds=(0.0, 1.0), better=None,
+        group="check", measured_by="features",
+        description="Median distance of a training image to the nearest other of its class, in the same units.",
+        null=ALONE,
+    ),
+    Metric(
+        key="features_inter_nearest", label="nearest of another class", unit="plain", bounds=(0.0, 1.0), better=None,
+        group="check", measured_by="features",
+        description="Median distance of a training image to the nearest of another class, in the same units.",
+        null=ALIKE,
     ),
 )
 # fmt: on

@@ -35,6 +35,7 @@ class InversionStages:
     judge_embedder: Stage | None
     judge_fidelity: Stage | None
     knowledge: Stage | None
+    judge_features: Stage | None
 
     @property
     def imported_judges(self) -> list[Stage]:
@@ -105,6 +106,8 @@ def run_trial(trial: Trial, run: Run) -> None:
         run(stages.judge_fidelity)  # how like the training images the loot is as a whole
     if stages.knowledge:
         run(stages.knowledge)  # a surrogate trained on the loot
+    if stages.judge_features:
+        run(stages.judge_features)  # how the target places its training images
     return None
 
 
@@ -118,5 +121,5 @@ def inversion_stages(settings: InversionSweep, seed: int) -> InversionStages:
         target=target,
         attack=attack,
         loot=loot,
-        **vars(judge_stages(settings, loot)),
+        **vars(judge_stages(settings, target, loot)),
     )

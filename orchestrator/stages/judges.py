@@ -24,10 +24,11 @@ class JudgeStages:
     judge_embedder: Stage | None
     judge_fidelity: Stage | None
     knowledge: Stage | None
+    judge_features: Stage | None
 
 
-def judge_stages(settings: InversionSweep, loot: Stage) -> JudgeStages:
-    """Every judge of the sweep, all scoring the same loot."""
+def judge_stages(settings: InversionSweep, target: Stage, loot: Stage) -> JudgeStages:
+    """Every judge of the sweep: of the same loot, and of the target itself."""
     judges, missing = settings.judges, unavailable_judges(settings)
     heard = {name for name in ("embedder", "fidelity") if getattr(judges, name) and f"judge_{name}" not in missing}
     return JudgeStages(
@@ -35,6 +36,7 @@ def judge_stages(settings: InversionSweep, loot: Stage) -> JudgeStages:
         judge_embedder=_embedder(settings, loot) if "embedder" in heard else None,
         judge_fidelity=_fidelity(settings, loot) if "fidelity" in heard else None,
         knowledge=_knowledge(settings, loot) if judges.knowledge else None,
+        judge_features=_features(settings, target) if judges.features else None,
     )
 
 
@@ -110,6 +112,15 @@ def _knowledge(settings: InversionSweep, loot: Stage) -> Stage:
         hints={"checkpoint_every": knowledge.checkpoint_every},
         inputs={"data": data_stage(settings, knowledge.image_size), "loot": loot},
     )
+
+
+def _features(settings: InversionSweep, target: Stage) -> Stage:
+    data = target.inputs["data"]
+    features = Stage(
+        name="embeddings", config={"network": "target", "parts": ["train"]}, inputs={"data": data, "network": target}
+    )
+    config = normalised(settings.judges.features)
+    return Stage(name="judge_features", config=config, inputs={"features": features, "data": data})
 
 
 @lru_cache

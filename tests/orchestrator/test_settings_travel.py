@@ -218,7 +218,11 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "Fidelity": (lambda: TINY(judges={"fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1}},
                               attack={**tiny_sweep()["attack"], "selected": 4}),
                  "judges.fidelity", {"weights": "$b/weights.safetensors", "sha256": sha("b"), "neighbours": 2}),
+    "Features": (lambda: TINY(judges={"features": {"perplexity": 5.0}}), "judges.features", {
+        "classes": 3, "perplexity": 6.0, "seed": 3,
+    }),
     "Judges": (TINY, "judges", {
+        "features": {"perplexity": 5.0},
         "evaluator": {**EVALUATOR, "seed": 3}, "embedder": None, "knowledge": None,
         "fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1},
     }),

@@ -145,6 +145,14 @@ def by_fidelity(pipeline, protocol, folder):
     return Stage(name="judge_fidelity", config={**network, "neighbours": 2}, inputs={"real": real, "loot": loot})
 
 
+def of_features(pipeline, protocol, folder):
+    data, target = pipeline.stage("data"), pipeline.stage("target")
+    inputs = {"data": data, "network": target}
+    features = Stage(name="embeddings", config={"network": "target", "parts": ["train"]}, inputs=inputs)
+    config = {"classes": 100, "perplexity": 5.0, "seed": 0}
+    return Stage(name="judge_features", config=config, inputs={"features": features, "data": data})
+
+
 def starts(pipeline, protocol, folder):
     settings = {"batch": 16, "max_batches": 2, "seed": 1, "clamp": 1.5, "per_label": 2, "truncation_psi": 1.0,
                 "truncation_cutoff": None, "image_crop": None, "generator": "prior"}  # fmt: skip
@@ -193,6 +201,7 @@ OTHER_STAGES = {
 }  # fmt: skip
 ALONE = {
     "imported": imported, "starts": starts, "judge_fidelity": by_fidelity, "knowledge": slowly,
+    "judge_features": of_features,
     "plg_labels": pseudo_labels, "plg_gan": conditional_gan, "general_gan": part("general_gan", PAIR, asks=False),
     "specific_gan": part("specific_gan", PAIR), "students": part("students", STUDENTS),
     "public_features": part("public_features", {}), "temperature": temperature,

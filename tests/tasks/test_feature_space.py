@@ -1,0 +1,87 @@
+"""The stage of the target's features: what it writes, and what is refused before anything is trained."""
+
+import pandas as pd
+import pytest
+from labelled_files import people
+from tiny import write_tiny
+
+from core.analysis.embeddings import feature_distances
+from core.errors import InputError
+from core.models.inference import embed_images
+from orchestrator.cli import main
+from tasks.context import TaskContext
+from tasks.feature_checks import check_features
+from tasks.feature_space import COLUMNS, judge_features
+from tasks.files import load_images, save_tensors
+from tasks.manifests import config_of
+from tasks.training import load_classifier
+
+CONFIG = {"classes": 2, "perplexity": 5.0, "seed": 0}
+
+
+@pytest.fixture(scope="module")
+def judged(clean, tmp_path_factory):
+    """The features of the pipeline's target, and what the stage makes of them."""
+    folder = tmp_path_factory.mktemp("features")
+    (out := folder / "out").mkdir()
+    data, recipe = load_images(clean.folder("data"), "train"), config_of(clean.folder("target"))
+    target = load_classifier(clean.folder("target"), recipe, "cpu")
+    features = embed_images(target, data.images, image_size=recipe["image_size"])
+    save_tensors(folder / "features.safetensors", {"train_features": features, "train_labels": data.labels})
+    metrics = judge_features(CONFIG, {"features": folder}, out, TaskContext(work=folder))
+    return features, data.labels, metrics, out
+
+
+def test_the_files_hold_every_image_once_and_the_metrics_are_medians(judged):
+    features, labels, metrics, out = judged
+    distances, points = pd.read_parquet(out / "distances.parquet"), pd.read_parquet(out / "map.parquet")
+    expected = feature_distances(features, labels)
+    for name in COLUMNS:
+        values = getattr(expected, name)
+        assert distances[name].tolist() == pytest.approx(values.tolist())
+        assert metrics[f"features_{name}"] == pytest.approx(values.quantile(0.5).item())
+    assert distances["class"].tolist() == labels.tolist()
+    assert sorted(points["row"]) == [row for row, label in enumerate(labels.tolist()) if label in (0, 2)]
+    assert points["class"].tolist() == labels[points["row"].tolist()].tolist()
+    assert points[["tsne_x", "tsne_y", "pca_x", "pca_y"]].notna().all(axis=None)
+
+
+@pytest.mark.parametrize("change", [{"classes": 3}, {"perplexity": 7.0}, {"seed": 3}])
+def test_every_setting_reaches_the_map(judged, tmp_path, change):
+    _, _, _, out = judged
+    judge_features({**CONFIG, **change}, {"features": out.parent}, tmp_path, TaskContext(work=tmp_path))
+    before, after = (pd.read_parquet(folder / "map.parquet") for folder in (out, tmp_path))
+    assert len(before) != len(after) or not before["tsne_x"].equals(after["tsne_x"])
+    assert len(before) != len(after) or before["pca_x"].equals(after["pca_x"])
+    pd.testing.assert_frame_equal(*(pd.read_parquet(folder / "distances.parquet") for folder in (out, tmp_path)))
+
+
+def test_the_stage_refuses_what_the_plan_could_not_count(judged, tmp_path):
+    with pytest.raises(InputError, match="perplexity: expected less than the 12 training images to map, got 12"):
+        judge_features({**CONFIG, "perplexity": 12.0}, {"features": judged[3].parent}, tmp_path,
+                       TaskContext(work=tmp_path))  # fmt: skip
+
+
+RENDERED = {"kind": "synthetic", "identities": 5, "train_per_class": 4}
+
+
+@pytest.mark.parametrize(("data", "most"), [
+    (RENDERED, 8), ({**RENDERED, "samples_per_class": 3}, 6), ({"kind": "labelled", "test_fraction": 0.1}, 6),
+    ({"kind": "labelled", "test_fraction": 0.1, "samples_per_class": 2}, 4),
+])  # fmt: skip
+def test_images_are_counted_before_anything_is_trained(tmp_path, data, most):
+    """Two classes are mapped."""
+    inputs = {"data": {"split_seed": 1, "path": str(people(tmp_path / "people.parquet")), **data}}
+    check_features({**CONFIG, "perplexity": most - 0.5}, inputs)
+    with pytest.raises(InputError, match=f"perplexity: expected less than the {most} training images to map"):
+        check_features({**CONFIG, "perplexity": float(most)}, inputs)
+    check_features({**CONFIG, "perplexity": 900.0}, {"data": {"kind": "facescrub"}})
+
+
+@pytest.mark.parametrize("door", ["plan", "run"])
+def test_a_perplexity_too_large_is_one_line_and_nothing_is_written(tmp_path, capsys, door):
+    sweep = write_tiny(tmp_path, judges={"features": {"perplexity": 32}})
+    assert main([door, str(sweep), "--store", str(tmp_path / "store")]) == 2
+    line = capsys.readouterr().err
+    expected = "perplexity: expected less than the 32 training images to map, got 32"
+    assert line == f"smoothsweep: judge_features: {expected}\n" and not (tmp_path / "store").exists()
