@@ -23,8 +23,8 @@ TOLERANCE, OF_METRICS = 5e-3, 2e-2
 SMALLEST = 1e-7  # scales below count as zero
 LISTS = ("names.json", "classes.json")  # what else is JSON says how something was made
 LOOSE = ("weights.safetensors", *(f"{name}.network.safetensors" for name in ("generator", "discriminator", "student0")))
-# Time; a map by t-SNE, which makes much of the last digits; and of an epoch, what one of a few images or a difference of
-# near numbers decides: the loss shows it finer.
+# Time; a map by t-SNE, which makes much of the last digits; and of an epoch, what one of a few images or a difference
+# of near numbers decides: the loss shows it finer.
 LEFT_OUT = ("seconds", "tsne_x", "tsne_y", "train_acc", "logit_gap")
 
 Numbers = dict[str, Any]

@@ -19,7 +19,15 @@ from orchestrator.reading.axes import by_attack, stated_defense, sweep_axes
 from orchestrator.reading.findings.hiding import hiding_frame, hiding_text, hidings
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.tables import text_table
-from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReference, ReportData, Spent, StageLink
+from orchestrator.reading.numbers.model import (
+    Axis,
+    ContactSheet,
+    FeatureView,
+    PaperReference,
+    ReportData,
+    Spent,
+    StageLink,
+)
 from orchestrator.reading.numbers.summary import recipe_label, summarise
 from orchestrator.reading.published.comparison import beside_paper, published_frame
 from orchestrator.reading.published.text import published_text
@@ -34,6 +42,7 @@ from sweeps.paper_settings import standing
 
 COMPARISON = "published_comparison.parquet"
 VERDICTS = "verdicts.parquet"
+FEATURE_FILES = ("map.parquet", "distances.parquet")
 HISTORY = ("loss", "train_acc", "test_acc")
 
 
@@ -81,7 +90,7 @@ def report_data(
         baseline=_baseline(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
         reasons=_reasons(table), paper=_paper(loaded, compared),
         search=search_view(loaded, store, partial(recipe_label, axes)),
-        alpha_curves=alphas, training_curves=curves,
+        alpha_curves=alphas, training_curves=curves, features=_features(compared, axes, store),
         links={trial.id: _links(trial, store, out) for trial in trials}, spent=_spent(loaded, store),
     )  # fmt: skip
 
@@ -174,6 +183,18 @@ def _curves(
         alphas[label] = history["alpha"].tolist()
         curves[label] = [row.dropna().to_dict() for _, row in history[["epoch", *HISTORY]].iterrows()]
     return alphas, curves
+
+
+def _features(trials: list[Trial], axes: tuple[Axis, ...], store: Store) -> dict[str, FeatureView]:
+    """How the target of each recipe's first finished seed places its training images, where the sweep asks for it."""
+    found: dict[str, FeatureView] = {}
+    for trial in trials:
+        label = recipe_label(axes, trial.cell.axes)
+        stage = next((s for s in trial.stages if s.name == "judge_features"), None)
+        if label not in found and stage is not None and store.has(stage):
+            points, distances = (pd.read_parquet(store.file(stage, name)) for name in FEATURE_FILES)
+            found[label] = FeatureView(points=points, distances=distances)
+    return found
 
 
 def _sheets(

@@ -29,7 +29,7 @@ FILTERS = ("number", "interval", "estimate", "signed", "signed_interval", "durat
 
 SECTIONS = (
     "decision/defenses", "decision/recipes", "decision/attacks", "decision/hiding", "decision/pairs", "decision/fresh",
-    "audit/search", "audit/sheets", "audit/judges", "audit/training", "decision/paper", "audit/cost",
+    "audit/search", "audit/sheets", "audit/judges", "audit/training", "audit/features", "decision/paper", "audit/cost",
     "audit/everything", "audit/about",
 )  # fmt: skip
 """The templates of what folds below the first screen, in their order."""

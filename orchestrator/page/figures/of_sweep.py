@@ -9,7 +9,7 @@ import numpy as np
 
 from core.metrics.table import metric_of
 from orchestrator.page.colours import Colours
-from orchestrator.page.figures import curves, strips
+from orchestrator.page.figures import curves, features, strips
 from orchestrator.page.figures.accuracy_leak import draw, plot
 from orchestrator.page.figures.canvas import Canvas
 from orchestrator.page.figures.panels import Panels
@@ -17,7 +17,7 @@ from orchestrator.page.sheets import sheet_image
 from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.shown import MANY, judges_shown
-from orchestrator.reading.numbers.model import ReportData
+from orchestrator.reading.numbers.model import FeatureView, ReportData
 from orchestrator.reading.numbers.search_model import Progress
 from orchestrator.reading.numbers.summary import Summary
 
@@ -58,6 +58,12 @@ class Figures:
     def training(self) -> Canvas | None:
         logs = {name: rows for name, rows in self.data.training_curves.items() if name in self._named}
         return curves.training_curves(logs, self.colours)
+
+    def feature_maps(self) -> Canvas | None:
+        return features.feature_maps(self._features, self.colours)
+
+    def feature_violins(self) -> Canvas | None:
+        return features.feature_violins(self._features, self.colours)
 
     def search(self, gone: Progress) -> Canvas:
         return curves.search_steps(self.data.search, gone)
@@ -107,6 +113,8 @@ class Figures:
             "exposure.svg": self.exposure(),
             "alpha-curves.svg": self.alphas(),
             "training-curves.svg": self.training(),
+            "features-maps.png": self.feature_maps(),
+            "features-distances.png": self.feature_violins(),
             "overview.png": self.overview(),
         }
         measured = self.summary.primary in self.summary.measured
@@ -118,6 +126,12 @@ class Figures:
     @cached_property
     def panels(self) -> Panels:
         return Panels(summary=self.summary, colours=self.colours)
+
+    @cached_property
+    def _features(self) -> dict[str, FeatureView]:
+        """Of a few recipes all, else those that the decision is about."""
+        shown = sheet_recipes(self.summary)
+        return {recipe: view for recipe, view in self.data.features.items() if recipe in shown}
 
     @cached_property
     def _named(self) -> frozenset[str]:

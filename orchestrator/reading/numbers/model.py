@@ -93,6 +93,35 @@ class ContactSheet:
                 )
 
 
+MOST_POINTS = 1000
+"""Of one map of features: a page holds every point as a mark of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureView:
+    """How one target places its training images, as its stage left it.
+
+    points: a row per image mapped, `class`, `tsne_x`, `tsne_y`, `pca_x`, `pca_y`. distances: a row per training image,
+    `intra`, `inter`, `intra_nearest`, `inter_nearest` in [0, 1], NaN where there is none.
+    """
+
+    points: pd.DataFrame
+    distances: pd.DataFrame
+
+    @property
+    def thinned(self) -> bool:
+        """Whether a figure draws fewer points than were mapped."""
+        return len(self.points) > MOST_POINTS
+
+    @property
+    def drawn(self) -> pd.DataFrame:
+        """The points that a figure draws: all, or `MOST_POINTS`, of every class the same share."""
+        if not self.thinned:
+            return self.points
+        by_class = self.points.sort_values("class", kind="stable")
+        return by_class.iloc[np.linspace(0, len(by_class) - 1, MOST_POINTS).astype(int)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class StageLink:
     """A stage of a trial and where its manifest lies, relative to the report.
@@ -134,12 +163,12 @@ class ReportData:
     reasons: metric -> one sentence on why it was not measured. primary: the metric that decides; by default the
     independent judge where measured, else the evaluator. min_test_acc: the accuracy the reader needs, if stated.
     alpha_curves: recipe label -> effective alpha per epoch. training_curves: recipe label -> one mapping per epoch
-    with `epoch` (from 0) and any of `loss`, `train_acc`, `test_acc`. links: trial -> its stages. paper: the
-    table that the sweep reproduces, if any. defenses: trial -> its defense as the sweep file gives it (`kind`, its
-    parameters, `smoothing`); with them the report groups recipes by defense. Without, or for trials not named, it does
-    not. fresh: rows like those of `results` of recipes that were audited again with other seeds; others: rows of trials
-    that only their cost and their manifests are shown of (cheap attacks). search: what was searched, if anything.
-    spent: what the runs of the sweep took.
+    with `epoch` (from 0) and any of `loss`, `train_acc`, `test_acc`. features: recipe label -> how its target places
+    the training images. links: trial -> its stages. paper: the table that the sweep reproduces, if any. defenses:
+    trial -> its defense as the sweep file gives it (`kind`, its parameters, `smoothing`); with them the report groups
+    recipes by defense. Without, or for trials not named, it does not. fresh: rows like those of `results`
+    of recipes that were audited again with other seeds; others: rows of trials that only their cost and their manifests
+    are shown of (cheap attacks). search: what was searched, if anything. spent: what the runs of the sweep took.
     Raises ValueError where a column is missing, a status is unknown, a cell holds a seed twice, or a fraction is none.
     """
 
@@ -157,6 +186,7 @@ class ReportData:
     min_test_acc: float | None = None
     alpha_curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     training_curves: Mapping[str, Sequence[Mapping[str, float]]] = field(default_factory=dict)
+    features: Mapping[str, FeatureView] = field(default_factory=dict)
     sheets: tuple[ContactSheet, ...] = ()
     links: Mapping[str, Sequence[StageLink]] = field(default_factory=dict)
     paper: PaperReference | None = None

@@ -1,0 +1,78 @@
+"""How targets place their training images: two figures and a section, where the sweep asks for it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from orchestrator.page.colours import assign
+from orchestrator.page.figures.features import KINDS, feature_violins
+from orchestrator.page.figures.of_sweep import Figures
+from orchestrator.page.render import part
+from orchestrator.reading.numbers import model
+from orchestrator.reading.numbers.model import FeatureView
+from orchestrator.reading.numbers.summary import summarise
+
+LABELS = ("alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1")
+
+
+def a_view(seed, points=60, spread=1.0):
+    rng = np.random.default_rng(seed)
+    label = np.arange(points) % 6
+    places = 8 * np.stack([np.cos(label), np.sin(label)], 1) + spread * rng.normal(size=(points, 2))
+    distances = {name: np.clip(rng.normal(centre, 0.05 * spread, points), 0, 1)
+                 for (name, _), centre in zip(KINDS, (0.3, 0.7, 0.1, 0.5), strict=True)}  # fmt: skip
+    mapped = {"row": np.arange(points), "class": label, "tsne_x": places[:, 0], "tsne_y": places[:, 1],
+              "pca_x": places[:, 1], "pca_y": places[:, 0]}  # fmt: skip
+    return FeatureView(points=pd.DataFrame(mapped), distances=pd.DataFrame(distances).assign(**{"class": label}))
+
+
+@pytest.fixture(scope="module")
+def data(make_data):
+    views = {name: a_view(seed, spread=1 + seed) for seed, name in enumerate(LABELS)}
+    return make_data(features=views, sheets=())
+
+
+def test_every_recipe_has_its_maps_its_distributions_and_their_medians(data):
+    summary = summarise(data, resamples=50)
+    figures = Figures(data=data, summary=summary, colours=assign(summary))
+    maps, violins = figures.feature_maps(), figures.feature_violins()
+    assert len(maps.figure.axes) == 2 * len(LABELS) and len(violins.figure.axes) == len(LABELS)
+    for place, view in enumerate(data.features.values()):
+        drawn = sum(len(line.get_xdata()) for line in maps.figure.axes[2 * place].lines)
+        assert drawn == len(view.points)
+        words = [text.get_text() for text in violins.figure.axes[place].texts]
+        assert words == [f"{view.distances[name].median():.2f}" for name, _ in KINDS]
+    page = part("features", data, summary)
+    assert page.count("<figure>") == 2 and "t-SNE" in page and "an equal share" not in page
+
+
+def test_they_are_files_of_the_report_which_mlflow_gets(data, monkeypatch):
+    summary = summarise(data, resamples=50)
+    monkeypatch.setattr("orchestrator.page.figures.of_sweep.plot", lambda *_, **__: None)
+    for name in ("judges", "exposure", "alphas", "training", "overview"):
+        monkeypatch.setattr(Figures, name, lambda _: None)
+    drawn = Figures(data=data, summary=summary, colours=assign(summary)).files()
+    assert {name for name, one in drawn.items() if one} == {"features-maps.png", "features-distances.png"}
+
+
+def test_a_sweep_that_does_not_ask_shows_nothing_of_it(make_data):
+    data = make_data(sheets=())
+    assert part("features", data, summarise(data, resamples=50)) == ""
+
+
+def test_many_points_are_thinned_and_the_page_says_so(make_data, monkeypatch):
+    monkeypatch.setattr(model, "MOST_POINTS", 30)
+    view = a_view(0, points=90)
+    assert view.thinned and view.drawn["class"].value_counts().to_dict() == dict.fromkeys(range(6), 5)
+    many = make_data(features={LABELS[0]: view}, sheets=())
+    assert "an equal share" in part("features", many, summarise(many, resamples=50))
+
+
+def test_what_has_no_distance_or_one_alone_is_drawn_all_the_same(data):
+    lonely = a_view(1)
+    lonely.distances["intra"] = np.nan
+    lonely.distances["inter"] = 0.5
+    summary = summarise(data, resamples=50)
+    canvas = feature_violins({LABELS[0]: lonely}, assign(summary))
+    words = [text.get_text() for text in canvas.figure.axes[0].texts]
+    assert len(words) == 3 and words[0] == "0.50" and canvas.png()
