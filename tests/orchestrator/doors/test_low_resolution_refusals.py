@@ -29,7 +29,8 @@ WRONG = {
         {"attack": {"kind": "brep_mi", "generator": "general_gan", "gan": GAN}, "recipe": {"image_size": 224}},
         "recipe.image_size: expected 32 or 64 pixels with generator general_gan, got 224"),
     "labels alone for an attack that needs gradients": (
-        {"attack": {"kind": "gmi", "gan": GAN, "access": "labels"}}, "attack.access: expected no such key, got 'labels'"),
+        {"attack": {"kind": "gmi", "gan": GAN, "access": "labels"}},
+        "attack.access: expected no such key, got 'labels'"),
     "a training of a generator that the prior is": (
         {"attack": {"kind": "rlb_mi", "gan": GAN}, "prior": {"kind": "eigenfaces", "components": 8}},
         "attack.gan: expected no value with generator prior"),
