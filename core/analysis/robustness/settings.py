@@ -1,0 +1,33 @@
+"""How a classifier's robustness is measured. Apart from the doing, so that planning loads no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Gt, Le
+
+from core.bounds import Count, Seed
+
+SmallStep = Annotated[float, Gt(0), Le(1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobustnessSettings:
+    """The attacks' parameters; the defaults are the paper's (Appendix C.8), `strong_*` apart, which are AutoAttack's.
+
+    eps: the largest change of a pixel's channel, in (0, 1], of pictures in [0, 1]: 8/255. step: that of one iteration
+    of PGD and BIM, 2/255; steps: their iterations. generations, population: of the one-pixel attack's differential
+    evolution. strong_steps, strong_restarts: of Auto-PGD with the difference of logits ratio. images: measure on this
+    many of the test images, drawn by `seed`; null: on all. seed: of random starts, targets and evolution.
+    """
+
+    eps: SmallStep = 8 / 255
+    step: SmallStep = 2 / 255
+    steps: Count = 10
+    generations: Count = 10
+    population: Count = 10
+    strong_steps: Count = 100
+    strong_restarts: Count = 1
+    images: Count | None = None
+    seed: Seed = 0
