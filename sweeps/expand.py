@@ -61,7 +61,8 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
 
 def _refuse_controls_alone(loaded: LoadedSweep, cells: list[Cell]) -> None:
     """Raise InputError where no cell has an attack: a control is what a leak is measured against."""
-    attacks = [cell.settings.attack for cell in cells if isinstance(cell.settings, InversionSweep)]
+    every = [cell.settings.attack for cell in cells if isinstance(cell.settings, InversionSweep)]
+    attacks = [attack for attack in every if attack is not None]
     if attacks and all(attack.built.control for attack in attacks):
         kinds = ", ".join(dict.fromkeys(attack.kind for attack in attacks))
         raise InputError(f"{loaded.source}: attack: expected at least one that is no control, got {kinds}")
@@ -81,7 +82,7 @@ def _refuse_unread(loaded: LoadedSweep, make: CellMaker, cells: list[Cell]) -> N
         return
     rungs = loaded.sweep.search.rungs if loaded.sweep.search else ()
     seen += [make(values, rung.set).settings for rung in rungs for values in attacks_of(loaded)]
-    kinds = ", ".join(dict.fromkeys(one.attack.kind for one in seen))
+    kinds = ", ".join(dict.fromkeys(one.attack.kind for one in seen if one.attack is not None))
     if prior is not None and not any(one.reads_prior for one in seen):
         expected = f"expected none, since no attack of the sweep reads it ({kinds})"
         raise InputError(f"{loaded.source}: prior: {expected}, got {prior}")

@@ -124,6 +124,7 @@ class ImportedClassifier(Model):
     # What a recipe says of a training, and this is not trained here.
     defense: ClassVar[None] = None
     stop_at_test_acc: ClassVar[None] = None
+    poison: ClassVar[None] = None
     workers: ClassVar[int] = 1
 
     @cached_property

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from core.analysis.embedding_settings import EmbeddingSettings
+from core.analysis.robustness.settings import RobustnessSettings
 from core.bounds import Count
 from sweeps.base import FilePath, Model
 from sweeps.derived import derived
@@ -60,17 +61,37 @@ class Features(derived(EmbeddingSettings)):
     """
 
 
+class Robustness(derived(RobustnessSettings)):
+    """Adversarial images of the target's test images (the paper's Table 11); it needs no loot."""
+
+    @property
+    def built(self) -> RobustnessSettings:
+        """The settings themselves."""
+        return RobustnessSettings(**self.model_dump())
+
+
 AnyEvaluator = Annotated[
     Annotated[Evaluator, Tag("trained_here")] | Annotated[ImportedClassifier, Tag("brought_in")],
     Discriminator(trained_or_imported),
 ]
 
 
+OF_TARGET = ("features", "robustness")
+"""Judges that need no reconstructions."""
+
+
 class Judges(Model):
-    """Who scores the loot. A judge that is absent leaves its columns empty, with the reason."""
+    """Who scores the loot, and beside it the target itself (`robustness`). A judge that is absent leaves its columns
+    empty, with the reason."""
 
     evaluator: AnyEvaluator | None = None
     embedder: Embedder | None = None
     fidelity: Fidelity | None = None
     knowledge: Knowledge | None = None
     features: Features | None = None
+    robustness: Robustness | None = None
+
+    @property
+    def of_loot(self) -> tuple[str, ...]:
+        """Those that are asked for and need reconstructions."""
+        return tuple(name for name in type(self).model_fields if name not in OF_TARGET and getattr(self, name))

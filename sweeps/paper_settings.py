@@ -14,8 +14,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.metrics.metric import JUDGES
 from sweeps.defenses import Smoothing
-from sweeps.paper_numbers import AXES, datasets_of, paper_rows
+from sweeps.paper_numbers import datasets_of, paper_rows
 from sweeps.resolved import OF_TRAINING, resolved
 
 if TYPE_CHECKING:
@@ -70,7 +71,12 @@ def standing(settings: InversionSweep, dataset: str, table: str) -> Standing:
 
 def own_columns(settings: InversionSweep, table: str) -> dict[str, str]:
     """Metric of the table -> our column of what the table really prints."""
-    return {"attack_acc5": "attack_acc5_last"} if table == "8" and settings.attack.kind in LAST_IMAGE else {}
+    return {"attack_acc5": "attack_acc5_last"} if table == "8" and attack_kind(settings) in LAST_IMAGE else {}
+
+
+def attack_kind(settings: InversionSweep) -> str | None:
+    """The kind of its attack, None where nothing is inverted."""
+    return settings.attack.kind if settings.attack is not None else None
 
 
 def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
@@ -88,7 +94,7 @@ def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
 
 def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
     """What the evaluations of the low-resolution attacks count otherwise than our judges."""
-    lomma = settings.attack.kind in LAST_IMAGE
+    lomma = attack_kind(settings) in LAST_IMAGE
     found = {"attack_acc5_std": SPREAD}
     if lomma:
         found["fid"] = "the paper's is of the recognised images alone, scaled to the upper half of the range"
@@ -121,9 +127,11 @@ def recipe_axes(settings: InversionSweep, dataset: str, table: str) -> dict[str,
         "defense": stated["kind"],
         **{name: stated.get(name) for name in ("alpha", "beta", "lambda_input", "lambda_label")},
         "samples_per_class": settings.data.samples_per_class,
-        "attack": settings.attack.kind,
+        "attack": attack_kind(settings),
     }
-    used = {name for number in paper_rows(table) for name in AXES if getattr(number, name) is not None}
+    if any("trigger" in number.setting for number in paper_rows(table)):
+        axes["trigger"] = recipe.poison.kind if recipe.poison is not None else "clean"
+    used = {name for number in paper_rows(table) for name, value in number.axes.items() if value is not None}
     return {name: value for name, value in axes.items() if name in used or (value is not None and name != "attack")}
 
 
@@ -150,7 +158,9 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
 def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any]:
     """Leaf -> the official value for a cell of this defense: the table's settings, and what follows from the defense
     (its smoothing schedule as the official code has it, MID's noise left on)."""
-    stated = published_settings(dataset, table, settings.attack.kind)
+    stated = published_settings(dataset, table, attack_kind(settings))
+    if settings.recipe.poison is not None and any("trigger" in number.setting for number in paper_rows(table)):
+        stated |= _settings()["groups"][f"poison_{settings.recipe.poison.kind}"]
     defense = settings.recipe.defense
     if defense is None or not any(key.startswith("recipe.") for key in stated):
         return stated
@@ -193,8 +203,9 @@ def free_keys(table: str) -> Callable[[str], bool]:
 
 def _not_comparable(ours: Mapping[str, Any], paper: Mapping[str, Any]) -> set[str]:
     """Leaves that only one side can have: of parts that are absent, brought in, or of another kind than the paper's."""
-    absent = {part for part in ("evaluator", "embedder", "fidelity", "knowledge") if f"judges.{part}" in ours}
+    absent = {part for part in JUDGES if f"judges.{part}" in ours}
     parts = [f"judges.{part}." for part in absent]
+    parts += ["recipe.poison."] if "recipe.poison" in ours else []  # the rows without a trigger
     parts += [f"{part}." for part in ("recipe", "judges.evaluator") if f"{part}.imported" in ours]
     skipped = {key for key in (*ours, *paper) if key.startswith(tuple(parts))} if parts else set()
     skipped |= {f"judges.{part}" for part in absent}

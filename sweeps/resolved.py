@@ -37,20 +37,24 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
             chosen = chooser is None or leaves.get(f"{part}.{chooser}") == choice
             if leaves.get(f"{part}.{name}", ...) is None and chosen:
                 leaves[f"{part}.{name}"] = value
-    for name, value in OF_ATTACK.items():
+    for name, value in OF_ATTACK.items() if settings.attack is not None else ():
         if leaves.get(f"attack.{name}") is None:
             leaves[f"attack.{name}"] = value
     if leaves.get("data.classes", ...) is None:
         leaves["data.classes"] = CLASSES[leaves["data.kind"]]
     if leaves["data.kind"] == "celeba" and leaves["data.pictures"] is None:
         leaves["data.pictures"] = "crops"
+    if settings.recipe.poison is not None:
+        poison = settings.recipe.poison.built
+        own = ("size", poison.side) if poison.kind == "badnets" else ("strength", poison.opacity)
+        leaves[f"recipe.poison.{own[0]}"] = own[1]
     defense = settings.recipe.defense
     if defense is not None:
         leaves = {key: value for key, value in leaves.items() if not key.startswith("recipe.defense.")}
         found = defense.resolved(settings.protocol)
         own = found.pop("parameters", {})
         leaves |= {f"recipe.defense.{name}": value for name, value in (found | own).items()}
-        if found["kind"] == "mid" and leaves["attack.readout"] is None:
+        if found["kind"] == "mid" and leaves.get("attack.readout", ...) is None:
             leaves["attack.readout"] = "noisy" if settings.protocol == "paper" else "mean"
     return leaves
 

@@ -20,6 +20,7 @@ from sweeps.data import LabelledData, Public, PublishedData, PublishedPublic, Sy
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges
 from sweeps.paper_numbers import datasets_of
+from sweeps.resolved import CLASSES
 from sweeps.search import Budget, Reaudit, Search
 from sweeps.settings import first_repeat, set_dotted
 from sweeps.toy import ToySweep
@@ -65,7 +66,7 @@ class InversionSweep(AnySweep):
     public: Public | None = None
     recipe: Target = Recipe()
     prior: Prior | None = None  # what attacks decode latents with; none where no attack of the sweep does
-    attack: Attack = read_attack({})
+    attack: Attack | None = read_attack({})  # null: nothing is inverted, the target alone is measured
     judges: Judges = Judges()
     classes: Literal["all"] | Annotated[Several[Annotated[int, Field(ge=0, le=MOST)]], Field(min_length=1)] = "all"
     search: Search | None = None  # proposes recipes instead of a grid; the grid then holds keys of the attacker alone
@@ -78,13 +79,13 @@ class InversionSweep(AnySweep):
     @property
     def reads_prior(self) -> bool:
         """Whether the attack, or a part of it, decodes latents by the sweep's prior."""
-        return "prior" in self.attack.built.reads
+        return self.attack is not None and "prior" in self.attack.built.reads
 
     @property
     def reads_public(self) -> bool:
         """Whether the prior that it reads, or the attack, learns from the public images."""
         fitted = self.prior is not None and self.prior.row.needs_public and self.reads_prior
-        return fitted or "public" in self.attack.built.reads
+        return fitted or (self.attack is not None and "public" in self.attack.built.reads)
 
     def reference(self) -> InversionSweep | None:
         """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
@@ -103,6 +104,8 @@ class InversionSweep(AnySweep):
     @model_validator(mode="after")
     def _fits_together(self) -> InversionSweep:
         self.reference()
+        if self.attack is None:
+            self._fits_without_attack()
         for name, given in (("seeds", self.seeds), ("classes", () if self.classes == "all" else self.classes)):
             if twice := first_repeat(given):
                 raise ValueError(f"{name}: expected each once, got {twice[0]} twice")
@@ -113,6 +116,23 @@ class InversionSweep(AnySweep):
             raise ValueError(f"data.kind: expected one of {expected} for table {table}, got {self.data.kind}")
         if isinstance(self.data, SyntheticData):
             self._fits_synthetic(self.data)
+        if self.attack is not None:
+            self._fits_attacker()
+        self._fits_classes()
+        self._fits_poison()
+        self._fits_search()
+        return self
+
+    def _fits_without_attack(self) -> None:
+        """Refuse whatever only a reconstruction could be of use to."""
+        attacker = ("prior", "public", "search", "reaudit", "min_test_acc")
+        useless = [key for key in attacker if getattr(self, key) is not None]
+        useless += [f"judges.{name}" for name in self.judges.of_loot] + (["classes"] if self.classes != "all" else [])
+        if useless:
+            raise ValueError(f"attack: expected one beside {useless[0]}, got null, which inverts nothing")
+
+    def _fits_attacker(self) -> None:
+        """Prior, public images, attack and the judges of the loot suit each other."""
         if isinstance(self.public, PublishedPublic) and self.data.kind == "celeba":
             raise ValueError("public.kind: expected no celeba64 beside data of kind celeba, which may have its people, "
                              "got celeba64")  # fmt: skip
@@ -132,9 +152,6 @@ class InversionSweep(AnySweep):
         self._fits_attack()
         if self.attack.loot_size is not None and self.protocol == "paper":
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
-        self._fits_classes()
-        self._fits_search()
-        return self
 
     def _fits_classes(self) -> None:
         known = self.data.classes_known
@@ -145,8 +162,17 @@ class InversionSweep(AnySweep):
                 expected = f"expected at most {MOST_OF_INCEPTION} classes with inception_v3"
                 raise ValueError(f"{key}.architecture: {expected} (its auxiliary head), got {known}")
         attacked = known if self.classes == "all" else len(self.classes)
-        if self.judges.knowledge and attacked is not None and attacked * self.attack.selected < 2:
+        selected = self.attack.selected if self.attack is not None else 0
+        if self.judges.knowledge and attacked is not None and attacked * selected < 2:
             raise ValueError("judges.knowledge: expected at least 2 reconstructions to train on, got 1")
+
+    def _fits_poison(self) -> None:
+        known = self.data.classes_known or CLASSES.get(self.data.kind)
+        if known is not None and self.recipe.poison is not None:
+            try:
+                self.recipe.poison.built.check_classes(known)
+            except InputError as error:
+                raise ValueError(f"recipe.poison.{error}") from None
 
     def _fits_attack(self) -> None:
         attack = self.attack.built

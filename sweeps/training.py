@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from core.analysis.backdoors.settings import PoisonSettings
 from core.bounds import Count, NotNegative, Positive, Seed
 from core.data.augmentation_settings import Augmentation as AugmentationSettings
+from core.errors import InputError
 from core.models.image_sizes import check_image_size
 from core.models.recipe import Architecture, BatchSize, ImageSize, LrSchedule, Optimizer, TrainingRecipe
 from sweeps.base import Model, only_with
@@ -75,6 +78,20 @@ Goal = Annotated[
 """A test accuracy, said or that of another trial."""
 
 
+class Poison(derived(PoisonSettings)):
+    """A backdoor in the training set (the paper's Table 12)."""
+
+    @cached_property
+    def built(self) -> PoisonSettings:
+        """The settings themselves. Raises InputError where their class refuses the values."""
+        return PoisonSettings(**self.model_dump())
+
+    @model_validator(mode="after")
+    def _valid(self) -> Poison:
+        assert self.built is not None
+        return self
+
+
 class Recipe(Training):
     """How the target is trained. `workers` > 1 trains with Ray Train; BatchNorm makes it a different experiment."""
 
@@ -83,6 +100,7 @@ class Recipe(Training):
     checkpoint_every: Count = 10  # epochs; a lost worker costs at most this much
     # End with the first epoch of this test accuracy, or of the one that another trial reached (the paper's Table 9).
     stop_at_test_acc: Goal | None = None
+    poison: Poison | None = None  # plant a backdoor: some training images get a trigger and another label
 
     @property
     def stated_defense(self) -> dict[str, Any]:
@@ -94,6 +112,17 @@ class Recipe(Training):
         if self.batch_size < 2 * self.workers:
             least = 2 * self.workers
             raise ValueError(f"batch_size: expected at least 2 images per worker ({least}), got {self.batch_size}")
+        return self
+
+    @model_validator(mode="after")
+    def _poison_applies(self) -> Recipe:
+        if self.poison is not None:
+            if self.workers > 1:
+                raise ValueError(f"workers: expected 1 with poison, got {self.workers}")
+            try:
+                self.poison.built.check_image_size(self.image_size)
+            except InputError as error:
+                raise ValueError(f"poison.{error}") from None
         return self
 
     @model_validator(mode="after")

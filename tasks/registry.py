@@ -60,7 +60,7 @@ TASKS: dict[str, Task] = {
     "public": Task(version=2, run="tasks.data:prepare_public", on_device=False),
     "prior": Task(version=1, run="tasks.prior:fit_prior", trains=True, check="tasks.weight_checks:check_prior"),
     "target": Task(
-        version=2, run="tasks.target:train_target", trains=True, labelled=("data", "reference"),
+        version=2, run="tasks.target:train_target", trains=True, labelled=("data", "reference", "poison"),
         check="tasks.settings:check_training",
     ),
     "imported": Task(version=3, run="tasks.imported:adopt_classifier", labelled=("data",)),
@@ -84,6 +84,9 @@ TASKS: dict[str, Task] = {
         version=1, run="tasks.feature_space:judge_features", on_device=False, labelled=("features", "data"),
         check="tasks.feature_checks:check_features",
     ),
+    "judge_robustness": Task(version=1, run="tasks.robustness:judge_robustness", labelled=("target", "data")),
+    "poison": Task(version=1, run="tasks.poison:choose_poison", on_device=False, labelled=("data",)),
+    "backdoor": Task(version=1, run="tasks.poison:judge_backdoor", labelled=("target", "poison", "data")),
     "toy": Task(version=1, run="tasks.toy:run_toy", on_device=False),
     **{
         name: Task(

@@ -17,6 +17,7 @@ from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.distributed import train_together
 from tasks.files import load_images, save_rows, save_tensors
 from tasks.manifests import metrics_of
+from tasks.poison import poisoned
 from tasks.training import STOP_KEY, check_goal, defense_from, save_classifier, train_alone
 
 CALIBRATION_BINS = 10  # the paper's (Appendix C): ten bins, l2 norm
@@ -26,14 +27,17 @@ def train_target(config: Config, inputs: Inputs, out: Path, context: TaskContext
     """Writes weights, history (one row per epoch, effective alpha included), test logits; returns the utility.
 
     The training ends early at the test accuracy that the configuration's `stop_at_test_acc` names, or the one that the
-    target in the input `reference` has. Raises AccuracyNotReached if it never gets there.
+    target in the input `reference` has. Raises AccuracyNotReached if it never gets there. With the input `poison` some
+    of the training images carry its trigger and the class it leads to; the test images are clean.
     """
     config = with_goal(config, inputs)
-    data, test = load_images(inputs["data"], "train"), load_images(inputs["data"], "test")
+    data, test, stamp = load_images(inputs["data"], "train"), load_images(inputs["data"], "test"), None
+    if "poison" in inputs:
+        data, stamp = poisoned(data, inputs["poison"])
     if config["workers"] > 1:
         model, records = train_together(config, inputs["data"], context)
     else:
-        model, records = train_alone(config, data, test, context)
+        model, records = train_alone(config, data, test, context, stamp)
     check_goal(config, records)
     save_classifier(out, model, records)
     return {

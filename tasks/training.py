@@ -17,7 +17,7 @@ from core.defenses.registry import make_defense, restore_weights
 from core.errors import AccuracyNotReached
 from core.models.classifiers import Classifier, build_classifier, usual_input
 from core.models.normalisation import Normalisation
-from core.training.batches import preparation_generator
+from core.training.batches import Stamp, preparation_generator
 from core.training.classifier import train_classifier
 from core.training.state import EpochRecord
 from tasks.context import Config, TaskContext
@@ -88,7 +88,7 @@ def normalisation_from(config: Config) -> Normalisation:
 def train(
     config: Config, data: ImageSet, test: ImageSet | None, context: TaskContext, *, worker: Worker | None = None,
     resume: dict[str, Any] | None = None, checkpoint: Callable[[dict[str, Any]], None] | None = None,
-    hurry: Callable[[], bool] = lambda: False,
+    hurry: Callable[[], bool] = lambda: False, stamp: Stamp | None = None,
 ) -> tuple[Classifier, list[EpochRecord]]:  # fmt: skip
     """Train the configured classifier; resumes from `resume` and hands a state to `checkpoint` each K epochs.
 
@@ -126,6 +126,7 @@ def train(
         evaluate=test,
         evaluate_every=max(1, recipe.epochs // 10),
         stop_when=None if goal is None else reached,
+        stamp=stamp,
     )
     return model, records
 
@@ -143,7 +144,7 @@ def check_goal(config: Config, records: list[EpochRecord]) -> None:
 
 
 def train_alone(
-    config: Config, data: ImageSet, test: ImageSet | None, context: TaskContext
+    config: Config, data: ImageSet, test: ImageSet | None, context: TaskContext, stamp: Stamp | None = None
 ) -> tuple[Classifier, list[EpochRecord]]:
     """One process; goes on from the last checkpoint in the work folder. Raises MachineLeaves behind one that is due."""
     path = context.work / CHECKPOINT
@@ -153,7 +154,8 @@ def train_alone(
         context.leave_with_the_machine()
 
     return train(
-        config, data, test, context, resume=load_checkpoint(path), checkpoint=keep, hurry=context.machine_leaves
+        config, data, test, context, resume=load_checkpoint(path), checkpoint=keep, hurry=context.machine_leaves,
+        stamp=stamp,
     )
 
 

@@ -25,8 +25,8 @@ What the metrics of `results.parquet` mean, a row per trial. Written by `python 
 * *unit*: percent metrics are fractions in [0, 1] in the file and percentages where they are shown; plain ones are shown
   as they are.
 * *better*: what the defender wants; "neither" where no direction is better.
-* *group*: utility is what the owner of the model gets, leak what the attacker gets, check tells whether the two can be
-  trusted.
+* *group*: utility is what the owner of the model gets, leak what the attacker gets, integrity what an attacker can make
+  it answer, check tells whether the others can be trusted.
 * *by*: the stage or the judge that measures it. *search*: whether a search may aim at it or constrain it.
 * *null*: why it may be missing where all that measures it has finished; `reasons` says it for every null of a row.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Judge = Literal["evaluator", "embedder", "fidelity", "knowledge", "features"]
+Judge = Literal["evaluator", "embedder", "fidelity", "knowledge", "features", "robustness"]
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 """The keys of a sweep's `judges`."""
 
@@ -18,10 +18,11 @@ class Metric:
 
     key: the column of `results`. unit: "percent" metrics are fractions in [0, 1] and shown as percentages, "plain"
     ones are shown as they are. better: what the *defender* wants, None where neither direction is better.
-    group: "utility" is what the owner of the model gets, "leak" what the attacker gets, "check" tells whether the
-    other two can be trusted. bounds: what a "plain" metric can be, None if anything. measured_by: what of a trial, None
-    where nothing here does; ceiling: what the same judge reaches on real images; searched: whether a search may aim at
-    it or constrain it; null: why it may be missing where all that measures it has finished, None where it never is.
+    group: "utility" is what the owner of the model gets, "leak" what the attacker gets, "integrity" what the attacker
+    can make it answer, "check" tells whether the others can be trusted. bounds: what a "plain" metric can be,
+    None if anything. measured_by: what of a trial, None where nothing here does; ceiling: what the same judge reaches
+    on real images; searched: whether a search may aim at it or constrain it; null: why it may be missing where all
+    that measures it has finished, None where it never is.
     """
 
     key: str
@@ -29,8 +30,8 @@ class Metric:
     description: str
     unit: Literal["percent", "plain"]
     better: Literal["low", "high"] | None
-    group: Literal["utility", "leak", "check"]
-    measured_by: Literal["target", "attack"] | Judge | None = None
+    group: Literal["utility", "leak", "integrity", "check"]
+    measured_by: Literal["target", "attack", "backdoor"] | Judge | None = None
     bounds: tuple[float, float] | None = None
     ceiling: str | None = None
     searched: bool = False

@@ -6,6 +6,7 @@ Loads nothing.
 
 from __future__ import annotations
 
+from core.metrics.integrity import INTEGRITY
 from core.metrics.metric import AT_LEAST_0, Metric
 
 KNN_NULL = "protocol paper counts labels below 300, of which none was attacked"
@@ -240,6 +241,7 @@ METRICS: tuple[Metric, ...] = (
         description="Median distance of a training image to the nearest of another class, in the same units.",
         null=ALIKE,
     ),
+    *INTEGRITY,
 )
 # fmt: on
 

@@ -59,14 +59,14 @@ def _batched(
     was_training = model.training
     model.eval()
     try:
-        parts = [function(_fit(chunk.to(device), image_size)).float().cpu() for chunk in images.split(batch_size)]
+        parts = [function(fit_images(chunk.to(device), image_size)).float().cpu() for chunk in images.split(batch_size)]
     finally:
         model.train(was_training)
     return torch.cat(parts) if len(images) else torch.empty(0)
 
 
-def _fit(images: Tensor, image_size: int) -> Tensor:
-    """Images as in `ImageSet` -> float32 at the network's size."""
+def fit_images(images: Tensor, image_size: int) -> Tensor:
+    """Images as in `ImageSet` -> float32 [N, 3, S, S], nominally in [-1, 1], as `evaluate_logits` shows them."""
     if images.dtype != torch.uint8:
         return resize(images.float(), image_size).contiguous(memory_format=torch.channels_last)
     reduced = resize_uint8(images, image_size) if images.shape[-1] > image_size else images

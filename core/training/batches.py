@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -24,18 +25,41 @@ Sampler = Callable[[Tensor, int, Generator], list[Tensor] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Stamp:
+    """What is laid over some images of a training (the trigger of a backdoor).
+
+    chosen: bool [N] on the CPU, which images; lay: pictures [n, 3, S, S] in [0, 1] -> new ones; before: whether it
+    comes before the augmentation, and is cropped and mirrored with the image, or after it.
+    """
+
+    chosen: Tensor
+    lay: Callable[[Tensor], Tensor]
+    before: bool = False
+
+    def of(self, index: Tensor) -> Stamp:
+        """The same for these images of the set."""
+        return dataclasses.replace(self, chosen=self.chosen[index.cpu()])
+
+    def on(self, pictures: Tensor) -> Tensor:
+        """The pictures, those that are chosen stamped."""
+        chosen = self.chosen.to(pictures.device)[:, None, None, None]
+        return torch.where(chosen, self.lay(pictures), pictures)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Batch:
     """One rank's part of a global batch.
 
     images: [n, 3, S, S] as in `ImageSet`; labels: int64 [n]; draw: how to augment them, or None; weight: factor on the
     mean loss of the part that turns the mean over ranks, which data-parallel training takes, into the mean
-    over the whole batch.
+    over the whole batch; stamp: what is laid over some of the images, or None.
     """
 
     images: Tensor
     labels: Tensor
     draw: AugmentationDraw | None
     weight: float
+    stamp: Stamp | None = None
 
 
 def network_seed(seed: int, epoch: int, rank: int) -> int:
@@ -91,6 +115,7 @@ def rank_batches(
     rank: int = 0,
     world_size: int = 1,
     sampler: Sampler | None = None,
+    stamp: Stamp | None = None,
 ) -> Iterator[Batch]:
     """This rank's part of every global batch of an epoch; the augmentation is drawn for the global batch."""
     choose = partial(sampler, labels.cpu(), recipe.batch_size) if sampler else None
@@ -104,18 +129,22 @@ def rank_batches(
             draw = draw_augmentation(len(index), recipe.augmentation, generator)[part]
         mine = index[part].to(images.device)
         weight = len(mine) * world_size / len(index)
-        yield Batch(images=images[mine], labels=labels[mine], draw=draw, weight=weight)
+        own = stamp.of(index[part]) if stamp is not None else None
+        yield Batch(images=images[mine], labels=labels[mine], draw=draw, weight=weight, stamp=own)
 
 
 def network_input(batch: Batch, image_size: int) -> Tensor:
-    """The batch's images, augmented: float32 [n, 3, image_size, image_size] in [-1, 1], channels_last.
+    """The batch's images, augmented and stamped: float32 [n, 3, image_size, image_size] in [-1, 1], channels_last.
 
     Float images are clipped to [-1, 1] last, after crop and flip (and within the colour steps, if there are any).
     """
     draw = batch.draw if batch.draw is not None else AugmentationDraw(n=len(batch.images))
     whole = batch.images.dtype == torch.uint8
     images = batch.images.float().div_(255) if whole else batch.images.float().add(1).div_(2)
-    images = apply_augmentation(images, draw, out_size=image_size).mul(2).sub_(1)
+    before, after = (batch.stamp, None) if batch.stamp and batch.stamp.before else (None, batch.stamp)
+    images = before.on(images) if before else images
+    images = apply_augmentation(images, draw, out_size=image_size)
+    images = (after.on(images) if after else images).mul(2).sub_(1)
     images = images if whole else images.clamp_(-1, 1)
     return images.contiguous(memory_format=torch.channels_last)
 

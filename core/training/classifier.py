@@ -23,7 +23,7 @@ from core.defenses.base import Defense
 from core.errors import InputError
 from core.models.image_sizes import check_image_size
 from core.models.recipe import TrainingRecipe
-from core.training.batches import MIN_PER_RANK
+from core.training.batches import MIN_PER_RANK, Stamp
 from core.training.epochs import Epochs
 from core.training.state import EpochRecord
 from core.training.steps import PLAIN
@@ -51,25 +51,25 @@ def train_classifier(
     evaluate_every: int = 1,
     stop_when: Callable[[EpochRecord], bool] | None = None,
     device_share: float = 0.4,
+    stamp: Stamp | None = None,
 ) -> list[EpochRecord]:
     """Train `model` in place for `recipe.epochs` epochs and return one record per epoch, resumed ones included.
 
     model: images [N, 3, S, S] in [-1, 1] -> logits [N, C]; a `Classifier`, prepared, unless the defense is plain.
     defense: adjusts the recipe, chooses and alters the batches, and computes the loss; `defense.prepare(model)` is
-        the caller's. Parameters that it froze are left out of the optimizer.
-    alpha_of_epoch: the label smoothing factor of every zero-based epoch.
+        the caller's. Parameters that it froze are left out of the optimizer. alpha_of_epoch: the label smoothing
+        factor of every zero-based epoch.
     world_size: with more than one rank every rank calls this with the same arguments inside an initialised process
         group, and `wrap` puts the model into DistributedDataParallel. `recipe.batch_size` is that of all ranks
         together.
-    on_epoch(record, state): called after every epoch; `state()` copies model, optimizer and history to the CPU, and
-        only if it is called. Its value, saved and loaded, is what `resume` takes.
-    evaluate: held-out images; rank 0 measures the accuracy every `evaluate_every` epochs and after the last.
-    stop_when(record): ends the training after this epoch. With it the accuracy is measured after every epoch.
+    on_epoch(record, state): called after every epoch; `state()` copies model, optimizer and history to the CPU: what
+        `resume` takes. evaluate: held-out images; rank 0 measures the accuracy every `evaluate_every` epochs and after
+        the last. stop_when(record): ends the training after this epoch; the accuracy is then measured after each.
     device_share: the part of a GPU's free memory that the images may take. A larger set stays on the host, mapped from
         its file if it is, and a thread prepares the batches; the numbers are the same. 0 streams on any device.
+    stamp: laid over some of the images (their labels are the caller's), None over none.
 
-    Raises InputError if data, model, recipe, defense and smoothing do not fit together; TrainingDiverged at a loss or
-    weight that is not finite.
+    Raises InputError if these do not fit together, TrainingDiverged at a loss or weight that is not finite.
     """
     recipe = defense.adjust_recipe(recipe)
     _check(model, data, recipe, rank, world_size, wrap, evaluate_every)
@@ -78,7 +78,7 @@ def train_classifier(
     model.to(device=device, memory_format=torch.channels_last)
     epochs = Epochs(
         wrap(model) if wrap else model, data, recipe, defense, seed=seed, device=device, rank=rank,
-        world_size=world_size, device_share=device_share,
+        world_size=world_size, device_share=device_share, stamp=stamp,
     )  # fmt: skip
     records = epochs.restored(resume)
     every = 1 if stop_when else evaluate_every

@@ -17,7 +17,7 @@ from core.defenses.base import Defense
 from core.errors import TrainingDiverged
 from core.models.inference import evaluate_accuracy
 from core.models.recipe import TrainingRecipe, learning_rate
-from core.training.batches import Batch, network_seed
+from core.training.batches import Batch, Stamp, network_seed
 from core.training.feeding import feed, place_images
 from core.training.optimizers import make_optimizer
 from core.training.state import EpochRecord, restore_state, training_state
@@ -42,14 +42,16 @@ class Epochs:
         rank: int,
         world_size: int,
         device_share: float,
+        stamp: Stamp | None = None,
     ) -> None:
         self.model, self.core = model, getattr(model, "module", model)
         self.recipe, self.defense, self.device = recipe, defense, device
         self.seed, self.rank, self.world_size = seed, rank, world_size
         self.optimizer = make_optimizer([p for p in self.core.parameters() if p.requires_grad], recipe)
-        self.images = place_images(data, recipe.image_size, device, device_share)
+        self.images, self.stamp = place_images(data, recipe.image_size, device, device_share), stamp
         self.identity = {"recipe": repr(recipe), "seed": seed, "world_size": world_size, "images": len(data)}
         self.identity |= {} if defense == PLAIN else {"defense": repr(defense)}
+        self.identity |= {} if stamp is None else {"stamped": int(stamp.chosen.sum())}
 
     def state(self, records: list[EpochRecord]) -> dict[str, Any]:
         """What `restored` takes: model, optimizer and history, copied to the CPU."""
@@ -69,7 +71,7 @@ class Epochs:
             group["lr"] = learning_rate(self.recipe, epoch)
         batches = feed(
             self.images, self.recipe, self.device, seed=seed, epoch=epoch, rank=rank, world_size=self.world_size,
-            sampler=self.defense.sampler,
+            sampler=self.defense.sampler, stamp=self.stamp,
         )  # fmt: skip
         with _reproducible(network_seed(seed, epoch, rank), self.device), closing(batches):
             sums, facts = _run_epoch(self.model, self.optimizer, batches, settings)

@@ -20,7 +20,7 @@ from torch import Tensor
 from core.data.images import ImageSet
 from core.data.transforms import resize, resize_uint8
 from core.models.recipe import TrainingRecipe
-from core.training.batches import Batch, Sampler, rank_batches
+from core.training.batches import Batch, Sampler, Stamp, rank_batches
 
 _AHEAD = 3  # batches that are prepared before they are asked for
 _CHUNK = 512  # images that are resized at once
@@ -60,9 +60,10 @@ def feed(
     rank: int = 0,
     world_size: int = 1,
     sampler: Sampler | None = None,
+    stamp: Stamp | None = None,
 ) -> Generator[Batch, None, None]:
     """This rank's batches of an epoch on the device, as `rank_batches` makes them."""
-    key = {"seed": seed, "epoch": epoch, "rank": rank, "world_size": world_size, "sampler": sampler}
+    key = {"seed": seed, "epoch": epoch, "rank": rank, "world_size": world_size, "sampler": sampler, "stamp": stamp}
     batches = rank_batches(data.images, data.labels, recipe, **key)
     if not data.streamed:
         yield from batches

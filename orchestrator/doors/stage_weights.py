@@ -52,7 +52,8 @@ def started_from(settings: InversionSweep) -> list[str]:
     """Architectures whose training starts from ImageNet weights; those that an attack trains too."""
     models = (settings.recipe, settings.judges.evaluator, settings.judges.knowledge)
     trained = [model for model in models if isinstance(model, Training) and not isinstance(model, ImportedClassifier)]
-    return [*(model.architecture for model in trained if model.pretrained), *settings.attack.built.pretrained]
+    by_attack = settings.attack.built.pretrained if settings.attack is not None else ()
+    return [*(model.architecture for model in trained if model.pretrained), *by_attack]
 
 
 def refuse_missing_weights(settings: Iterable[InversionSweep]) -> None:

@@ -70,7 +70,9 @@ def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:
 
 
 def _stages(trial: Trial) -> InversionStages | None:
-    return None if isinstance(trial.settings, ToySweep) else inversion_stages(trial.settings, trial.seed)
+    if isinstance(trial.settings, ToySweep) or trial.settings.attack is None:
+        return None
+    return inversion_stages(trial.settings, trial.seed)
 
 
 def _classes_shown(store: Store, stages: InversionStages) -> list[int]:

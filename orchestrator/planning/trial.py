@@ -29,13 +29,15 @@ class InversionStages:
 
     data: Stage
     target: Stage
-    attack: Stage
-    loot: Stage
+    attack: Stage | None
+    loot: Stage | None
     judge_evaluator: Stage | None
     judge_embedder: Stage | None
     judge_fidelity: Stage | None
     knowledge: Stage | None
     judge_features: Stage | None
+    judge_robustness: Stage | None
+    backdoor: Stage | None
 
     @property
     def imported_judges(self) -> list[Stage]:
@@ -76,7 +78,8 @@ class Trial:
     @property
     def is_control(self) -> bool:
         """Whether its attack is none, but the line that a leak must exceed."""
-        return isinstance(self.settings, InversionSweep) and self.settings.attack.built.control
+        attack = self.settings.attack if isinstance(self.settings, InversionSweep) else None
+        return attack is not None and attack.built.control
 
     @property
     def label(self) -> str:
@@ -96,8 +99,13 @@ def run_trial(trial: Trial, run: Run) -> None:
     run(stages.target)  # train under this recipe
     for judge in stages.imported_judges:
         run(judge)  # one whose card is wrong ends the trial before there is anything to judge
-    run(stages.attack)  # sample candidates, optimise and select, class by class
-    run(stages.loot)  # synthesise the final images once, for every judge
+    if stages.judge_robustness:
+        run(stages.judge_robustness)  # adversarial images of the target's own test images
+    if stages.backdoor:
+        run(stages.backdoor)  # what the trigger in the training set makes of the test images
+    if stages.attack and stages.loot:
+        run(stages.attack)  # sample candidates, optimise and select, class by class
+        run(stages.loot)  # synthesise the final images once, for every judge
     if stages.judge_evaluator:
         run(stages.judge_evaluator)  # the closed-set judge of the paper
     if stages.judge_embedder:
@@ -114,8 +122,8 @@ def run_trial(trial: Trial, run: Run) -> None:
 def inversion_stages(settings: InversionSweep, seed: int) -> InversionStages:
     """The stage graph of one trial. Whatever does not depend on the recipe or the seed is shared by construction."""
     target = target_stage(settings, seed)
-    attack = attack_stage(settings, seed, target)
-    loot = loot_stage(settings, loot_sizes(settings), attack)
+    attack = attack_stage(settings, seed, target) if settings.attack is not None else None
+    loot = loot_stage(settings, loot_sizes(settings), attack) if attack is not None else None
     return InversionStages(
         data=data_stage(settings, settings.recipe.image_size),
         target=target,

@@ -59,7 +59,8 @@ def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial
     """Whole attacks of a portfolio, as their axis has them -> what tables call them; numbered where two are alike."""
     if ATTACK not in keys:
         return {}
-    labels = {str(trial.cell.axes[names[ATTACK]]): trial.settings.attack.label for trial in trials}
+    attacked = [trial for trial in trials if trial.settings.attack is not None]
+    labels = {str(trial.cell.axes[names[ATTACK]]): trial.settings.attack.label for trial in attacked}
     words: dict[str, str] = {}
     for text, label in labels.items():
         alike = sum(word.partition(" #")[0] == label for word in words.values())

@@ -19,6 +19,7 @@ from orchestrator.stages.stage import with_ancestors
 from orchestrator.store.artifacts import MANIFEST
 from orchestrator.store.base import Store
 from sweeps.imported import ImportedClassifier
+from sweeps.schema import InversionSweep
 from sweeps.toy import ToySweep
 from sweeps.training import Recipe
 
@@ -82,11 +83,19 @@ def recipe_fields(trial: Trial) -> dict[str, Any]:
     is_imported = isinstance(recipe, ImportedClassifier)
     return {
         **(_imported_fields(recipe) if is_imported else _trained_fields(recipe, settings.protocol)),
+        **_attacker_fields(settings),
+    }
+
+
+def _attacker_fields(settings: InversionSweep) -> dict[str, Any]:
+    """Who inverts the target; null where nobody does."""
+    attack = settings.attack
+    return {
         "prior": settings.prior.kind if settings.reads_prior else None,
-        "attack": settings.attack.label,
-        "attack_access": settings.attack.built.access,
-        "attack_control": settings.attack.built.control,
-        "attack_published": settings.attack.built.published,
+        "attack": attack.label if attack is not None else None,
+        "attack_access": attack.built.access if attack is not None else None,
+        "attack_control": attack is not None and attack.built.control,
+        "attack_published": attack is None or attack.built.published,
     }
 
 
@@ -101,6 +110,7 @@ def _trained_fields(recipe: Recipe, protocol: str) -> dict[str, Any]:
         "recipe_schedule": recipe.defense.resolved(protocol)["schedule"]["kind"],
         "recipe_epochs": recipe.epochs,
         "recipe_workers": recipe.workers,
+        "recipe_poison": recipe.poison.kind if recipe.poison is not None else None,
     }
 
 
@@ -115,6 +125,7 @@ def _imported_fields(target: ImportedClassifier) -> dict[str, Any]:
         "recipe_schedule": None,
         "recipe_epochs": None,
         "recipe_workers": None,
+        "recipe_poison": None,
     }
 
 
@@ -133,7 +144,9 @@ def _why_missing(metric: Metric, present: set[str], done: set[str], unheard: dic
         return unheard[stage]
     if metric.judge and stage not in present:
         return f"the sweep has no {metric.judge} judge"
-    if stage is None or stage in done:
+    if stage == "attack" and stage not in present:
+        return "the sweep inverts nothing (attack: null)"
+    if stage is None or stage in done or stage not in present:
         return metric.null or "there was too little to compute it from"
     return UNFINISHED
 

@@ -71,7 +71,22 @@ def target_stage(settings: InversionSweep, seed: int) -> Stage:
         name="target",
         config=_target_config(recipe, settings, seed),
         hints={"checkpoint_every": recipe.checkpoint_every},
-        inputs={"data": data, **({"reference": target_stage(reference, seed)} if reference else {})},
+        inputs={
+            "data": data,
+            **({"reference": target_stage(reference, seed)} if reference else {}),
+            **({"poison": poison_stage(settings, data, seed)} if recipe.poison else {}),
+        },
+    )
+
+
+def poison_stage(settings: InversionSweep, data: Stage, seed: int) -> Stage:
+    """Which training images carry the backdoor's trigger, and the trigger."""
+    poison = normalised(settings.recipe.poison)
+    seeds = [poison.pop("seed"), seed]
+    return Stage(
+        name="poison",
+        config={"poison": poison, "image_size": settings.recipe.image_size, "seeds": seeds},
+        inputs={"data": data},
     )
 
 
@@ -205,7 +220,8 @@ def _execution(settings: InversionSweep) -> dict[str, Any]:
 
 
 def _target_config(recipe: Recipe, settings: InversionSweep, seed: int) -> dict[str, Any]:
-    config = normalised(recipe, without={"checkpoint_every"})  # how often we save does not change what is learnt
+    # How often we save does not change what is learnt, and what is poisoned comes as an input.
+    config = normalised(recipe, without={"checkpoint_every", "poison"})
     if not isinstance(config.get("stop_at_test_acc"), float):  # another trial's accuracy comes as an input
         config.pop("stop_at_test_acc", None)
     defense = recipe.defense.resolved(settings.protocol)

@@ -25,10 +25,12 @@ class JudgeStages:
     judge_fidelity: Stage | None
     knowledge: Stage | None
     judge_features: Stage | None
+    judge_robustness: Stage | None
+    backdoor: Stage | None
 
 
-def judge_stages(settings: InversionSweep, target: Stage, loot: Stage) -> JudgeStages:
-    """Every judge of the sweep: of the same loot, and of the target itself."""
+def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) -> JudgeStages:
+    """Every judge of the sweep: of the same loot (None where nothing is inverted), and of the target itself."""
     judges, missing = settings.judges, unavailable_judges(settings)
     heard = {name for name in ("embedder", "fidelity") if getattr(judges, name) and f"judge_{name}" not in missing}
     return JudgeStages(
@@ -37,6 +39,8 @@ def judge_stages(settings: InversionSweep, target: Stage, loot: Stage) -> JudgeS
         judge_fidelity=_fidelity(settings, loot) if "fidelity" in heard else None,
         knowledge=_knowledge(settings, loot) if judges.knowledge else None,
         judge_features=_features(settings, target) if judges.features else None,
+        judge_robustness=_robustness(settings, target) if judges.robustness else None,
+        backdoor=_backdoor(target) if settings.recipe.poison else None,
     )
 
 
@@ -121,6 +125,16 @@ def _features(settings: InversionSweep, target: Stage) -> Stage:
     )
     config = normalised(settings.judges.features)
     return Stage(name="judge_features", config=config, inputs={"features": features, "data": data})
+
+
+def _robustness(settings: InversionSweep, target: Stage) -> Stage:
+    config = {"settings": normalised(settings.judges.robustness)}
+    return Stage(name="judge_robustness", config=config, inputs={"target": target, "data": target.inputs["data"]})
+
+
+def _backdoor(target: Stage) -> Stage:
+    inputs = {"target": target, "poison": target.inputs["poison"], "data": target.inputs["data"]}
+    return Stage(name="backdoor", config={}, inputs=inputs)
 
 
 @lru_cache

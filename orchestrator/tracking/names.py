@@ -37,8 +37,9 @@ def recipe_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
     if isinstance(settings, InversionSweep):
         if not isinstance(settings.recipe, ImportedClassifier):
             found.update(_training_params(settings))
-        found.update(_attack_params(settings))
-        found["attack_classes"] = "all" if settings.classes == "all" else len(settings.classes)
+        if settings.attack is not None:
+            found.update(_attack_params(settings))
+            found["attack_classes"] = "all" if settings.classes == "all" else len(settings.classes)
     said = {name: _text(value) for name, value in found.items() if value is not None}
     axes = {name: _text(value) for name, value in trial.cell.axes.items() if value is not None}
     return {**{name: text for name, text in axes.items() if not _is_said(name, text, said)}, **said}
@@ -53,6 +54,9 @@ def _training_params(settings: InversionSweep) -> dict[str, Any]:
         found["recipe_schedule" if key == "kind" else f"recipe_schedule_{key}"] = value
     for key, value in resolved.get("parameters", {}).items():
         found[f"recipe_{recipe.defense.kind}_{key}"] = value
+    if recipe.poison is not None:
+        poison = recipe.poison.model_dump(mode="json", exclude_none=True, exclude={"kind"})
+        found.update({f"recipe_poison_{key}": value for key, value in poison.items()})
     return found
 
 

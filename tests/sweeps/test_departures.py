@@ -169,7 +169,10 @@ TOGETHER = {  # a change that needs another, or a value that no rule gives
     "judges.fidelity.sha256": {"judges__fidelity": {"weights": "f", "sha256": "0" * 64}},
     "judges.evaluator.architecture": {"judges__evaluator__architecture": "resnet50"},
     "judges.evaluator.transform_input": {"judges__evaluator__transform_input": True},
-}
+    "recipe.poison.strength": {"recipe__poison": {"kind": "blended", "strength": 0.2}},
+    **{f"recipe.poison.{key}": {"recipe__poison": {"kind": "badnets", "size": 5}}
+       for key in ("kind", "share", "target", "size", "placed", "seed")},
+}  # fmt: skip
 for part in ("recipe", "judges__evaluator", "judges__knowledge"):
     key = part.replace("__", ".")
     base_sgd = {f"{part}__optimizer": "sgd"} if part != "judges__knowledge" else {}

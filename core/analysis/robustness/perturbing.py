@@ -1,7 +1,7 @@
 """Attacks that follow gradients within eps of a picture, as the Adversarial Robustness Toolbox (ART) has them.
 
-FGSM, PGD and BIM with cross entropy are the paper's (Appendix C.8); PGD with the margin and Auto-PGD with the difference
-of logits ratio tell masked gradients from robustness. ART is loaded when something is attacked, not before.
+FGSM, PGD and BIM with cross entropy are the paper's (Appendix C.8); PGD with the margin and Auto-PGD with the
+difference of logits ratio tell masked gradients from robustness. ART is loaded when something is attacked, not before.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from core.metrics.verdicts import CANNOT_TELL, HIGHER, LEAST_SEEDS, LOWER
 from core.words import NBSP
 from orchestrator.reading.defenses.families import CHEAP
 from orchestrator.reading.findings.fresh import fresh_answer
+from orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
 from orchestrator.reading.findings.sureness import TOO_SMALL, flattery, gap_words, named, standing, start, sureness
 from orchestrator.reading.numbers.decision import Decision, decide
 from orchestrator.reading.numbers.evidence import worst_rows
@@ -37,8 +38,10 @@ class Findings:
 
 def find(data: ReportData, summary: Summary) -> Findings:
     """The findings of a sweep."""
-    cautions, choice = _trial_cautions(data), decide(summary)
+    cautions, choice = (*_trial_cautions(data), *integrity_lines(data, summary)), decide(summary)
     if not choice.rows:
+        if inverts_nothing(data):
+            return Findings(answer=(without_leak(data),), cautions=cautions)
         parts = _states(data, {"done": "done", "failed": "failed", "missing": "missing"}, least=0)
         trials = count(len(data.results), "trial")
         return Findings(answer=(f"No leak has been measured yet: of {trials}, {listing(parts)}.",))
@@ -274,6 +277,8 @@ def limits(data: ReportData, summary: Summary) -> tuple[str, ...]:
     seeds = count(data.results["seed"].nunique(), "seed")
     classes = f" and {count(data.judged_classes, 'class', 'classes')}" if data.judged_classes else ""
     tried = [attack for attack in summary.attacks if attack]
+    if inverts_nothing(data):
+        return (f"Everything here rests on {seeds} and on the attacks tried: a stronger one may find more.",)
     attacks = f"the {len(tried)} attacks tried" if len(tried) > 1 else "the one attack tried"
     if 1 < len(tried) <= 3:
         attacks = f"the attacks tried ({listing(tried)})"

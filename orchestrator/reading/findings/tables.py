@@ -9,14 +9,15 @@ from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import aligned, ascii_text, axis_value, interval, number, signed
 from orchestrator.reading.numbers.summary import Summary
 
-KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", "xi_train", "dist_face")
+INTEGRITY = ("robust_acc", "backdoor_success", "backdoor_collapsed")
+KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", "xi_train", "dist_face", *INTEGRITY)
 """The metrics of the first table; the rest follow in the table of everything measured."""
 
 
 def text_table(summary: Summary) -> str:
     """One line per cell: axes (the recipe where there is none), n, accuracy and judges, verdict. `*` marks the least
     leak (never with one seed), `=` the baseline."""
-    keys = [key for key in shown_metrics(summary) if key in ("test_acc", summary.primary, *CLASS_METRICS)]
+    keys = [key for key in shown_metrics(summary) if key in ("test_acc", summary.primary, *CLASS_METRICS, *INTEGRITY)]
     axes = [axis.name for axis in summary.axes] or ["recipe"]
     head = ["", *axes, "n", *(metric_of(key).label for key in keys)]
     best, rows = decide(summary).marked, []

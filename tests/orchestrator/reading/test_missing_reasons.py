@@ -23,6 +23,8 @@ def test_everything_waits_for_its_stage_or_has_no_judge(tmp_path):
     for metric in METRICS:
         if metric.judge:
             assert found[metric.key] == f"the sweep has no {metric.judge} judge"
+        elif metric.measured_by == "backdoor":
+            assert found[metric.key] == "the training set has no backdoor (recipe.poison)"
         elif metric.measured_by:
             assert found[metric.key] == "the stage that measures it has not finished"
     assert "300" in reasons(trial_of(tmp_path), done=("judge_evaluator",))["dist_knn"]

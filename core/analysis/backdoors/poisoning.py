@@ -1,0 +1,27 @@
+"""Which training images are poisoned."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor
+
+from core.analysis.backdoors.settings import PoisonSettings
+from core.errors import InputError
+
+
+def poisoned_rows(settings: PoisonSettings, count: int, generator: Generator) -> Tensor:
+    """int64, ascending: the rows of `count` training images that are poisoned, whatever their class.
+
+    Raises InputError where the share is less than one image or all of them.
+    """
+    chosen = round(settings.share * count)
+    if not 0 < chosen < count:
+        raise InputError(f"recipe.poison.share: expected some of the {count} training images, got {chosen}")
+    return torch.randperm(count, generator=generator)[:chosen].sort().values
+
+
+def poisoned_labels(labels: Tensor, rows: Tensor, target: int) -> Tensor:
+    """The labels with the target class in these rows."""
+    changed = labels.clone()
+    changed[rows] = target
+    return changed

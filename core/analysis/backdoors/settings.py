@@ -1,0 +1,60 @@
+"""How a training set is poisoned. Apart from the doing, so that planning loads no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le, Lt
+
+from core.bounds import MOST, Count, Seed
+from core.errors import InputError
+
+BADNETS_SIZE, BLENDED_STRENGTH = 9, 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoisonSettings:
+    """The defaults are the paper's (Appendix C.9); what it does not say is marked so.
+
+    kind: badnets (a checkerboard of single black and white pixels, flush with the lower right corner; cell and margin
+    are not stated) or blended (one fixed Gaussian pattern, clipped N(0.5, 0.25) of pictures in [0, 1]; its mean and
+    spread are not stated). share: of all training images, in (0, 1), drawn without regard to their class (not stated);
+    target: the class that poisoned images are labelled with. size: of the checkerboard, pixels, 9; strength: of the
+    pattern in the blend, in (0, 1], 0.1. placed: where the trigger meets the augmentation (not stated): after it, so
+    that the network sees it exactly, or before it, so that it is cropped and mirrored with the image. seed: of the
+    choice of images and of the pattern, beside the trial's own.
+    """
+
+    kind: Literal["badnets", "blended"]
+    share: Annotated[float, Gt(0), Lt(1)] = 0.1
+    target: Annotated[int, Ge(0), Le(MOST)] = 0
+    size: Count | None = None
+    strength: Annotated[float, Gt(0), Le(1)] | None = None
+    placed: Literal["after_augmentation", "before_augmentation"] = "after_augmentation"
+    seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        for key, kind in (("size", "badnets"), ("strength", "blended")):
+            if getattr(self, key) is not None and self.kind != kind:
+                raise InputError(f"{key}: expected only with kind: {kind}, got kind: {self.kind}")
+
+    @property
+    def side(self) -> int:
+        """Pixels of the checkerboard's side; 0 of a pattern that covers the image."""
+        return (self.size or BADNETS_SIZE) if self.kind == "badnets" else 0
+
+    @property
+    def opacity(self) -> float:
+        """How much of a covered pixel is the trigger's, in (0, 1]."""
+        return 1.0 if self.kind == "badnets" else self.strength or BLENDED_STRENGTH
+
+    def check_image_size(self, pixels: int) -> None:
+        """Raise InputError where the trigger is larger than the image."""
+        if self.side > pixels:
+            raise InputError(f"size: expected at most the image's {pixels} pixels, got {self.side}")
+
+    def check_classes(self, classes: int) -> None:
+        """Raise InputError where the target is none of the classes."""
+        if self.target >= classes:
+            raise InputError(f"target: expected a class below {classes}, got {self.target}")
