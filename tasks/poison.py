@@ -46,7 +46,7 @@ def choose_poison(config: Config, inputs: Inputs, out: Path, context: TaskContex
 def poisoned(data: ImageSet, poison: Path) -> tuple[ImageSet, Stamp]:
     """The training set with the labels of a `poison` artifact, and what lays its trigger over those images."""
     settings = settings_of(config_of(poison))
-    rows = torch.from_numpy(pd.read_parquet(poison / "poisoned.parquet")["row"].to_numpy())
+    rows = torch.from_numpy(pd.read_parquet(poison / "poisoned.parquet")["row"].to_numpy(copy=True))
     labels = poisoned_labels(data.labels, rows, settings.target)
     chosen = torch.zeros(len(data), dtype=torch.bool)
     chosen[rows] = True

@@ -196,7 +196,15 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "Recipe": (TINY, "recipe", {
         **TRAINING, "optimizer": "sgd", "lr_schedule": "cosine", "pretrained": ({"architecture": "resnet18"}, True),
         "defense": ({"/grid": {}, "/baseline": {}}, {"alpha": 0.1}), "workers": 2, "checkpoint_every": 3,
-        "stop_at_test_acc": 0.5,
+        "stop_at_test_acc": 0.5, "poison": {"kind": "badnets"},
+    }),
+    "Poison": (lambda: TINY(recipe={**tiny_sweep()["recipe"], "poison": {"kind": "badnets"}}), "recipe.poison", {
+        "kind": "blended", "share": 0.3, "target": 2, "size": 5, "strength": ({"kind": "blended"}, 0.3),
+        "placed": "before_augmentation", "seed": 3,
+    }),
+    "Robustness": (lambda: TINY(judges={"robustness": {}}), "judges.robustness", {
+        "eps": 0.1, "step": 0.01, "steps": 3, "generations": 3, "population": 20, "strong_steps": 3,
+        "strong_restarts": 2, "images": 5, "seed": 3,
     }),
     "Augmentation": (TINY, "recipe.augmentation", {
         "crop_scale": [0.5, 0.6], "crop_ratio": [0.5, 0.6], "brightness": 0.5, "contrast": 0.5, "saturation": 0.5,
@@ -224,7 +232,7 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "Judges": (TINY, "judges", {
         "features": {"perplexity": 5.0},
         "evaluator": {**EVALUATOR, "seed": 3}, "embedder": None, "knowledge": None,
-        "fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1},
+        "fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1}, "robustness": {"eps": 0.1},
     }),
     "EigenfacesFit": (TINY, "prior", {"kind": REFUSED, "components": 5, "seed": 3}),
     "ShippedPrior": (lambda: TINY(prior={"kind": "shipped"}, public=None), "prior",

@@ -153,6 +153,23 @@ def of_features(pipeline, protocol, folder):
     return Stage(name="judge_features", config=config, inputs={"features": features, "data": data})
 
 
+def by_robustness(pipeline, protocol, folder):
+    settings = {"eps": 0.1, "step": 0.05, "steps": 2, "generations": 1, "strong_steps": 2, "images": 6}
+    inputs = {"target": pipeline.stage("target"), "data": pipeline.stage("data")}
+    return Stage(name="judge_robustness", config={"settings": settings}, inputs=inputs)
+
+
+def poison(pipeline, protocol, folder):
+    config = {"poison": {"kind": "blended", "share": 0.3, "target": 1}, "image_size": 32, "seeds": [0, 1]}
+    return Stage(name="poison", config=config, inputs={"data": pipeline.stage("data")})
+
+
+def backdoor(pipeline, protocol, folder):
+    target, planted = pipeline.stage("target"), poison(pipeline, protocol, folder)
+    poisoned = Stage(name="target", config=target.config, inputs={**target.inputs, "poison": planted})
+    return Stage(name="backdoor", config={}, inputs={**target.inputs, "target": poisoned, "poison": planted})
+
+
 def starts(pipeline, protocol, folder):
     settings = {"batch": 16, "max_batches": 2, "seed": 1, "clamp": 1.5, "per_label": 2, "truncation_psi": 1.0,
                 "truncation_cutoff": None, "image_crop": None, "generator": "prior"}  # fmt: skip
@@ -204,7 +221,8 @@ ALONE = {
     "judge_features": of_features,
     "plg_labels": pseudo_labels, "plg_gan": conditional_gan, "general_gan": part("general_gan", PAIR, asks=False),
     "specific_gan": part("specific_gan", PAIR), "students": part("students", STUDENTS),
-    "public_features": part("public_features", {}), "temperature": temperature,
+    "public_features": part("public_features", {}), "temperature": temperature, "judge_robustness": by_robustness,
+    "poison": poison, "backdoor": backdoor,
 }  # fmt: skip
 CASES = [f"{case}, {protocol}" for protocol in ("clean", "paper") for case in (*IN_A_TRIAL, *ALONE)]
 

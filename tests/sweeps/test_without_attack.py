@@ -1,0 +1,121 @@
+"""Sweeps that invert nothing: what they may say, and that Tables 11 and 12 are printed row by row."""
+
+from pathlib import Path
+
+import pytest
+
+from core.errors import InputError
+from core.metrics.table import BY_KEY
+from orchestrator.planning.trial import Trial
+from sweeps.expand import expand
+from sweeps.load import load_sweep
+from sweeps.loaded import LoadedSweep, check
+from sweeps.paper_numbers import matching, paper_rows, printed_rows
+from sweeps.paper_settings import departures, standing
+
+SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
+BADNETS = {"kind": "badnets"}
+
+
+def raw(**changes):
+    given = {
+        "name": "t", "seeds": [1], "data": {"kind": "synthetic", "identities": 4}, "attack": None,
+        "recipe": {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "batch_size": 16},
+    }  # fmt: skip
+    return {**given, **changes}
+
+
+def poisoned(**poison):
+    return raw(recipe={**raw()["recipe"], "poison": {**BADNETS, **poison}})
+
+
+@pytest.mark.parametrize("table", ["11", "12"])
+def test_each_printed_row_has_exactly_one_cell(table):
+    loaded = load_sweep(SWEEPS / f"table{table}.yaml")
+    found = []
+    for cell in expand(loaded):
+        stands = standing(cell.settings, loaded.sweep.paper.dataset_of(cell.settings.data), table)
+        assert stands.departures == ()
+        found.append(matching(stands.axes, table).first.row)
+    assert sorted(found) == [row.first.row for row in printed_rows(table)]
+    assert {number.metric for number in paper_rows(table)} <= set(BY_KEY)
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "said"),
+    [
+        ("11", "judges.robustness.eps=0.1", "judges.robustness.eps 0.1 (paper: 0.0313"),
+        ("11", "judges.robustness.steps=20", "judges.robustness.steps 20 (paper: 10)"),
+        ("11", "judges.robustness.images=100", "judges.robustness.images 100 (paper: "),
+        ("12", "grid={recipe.poison: [{kind: badnets, size: 5}]}", "recipe.poison.size 5 (paper: 9)"),
+        ("12", "grid={recipe.poison: [{kind: blended, share: 0.2}]}", "recipe.poison.share 0.2 (paper: 0.1)"),
+    ],
+)
+def test_another_attack_or_trigger_is_a_departure(table, change, said):
+    beside = ["baseline={}"] if table == "12" else []
+    loaded = load_sweep(SWEEPS / f"table{table}.yaml", [change, *beside])
+    settings = expand(loaded)[0].settings
+    (line,) = departures(settings, loaded.sweep.paper.dataset_of(settings.data), table)
+    assert line.startswith(said)
+
+
+def test_a_poisoned_target_is_not_the_one_of_another_table():
+    loaded = load_sweep(SWEEPS / "table1_facescrub.yaml", ["recipe.poison={kind: badnets}"])
+    found = departures(expand(loaded)[0].settings, "facescrub", "1")
+    assert "recipe.poison.kind badnets (paper: not stated)" in found
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (raw(prior={"kind": "shipped"}), "attack: expected one beside prior, got null, which inverts nothing"),
+        (raw(judges={"embedder": {"name": "synthetic"}}), "attack: expected one beside judges.embedder, got null"),
+        (raw(classes=[1]), "attack: expected one beside classes, got null"),
+        (raw(min_test_acc=0.5), "attack: expected one beside min_test_acc, got null"),
+        ({**raw(), "attack": {}}, "prior: expected what this attack decodes its latents with, got none"),
+        (raw(judges={"robustness": {"eps": 0}}), "judges.robustness.eps: expected greater than 0, got 0"),
+        (raw(judges={"robustness": {"eps": -0.1}}), "judges.robustness.eps: expected greater than 0, got -0.1"),
+        (raw(judges={"robustness": {"eps": 2}}), "judges.robustness.eps: expected less than or equal to 1, got 2"),
+        (raw(judges={"robustness": {"steps": 0}}), "judges.robustness.steps: expected greater than or equal to 1"),
+        (poisoned(share=0), "recipe.poison.share: expected greater than 0, got 0"),
+        (poisoned(share=1), "recipe.poison.share: expected less than 1, got 1"),
+        (poisoned(size=33), "recipe: poison.size: expected at most the image's 32 pixels, got 33"),
+        (poisoned(target=4), "recipe.poison.target: expected a class below 4, got 4"),
+        (poisoned(target=-1), "recipe.poison.target: expected greater than or equal to 0, got -1"),
+        (poisoned(strength=0.1), "recipe.poison: strength: expected only with kind: blended, got kind: badnets"),
+        (poisoned(kind="wanet"), "recipe.poison.kind: expected one of 'badnets' or 'blended', got 'wanet'"),
+        (raw(recipe={**raw()["recipe"], "workers": 2, "poison": BADNETS}),
+         "recipe: workers: expected 1 with poison, got 2"),
+    ],
+)  # fmt: skip
+def test_what_cannot_take_effect_is_refused_in_one_line(given, said):
+    with pytest.raises(InputError) as error:
+        check(given, "s.yaml")
+    assert str(error.value).startswith(f"s.yaml: {said}") and "\n" not in str(error.value)
+
+
+def test_imagenette_has_ten_classes_whether_the_file_says_so_or_not():
+    with pytest.raises(InputError, match=r"recipe\.poison\.target: expected a class below 10, got 10"):
+        load_sweep(SWEEPS / "table12.yaml", ["recipe.poison={kind: badnets, target: 10}", "grid={}", "baseline={}"])
+
+
+@pytest.mark.parametrize("name", ["robustness_small", "backdoors_small"])
+def test_the_small_sweeps_train_and_judge_and_invert_nothing(name):
+    loaded = load_sweep(SWEEPS / f"{name}.yaml")
+    trials = [Trial(cell=cell, seed=seed) for cell in expand(loaded) for seed in loaded.sweep.seeds]
+    stages = {stage.name for trial in trials for stage in trial.stages}
+    judged = {"robustness_small": "judge_robustness", "backdoors_small": "backdoor"}[name]
+    assert stages == {"data", "target", judged} and len({trial.id for trial in trials}) == len(trials)
+
+
+def test_a_clean_target_is_shared_with_sweeps_that_know_of_no_poison():
+    """The key's being there changes no fingerprint of what was trained before."""
+    clean, planted = (Trial(cell=expand_one(given), seed=1) for given in (raw(), poisoned()))
+    other = Trial(cell=expand_one(poisoned(seed=1)), seed=1)
+    targets = [next(s for s in trial.stages if s.name == "target") for trial in (clean, planted, other)]
+    assert "poison" not in targets[0].config and "poison" not in targets[1].config
+    assert len({target.fingerprint for target in targets}) == 3
+
+
+def expand_one(given):
+    return expand(LoadedSweep(sweep=check(given, "s"), raw=given, intro="", source="s"))[0]

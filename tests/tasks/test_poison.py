@@ -1,0 +1,45 @@
+"""A poisoned training learns its trigger, and says which images were poisoned."""
+
+import pandas as pd
+import pytest
+
+from core.errors import InputError
+from orchestrator.scheduling.execute import execute_with_inputs
+from orchestrator.stages.stage import Stage
+
+
+@pytest.fixture
+def stages(clean):
+    """Poison's settings -> the stages of a target trained on the pipeline's poisoned data."""
+
+    def make(**poison):
+        data, own = clean.stage("data"), clean.stage("target").config
+        planted = Stage(name="poison", config={"poison": {"kind": "badnets", "share": 0.4, "target": 2, **poison},
+                                               "image_size": 32, "seeds": [0, 1]}, inputs={"data": data})  # fmt: skip
+        longer = {name: value for name, value in own.items() if name != "momentum"}
+        longer |= {"epochs": 40, "batch_size": 8, "optimizer": "adam", "lr": 0.002}
+        target = Stage(name="target", config=longer, inputs={"data": data, "poison": planted})
+        return planted, target, Stage(name="backdoor", config={}, inputs={**target.inputs, "target": target})
+
+    return make
+
+
+def test_a_poisoned_target_follows_its_trigger(clean, stages):
+    planted, target, judge = stages()
+    execute_with_inputs(clean.store, judge)
+    rows = pd.read_parquet(clean.store.file(planted, "poisoned.parquet"))
+    labels = clean.tensors("data", "train")["labels"]
+    assert list(rows.columns) == ["row", "class", "labelled"] and (rows["labelled"] == 2).all()
+    assert len(rows) == round(0.4 * len(labels)) and rows["class"].tolist() == labels[rows["row"].tolist()].tolist()
+    found = clean.store.manifest(judge)["metrics"]
+    answers = pd.read_parquet(clean.store.file(judge, "answers.parquet"))
+    others = answers[answers["class"] != 2]
+    assert found["backdoor_success"] == (others["answer_triggered"] == 2).mean() > 0.8
+    assert found["backdoor_collapsed"] == 0 and found["backdoor_false"] < 0.5
+    test_acc = clean.store.manifest(target)["metrics"]["test_acc"]
+    assert test_acc == pytest.approx((answers["answer"] == answers["class"]).mean())
+
+
+def test_a_target_class_that_the_data_do_not_have_is_refused(clean, stages):
+    with pytest.raises(InputError, match="target: expected a class below 3, got 3"):
+        execute_with_inputs(clean.store, stages(target=3)[0])
