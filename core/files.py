@@ -11,12 +11,27 @@ import errno
 import os
 import re
 import shutil
+import socket
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
 QUOTED_ERRNO = re.compile(r"\b(?:os error|errno) (\d+)", re.IGNORECASE)  # Rust's spelling (safetensors), Arrow's
+
+
+def temporary_name(path: Path) -> Path:
+    """A name beside `path` that says who writes it: .<name>.<host>.<pid>.<random>. See `half_written`."""
+    return path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+
+
+def half_written(folder: Path) -> list[Path]:
+    """Temporary files in a folder whose writer, on this host, was killed in the middle."""
+    name = re.compile(rf"\..+\.{re.escape(socket.gethostname())}\.(\d+)\.[0-9a-f]{{8}}")
+    named = [(path, name.fullmatch(path.name)) for path in folder.glob(".*.*.*") if path.is_file()]
+    return [path for path, match in named if match and not psutil.pid_exists(int(match[1]))]
 
 
 @contextmanager
@@ -29,7 +44,7 @@ def replacing(path: Path, *, parents: bool = False, flush: bool = True) -> Itera
     """
     if parents:
         path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+    temporary = temporary_name(path)
     try:
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
         mode = os.fstat(descriptor).st_mode & 0o777  # what the umask leaves; asking for the umask would change it
@@ -79,7 +94,7 @@ def making_folder(final: Path) -> Iterator[Path]:
     Raises OSError as `rename_folder`; whatever goes wrong, nothing is left.
     """
     final.parent.mkdir(parents=True, exist_ok=True)
-    draft = final.with_name(f".{final.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+    draft = temporary_name(final)
     draft.mkdir()
     try:
         yield draft

@@ -1,4 +1,4 @@
-"""The doors: smoothsweep run | plan | status | report | study | ui | doctor | import | data | weights.
+"""The doors: smoothsweep run | plan | status | report | study | audit | ui | doctor | import | data | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
 Each door imports what it needs when it is opened, so that `--help` and mistakes answer at once.
@@ -20,7 +20,8 @@ from core.data.names import PUBLISHED_SETS
 from core.errors import InputError
 from core.words import brief, printable
 from orchestrator.cluster import interrupts
-from orchestrator.doors.imports import add_import_doors
+from orchestrator.doors.audit.arguments import add_audit_door
+from orchestrator.doors.bringing.arguments import add_import_doors
 from orchestrator.doors.study.arguments import add_study_doors
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
     try:
+        options = _parser().parse_args(arguments)
         return options.door(options)
     except InputError as error:
         screen.err(f"smoothsweep: {error}")
@@ -108,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor = doors.add_parser("doctor", help="what this machine can run; with --store: whether a store is as written")
     doctor.add_argument("--store", metavar="STORE", help="read this whole store, and say what in it is damaged")
     doctor.set_defaults(door=_doctor)
+    add_audit_door(doors)
     add_import_doors(doors)
     _data_doors(doors)
     _weights_doors(doors)

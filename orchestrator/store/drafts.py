@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
-import uuid
 from pathlib import Path
 
 import psutil
 
+from core.files import half_written, temporary_name
 from orchestrator.store.sealing import FINGERPRINT
 
 
 def new_draft(final: Path) -> Path:
     """A fresh folder beside `final`: .<fingerprint>.<host>.<pid>.<random>."""
-    draft = final.with_name(f".{final.name}.{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+    draft = temporary_name(final)
     draft.mkdir(parents=True)
     return draft
 
 
 def sweep_away_drafts(root: Path) -> int:
-    """Remove drafts below this store whose writer on this host is dead. Returns how many."""
+    """Remove drafts and half-written files below this store whose writer on this host is dead. Returns how many."""
     removed = 0
+    for folder in (root, *root.glob("*/"), *root.glob("sweeps/*/")):
+        for path in half_written(folder):
+            path.unlink(missing_ok=True)
+            removed += 1
     for draft in root.glob("*/.*.*.*.*"):
         fingerprint, _, writer = draft.name[1:].partition(".")
         host, pid, _ = writer.rsplit(".", 2) if writer.count(".") >= 2 else ("", "", "")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
+from core.files import replacing
 from orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from orchestrator.store.local import LocalStore
 from orchestrator.store.opening import open_store
@@ -61,6 +62,28 @@ def test_drafts_of_dead_writers_are_swept_away_and_those_of_living_ones_kept(tmp
     assert store.sweep_away_drafts() == 1
     assert [p.name for p in (tmp_path / "toy").iterdir()] == [mine.name]
     assert socket.gethostname() in mine.name
+
+
+def _die_in_the_middle_of_a_file(root):
+    for folder in (root, root / "toy", root / "sweeps" / "tiny"):
+        replacing(folder / "spent.jsonl").__enter__().write_bytes(b"half")
+    os._exit(9)
+
+
+def test_half_written_files_of_dead_writers_are_swept_away_and_those_of_others_kept(tmp_path):
+    """A driver killed while it noted what was spent left .spent.jsonl.4422.9e1ac9c4 for good: a drill found it."""
+    (tmp_path / "sweeps" / "tiny").mkdir(parents=True)
+    (tmp_path / "toy").mkdir()
+    elsewhere = tmp_path / "sweeps" / "tiny" / ".state.json.another-host.999999.0123abcd"
+    elsewhere.write_text("half")
+    dead = multiprocessing.get_context("spawn").Process(target=_die_in_the_middle_of_a_file, args=(tmp_path,))
+    dead.start()
+    dead.join()
+    assert dead.exitcode == 9 and len(list(tmp_path.rglob(".spent.jsonl.*"))) == 3
+    with replacing(tmp_path / "sweeps" / "tiny" / "state.json") as mine:
+        assert LocalStore(root=tmp_path).sweep_away_drafts() == 3
+        assert mine.exists() and elsewhere.exists()
+    assert not list(tmp_path.rglob(".spent.jsonl.*"))
 
 
 def test_an_unwritable_store_is_one_line(tmp_path):

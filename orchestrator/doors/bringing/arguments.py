@@ -18,7 +18,7 @@ def add_import_doors(doors: argparse._SubParsersAction) -> None:
     prior.set_defaults(door=_import_prior)
     target = things.add_parser("target", help="a classifier's checkpoint: of the official trainer, or bare")
     _what_it_is(target)
-    _how_it_reads(target.add_argument_group(
+    add_reading_options(target.add_argument_group(
         "how it reads an image",
         "The weights do not say. Whatever is said here is tried on real images, now if there are any and before every "
         "attack: a classifier that does not recognise them is refused.",
@@ -38,13 +38,13 @@ def _what_it_is(target: argparse.ArgumentParser) -> None:
     target.add_argument("--architecture", required=True, help="e.g. resnet152, or inception_v3 for an evaluation model")
     target.add_argument("--classes", type=int, required=True, help="how many classes it tells apart")
     target.add_argument("--alpha", type=float, help="the smoothing factor it was trained with, for the tables")
-    target.add_argument("--test-acc", type=float, metavar="FRACTION", help="the test accuracy it is said to have")
     target.add_argument("--data", metavar="NAME|PATH", help="what it was trained on, to measure its test accuracy: a "
                         f"folder of class folders, a Parquet file, or one of {', '.join(PUBLISHED_SETS)}")  # fmt: skip
     target.add_argument("--data-path", type=Path, metavar="DIR", help="where the published data set of that name lies")
 
 
-def _how_it_reads(reading: argparse._ArgumentGroup) -> None:
+def add_reading_options(reading: argparse._ArgumentGroup) -> None:
+    """Options that say what a checkpoint does not: size, normalisation, class names."""
     reading.add_argument("--image-size", type=int, metavar="PIXELS", help="side of its images; needed unless the "
                          "architecture fixes it (vit_b_16: 224, inception_v3: 299)")  # fmt: skip
     for name in ("mean", "std"):
@@ -54,18 +54,19 @@ def _how_it_reads(reading: argparse._ArgumentGroup) -> None:
                          "white as it was shown them, e.g. 0 1 or 0 255 (default: -1 1)")  # fmt: skip
     reading.add_argument("--transform-input", choices=("true", "false"), help="inception_v3 only, and there needed: "
                          "whether it maps its inputs to other statistics first")  # fmt: skip
+    reading.add_argument("--test-acc", type=float, metavar="FRACTION", help="the test accuracy it is said to have")
     reading.add_argument("--class-names", type=Path, metavar="FILE", help="a name per line, in the order of its "
                          "outputs, as the data have them (default: the data's own order)")  # fmt: skip
 
 
 def _import_prior(options: argparse.Namespace) -> int:
-    from orchestrator.doors.importing import import_prior_file
+    from orchestrator.doors.bringing.converting import import_prior_file
 
     return import_prior_file(options.file, options.out or _imported_folder(options, "priors"))
 
 
 def _import_target(options: argparse.Namespace) -> int:
-    from orchestrator.doors.importing import TargetRequest, import_target_file
+    from orchestrator.doors.bringing.converting import TargetRequest, import_target_file
 
     request = TargetRequest(
         file=options.file,
@@ -87,7 +88,7 @@ def _import_target(options: argparse.Namespace) -> int:
 
 
 def _import_gan(options: argparse.Namespace) -> int:
-    from orchestrator.doors.importing import import_gan_files
+    from orchestrator.doors.bringing.converting import import_gan_files
 
     out = options.out or _imported_folder(options, "gans")
     return import_gan_files(options.part, options.file, options.discriminator, out)

@@ -1,0 +1,55 @@
+"""`smoothsweep audit MODEL`: what may be said of the model, the data and the attacker."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from orchestrator.doors.bringing.arguments import add_reading_options
+
+ACCESS = ("gradients", "scores", "labels")
+MINUTES = 5.0
+
+
+def add_audit_door(doors: argparse._SubParsersAction) -> None:
+    """Adds `audit` to a parser's doors."""
+    audit = doors.add_parser(
+        "audit", help="how much does one model leak? Attacks it, judges the loot, names the people exposed most"
+    )
+    audit.add_argument("model", type=Path, metavar="MODEL", help="a checkpoint (.pth, .pt, .tar, .safetensors), or the "
+                       "folder that `smoothsweep import target` wrote")  # fmt: skip
+    audit.add_argument("--data", type=Path, required=True, metavar="PATH", help="the private images it was trained on: "
+                       "a folder with one folder per person, or a Parquet file")  # fmt: skip
+    audit.add_argument("--public", type=Path, metavar="PATH", help="images of other people, as the attacker has them: "
+                       "a folder or a Parquet file")  # fmt: skip
+    audit.add_argument("--access", choices=ACCESS, default="gradients", help="what the attacker sees of the model; "
+                       "whoever has gradients has scores and labels too (default: gradients)")  # fmt: skip
+    audit.add_argument("--minutes", type=float, default=MINUTES, metavar="N", help="refine until about so many minutes "
+                       f"are used up; the first answer takes what it takes (default: {MINUTES:g})")  # fmt: skip
+    audit.add_argument("--out", type=Path, metavar="DIR", help="where everything goes (default: audits/NAME)")
+    audit.add_argument("--people", type=int, default=20, metavar="N", help="how many of the people to attack, evenly "
+                       "from all (default: 20)")  # fmt: skip
+    audit.add_argument("--judge", metavar="NAME=FILE", help="an independent judge: mobilefacenet_a, mobilefacenet_b or "
+                       "facenet with its weights, or synthetic for rendered faces")  # fmt: skip
+    audit.add_argument("--redact", action="store_true", help="no pictures of people and no names, for sharing")
+    audit.add_argument("--architecture", metavar="NAME", help="needed for a checkpoint, e.g. resnet18")
+    add_reading_options(audit.add_argument_group(
+        "how the model reads an image",
+        "Its weights do not say. What is said here is tried on the data before anything is attacked; a model that does "
+        "not recognise them is refused, with the reading that fits better if there is one.",
+    ))  # fmt: skip
+    audit.set_defaults(door=_audit)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from orchestrator.doors.audit.rounds import run_audit
+    from orchestrator.doors.audit.subject import AuditRequest
+
+    return run_audit(AuditRequest(
+        model=options.model, data=options.data, public=options.public, access=options.access, minutes=options.minutes,
+        out=options.out, people=options.people, judge=options.judge, redact=options.redact,
+        architecture=options.architecture, image_size=options.image_size, mean=options.mean, std=options.std,
+        input_range=options.input_range, class_names=options.class_names,
+        transform_input=None if options.transform_input is None else options.transform_input == "true",
+        stated_acc=options.test_acc,
+    ))  # fmt: skip
