@@ -9,6 +9,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from core.analysis.embedding_settings import EmbeddingSettings
 from core.analysis.robustness.settings import RobustnessSettings
 from core.bounds import Count
+from core.metrics.metric import PUBLISHED_FID_JUDGES
 from sweeps.base import FilePath, Model
 from sweeps.derived import derived
 from sweeps.imported import ImportedClassifier, trained_or_imported
@@ -17,6 +18,8 @@ from sweeps.training import Evaluator, Knowledge
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 STAGED_EMBEDDERS = {"facenet": "facenet"}  # embedder -> its entry among the weight files
+STAGED_FIDS = {"fidelity": "fid_inception", "fid_lomma": "fid_inception", "fid_plg": "inception_v3"}
+"""Judge whose network is an Inception -> its entry among the weight files."""
 
 
 class Embedder(Model):
@@ -36,22 +39,36 @@ class Embedder(Model):
         return self
 
 
-class Fidelity(Model):
-    """FID, KID, precision, recall, density and coverage of the loot against the target's training images.
+class InceptionJudge(Model):
+    """A judge in the features of an Inception network.
 
-    In the features of the Inception network of 2015 (the one of pytorch-fid). Without `weights` its staged file is
-    used; where that is absent the columns stay empty, with the reason.
+    Without `weights` their staged file is used; where that is absent the columns stay empty, with the reason.
     """
 
     weights: FilePath | None = None
     sha256: Sha256 | None = None  # of `weights`, where it is not the published file
-    neighbours: Count = 3  # k of precision, recall, density and coverage
 
     @model_validator(mode="after")
-    def _nothing_ignored(self) -> Fidelity:
+    def _nothing_ignored(self) -> InceptionJudge:
         if self.sha256 is not None and self.weights is None:
             raise ValueError("sha256: expected only with weights, got no weights")
         return self
+
+
+class Fidelity(InceptionJudge):
+    """FID, KID, precision, recall, density and coverage of the loot against the target's training images.
+
+    In the features of the Inception network of 2015 (the one of pytorch-fid).
+    """
+
+    neighbours: Count = 3  # k of precision, recall, density and coverage
+
+
+class PublishedFid(InceptionJudge):
+    """An FID as the code of a low-resolution attack computes it, over what the evaluator recognises alone.
+
+    `fid_lomma` uses the FID network's weights, `fid_plg` those of torchvision's inception_v3.
+    """
 
 
 class Features(derived(EmbeddingSettings)):
@@ -90,8 +107,17 @@ class Judges(Model):
     knowledge: Knowledge | None = None
     features: Features | None = None
     robustness: Robustness | None = None
+    fid_lomma: PublishedFid | None = None
+    fid_plg: PublishedFid | None = None
 
     @property
     def of_loot(self) -> tuple[str, ...]:
         """Those that are asked for and need reconstructions."""
         return tuple(name for name in type(self).model_fields if name not in OF_TARGET and getattr(self, name))
+
+    @model_validator(mode="after")
+    def _somebody_recognises(self) -> Judges:
+        for name in PUBLISHED_FID_JUDGES:
+            if getattr(self, name) is not None and self.evaluator is None:
+                raise ValueError(f"{name}: expected judges.evaluator beside it, whose hits alone it counts, got none")
+        return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -23,11 +24,14 @@ from core.metrics.distances import knn_distance, nearest_real
 from core.metrics.open_set import fit_head, head_logits
 from core.models.embedders import load_embedder
 from core.models.inference import embed_images
+from core.models.lowres_fid import PUBLISHED_FIDS
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.fidelity import fid_features, load_network
 from tasks.files import load_images, load_tensors, save_rows, save_tensors
 from tasks.loot import loot_images
+from tasks.lowres_fid import published_features
 from tasks.manifests import config_of
+from tasks.official_reports import Verdicts, reported, saved_pictures
 from tasks.training import load_classifier
 
 BATCH = 256
@@ -50,14 +54,16 @@ def embed_real_images(config: Config, inputs: Inputs, out: Path, context: TaskCo
 def judge_by_evaluator(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Acc@1, Acc@5 and feature distance in the evaluation model (paper section 4.1); writes verdicts.
 
-    config: protocol, by which the k-NN distance counts.
+    config: protocol, by which the k-NN distance counts; report, where the attack's own evaluation has one.
     """
     recipe = config_of(inputs["evaluator"])
-    evaluator = load_classifier(inputs["evaluator"], recipe, context.device)
-    loot, real = loot_images(inputs["loot"], recipe["image_size"]), _real(inputs)
-    features = embed_images(evaluator, loot["images"], image_size=recipe["image_size"], device=context.device)
+    evaluator, size = load_classifier(inputs["evaluator"], recipe, context.device), recipe["image_size"]
+    embed = partial(embed_images, evaluator, image_size=size, device=context.device)
+    loot, real = loot_images(inputs["loot"], size), _real(inputs)
+    features = embed(loot["images"])
     logits = evaluator.head(features.to(context.device)).cpu()
     report = accuracy_report(logits, loot["labels"])
+    verdicts = Verdicts(logits=logits, labels=loot["labels"], embed=embed)
     distance, nearest = _nearest(features, loot["labels"], real)
     _save_verdicts(out, "attack", logits, loot["labels"], distance, nearest)
     real_logits = evaluator.head(real["test_features"].to(context.device)).cpu()
@@ -70,8 +76,8 @@ def judge_by_evaluator(config: Config, inputs: Inputs, out: Path, context: TaskC
         "attack_conf": report.target_confidence,
         "dist_eval": distance.square().mean().item(),
         "dist_eval_plain": distance.mean().item(),
-        **{name: _knn(features, loot["labels"], real, config["protocol"], squared=squared)
-           for name, squared in (("dist_knn", True), ("dist_knn_plain", False))},
+        **_knn(features, saved_pictures(config, inputs, verdicts, size), loot["labels"], real, config["protocol"]),
+        **reported(config, inputs, verdicts, context.device),
         "evaluator_real_acc": top1_accuracy(real_logits, real["test_labels"]),
     }
 
@@ -104,6 +110,8 @@ def _embedding(config: Config, inputs: Inputs, device: str) -> Callable[[Tensor]
     if config["network"] == "fid_inception":
         network = load_network(config, device)
         return lambda images: fid_features(network, images, config["protocol"], device)
+    if config["network"] in PUBLISHED_FIDS:
+        return published_features(config, device)
     path = config.get("path")
     network = load_embedder(config["network"], Path(path).expanduser() if path else None).to(device)
     return lambda images: _features(network, images, device)
@@ -128,10 +136,15 @@ def _nearest(features: Tensor, labels: Tensor, real: dict[str, Tensor]) -> tuple
     return nearest_real(features, labels, real["train_features"], real["train_labels"], squared=False)
 
 
-def _knn(features: Tensor, labels: Tensor, real: dict[str, Tensor], protocol: str, *, squared: bool) -> float | None:
-    return knn_distance(
-        features, labels, real["train_features"], real["train_labels"], squared=squared, official=protocol == "paper"
+def _knn(
+    features: Tensor, of_pictures: Tensor | None, labels: Tensor, real: dict[str, Tensor], protocol: str
+) -> Metrics:
+    """of_pictures: features of saved pictures, where the published distance is theirs, and a mean over all of them."""
+    shown, official = (features, protocol == "paper") if of_pictures is None else (of_pictures, False)
+    between = partial(
+        knn_distance, shown, labels, real["train_features"], real["train_labels"], official=official
     )
+    return {"dist_knn": between(squared=True), "dist_knn_plain": between(squared=False)}
 
 
 def _save_verdicts(out: Path, judge: str, logits: Tensor, labels: Tensor, distance: Tensor, nearest: Tensor) -> None:

@@ -22,6 +22,7 @@ from tasks.files import load_tensors
 
 BATCH = 64
 NATIVE = "images.safetensors"
+DECODED = "images_decoded.safetensors"
 
 
 def synthesise_loot(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
@@ -30,7 +31,8 @@ def synthesise_loot(config: Config, inputs: Inputs, out: Path, context: TaskCont
     `clean` keeps what a thief could keep: 8-bit images [M, 3, R, R], reduced to `side` where given. `paper` hands on
     what the official judges get, the unclipped crop reduced to each size on its own (Plug-and-Play-Attacks,
     utils/stylegan.py create_image), as float16, whose steps are a tenth of those of 8 bits. `enlarging` names another
-    way, of an attack whose official code has its own.
+    way, of an attack whose official code has its own. `decoded`, a side in pixels, asks for images_decoded.safetensors
+    beside them: float32, unclipped, and not enlarged by anybody's way.
     """
     decoder = _decoder(inputs).to(context.device)
     execution = Execution(execution_of(config), context.device)
@@ -62,6 +64,15 @@ def _decoder(inputs: Inputs) -> nn.Module:
     return load_prior(inputs[name]) if name == "prior" else load_network(inputs[name], "generator")
 
 
+def decoded_loot(folder: Path) -> dict[str, Tensor]:
+    """{"images", "labels"} of a loot artifact as the attack's own evaluation has them before any judge's size.
+
+    Float32 of the target's size where they were kept so (protocol `paper`), else the 8-bit images.
+    """
+    own = folder / DECODED
+    return load_tensors(own if own.is_file() else folder / NATIVE)
+
+
 def loot_images(folder: Path, size: int | None) -> dict[str, Tensor]:
     """{"images", "labels"} of a loot artifact for a judge with inputs of `size` pixels (None: it resizes itself)."""
     own = folder / f"images_{size}.safetensors"
@@ -82,9 +93,15 @@ def _files(config: Config, native: int) -> dict[str, _Form]:
         enlarge = ENLARGING[config["enlarging"]] if "enlarging" in config else resize
         forms = [_judge_form(size or native, enlarge) for size in config["sizes"]]
         names = [f"images_{size}.safetensors" if size else NATIVE for size in config["sizes"]]
-        return dict(zip(names, forms, strict=True))
+        return dict(zip(names, forms, strict=True)) | _decoded_form(config.get("decoded"))
     side = config.get("side") or native
     return {NATIVE: _Form(side=side, dtype=torch.uint8, shape=lambda images: to_uint8(resize(images, side)))}
+
+
+def _decoded_form(side: int | None) -> dict[str, _Form]:
+    if side is None:
+        return {}
+    return {DECODED: _Form(side=side, dtype=torch.float32, shape=lambda images: resize(images, side).float())}
 
 
 def _judge_form(size: int, enlarge: Callable[[Tensor, int], Tensor]) -> _Form:

@@ -16,6 +16,7 @@ from typing import Any
 
 from core.attacks.registry import PARTS
 from core.errors import InputError
+from core.metrics.metric import PUBLISHED_FID_JUDGES
 from tasks.class_names import shard_with_same_classes, with_same_classes
 
 
@@ -73,9 +74,17 @@ TASKS: dict[str, Task] = {
         version=3, run="tasks.judges:embed_real_images", labelled=("data", "network"),
         check="tasks.weight_checks:check_judge",
     ),
-    "judge_evaluator": Task(version=4, run="tasks.judges:judge_by_evaluator", labelled=("evaluator", "real", "loot")),
+    "judge_evaluator": Task(
+        version=4, run="tasks.judges:judge_by_evaluator", labelled=("evaluator", "real", "loot", "attack", "target")
+    ),
     "judge_embedder": Task(version=3, run="tasks.judges:judge_by_embedder", labelled=("real", "loot")),
     "judge_fidelity": Task(version=2, run="tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),
+    **{
+        f"judge_{name}": Task(
+            version=1, run="tasks.lowres_fid:judge_by_published_fid", labelled=("verdicts", "real", "loot")
+        )
+        for name in PUBLISHED_FID_JUDGES
+    },
     "knowledge": Task(
         version=2, run="tasks.knowledge:extract_knowledge", trains=True, labelled=("data", "loot"),
         check="tasks.settings:check_training",

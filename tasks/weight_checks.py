@@ -8,6 +8,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from core.errors import InputError
+from core.metrics.metric import PUBLISHED_FID_JUDGES
 from tasks.context import Config
 from tasks.settings import InputConfigs, prior_settings
 
@@ -26,6 +27,8 @@ def check_judge(config: Config, inputs: InputConfigs) -> None:
     """The weights file of a judge: read as the judge will read it. Raises InputError."""
     if config["network"] == "fid_inception":
         _load_fid(config["path"], config.get("sha256"))
+    elif config["network"] in PUBLISHED_FID_JUDGES:
+        _load_published_fid(config["network"], config["path"], config.get("sha256"))
     elif "path" in config:
         _load_embedder(config["network"], config["path"])
 
@@ -45,6 +48,13 @@ def _load_fid(path: str, sha256: str | None) -> None:
     from core.models.fid_inception import load_fid_inception
 
     load_fid_inception(Path(path).expanduser(), sha256=sha256)
+
+
+@lru_cache(maxsize=8)
+def _load_published_fid(network: str, path: str, sha256: str | None) -> None:
+    from core.models.lowres_fid import PUBLISHED_FIDS
+
+    PUBLISHED_FIDS[network].load(Path(path).expanduser(), sha256=sha256)
 
 
 @lru_cache(maxsize=8)

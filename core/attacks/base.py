@@ -113,6 +113,14 @@ class Attack:
         """
         return None
 
+    @property
+    def report(self) -> tuple[str, int] | None:
+        """Whose report protocol `paper` counts the evaluator's verdicts by as well, and classes of a batch there.
+
+        A name that `tasks.official_reports` knows; None for none.
+        """
+        return None
+
     def class_batch(self, protocol: str) -> int:
         """How many classes, in the order of the sweep's list, are inverted at once because they share numbers."""
         return 1

@@ -20,6 +20,7 @@ from core.files import replacing
 _TYPES: dict[torch.dtype, tuple[str, np.dtype]] = {
     torch.uint8: ("U8", np.dtype("u1")),
     torch.float16: ("F16", np.dtype("<f2")),
+    torch.float32: ("F32", np.dtype("<f4")),
 }
 _BLOCK = 16  # pictures that a thread takes at a time
 
@@ -28,7 +29,7 @@ Put = Callable[[int, np.ndarray], None]
 
 @contextmanager
 def pack_images(path: Path, labels: Tensor, size: int, dtype: torch.dtype = torch.uint8) -> Iterator[Put]:
-    """Write `path` with tensors `labels` int64 [N] and `images` uint8 or float16 [N, 3, size, size].
+    """Write `path` with tensors `labels` int64 [N] and `images` uint8, float16 or float32 [N, 3, size, size].
 
     Gives put(row, pixels), pixels [3, size, size] of that type, which any thread may call, in any order, once per row.
     The file has a temporary name until all is put; nothing stays behind an error. `safetensors.torch.load_file` maps

@@ -91,6 +91,15 @@ def fid(features_a: Tensor, features_b: Tensor) -> float:
     return frechet_distance(a.mean, a.covariance, b.mean, b.covariance)
 
 
+def whole_batches(features: Tensor, size: int | None) -> Tensor:
+    """The first rows of features [N, D] that fill batches of `size`; all of them if there are fewer, or without a size.
+
+    What pytorch-fid's first version does with the rest of the images (crcrpar/pytorch.sngan_projection, metrics/fid.py,
+    which PLG-MI uses).
+    """
+    return features if size is None or len(features) < size else features[: len(features) // size * size]
+
+
 def _of_batch(batch: Tensor) -> FeatureStatistics | None:
     """The statistics of one batch, or None if it is empty."""
     if batch.ndim != 2:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-Judge = Literal["evaluator", "embedder", "fidelity", "knowledge", "features", "robustness"]
+Judge = Literal[
+    "evaluator", "embedder", "fidelity", "knowledge", "features", "robustness", "fid_lomma", "fid_plg",
+]  # fmt: skip
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 """The keys of a sweep's `judges`."""
+
+PUBLISHED_FID_JUDGES: tuple[Judge, ...] = ("fid_lomma", "fid_plg")
+"""Those of the FIDs that low-resolution attacks publish; rows of `core.models.lowres_fid.PUBLISHED_FIDS`."""
 
 AT_LEAST_0 = (0.0, float("inf"))
 

@@ -7,6 +7,7 @@ Loads nothing.
 from __future__ import annotations
 
 from core.metrics.integrity import INTEGRITY
+from core.metrics.lowres_columns import LOWRES_METRICS
 from core.metrics.metric import AT_LEAST_0, Metric
 
 KNN_NULL = "protocol paper counts labels below 300, of which none was attacked"
@@ -98,7 +99,8 @@ METRICS: tuple[Metric, ...] = (
         key="dist_knn", label="k-NN distance", unit="plain", bounds=AT_LEAST_0, better="high", group="leak",
         measured_by="evaluator",
         description="The low-resolution attacks' squared nearest-image distance in the evaluator's features. Protocol "
-        "paper sums labels below 300 and divides by all reconstructions, as published; clean is dist_eval.",
+        "paper sums labels below 300 and divides by all reconstructions, as LOMMA publishes it; of PLG-MI it is the "
+        "mean over all of them as pictures stretched to the whole range. Clean is dist_eval.",
         null=KNN_NULL,
     ),
     Metric(
@@ -242,6 +244,7 @@ METRICS: tuple[Metric, ...] = (
         null=ALIKE,
     ),
     *INTEGRITY,
+    *LOWRES_METRICS,
 )
 # fmt: on
 

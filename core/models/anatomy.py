@@ -135,6 +135,7 @@ ANATOMY: dict[str, Anatomy] = {
     "vgg16_bn": _vgg16(),
     "ir50_64": _improved_resnet(3, 4, 14, 3),
     "ir50_112": _improved_resnet(3, 4, 14, 3, output="feature.output_layer"),
+    "ir50_112_narrow": _improved_resnet(3, 4, 14, 3, output="feature.output_layer"),
     "ir152_64": _improved_resnet(3, 8, 36, 3),
     "efficientnet_b0": _efficientnet(),
     "efficientnet_b1": _efficientnet(),

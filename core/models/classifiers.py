@@ -71,6 +71,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "vgg16_bn": _lowres(lowres.VGG16BN, "vgg16_bn"),
     "ir50_64": _lowres(lowres.ir50_64),
     "ir50_112": _lowres(lowres.ir50_112),
+    "ir50_112_narrow": _lowres(lowres.ir50_112_narrow),
     "ir152_64": _lowres(lowres.ir152_64),
     **{name: _lowres(partial(lowres.EfficientNet, name), name, "feature.0") for name in lowres.EFFICIENTNETS},
 }

@@ -7,16 +7,18 @@ from core.errors import InputError
 LEAST = {
     "resnet_small": 32, "vgg_small": 32, "resnet18": 32, "resnet34": 32, "resnet50": 32, "resnet101": 32,
     "resnet152": 32, "resnext50": 32, "densenet121": 32, "densenet169": 32, "vit_b_16": 224, "inception_v3": 299,
-    "vgg16_bn": 64, "ir50_64": 64, "ir50_112": 112, "ir152_64": 64,
+    "vgg16_bn": 64, "ir50_64": 64, "ir50_112": 112, "ir50_112_narrow": 112, "ir152_64": 64,
     "efficientnet_b0": 32, "efficientnet_b1": 32, "efficientnet_b2": 32,
 }  # fmt: skip
 """Architecture -> the smallest side in pixels; the names are those of `core.models.classifiers.ARCHITECTURES`."""
 
-FIXED = ("vit_b_16", "vgg16_bn", "ir50_64", "ir50_112", "ir152_64")  # architectures that take that side alone
+FIXED = ("vit_b_16", "vgg16_bn", "ir50_64", "ir50_112", "ir50_112_narrow", "ir152_64")
+"""Architectures that take that side alone."""
 
 
 IN_UNIT_RANGE = (
-    "vgg16_bn", "ir50_64", "ir50_112", "ir152_64", "efficientnet_b0", "efficientnet_b1", "efficientnet_b2",
+    "vgg16_bn", "ir50_64", "ir50_112", "ir50_112_narrow", "ir152_64", "efficientnet_b0", "efficientnet_b1",
+    "efficientnet_b2",
 )  # fmt: skip
 """Architectures that are shown pictures as numbers in [0, 1], as the official low-resolution attacks train them; the
 others want [-1, 1]."""

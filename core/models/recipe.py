@@ -16,8 +16,8 @@ from core.declared import check_fields
 
 Architecture = Literal[
     "resnet_small", "vgg_small", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50",
-    "densenet121", "densenet169", "vit_b_16", "inception_v3", "vgg16_bn", "ir50_64", "ir50_112", "ir152_64",
-    "efficientnet_b0", "efficientnet_b1", "efficientnet_b2",
+    "densenet121", "densenet169", "vit_b_16", "inception_v3", "vgg16_bn", "ir50_64", "ir50_112",
+    "ir50_112_narrow", "ir152_64", "efficientnet_b0", "efficientnet_b1", "efficientnet_b2",
 ]  # fmt: skip
 BatchSize = Annotated[Count, Ge(2)]
 ImageSize = Annotated[int, Ge(16), Le(1024)]

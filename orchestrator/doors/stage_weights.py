@@ -8,10 +8,10 @@ from pathlib import Path
 
 from core import screen
 from core.errors import InputError
-from orchestrator.stages.judges import STAGED_FID, staged_file
+from orchestrator.stages.judges import staged_file
 from sweeps.expand import expand
 from sweeps.imported import ImportedClassifier
-from sweeps.judging import STAGED_EMBEDDERS
+from sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS
 from sweeps.load import load_sweep
 from sweeps.loaded import LoadedSweep
 from sweeps.recipes import every_choice
@@ -72,6 +72,7 @@ def _judged_with(settings: InversionSweep) -> list[str]:
     judges, names = settings.judges, []
     if judges.embedder and judges.embedder.weights is None and judges.embedder.name in STAGED_EMBEDDERS:
         names.append(STAGED_EMBEDDERS[judges.embedder.name])
-    if judges.fidelity and judges.fidelity.weights is None:
-        names.append(STAGED_FID)
+    for judge, file in STAGED_FIDS.items():
+        if (asked := getattr(judges, judge)) and asked.weights is None:
+            names.append(file)
     return names

@@ -13,7 +13,7 @@ from orchestrator.stages.graph import (
     loot_stage,
     target_stage,
 )
-from orchestrator.stages.judges import judge_stages, loot_sizes
+from orchestrator.stages.judges import judge_stages, loot_sizes, wants_decoded
 from orchestrator.stages.stage import Stage
 from sweeps.expand import Cell
 from sweeps.loaded import Sweep
@@ -38,6 +38,8 @@ class InversionStages:
     judge_features: Stage | None
     judge_robustness: Stage | None
     backdoor: Stage | None
+    judge_fid_lomma: Stage | None
+    judge_fid_plg: Stage | None
 
     @property
     def imported_judges(self) -> list[Stage]:
@@ -116,6 +118,9 @@ def run_trial(trial: Trial, run: Run) -> None:
         run(stages.knowledge)  # a surrogate trained on the loot
     if stages.judge_features:
         run(stages.judge_features)  # how the target places its training images
+    for published in (stages.judge_fid_lomma, stages.judge_fid_plg):
+        if published:
+            run(published)  # the set of what the evaluator recognised, as other papers measure it
     return None
 
 
@@ -123,7 +128,9 @@ def inversion_stages(settings: InversionSweep, seed: int) -> InversionStages:
     """The stage graph of one trial. Whatever does not depend on the recipe or the seed is shared by construction."""
     target = target_stage(settings, seed)
     attack = attack_stage(settings, seed, target) if settings.attack is not None else None
-    loot = loot_stage(settings, loot_sizes(settings), attack) if attack is not None else None
+    loot = None
+    if attack is not None:
+        loot = loot_stage(settings, loot_sizes(settings), attack, decoded=wants_decoded(settings))
     return InversionStages(
         data=data_stage(settings, settings.recipe.image_size),
         target=target,

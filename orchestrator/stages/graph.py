@@ -173,11 +173,14 @@ def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> 
     )  # fmt: skip
 
 
-def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage) -> Stage:
-    """The final images, synthesised once. sizes: of the judges' inputs, which protocol `paper` keeps one by one."""
+def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage, *, decoded: bool) -> Stage:
+    """The final images, synthesised once. sizes: of the judges' inputs, which protocol `paper` keeps one by one.
+
+    decoded: whether it keeps them as they were decoded too, at the target's size.
+    """
     config: dict[str, Any] = {"protocol": settings.protocol, "crop": settings.attack.built.crop}
     if settings.protocol == "paper":
-        config["sizes"] = sizes
+        config |= {"sizes": sizes} | ({"decoded": settings.recipe.image_size} if decoded else {})
     elif settings.attack.loot_size is not None:
         config["side"] = settings.attack.loot_size
     decoder = settings.attack.built.decoder

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from core.metrics.metric import PUBLISHED_FID_JUDGES
 from orchestrator.stages.fingerprints import content_of, normalised, shipped_file
 from orchestrator.stages.graph import data_stage, judging_model_stage
 from orchestrator.stages.stage import Stage
-from sweeps.judging import STAGED_EMBEDDERS, Embedder, Fidelity
+from sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, PublishedFid
 from sweeps.schema import InversionSweep
 
 FACENET_SIZE, FID_SIZE = 160, 299  # pixels
-STAGED_FID = "fid_inception"
+STAGED_FID = STAGED_FIDS["fidelity"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,20 +29,29 @@ class JudgeStages:
     judge_features: Stage | None
     judge_robustness: Stage | None
     backdoor: Stage | None
+    judge_fid_lomma: Stage | None
+    judge_fid_plg: Stage | None
 
 
 def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) -> JudgeStages:
     """Every judge of the sweep: of the same loot (None where nothing is inverted), and of the target itself."""
     judges, missing = settings.judges, unavailable_judges(settings)
-    heard = {name for name in ("embedder", "fidelity") if getattr(judges, name) and f"judge_{name}" not in missing}
+    need_weights = ("embedder", *STAGED_FIDS)
+    heard = {name for name in need_weights if getattr(judges, name) and f"judge_{name}" not in missing}
+    evaluator = _evaluator(settings, loot, target) if judges.evaluator else None
+    published = {
+        f"judge_{name}": _published_fid(settings, name, loot, evaluator) if evaluator and name in heard else None
+        for name in PUBLISHED_FID_JUDGES
+    }
     return JudgeStages(
-        judge_evaluator=_evaluator(settings, loot) if judges.evaluator else None,
+        judge_evaluator=evaluator,
         judge_embedder=_embedder(settings, loot) if "embedder" in heard else None,
         judge_fidelity=_fidelity(settings, loot) if "fidelity" in heard else None,
         knowledge=_knowledge(settings, loot) if judges.knowledge else None,
         judge_features=_features(settings, target) if judges.features else None,
         judge_robustness=_robustness(settings, target) if judges.robustness else None,
         backdoor=_backdoor(target) if settings.recipe.poison else None,
+        **published,
     )
 
 
@@ -61,18 +72,38 @@ def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
     staged = STAGED_EMBEDDERS.get(judges.embedder.name) if judges.embedder and not judges.embedder.weights else None
     if staged and staged_file(staged) is None:
         reasons["judge_embedder"] = f"the weights of {judges.embedder.name} are not here: smoothsweep weights stage"
-    if judges.fidelity and judges.fidelity.weights is None and staged_file(STAGED_FID) is None:
-        reasons["judge_fidelity"] = "the weights of the FID network are not here: smoothsweep weights stage"
+    for name, file in STAGED_FIDS.items():
+        judge = getattr(judges, name)
+        if judge and judge.weights is None and staged_file(file) is None:
+            what = "the FID network" if file == STAGED_FID else file
+            reasons[f"judge_{name}"] = f"the weights of {what} are not here: smoothsweep weights stage"
     return reasons
 
 
-def _evaluator(settings: InversionSweep, loot: Stage) -> Stage:
+def wants_decoded(settings: InversionSweep) -> bool:
+    """Whether a judge of protocol `paper` starts from the images as they were decoded: of no judge's size."""
+    judges, report = settings.judges, _report(settings)
+    published = any(getattr(judges, name) for name in PUBLISHED_FID_JUDGES)
+    return bool(judges.evaluator) and (published or (report is not None and report["of"] != "lomma"))
+
+
+def _report(settings: InversionSweep) -> dict[str, Any] | None:
+    """How the evaluator's stage reports beside the usual columns, None where it does not."""
+    report = settings.attack.built.report
+    return {"of": report[0], "classes": report[1]} if report and settings.protocol == "paper" else None
+
+
+def _evaluator(settings: InversionSweep, loot: Stage, target: Stage) -> Stage:
     evaluator = settings.judges.evaluator
     data = data_stage(settings, evaluator.image_size, for_judges=True)
     model = judging_model_stage(evaluator, data, settings.protocol)
     real = Stage(name="embeddings", config={"network": "target"}, inputs={"data": data, "network": model})
+    config: dict[str, Any] = {"protocol": settings.protocol}
     inputs = {"evaluator": model, "real": real, "loot": loot}
-    return Stage(name="judge_evaluator", config={"protocol": settings.protocol}, inputs=inputs)
+    if report := _report(settings):
+        config["report"] = report
+        inputs |= {"attack": loot.inputs["attack"]} | ({"target": target} if report["of"] == "gmi" else {})
+    return Stage(name="judge_evaluator", config=config, inputs=inputs)
 
 
 def _embedder(settings: InversionSweep, loot: Stage) -> Stage:
@@ -103,6 +134,19 @@ def _fidelity(settings: InversionSweep, loot: Stage) -> Stage:
     real = Stage(name="embeddings", config={**network, "parts": ["train"]}, hints=hints, inputs={"data": data})
     config = {**network, "neighbours": fidelity.neighbours}
     return Stage(name="judge_fidelity", config=config, hints=hints, inputs={"real": real, "loot": loot})
+
+
+def _published_fid(settings: InversionSweep, name: str, loot: Stage, evaluator: Stage) -> Stage:
+    judge: PublishedFid = getattr(settings.judges, name)
+    weights = Path(judge.weights) if judge.weights is not None else staged_file(STAGED_FIDS[name])
+    side = settings.recipe.image_size
+    config = {"network": name, "side": side, **content_of(weights, f"judges.{name}.weights")}
+    hints = {"path": str(weights), **({"sha256": judge.sha256} if judge.sha256 else {})}
+    data = data_stage(settings, side, for_judges=True)
+    real = Stage(name="embeddings", config={**config, "parts": ["train"]}, hints=hints, inputs={"data": data})
+    return Stage(
+        name=f"judge_{name}", config=config, hints=hints, inputs={"real": real, "loot": loot, "verdicts": evaluator}
+    )
 
 
 def _knowledge(settings: InversionSweep, loot: Stage) -> Stage:

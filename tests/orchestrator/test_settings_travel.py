@@ -124,6 +124,7 @@ TRAINED = {"kind": "stylegan2"}
 SEEN = {"attack": {**tiny_sweep()["attack"], "pool": {"size": 20, "crop": 32}}}
 EVALUATOR, KNOWLEDGE = (tiny_sweep()["judges"][name] for name in ("evaluator", "knowledge"))
 DATA = {"data": LABELLED, "public": UNLABELLED}
+PUBLISHED_FID = {"fid_plg": {"weights": "$a/weights.safetensors"}}
 MID = {"/recipe.defense": {"kind": "mid", "beta": 0.01}, "/grid": {}, "/baseline": {}}
 
 TRAINING = {
@@ -229,10 +230,14 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "Features": (lambda: TINY(judges={"features": {"perplexity": 5.0}}), "judges.features", {
         "classes": 3, "perplexity": 6.0, "seed": 3,
     }),
+    "PublishedFid": (lambda: TINY(judges={**PUBLISHED_FID, "evaluator": EVALUATOR}), "judges.fid_plg", {
+        "weights": "$b/weights.safetensors", "sha256": sha("b"),
+    }),
     "Judges": (TINY, "judges", {
         "features": {"perplexity": 5.0},
         "evaluator": {**EVALUATOR, "seed": 3}, "embedder": None, "knowledge": None,
         "fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1}, "robustness": {"eps": 0.1},
+        "fid_lomma": PUBLISHED_FID["fid_plg"], **PUBLISHED_FID,
     }),
     "EigenfacesFit": (TINY, "prior", {"kind": REFUSED, "components": 5, "seed": 3}),
     "ShippedPrior": (lambda: TINY(prior={"kind": "shipped"}, public=None), "prior",

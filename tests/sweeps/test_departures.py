@@ -167,6 +167,8 @@ TOGETHER = {  # a change that needs another, or a value that no rule gives
     "judges.embedder.name": {"judges__embedder": {"name": "synthetic"}},
     "judges.embedder.weights": {"judges__embedder__weights": "f.safetensors"},
     "judges.fidelity.sha256": {"judges__fidelity": {"weights": "f", "sha256": "0" * 64}},
+    "judges.fid_lomma.sha256": {"judges__fid_lomma": {"weights": "f", "sha256": "0" * 64}},
+    "judges.fid_plg.sha256": {"judges__fid_plg": {"weights": "f", "sha256": "0" * 64}},
     "judges.evaluator.architecture": {"judges__evaluator__architecture": "resnet50"},
     "judges.evaluator.transform_input": {"judges__evaluator__transform_input": True},
     "recipe.poison.strength": {"recipe__poison": {"kind": "blended", "strength": 0.2}},

@@ -22,7 +22,7 @@ from core.models.classifiers import build_classifier
 from orchestrator.scheduling.execute import execute_with_inputs
 from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.opening import open_store
-from tasks import fidelity, judges
+from tasks import fidelity, judges, lowres_fid
 from tasks.files import save_tensors
 from tasks.registry import TASKS
 from tests import labelled_files, published_trees
@@ -64,7 +64,7 @@ def made(request, tmp_path, monkeypatch):
 
 
 def executed(stage, folder, monkeypatch, store=None):
-    for module in (fidelity, judges):
+    for module in (fidelity, judges, lowres_fid):
         monkeypatch.setattr(module, "load_network", lambda config, device: Pooled().to(device))
     if stage.name == "toy":  # in full it takes ten seconds, and has a test of its own
         monkeypatch.setattr(toy, "train_toy", partial(toy.train_toy, steps=1500))
@@ -170,6 +170,33 @@ def backdoor(pipeline, protocol, folder):
     return Stage(name="backdoor", config={}, inputs={**target.inputs, "target": poisoned, "poison": planted})
 
 
+def decoded(pipeline, protocol):
+    """The loot, under paper with the images as they were decoded."""
+    loot = pipeline.stage("loot")
+    kept = {"decoded": 32} if protocol == "paper" else {}
+    return Stage(name="loot", config={**loot.config, **kept}, inputs=loot.inputs)
+
+
+def by_published_fid(name):
+    def make(pipeline, protocol, folder):
+        network = {"network": name, "side": 32}
+        data = pipeline.stage("judge_evaluator.real.data")
+        real = Stage(name="embeddings", config={**network, "parts": ["train"]}, inputs={"data": data})
+        inputs = {"real": real, "loot": decoded(pipeline, protocol), "verdicts": pipeline.stage("judge_evaluator")}
+        return Stage(name=f"judge_{name}", config=network, inputs=inputs)
+
+    return make
+
+
+def by_reporting_evaluator(pipeline, protocol, folder):
+    """With the report of GMI's own evaluation, of whatever attack's loot; under clean, which has none, with LOMMA's."""
+    stage = pipeline.stage("judge_evaluator")
+    inputs = {**stage.inputs, "loot": decoded(pipeline, protocol), "attack": pipeline.stage("attack"),
+              "target": pipeline.stage("target")}  # fmt: skip
+    config = {**stage.config, "report": {"of": "gmi" if protocol == "paper" else "lomma", "classes": 2}}
+    return Stage(name="judge_evaluator", config=config, inputs=inputs)
+
+
 def starts(pipeline, protocol, folder):
     settings = {"batch": 16, "max_batches": 2, "seed": 1, "clamp": 1.5, "per_label": 2, "truncation_psi": 1.0,
                 "truncation_cutoff": None, "image_crop": None, "generator": "prior"}  # fmt: skip
@@ -223,6 +250,8 @@ ALONE = {
     "specific_gan": part("specific_gan", PAIR), "students": part("students", STUDENTS),
     "public_features": part("public_features", {}), "temperature": temperature, "judge_robustness": by_robustness,
     "poison": poison, "backdoor": backdoor,
+    "judge_fid_lomma": by_published_fid("fid_lomma"), "judge_fid_plg": by_published_fid("fid_plg"),
+    "judge_evaluator, reporting": by_reporting_evaluator,
 }  # fmt: skip
 CASES = [f"{case}, {protocol}" for protocol in ("clean", "paper") for case in (*IN_A_TRIAL, *ALONE)]
 

@@ -54,6 +54,11 @@ class LowResolution(Attack):
         """Cut to 8 bits and resized as pictures are."""
         return "truncated_bytes"
 
+    @property
+    def report(self) -> tuple[str, int]:
+        """That of LOMMA's evaluation, by which published tables count all of them."""
+        return "lomma", self.reference_batch
+
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
         """Raise InputError for a target of another size than the networks can have, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)

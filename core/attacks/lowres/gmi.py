@@ -36,6 +36,11 @@ class GMI(LowResolution):
         """The GAN, one for all targets."""
         return (general_gan(self.gan),)
 
+    @property
+    def report(self) -> tuple[str, int]:
+        """LOMMA's, and its own two numbers."""
+        return "gmi", self.reference_batch
+
     def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """All restarts side by side; each starts from a draw of its own."""
         import torch

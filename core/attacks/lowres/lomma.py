@@ -61,6 +61,11 @@ class Lomma(LowResolution):
         return made + ((public_features(),) if self.form in RAW_LOGIT else ())
 
     @property
+    def report(self) -> tuple[str, int]:
+        """That of its own evaluation alone, on GMI too."""
+        return "lomma", self.reference_batch
+
+    @property
     def pretrained(self) -> tuple[str, ...]:
         """The students', where they begin so."""
         return self.students.architectures if self.form in WITH_STUDENTS and self.students.pretrained else ()

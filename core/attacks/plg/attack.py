@@ -86,6 +86,11 @@ class PLGMI(Attack):
         """The official judges are shown float images, resized with aligned corners."""
         return "aligned_corners"
 
+    @property
+    def report(self) -> tuple[str, int]:
+        """Its own: variances over the restarts, distances of pictures that were saved; 60 classes at once."""
+        return "plg", 60
+
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
         """Raise InputError for a target whose input no generator of this family makes, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)

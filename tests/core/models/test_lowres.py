@@ -131,11 +131,21 @@ def test_the_norm_before_the_head_keeps_its_bias_at_zero():
     assert not torch.equal(model.backbone.bn.weight, torch.ones(2048))
 
 
-@pytest.mark.parametrize("architecture", sorted(OFFICIAL))
+def test_the_narrow_evaluator_is_the_official_one_at_an_eighth_of_every_width():
+    with torch.device("meta"):
+        wide, narrow = (official_shapes(build_classifier(name, 1000, protocol="paper"))
+                        for name in ("ir50_112", "ir50_112_narrow"))  # fmt: skip
+    kept = (3, 1, 1000)  # colours and kernels, kernels, classes
+    assert list(wide) == list(narrow)
+    for name, shape in wide.items():
+        assert narrow[name] == tuple(side if side in kept else side // 8 for side in shape), name
+
+
+@pytest.mark.parametrize("architecture", [*sorted(OFFICIAL), "ir50_112_narrow"])
 def test_they_are_shown_pictures_in_0_to_1_and_refuse_other_sizes(architecture):
     assert usual_input(architecture) == USUAL["inputs in [0, 1]"]
-    assert set(OFFICIAL) == set(IN_UNIT_RANGE)
-    expected = None if architecture.startswith("eff") else 112 if architecture.endswith("112") else 64
+    assert {*OFFICIAL, "ir50_112_narrow"} == set(IN_UNIT_RANGE)
+    expected = None if architecture.startswith("eff") else 112 if "112" in architecture else 64
     assert fixed_image_size(architecture) == expected
 
 

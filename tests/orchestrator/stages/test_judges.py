@@ -13,6 +13,7 @@ from sweeps.schema import InversionSweep
 
 FACENET = "the weights of facenet are not here: smoothsweep weights stage"
 INCEPTION = "the weights of the FID network are not here: smoothsweep weights stage"
+IMAGENET = "the weights of inception_v3 are not here: smoothsweep weights stage"
 BOTH = {"embedder": {"name": "facenet"}, "fidelity": {"neighbours": 1}}
 
 
@@ -99,6 +100,45 @@ def test_own_weights_are_read_where_they_are_said_to_be(staged, tmp_path):
 )  # fmt: skip
 def test_protocol_paper_keeps_the_loot_at_every_judges_size(staged, of_judges, sizes):
     assert loot_sizes(settings(of_judges)) == sizes
+
+
+EVALUATOR = {"architecture": "vgg_small", "pretrained": False, "image_size": 48}
+PUBLISHED = {"evaluator": EVALUATOR, "fid_lomma": {}, "fid_plg": {}}
+
+
+def test_the_published_fids_are_judges_of_their_own_over_what_the_evaluator_recognises(staged):
+    asked = settings(PUBLISHED, protocol="paper")
+    assert unavailable_judges(asked) == {"judge_fid_lomma": INCEPTION, "judge_fid_plg": IMAGENET}
+    stages = inversion_stages(asked, 1)
+    assert stages.judge_fid_lomma is stages.judge_fid_plg is None
+    files = {"fid_lomma": stage_file(staged, "fid_inception"), "fid_plg": stage_file(staged, "inception_v3")}
+    stages = inversion_stages(asked, 1)
+    assert stages.loot.config["decoded"] == 32 and stages.loot.config["sizes"] == [48]  # the target's, the evaluator's
+    for name, path in files.items():
+        stage = getattr(stages, f"judge_{name}")
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert stage.config == {"network": name, "side": 32, "content": content}  # under both protocols
+        assert stage.hints == {"path": str(path)}
+        assert stage.inputs["verdicts"] is stages.judge_evaluator and stage.inputs["loot"] is stages.loot
+        assert stage.inputs["real"].config == {**stage.config, "parts": ["train"]}
+        assert stage.inputs["real"].inputs == {"data": stages.data}
+    clean = inversion_stages(settings(PUBLISHED), 1)
+    assert "decoded" not in clean.loot.config and clean.judge_fid_plg.config == stages.judge_fid_plg.config
+
+
+def test_other_judges_keep_their_stages_beside_the_published_fids(staged):
+    """Whoever adds them to a sweep of protocol clean makes nothing else anew."""
+    for name in ("fid_inception", "inception_v3"):
+        stage_file(staged, name)
+    with_them, without = (inversion_stages(settings(judges), 1) for judges in (PUBLISHED, {"evaluator": EVALUATOR}))
+    for name in ("attack", "loot", "judge_evaluator"):
+        assert getattr(with_them, name).fingerprint == getattr(without, name).fingerprint
+
+
+@pytest.mark.parametrize("name", ["fid_lomma", "fid_plg"])
+def test_a_published_fid_without_an_evaluator_is_refused(name):
+    with pytest.raises(ValueError, match=f"{name}: expected judges.evaluator beside it"):
+        settings({name: {}})
 
 
 def test_the_surrogate_of_protocol_paper_draws_one_crop_for_a_batch(staged):
