@@ -16,6 +16,7 @@ from core.attacks.base import Attack as CoreAttack
 from core.attacks.registry import attack_class, make_attack
 from sweeps.base import Model
 from sweeps.derived import derived
+from sweeps.training import OtherTrial
 
 DEFAULT_KIND = "ppa"
 
@@ -28,12 +29,15 @@ class AnyAttack(Model):
     @cached_property
     def built(self) -> CoreAttack:
         """The attack itself. Raises InputError where its class refuses the values."""
-        return make_attack(self.kind, **self.model_dump(mode="python", exclude={"kind"}))
+        others = attack_class(self.kind).other_targets
+        return make_attack(self.kind, **self.model_dump(mode="python", exclude={"kind", *others}))
 
     @property
     def label(self) -> str:
         """What a table calls it: its kind, and what tells it from others of its kind."""
-        return " ".join(filter(None, (self.kind, self.built.variant)))
+        others = {role: getattr(self, role) for role in self.built.other_targets}
+        swapped = [f"{role.replace('_', ' ')} {other.words}" for role, other in others.items() if other is not None]
+        return " ".join(filter(None, (self.kind, self.built.variant, *swapped)))
 
     @model_validator(mode="after")
     def _valid(self) -> AnyAttack:
@@ -62,7 +66,8 @@ def schema_of(kind: Any) -> type[AnyAttack]:
 
 @lru_cache
 def _schema_of(kind: str) -> type[AnyAttack]:
-    return derived(attack_class(kind), AnyAttack, kind=(Literal[kind], kind))
+    others = {role: (OtherTrial | None, None) for role in attack_class(kind).other_targets}
+    return derived(attack_class(kind), AnyAttack, kind=(Literal[kind], kind), **others)
 
 
 Attack = Annotated[SerializeAsAny[AnyAttack], PlainValidator(read_attack)]

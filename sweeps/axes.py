@@ -7,6 +7,7 @@ from typing import Any
 from core.metrics.table import BY_KEY, TIME_COLUMNS
 from core.words import printable
 from sweeps.loaded import LoadedSweep
+from sweeps.training import trial_words
 
 COLUMNS = frozenset({
     "trial", "seed", "phase", "protocol", "status", "failure", "reasons", "prior", "attack", "class", "recipe",
@@ -54,8 +55,11 @@ def axis_names(keys: list[str]) -> dict[str, str]:
 
 
 def axis_value(value: Any) -> Any:
-    """A value as tables show it: a structured one (a schedule, say) as compact text, all text as a printable line."""
-    if isinstance(value, dict):
+    """A value as tables show it: a structured one (a schedule, another trial) as compact text, all text as a printable
+    line."""
+    if isinstance(value, dict) and set(value) == {"trial"} and isinstance(value["trial"], dict):
+        value = trial_words(value["trial"])
+    elif isinstance(value, dict):
         value = " ".join(f"{k}={v}" for k, v in value.items())
     if isinstance(value, list):
         value = str(value)

@@ -1,4 +1,4 @@
-"""The judges of a sweep file: who scores the loot."""
+"""The judges of a sweep file: who scores the loot, and who looks at the target itself."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from core.analysis.embedding_settings import EmbeddingSettings
+from core.analysis.gradient_settings import GradientSettings
 from core.analysis.robustness.settings import RobustnessSettings
 from core.bounds import Count
+from core.declared import build
 from core.metrics.metric import PUBLISHED_FID_JUDGES
 from sweeps.base import FilePath, Model
 from sweeps.derived import derived
@@ -93,6 +95,20 @@ AnyEvaluator = Annotated[
 ]
 
 
+class Gradients(derived(GradientSettings)):
+    """The target's gradients, followed from random latents (the paper's Figs. 6b and 7); it needs no loot."""
+
+    @model_validator(mode="after")
+    def _can_be_followed(self) -> Gradients:
+        assert self.built is not None
+        return self
+
+    @property
+    def built(self) -> GradientSettings:
+        """The settings themselves. Raises InputError where they are out of range."""
+        return build(GradientSettings, self.model_dump(), what="gradients", prefix="judges.gradients.")
+
+
 OF_TARGET = ("features", "robustness")
 """Judges that need no reconstructions."""
 
@@ -109,6 +125,7 @@ class Judges(Model):
     robustness: Robustness | None = None
     fid_lomma: PublishedFid | None = None
     fid_plg: PublishedFid | None = None
+    gradients: Gradients | None = None
 
     @property
     def of_loot(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from core.metrics.metric import JUDGES
 from sweeps.defenses import Smoothing
 from sweeps.paper_numbers import datasets_of, paper_rows
+from sweeps.paper_rows import row_settings, variant_of
 from sweeps.resolved import OF_TRAINING, resolved
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def recipe_axes(settings: InversionSweep, dataset: str, table: str) -> dict[str,
     """The recipe of one cell as `paper_numbers.matching` reads it, for a table of that data set.
 
     None where the recipe cannot be told: an imported target whose defense nobody stated. Axes that the table leaves
-    empty in all of its rows (the attack in Table 11) are left out.
+    empty in all of its rows (the attack in Table 11) are left out; those of its own are there (`row_settings`).
     """
     recipe = settings.recipe
     stated = recipe.stated_defense
@@ -132,7 +133,11 @@ def recipe_axes(settings: InversionSweep, dataset: str, table: str) -> dict[str,
     if any("trigger" in number.setting for number in paper_rows(table)):
         axes["trigger"] = recipe.poison.kind if recipe.poison is not None else "clean"
     used = {name for number in paper_rows(table) for name, value in number.axes.items() if value is not None}
-    return {name: value for name, value in axes.items() if name in used or (value is not None and name != "attack")}
+    named = {name: value for name, value in axes.items() if name in used or (value is not None and name != "attack")}
+    held, usual = _settings(), published_settings(dataset, table)
+    return named | row_settings(
+        settings, table, by_target=held["rows_by_target"], by_variant=held["rows_by_variant"], usual=usual
+    )
 
 
 def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str, ...]:
@@ -158,7 +163,7 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
 def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any]:
     """Leaf -> the official value for a cell of this defense: the table's settings, and what follows from the defense
     (its smoothing schedule as the official code has it, MID's noise left on)."""
-    stated = published_settings(dataset, table, attack_kind(settings))
+    stated = published_settings(dataset, table, attack_kind(settings)) | _of_variant(settings, dataset, table)
     if settings.recipe.poison is not None and any("trigger" in number.setting for number in paper_rows(table)):
         stated |= _settings()["groups"][f"poison_{settings.recipe.poison.kind}"]
     defense = settings.recipe.defense
@@ -169,6 +174,12 @@ def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, An
     attacked = {"attack.readout": readout} if "attack.kind" in stated else {}
     own = _settings()["groups"].get(f"defense_{defense.kind}", {})
     return stated | own | {"recipe.defense.schedule": schedule} | attacked
+
+
+def _of_variant(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any]:
+    """What a row's variant of the attack has otherwise; nothing where the cell is none of them."""
+    variants, usual = _settings()["rows_by_variant"].get(table, {}), published_settings(dataset, table)
+    return variants.get(variant_of(resolved(settings), variants, usual), {}) if usual else {}
 
 
 def published_settings(dataset: str, table: str, attack: str | None = None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from core.bounds import MOST, Fraction, Seed
 from core.errors import InputError
@@ -19,12 +19,13 @@ from sweeps.base import Model, Several
 from sweeps.data import LabelledData, Public, PublishedData, PublishedPublic, SyntheticData
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges
+from sweeps.other_trials import stopping_reference, swapped_targets
 from sweeps.paper_numbers import datasets_of
 from sweeps.resolved import CLASSES
 from sweeps.search import Budget, Reaudit, Search
-from sweeps.settings import first_repeat, set_dotted
+from sweeps.settings import first_repeat
 from sweeps.toy import ToySweep
-from sweeps.training import OtherTrial, Recipe
+from sweeps.training import Recipe
 
 MOST_OF_INCEPTION = 1000  # outputs of its auxiliary head
 Target = Annotated[
@@ -89,21 +90,16 @@ class InversionSweep(AnySweep):
 
     def reference(self) -> InversionSweep | None:
         """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
-        goal = self.recipe.stop_at_test_acc
-        if not isinstance(goal, OtherTrial):
-            return None
-        raw = self.model_dump(mode="python")
-        for key, value in {**goal.trial, "recipe.stop_at_test_acc": None}.items():
-            set_dotted(raw, key, value, where="recipe.stop_at_test_acc.trial")
-        try:
-            return InversionSweep.model_validate(raw)
-        except ValidationError as error:
-            message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
-            raise InputError(f"recipe.stop_at_test_acc.trial: {' '.join(message.split())}") from None
+        return stopping_reference(self)
+
+    def swapped_targets(self) -> dict[str, InversionSweep]:
+        """`sampling_target`, ... -> the trial whose target does that stage of the attack. Raises InputError."""
+        return swapped_targets(self)
 
     @model_validator(mode="after")
     def _fits_together(self) -> InversionSweep:
         self.reference()
+        self.swapped_targets()
         if self.attack is None:
             self._fits_without_attack()
         for name, given in (("seeds", self.seeds), ("classes", () if self.classes == "all" else self.classes)):
@@ -150,6 +146,9 @@ class InversionSweep(AnySweep):
                 f"got {self.judges.fidelity.neighbours}"
             )
         self._fits_attack()
+        if self.judges.gradients and not self.reads_prior:
+            expected = "expected an attack that decodes latents by the sweep's prior, which this judge draws from"
+            raise ValueError(f"judges.gradients: {expected}, got {self.attack.kind}")
         if self.attack.loot_size is not None and self.protocol == "paper":
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -65,6 +66,16 @@ class OtherTrial(Model):
     """trial: dotted key -> value, what another trial of the same sweep and seed has otherwise than this one."""
 
     trial: Annotated[dict[str, Any], Field(min_length=1)]
+
+    @property
+    def words(self) -> str:
+        """`alpha -0.05`: what it has otherwise, in a few words."""
+        return trial_words(self.trial)
+
+
+def trial_words(trial: Mapping[str, Any]) -> str:
+    """Dotted keys and values of another trial as a table calls it."""
+    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in trial.items())
 
 
 def _number_or_trial(raw: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -36,18 +37,22 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     attack, seed = attack_of(config), _seed(config["seed"])
     given = given_of(attack.needs, config, inputs, context.device)
     target = OpenTarget(inputs.get("target"), config, context.device)
+    others = {role: OpenTarget(inputs[role], config, context.device) for role in _others(attack, inputs)}
     for batch in batches(classes, config.get("class_batch", 1)):
         missing = [c for c in batch if load_class(class_file(context.work, c)) is None]
         if not missing:
             continue
         context.leave_with_the_machine()
         context.progress(0.0, f"class {batch[0]}" if len(batch) == 1 else f"classes {batch[0]} to {batch[-1]}")
-        view = target.view(attack.access, noise=derive_seed(seed, batch[0], "noise"))
-        before = view.queries
-        found = attack.invert_batch(view, given, batch, seed=seed)
-        asked = (view.queries - before) // len(batch)
+        noise = derive_seed(seed, batch[0], "noise")
+        views = {None: target.view(attack.access, noise=noise)}
+        views |= {role: other.view(attack.access, noise=noise) for role, other in others.items()}
+        before = {role: view.queries for role, view in views.items()}
+        beside = replace(given, targets={role: views[role] for role in others})
+        found = attack.invert_batch(views[None], beside, batch, seed=seed)
+        asked = {_queries(role): (view.queries - before[role]) // len(batch) for role, view in views.items()}
         for target_class in missing:
-            tensors = _tensors_of(attack, found[batch.index(target_class)], view, asked)
+            tensors = _tensors_of(attack, found[batch.index(target_class)], views[None], asked)
             save_class(class_file(context.work, target_class), tensors)
 
 
@@ -64,11 +69,14 @@ def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskCont
     curves = {name: torch.stack([part[key] for part in parts]) for name, key in _named(parts[0], "curve")}
     if curves:
         save_tensors(out / "curves.safetensors", curves)
-    facts, queries = torch.stack([part["facts"] for part in parts]), torch.stack([part[QUERIES] for part in parts])
+    facts = torch.stack([part["facts"] for part in parts])
+    counts = [QUERIES, *map(_queries, _others(attack, inputs))]
+    queries = {name: torch.stack([part[name] for part in parts]) for name in counts}
     rows = pd.DataFrame(facts.numpy(), columns=list(attack.facts))
-    save_rows(out / "rows.parquet", rows.assign(**{QUERIES: queries.numpy(), "class": classes}))
+    shown = {name: counted.numpy() for name, counted in queries.items()}
+    save_rows(out / "rows.parquet", rows.assign(**shown, **{"class": classes}))
     confidence = {"target_conf": merged["scores"].mean().item()} if "scores" in merged else {}
-    asked = {QUERIES: queries.double().mean().item()} if attack.access != "none" else {}
+    asked = {name: n.double().mean().item() for name, n in queries.items()} if attack.access != "none" else {}
     halved = {HALVED: torch.stack([part[HALVED] for part in parts]).max().item()}
     return {**confidence, **_summed_up(attack, facts), **asked, **halved}
 
@@ -83,13 +91,23 @@ def _summed_up(attack: Attack, facts: Tensor) -> dict[str, float | None]:
     return found
 
 
-def _tensors_of(attack: Attack, found: Reconstructions, view: View, asked: int) -> dict[str, Tensor]:
+def _others(attack: Attack, inputs: Inputs) -> list[str]:
+    """The attack's settings that name another target, where one was named."""
+    return [role for role in attack.other_targets if role in inputs]
+
+
+def _queries(role: str | None) -> str:
+    """Where the images shown to a target are counted: the attacked one, or that of a setting."""
+    return QUERIES if role is None else f"{QUERIES}_{role}"
+
+
+def _tensors_of(attack: Attack, found: Reconstructions, view: View, asked: Mapping[str, int]) -> dict[str, Tensor]:
     if set(found.facts) != set(attack.facts):
         raise ValueError(f"facts: expected {sorted(attack.facts)}, got {sorted(found.facts)}")
     rows: Mapping[str, Tensor] = {"w": found.w, **({} if found.scores is None else {"scores": found.scores})}
     return {
         "facts": torch.tensor([float(found.facts[name]) for name in attack.facts], dtype=torch.float32),
-        QUERIES: torch.tensor(asked),
+        **{name: torch.tensor(count) for name, count in asked.items()},
         HALVED: torch.tensor(view.execution.rows_halved),
         **{f"row.{name}": tensor for name, tensor in {**rows, **found.rows}.items()},
         **{f"curve.{name}": tensor for name, tensor in found.curves.items()},

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from core.attacks.registry import PARTS
+from core.attacks.registry import ATTACKS, PARTS
 from core.errors import InputError
 from core.metrics.metric import PUBLISHED_FID_JUDGES
 from tasks.class_names import shard_with_same_classes, with_same_classes
@@ -53,7 +53,8 @@ class Task:
 
 
 LABELLED_PARTS = tuple(name for name, part in PARTS.items() if part.access != "none")
-LABELLED_MATERIALS = ("target", "data", *LABELLED_PARTS)
+OTHER_TARGETS = tuple(dict.fromkeys(role for attack in ATTACKS.values() for role in attack.other_targets))
+LABELLED_MATERIALS = ("target", "data", *LABELLED_PARTS, *OTHER_TARGETS)
 """Inputs of attacks and of their parts that have classes."""
 
 TASKS: dict[str, Task] = {
@@ -96,6 +97,10 @@ TASKS: dict[str, Task] = {
     "judge_robustness": Task(version=1, run="tasks.robustness:judge_robustness", labelled=("target", "data")),
     "poison": Task(version=1, run="tasks.poison:choose_poison", on_device=False, labelled=("data",)),
     "backdoor": Task(version=1, run="tasks.poison:judge_backdoor", labelled=("target", "poison", "data")),
+    "judge_gradients": Task(
+        version=1, run="tasks.gradients:collect_gradients", shard="tasks.gradients:follow_classes",
+        labelled=("target",),
+    ),
     "toy": Task(version=1, run="tasks.toy:run_toy", on_device=False),
     **{
         name: Task(

@@ -40,7 +40,7 @@ def numbers_of(folder: Path, metrics: Mapping[str, float | None]) -> Numbers:
             found |= {f"{path.name} all": _together(parts)} if path.name in LOOSE else _under(path.name, parts)
         elif path.suffix == ".parquet":
             rows = pd.read_parquet(path)
-            found |= _under(path.name, {name: _row(rows[name].to_numpy()) for name in rows if name not in LEFT_OUT})
+            found |= _under(path.name, {name: _row(rows[name].to_numpy()) for name in rows if _counts(name, rows)})
         elif path.name in LISTS:
             found[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     return found
@@ -65,6 +65,11 @@ def _alike(kept: Any, found: Any) -> bool:
     if isinstance(kept, int | float) and isinstance(found, int | float):
         return abs(kept - found) <= OF_METRICS * max(abs(kept), abs(found), SMALLEST)
     return kept == found
+
+
+def _counts(name: str, rows: pd.DataFrame) -> bool:
+    """Whether a column holds numbers that depend on the stage alone; text names what stands beside it."""
+    return name not in LEFT_OUT and not pd.api.types.is_string_dtype(rows[name])
 
 
 def _row(values: np.ndarray) -> list[float]:

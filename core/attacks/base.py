@@ -47,6 +47,8 @@ class Attack:
     access: what it sees of the target; control: whether it is no attack but the line that a leak must exceed; crop_key:
     what of a sweep file sets `crop`; facts: what `invert` reports of a class -> how classes are summed up.
     `PREFIX: parameter` begins every refusal.
+    other_targets: settings of a sweep that name another target than the attacked one -> the part that asks it instead,
+    None where `invert` does, which then finds its view in `Given.targets`.
 
     selected: reconstructions to keep per class; seed: of the attack, mixed with the trial's; readout: how a target
     whose answers are noisy is read, None as the protocol does; precision: of the networks' passes, None for fp32
@@ -57,6 +59,7 @@ class Attack:
     control: ClassVar[bool] = False
     crop_key: ClassVar[str] = "attack.pool.crop"
     facts: ClassVar[Mapping[str, Aggregate]] = {}
+    other_targets: ClassVar[Mapping[str, str | None]] = {}
 
     selected: int = 50
     seed: int = 42

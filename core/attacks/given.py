@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from core.attacks.optimisation.losses import Protocol as AttackProtocol
 from core.priors.base import Prior
+
+if TYPE_CHECKING:
+    from core.attacks.view import GradientView
 
 Tensors = Mapping[str, Tensor]
 
@@ -34,7 +37,8 @@ class Given:
 
     protocol: "paper" or "clean", None for a part that it does not reach; public: uint8 [N, 3, S, S]; parts: name -> its
     tensors, read when they are looked at; networks: name of a part -> its networks by name, read likewise;
-    discriminator: gives the prior's own discriminator.
+    discriminator: gives the prior's own discriminator; targets: of the attack's `other_targets` that are not the
+    attacked one, setting -> its view.
     """
 
     protocol: AttackProtocol | None
@@ -43,6 +47,7 @@ class Given:
     discriminator: Callable[[], nn.Module] | None = None
     parts: Mapping[str, Tensors] = field(default_factory=dict)
     networks: Mapping[str, Mapping[str, nn.Module]] = field(default_factory=dict)
+    targets: Mapping[str, GradientView] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

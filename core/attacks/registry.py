@@ -63,6 +63,7 @@ PARTS: dict[str, PartKind] = {
     "temperature": PartKind(
         version=1, make="core.attacks.ppa.tempering:make_temperature", access="gradients", protocol=False
     ),
+    "pool_features": PartKind(version=1, make="core.attacks.ppa.pool_parts:make_pool_features", access="gradients"),
     "plg_labels": PartKind(version=1, make="core.attacks.plg.labels:make_labels", access="scores"),
     "plg_gan": PartKind(version=1, make="core.attacks.plg.gan_part:make_gan", access="gradients", trains=True),
     "starts": PartKind(version=1, make="core.attacks.black_box.brep_starts:make_starts", access="labels"),

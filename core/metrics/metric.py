@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 Judge = Literal[
     "evaluator", "embedder", "fidelity", "knowledge", "features", "robustness", "fid_lomma", "fid_plg",
+    "gradients",
 ]  # fmt: skip
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 """The keys of a sweep's `judges`."""

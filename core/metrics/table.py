@@ -9,6 +9,7 @@ from __future__ import annotations
 from core.metrics.integrity import INTEGRITY
 from core.metrics.lowres_columns import LOWRES_METRICS
 from core.metrics.metric import AT_LEAST_0, Metric
+from core.metrics.stability import STABILITY
 
 KNN_NULL = "protocol paper counts labels below 300, of which none was attacked"
 ALIKE = "all features of the training images are alike"
@@ -181,6 +182,13 @@ METRICS: tuple[Metric, ...] = (
         null="this attack asks the target nothing",
     ),
     Metric(
+        key="queries_selection_target", label="queries, selecting target", unit="plain", bounds=AT_LEAST_0, better=None,
+        group="check", measured_by="attack",
+        description="Of a trial whose results another target selects: images shown to that one while a class was "
+        "attacked; mean over the classes.",
+        null="the attacked target selects by itself, or nothing is selected",
+    ),
+    Metric(
         key="embedder_real_acc", label="independent judge on real images", unit="percent", better=None, group="check",
         measured_by="embedder",
         description="How often the independent judge names real images of the private classes correctly: the ceiling "
@@ -245,6 +253,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     *INTEGRITY,
     *LOWRES_METRICS,
+    *STABILITY,
 )
 # fmt: on
 

@@ -32,6 +32,7 @@ from orchestrator.reading.numbers.summary import recipe_label, summarise
 from orchestrator.reading.published.comparison import beside_paper, published_frame
 from orchestrator.reading.published.text import published_text
 from orchestrator.reading.results import per_class_rows, relative_links, write_results, write_rows
+from orchestrator.reading.stability import stability_curves
 from orchestrator.search.budget import spent
 from orchestrator.stages.code_version import code_version
 from orchestrator.stages.stage import with_ancestors
@@ -91,6 +92,7 @@ def report_data(
         reasons=_reasons(table), paper=_paper(loaded, compared),
         search=search_view(loaded, store, partial(recipe_label, axes)),
         alpha_curves=alphas, training_curves=curves, features=_features(compared, axes, store),
+        gradient_curves=stability_curves(compared, store, lambda trial: recipe_label(axes, trial.cell.axes)),
         links={trial.id: _links(trial, store, out) for trial in trials}, spent=_spent(loaded, store),
     )  # fmt: skip
 

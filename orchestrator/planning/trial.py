@@ -40,6 +40,7 @@ class InversionStages:
     backdoor: Stage | None
     judge_fid_lomma: Stage | None
     judge_fid_plg: Stage | None
+    judge_gradients: Stage | None
 
     @property
     def imported_judges(self) -> list[Stage]:
@@ -121,6 +122,8 @@ def run_trial(trial: Trial, run: Run) -> None:
     for published in (stages.judge_fid_lomma, stages.judge_fid_plg):
         if published:
             run(published)  # the set of what the evaluator recognised, as other papers measure it
+    if stages.judge_gradients:
+        run(stages.judge_gradients)  # how steady the target's gradients are, whatever the attack
     return None
 
 

@@ -114,6 +114,7 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     """Every class inverted by itself. Which parts it needs, the attack says; each becomes a stage of its own.
 
     A stage has as inputs what it names and no more: an attack that sees nothing of the target is one for all recipes.
+    Another trial's target does the stage that the attack's setting says.
     """
     attack, made = settings.attack.built, {"target": target}
     if settings.reads_prior:
@@ -121,9 +122,12 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     if "public" in attack.reads:
         refuse_same_people(settings)
         made["public"] = public_stage(settings)
+    others = {role: target_stage(other, seed) for role, other in settings.swapped_targets().items()}
+    asked = {attack.other_targets[role]: {"target": stage} for role, stage in others.items()}
+    swapped = {role: stage for role, stage in others.items() if attack.other_targets[role] is None and stage != target}
     _check_crop(settings, attack)
     for part in attack.parts:
-        made[part.name] = _part_stage(settings, part, made)
+        made[part.name] = _part_stage(settings, part, {**made, **asked.get(part.name, {})})
     needs = [name for name in attack.needs if name != "discriminator"]  # which lies beside the prior
     if attack.access == "none":  # it still has to know the classes
         made["data"] = data_stage(settings, settings.recipe.image_size)
@@ -138,13 +142,13 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
             **config, "classes": classes, "image_size": settings.recipe.image_size,
             "seed": [settings.attack.seed, seed], "protocol": settings.protocol, **_execution(settings),
         },
-        inputs={name: made[name] for name in (seen, *needs)},
+        inputs={name: made[name] for name in (seen, *needs)} | swapped,
     )  # fmt: skip
 
 
 def _attack_config(settings: InversionSweep) -> dict[str, Any]:
     """What the attack's stage is told of the attack; where an imported GAN lies is not: it is an input."""
-    config = normalised(settings.attack, without={"seed", "loot_size"})
+    config = normalised(settings.attack, without={"seed", "loot_size", *settings.attack.built.other_targets})
     if isinstance(gan := config.get("gan"), dict):
         config["gan"] = {name: value for name, value in gan.items() if name != "imported"}
     return config
@@ -173,6 +177,21 @@ def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> 
     )  # fmt: skip
 
 
+def gradients_stage(settings: InversionSweep, target: Stage) -> Stage:
+    """The target's gradients, followed from random latents of every attacked class; whatever the attack is."""
+    asked = settings.judges.gradients
+    _check_prior_crop(settings, asked.crop, "judges.gradients.crop")
+    classes = "all" if settings.classes == "all" else list(settings.classes)
+    return Stage(
+        name="judge_gradients",
+        config={
+            "settings": normalised(asked), "classes": classes, "image_size": settings.recipe.image_size,
+            "protocol": settings.protocol, **_passes(settings, asks=True), **_execution(settings),
+        },
+        inputs={"target": target, "prior": prior_stage(settings)},
+    )  # fmt: skip
+
+
 def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage, *, decoded: bool) -> Stage:
     """The final images, synthesised once. sizes: of the judges' inputs, which protocol `paper` keeps one by one.
 
@@ -192,16 +211,19 @@ def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage, *, dec
 
 def _check_crop(settings: InversionSweep, attack: Attack) -> None:
     """Say at once if the crop is larger than what is decoded: 800 pixels suit a 1024-pixel prior only."""
-    if attack.crop is None:
-        return
     if attack.decoder == "prior":
-        files = settings.prior.built.files
-        side = read_prior_card(files.description).config.resolution if files else settings.public.size
-    else:  # a part's generator makes what the target takes
-        side = settings.recipe.image_size
-    if attack.crop > side:
-        whose = "prior" if attack.decoder == "prior" else "generator"
-        raise InputError(f"{attack.crop_key}: expected at most the {whose}'s {side} pixels, got {attack.crop}")
+        _check_prior_crop(settings, attack.crop, attack.crop_key)
+    elif attack.crop is not None and attack.crop > (side := settings.recipe.image_size):  # what the target takes
+        raise InputError(f"{attack.crop_key}: expected at most the generator's {side} pixels, got {attack.crop}")
+
+
+def _check_prior_crop(settings: InversionSweep, crop: int | None, key: str) -> None:
+    if crop is None:
+        return
+    files = settings.prior.built.files
+    side = read_prior_card(files.description).config.resolution if files else settings.public.size
+    if crop > side:
+        raise InputError(f"{key}: expected at most the prior's {side} pixels, got {crop}")
 
 
 def _passes(settings: InversionSweep, asks: bool) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.metrics.metric import PUBLISHED_FID_JUDGES
 from orchestrator.stages.fingerprints import content_of, normalised, shipped_file
-from orchestrator.stages.graph import data_stage, judging_model_stage
+from orchestrator.stages.graph import data_stage, gradients_stage, judging_model_stage
 from orchestrator.stages.stage import Stage
 from sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, PublishedFid
 from sweeps.schema import InversionSweep
@@ -31,6 +31,7 @@ class JudgeStages:
     backdoor: Stage | None
     judge_fid_lomma: Stage | None
     judge_fid_plg: Stage | None
+    judge_gradients: Stage | None
 
 
 def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) -> JudgeStages:
@@ -52,6 +53,7 @@ def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) ->
         judge_robustness=_robustness(settings, target) if judges.robustness else None,
         backdoor=_backdoor(target) if settings.recipe.poison else None,
         **published,
+        judge_gradients=gradients_stage(settings, target) if judges.gradients else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Metrics as MLflow stores them: the numbers of a trial, and its target's curves epoch by epoch."""
+"""Metrics as MLflow stores them: the numbers of a trial, its target's curves by epoch, its gradients' by step."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from orchestrator.planning.trial import Trial
+from orchestrator.reading.stability import CURVES, STAGE
 from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
 from orchestrator.tracking.names import metrics_of
@@ -28,6 +29,8 @@ def trial_points(trial: Trial, row: dict[str, Any], store: Store) -> Iterator[An
     for stage in trial.stages:
         if stage.name == "target" and store.has(stage):
             yield from _curves(stage, store)
+        if stage.name == STAGE and store.has(stage):
+            yield from _gradients(stage, store)
 
 
 def finished_at(trial: Trial, store: Store) -> int:
@@ -48,6 +51,19 @@ def _curves(stage: Stage, store: Store) -> Iterator[Any]:
         for epoch, value in zip(history["epoch"], history[name], strict=True):
             if value is not None and math.isfinite(value):
                 yield Metric(f"epoch/{name}", float(value), at, int(epoch))
+
+
+def _gradients(stage: Stage, store: Store) -> Iterator[Any]:
+    """What was met along the descents, means over the classes; step = zero-based step of the descent."""
+    from mlflow.entities import Metric
+
+    path = store.file(stage, CURVES)
+    if path is None:
+        return
+    at = int(store.manifest(stage)["finished_at"] * 1000)
+    for row in pd.read_parquet(path).itertuples():
+        if math.isfinite(row.mean):
+            yield Metric(f"descent/gradients_{row.quantity}_{row.loss}", float(row.mean), at, int(row.step))
 
 
 def write(client: Any, run_id: str, *, params: dict[str, str], tags: dict[str, str], points: list[Any]) -> None:

@@ -153,6 +153,7 @@ TOGETHER = {  # a change that needs another, or a value that no rule gives
     "prior.kind": {"prior": {"kind": "shipped"}},
     "recipe.stop_at_test_acc": {"recipe__stop_at_test_acc": 0.5},
     "attack.clip": {"attack__clip": True},
+    "attack.feature_weight": {"attack__feature_weight": 1.0},
     "attack.discriminator_weight": {"attack__discriminator_weight": 0.1},
     "attack.readout": {"recipe__defense": {"kind": "mid", "beta": 0.005}, "attack__readout": "mean"},
     "attack.precision": {"attack__precision": "tf32"},
@@ -299,6 +300,15 @@ def test_a_stop_rule_is_a_departure_but_in_the_table_that_has_one():
     assert departed(raw(**rule), "9") == departed(raw(), "9") == ()
 
 
+def test_another_target_of_a_stage_is_a_departure_but_in_the_tables_that_swap_it():
+    swapped = {"attack__sampling_target": {"trial": {"recipe.defense.alpha": 0.0}}}
+    assert any(line.startswith("attack.sampling_target") for line in departed(raw(**swapped)))
+    assert departed(raw(**swapped), "6") == departed(raw(), "6")
+    selected = {"attack__selection_target": {"trial": {"recipe.defense.alpha": 0.0}}}
+    assert any(line.startswith("attack.selection_target") for line in departed(raw(**selected), "6"))
+    assert departed(raw(**selected), "7") == departed(raw(), "7") == ()
+
+
 def with_part(settings, part):
     """The settings with a classifier brought in at that place, unread."""
     from sweeps.imported import ImportedClassifier
@@ -312,6 +322,7 @@ def with_part(settings, part):
 def test_the_list_of_free_settings_names_what_there_is_and_why():
     """A reason for each; no name that no sweep file can hold; nothing both stated and free."""
     known = {key for key, *_ in LEAVES} | {"recipe.stop_at_test_acc", "public"}
+    known |= {"attack.sampling_target", "attack.selection_target"}
     known |= {f"attack.{key}" for kind in ATTACKS for key, *_ in leaves_of(schema_of(kind))}
     known |= {f"recipe.defense.{name}" for name in
              ("kind", "alpha", "beta", "lambda_input", "lambda_label", "batches", "images_per_class")}  # fmt: skip

@@ -115,6 +115,12 @@ def conditional_gan(pipeline, protocol, folder):
     return Stage(name="plg_gan", config=config, inputs={**labels.inputs, "plg_labels": labels})
 
 
+def pool_features(pipeline, protocol, folder):
+    inputs = {"target": pipeline.stage("target"), "pool": pipeline.stage("attack.pool")}
+    config = {"part": "pool_features", "settings": {}, "image_size": 32, "protocol": protocol}
+    return Stage(name="pool_features", config=config, inputs=inputs)
+
+
 def part(name, settings, *, asks=True):
     """A part of the low-resolution attacks."""
 
@@ -197,6 +203,14 @@ def by_reporting_evaluator(pipeline, protocol, folder):
     return Stage(name="judge_evaluator", config=config, inputs=inputs)
 
 
+def gradients(pipeline, protocol, folder):
+    settings = {"per_class": 3, "seed": 2, "truncation_psi": 0.7, "crop": 28, "steps": 4, "lr": 0.05,
+                "betas": [0.1, 0.1], "crop_scale": [0.9, 1.0]}  # fmt: skip
+    config = {"settings": settings, "classes": "all", "image_size": 32, "protocol": protocol}
+    inputs = {"target": pipeline.stage("target"), "prior": pipeline.stage("attack.prior")}
+    return Stage(name="judge_gradients", config=config, inputs=inputs)
+
+
 def starts(pipeline, protocol, folder):
     settings = {"batch": 16, "max_batches": 2, "seed": 1, "clamp": 1.5, "per_label": 2, "truncation_psi": 1.0,
                 "truncation_cutoff": None, "image_crop": None, "generator": "prior"}  # fmt: skip
@@ -249,7 +263,7 @@ ALONE = {
     "plg_labels": pseudo_labels, "plg_gan": conditional_gan, "general_gan": part("general_gan", PAIR, asks=False),
     "specific_gan": part("specific_gan", PAIR), "students": part("students", STUDENTS),
     "public_features": part("public_features", {}), "temperature": temperature, "judge_robustness": by_robustness,
-    "poison": poison, "backdoor": backdoor,
+    "poison": poison, "backdoor": backdoor, "pool_features": pool_features, "judge_gradients": gradients,
     "judge_fid_lomma": by_published_fid("fid_lomma"), "judge_fid_plg": by_published_fid("fid_plg"),
     "judge_evaluator, reporting": by_reporting_evaluator,
 }  # fmt: skip

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from core.attacks.optimisation.feature_pull import feature_pull
 from core.attacks.view import GradientView
 
 Logits = Callable[[Tensor], Tensor]
@@ -54,8 +55,3 @@ class Augmented:
         if self.raw_logit:
             return -logits.gather(1, labels[:, None]).squeeze(1)
         return F.cross_entropy(logits, labels, reduction="none")
-
-
-def feature_pull(features: Tensor, mean: Tensor) -> Tensor:
-    """Mean squared distance to `mean` over the dimensions, [N] of features [N, D]."""
-    return (features - mean).square().mean(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,9 @@ from core.errors import InputError
 
 Target = Callable[[Tensor], Tensor]
 """images float [N, 3, H, W] -> logits [N, C]; an nn.Module or a plain function."""
+
+Answer = Any
+"""Logits [N, C]; or, for a loss that looks at both, features [N, D] and logits."""
 
 Transform = Callable[[Tensor], Tensor]
 """The fixed way from the prior's images [N, 3, R, R] to the target's input [N, 3, S, S], e.g. `Preprocess`.
@@ -39,8 +42,8 @@ class LatentObjective:
     """(w [B, ...], step) -> losses and gradients: synthesise, clip, transform, crop, target, loss.
 
     first: which of the candidates the first row is; views: the random crops of each step, None for no crop; loss:
-    (logits, targets) -> [B]; scale: factor on the gradient of each row's loss, [B] (the reciprocal size of its batch
-    for the gradient of the batch mean); batch: how many rows are computed at once, None for all of them;
+    (what the target answers, targets) -> [B]; scale: factor on the gradient of each row's loss, [B] (the reciprocal
+    size of its batch for the gradient of the batch mean); batch: how many rows are computed at once, None for all;
     discriminator: full-size unclipped images -> logits, its term softplus(-D(image)) weighted by discriminator_weight
     and not part of the losses reported. The image gradient is taken at the output of `transform`, from the target's
     loss alone. neighbours: images around what the target would be shown, over which loss and gradient are then means;
@@ -48,10 +51,10 @@ class LatentObjective:
     """
 
     synthesize: Callable[[Tensor], Tensor]
-    target: Target
+    target: Callable[[Tensor], Answer]
     transform: Transform
     target_class: int
-    loss: Callable[[Tensor, Tensor], Tensor]
+    loss: Callable[[Answer, Tensor], Tensor]
     views: RowViews | None
     first: int
     scale: Tensor
@@ -99,8 +102,8 @@ class LatentObjective:
         return StepGradient(loss=losses.detach(), latent=at_latent.clone(), image=at_image.clone())
 
     def _losses(self, images: Tensor, crops: Crops | None) -> Tensor:
-        logits = target_logits(self.target, images, crops)
-        return self.loss(logits, torch.full((len(images),), self.target_class, device=logits.device))
+        answer = target_logits(self.target, images, crops)
+        return self.loss(answer, torch.full((len(images),), self.target_class, device=images.device))
 
     def _averaged(
         self, shown: Tensor, crops: Crops | None, neighbours: Neighbours, step: int, span: slice
@@ -122,7 +125,9 @@ class LatentObjective:
         return losses / neighbours.views, at_image
 
 
-def target_logits(target: Target, images: Tensor, crops: Crops | None, *, size: int | None = None) -> Tensor:
+def target_logits(
+    target: Callable[[Tensor], Answer], images: Tensor, crops: Crops | None, *, size: int | None = None
+) -> Answer:
     """The target's logits [N, C] on the cropped images, resized to `size` (None: as large as the images).
 
     images: float [N, 3, S, S]. Without crops the images are shown as they are.

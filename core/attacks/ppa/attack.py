@@ -22,13 +22,14 @@ from core.attacks.ppa.config import (
     SelectConfig,
     check_stages,
 )
-from core.attacks.ppa.pool_parts import pool_and_candidates
+from core.attacks.ppa.pool_parts import FEATURES, pool_and_candidates, pool_features
 from core.attacks.ppa.tempering import TEMPERATURE, temperature_part
 from core.checks import require_choice
 from core.errors import InputError
 
 if TYPE_CHECKING:
     from core.attacks.given import Given
+    from core.attacks.optimisation.feature_pull import FeaturePull
     from core.attacks.reconstructions import Reconstructions
     from core.attacks.view import GradientView
 
@@ -57,7 +58,7 @@ OPTIMISERS: dict[str, StageKind] = {
         run="core.attacks.ppa.inversion:optimise",
         reads=frozenset({
             "loss", "steps", "lr", "betas", "crop_scale", "batch_size", "clip", "discriminator_weight", "temperature",
-            "average", "restarts",
+            "average", "restarts", "feature_weight",
         }),
     ),
     "none": StageKind(run="core.attacks.ppa.variants:leave_as_sampled"),
@@ -108,6 +109,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean", "num_frozen": "sum",
     }  # fmt: skip
+    other_targets: ClassVar[Mapping[str, str | None]] = {"sampling_target": "candidates", "selection_target": None}
 
     steps: int = 50
     pool: Pool = field(default_factory=Pool)
@@ -132,17 +134,21 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
     @property
     def variant(self) -> str:
-        """Its loss, what adapts it to the target, and the stages that are not the usual ones."""
+        """Its loss with what is beside it, what adapts it to the target, and the stages that are not the usual ones."""
         chosen = {stage: getattr(self, stage).kind for stage in STAGES}
         usual = {stage: next(iter(table)) for stage, table in STAGES.items()}
         other = (f"{stage} {kind}" for stage, kind in chosen.items() if kind != usual[stage])
         again = (f"{self.restarts.count} descents each",) if self.restarts else ()
-        return " ".join([self.loss, *self.adapted, *again, *other])
+        beside = {"discriminator": self.discriminator_weight, "feature pull": self.feature_weight}
+        weighed = (f"{name} {weight:g}" for name, weight in beside.items() if weight)
+        return " ".join([self.loss, *weighed, *self.adapted, *again, *other])
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The decoded pool, shared by all targets of one input size, the target's confidence in it, its temperature."""
-        return (*pool_and_candidates(self.pool), *((temperature_part(self.temperature),) if self.temperature else ()))
+        """The decoded pool, shared by all targets of one input size, the target's confidence in it, its temperature and
+        its mean feature, where they are asked for."""
+        tempered = (temperature_part(self.temperature),) if self.temperature else ()
+        return (*pool_and_candidates(self.pool), *tempered, *((pool_features(),) if self.feature_weight else ()))
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -168,11 +174,13 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         from core.attacks.ppa.inversion import Stages, invert_class
         from core.attacks.reconstructions import Reconstructions
 
+        selector = given.targets.get("selection_target")
         stages = {stage: table[getattr(self, stage).kind].function() for stage, table in STAGES.items()}
         found = invert_class(
             given.prior, view.logits, given.parts["candidates"]["confidences"], given.parts["pool"]["w"],
             target_class, self.at(view.image_size), seed=seed, protocol=given.protocol, device=view.execution.device,
-            discriminator=given.discriminator() if self.discriminator_weight else None,
+            selector=selector.logits if selector is not None else None,
+            discriminator=given.discriminator() if self.discriminator_weight else None, pull=self._pull(view, given),
             temperature=float(given.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None,
             stages=Stages(**stages), execution=view.execution,
         )  # fmt: skip
@@ -187,6 +195,13 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
                 "gradient_cosine": found.gradient_cosine, "num_frozen": float(found.num_frozen),
             },
         )  # fmt: skip
+
+    def _pull(self, view: GradientView, given: Given) -> FeaturePull | None:
+        from core.attacks.optimisation.feature_pull import FeaturePull
+
+        if not self.feature_weight:
+            return None
+        return FeaturePull(features=view.features, mean=given.parts[FEATURES]["mean"].to(view.execution.device))
 
     def at(self, image_size: int) -> PPAConfig:
         """The method's settings for a target with inputs of `image_size` pixels."""

@@ -81,7 +81,9 @@ class OptimiseConfig:
     clip: clip images to [-1, 1] before the target sees them; lr_milestones, lr_gamma: from each of these
     zero-based steps on, the learning rate is multiplied by lr_gamma; discriminator_weight: of mean
     softplus(-D(image)), for a prior with its discriminator; temperature: that logits are divided by, of cross_entropy
-    alone, None for 1; average: the gradient as a mean over neighbours of the image, None for that at the image.
+    alone, None for 1; average: the gradient as a mean over neighbours of the image, None for that at the image;
+    feature_weight: of the pull of the target's penultimate features to their mean over the pool's images, None or 0
+    for no pull (LOMMA: 1, beside the loss "logit").
     """
 
     steps: int
@@ -98,12 +100,15 @@ class OptimiseConfig:
     discriminator_weight: float = 0.0
     temperature: Tempering | None = None
     average: Averaging | None = None
+    feature_weight: float | None = None
 
     def __post_init__(self) -> None:
         require_count("attack.steps", self.steps)
         require_count("attack.batch_size", self.batch_size)
         require_number("attack.weight_decay", self.weight_decay, 0)
         require_number("attack.discriminator_weight", self.discriminator_weight, 0)
+        if self.feature_weight is not None:
+            require_number("attack.feature_weight", self.feature_weight, 0)
         require_number("attack.lr", self.lr, 0, above=True)
         require_number("attack.lr_gamma", self.lr_gamma, 0, above=True)
         for beta in self.betas:

@@ -25,6 +25,7 @@ from core.attacks.execution import Execution, as_execution
 from core.attacks.frozen import frozen
 from core.attacks.optimisation.crops import DrawCrops
 from core.attacks.optimisation.descent import descend
+from core.attacks.optimisation.feature_pull import FeaturePull
 from core.attacks.optimisation.losses import Protocol, attack_loss, check_protocol
 from core.attacks.optimisation.objective import LatentObjective, Target, Transform, target_logits
 from core.attacks.ppa.config import OptimiseConfig, PPAConfig
@@ -52,6 +53,7 @@ def optimise(
     device: torch.device | str,
     discriminator: Target | None = None,
     temperature: float | None = None,
+    pull: FeaturePull | None = None,
     draw_crops: DrawCrops | None = None,
     on_step: Callable[[int, int, Tensor], None] | None = None,
     execution: Execution | ExecutionConfig = EXECUTION,
@@ -63,49 +65,52 @@ def optimise(
     in eval mode. The target may be a plain function; it is given channels-last memory, so it must flatten
     with `flatten` or `reshape`.
 
-    discriminator: full-size unclipped images -> logits; needed for a discriminator_weight other than 0.
-    temperature: that logits are divided by before the loss, where the configuration says that they are.
+    discriminator: full-size unclipped images -> logits; temperature: that logits are divided by before the loss; pull:
+    of the target's features, which is then asked through it. Each is needed where the configuration weighs it.
     draw_crops: replaces the protocol's way to draw a crop. on_step(batch, step, loss [B]) sees the losses
     before each update (reading them waits for the device). Results are on the CPU.
-
     execution: how, and how many images at once: several of the batches of config.batch_size together or parts of one,
-    with the same crops, means and optimiser states, so that it changes results by rounding only. A discriminator
-    looks at its batch as a whole, which is then computed as a whole. Raises InputError for wrong settings, or
-    when not even one image fits into the device's memory.
+    with the same crops, means and optimiser states, so that it changes results by rounding only. A discriminator's
+    batch is computed as a whole. Raises InputError for wrong settings, or when not even one image fits into memory.
     """
     check_protocol(protocol)
-    _check_given(config, discriminator, temperature)
+    _check_given(config, discriminator, temperature, pull)
     run, parts, size = as_execution(execution, device), [], config.batch_size
     with frozen(prior, target, discriminator), run.arithmetic():
         whole = bool(config.discriminator_weight)  # the discriminator compares the images of a batch
         synthesize = run.synthesizer(prior, None if whole else crop_of(transform))
         networks = {"synthesize": synthesize, "target": run.target(target), "transform": transform}
         batch = None if whole else _gradient_batch(run, networks, w0.to(device), config)
+        loss = _loss_of(config, protocol, temperature)
+        if config.feature_weight and pull is not None:
+            networks["target"], loss = pull.features, pull.beside(loss, config.feature_weight)
         objective = partial(
             LatentObjective, **networks, target_class=target_class, batch=batch, clip=config.clip,
-            loss=_loss_of(config, protocol, temperature),
-            discriminator=discriminator, discriminator_weight=config.discriminator_weight,
+            loss=loss, discriminator=discriminator, discriminator_weight=config.discriminator_weight,
         )  # fmt: skip
         key = (seed, target_class, "optimise")
         for group in groups_of(batch_spans(len(w0), size), 1 if batch is None else max(1, batch.rows // size)):
-            views = {
-                "views": group_views(group, size, config.crop_rule, len(w0), key, protocol, draw_crops),
-                "neighbours": group_neighbours(config.average, group, size, len(w0), key, protocol),
-            }
+            views = group_views(group, size, config.crop_rule, len(w0), key, protocol, draw_crops)
+            near = group_neighbours(config.average, group, size, len(w0), key, protocol)
             first, scale = group[0].start, row_scale(group, protocol).to(device)
             parts.append(descend(
-                w0[first : group[-1].stop].to(device), objective(**views, first=first, scale=scale),
+                w0[first : group[-1].stop].to(device),
+                objective(views=views, neighbours=near, first=first, scale=scale),
                 steps=config.steps, lr_at=config.lr_at, betas=config.betas, weight_decay=config.weight_decay,
                 on_step=None if on_step is None else partial(report_batches, on_step, group, size),
             ))  # fmt: skip
     return joined(parts)
 
 
-def _check_given(config: OptimiseConfig, discriminator: Target | None, temperature: float | None) -> None:
+def _check_given(
+    config: OptimiseConfig, discriminator: Target | None, temperature: float | None, pull: FeaturePull | None
+) -> None:
     if config.discriminator_weight and discriminator is None:
         raise InputError(f"discriminator_weight: {config.discriminator_weight} needs a discriminator")
     if (config.temperature is None) != (temperature is None):
         raise InputError(f"temperature: expected one where the settings ask for it alone, got {temperature}")
+    if config.feature_weight and pull is None:
+        raise InputError(f"feature_weight: {config.feature_weight} needs the target's mean feature")
 
 
 def _loss_of(
@@ -138,8 +143,10 @@ def invert_class(
     seed: int,
     protocol: Protocol,
     device: torch.device | str,
+    selector: Target | None = None,
     discriminator: Target | None = None,
     temperature: float | None = None,
+    pull: FeaturePull | None = None,
     stages: Stages = PPA_STAGES,
     on_step: Callable[[int, int, Tensor], None] | None = None,
     keep: Mapping[str, Transform] | None = None,
@@ -149,8 +156,9 @@ def invert_class(
 
     confidences [S, C] is what `score_pool` gives, w_pool [S, num_ws, w_dim] what `decode_pool` gives. The
     result depends on the seed and the class alone: not on which other classes are attacked, where or when.
-    Arguments as in `optimise` and `select`; images reach the target by `preprocess_of`. For several classes
-    give one `Execution`, so that networks are prepared once. Raises InputError.
+    selector: the target that selects, None for the attacked one. Other arguments as in `optimise` and `select`; images
+    reach the target by `preprocess_of`. For several classes give one `Execution`, so that networks are prepared once.
+    Raises InputError.
     """
     run = as_execution(execution, device)
     transform = preprocess_of(config.pool)
@@ -160,19 +168,11 @@ def invert_class(
         starts = around(starts, w_pool, config.candidates.restarts, seed=seed, target_class=target_class)
     w0, index, confidence = starts
     found = stages.optimise(
-        prior,
-        target,
-        w0,
-        target_class,
-        config.optimise,
-        discriminator=discriminator,
-        on_step=on_step,
-        **common,
-        **({} if temperature is None else {"temperature": temperature}),
-    )
-    best = stages.select(
-        prior, target, found.w, target_class, config.select, **common, **({} if keep is None else {"keep": keep})
-    )
+        prior, target, w0, target_class, config.optimise, discriminator=discriminator, pull=pull, on_step=on_step,
+        **common, **({} if temperature is None else {"temperature": temperature}),
+    )  # fmt: skip
+    judge, kept = target if selector is None else selector, {} if keep is None else {"keep": keep}
+    best = stages.select(prior, judge, found.w, target_class, config.select, **common, **kept)
     return ClassReconstruction(
         target_class=target_class,
         w=best.w,

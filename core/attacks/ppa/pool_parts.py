@@ -11,8 +11,9 @@ from core.attacks.ppa.config import Pool, PoolConfig
 
 if TYPE_CHECKING:
     from core.attacks.given import Given, MadePart, Workshop
-    from core.attacks.view import ScoreView, View
+    from core.attacks.view import GradientView, ScoreView, View
 
+FEATURES = "pool_features"
 DECODE_BATCH = 64  # images at once at most
 
 
@@ -22,6 +23,11 @@ def pool_and_candidates(pool: Pool) -> tuple[Part, Part]:
         Part(name="pool", needs=("prior",), settings=asdict(pool)),
         Part(name="candidates", needs=("target", "pool")),
     )
+
+
+def pool_features() -> Part:
+    """The mean of the target's penultimate features over the pool."""
+    return Part(name=FEATURES, needs=("target", "pool"))
 
 
 def make_pool(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
@@ -42,3 +48,16 @@ def make_candidates(settings: Mapping[str, Any], given: Given, view: ScoreView, 
     from core.attacks.ppa.pool import ask_pool
 
     return MadePart(tensors={"confidences": ask_pool(view, given.parts["pool"]["images"])})
+
+
+def make_pool_features(settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop) -> MadePart:
+    """mean [D] over the pool's images: what the attacker has of the public images that the prior was trained on."""
+    import torch
+
+    from core.attacks.given import MadePart
+
+    images = given.parts["pool"]["images"]
+    with torch.no_grad(), view.execution.arithmetic():
+        batches = images.split(DECODE_BATCH)
+        found = [view.features(batch.to(view.execution.device))[0].float().cpu() for batch in batches]
+    return MadePart(tensors={"mean": torch.cat(found).mean(0)}, facts={"pool_images": float(len(images))})

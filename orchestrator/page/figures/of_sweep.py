@@ -9,11 +9,13 @@ import numpy as np
 
 from core.metrics.table import metric_of
 from orchestrator.page.colours import Colours
-from orchestrator.page.figures import curves, features, strips
+from orchestrator.page.figures import curves, features, stability, strips
 from orchestrator.page.figures.accuracy_leak import draw, plot
+from orchestrator.page.figures.advantage import advantage_figure
 from orchestrator.page.figures.canvas import Canvas
 from orchestrator.page.figures.panels import Panels
 from orchestrator.page.sheets import sheet_image
+from orchestrator.reading.advantage import advantage_panels
 from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.shown import MANY, judges_shown
@@ -65,6 +67,12 @@ class Figures:
     def feature_violins(self) -> Canvas | None:
         return features.feature_violins(self._features, self.colours)
 
+    def advantage(self) -> Canvas | None:
+        return advantage_figure(advantage_panels(self.summary))
+
+    def gradients(self) -> Canvas | None:
+        return stability.gradient_curves(self.data.gradient_curves, self.colours)
+
     def search(self, gone: Progress) -> Canvas:
         return curves.search_steps(self.data.search, gone)
 
@@ -115,6 +123,8 @@ class Figures:
             "training-curves.svg": self.training(),
             "features-maps.png": self.feature_maps(),
             "features-distances.png": self.feature_violins(),
+            "advantage.svg": self.advantage(),
+            "gradient-stability.svg": self.gradients(),
             "overview.png": self.overview(),
         }
         measured = self.summary.primary in self.summary.measured

@@ -164,7 +164,8 @@ class ReportData:
     independent judge where measured, else the evaluator. min_test_acc: the accuracy the reader needs, if stated.
     alpha_curves: recipe label -> effective alpha per epoch. training_curves: recipe label -> one mapping per epoch
     with `epoch` (from 0) and any of `loss`, `train_acc`, `test_acc`. features: recipe label -> how its target places
-    the training images. links: trial -> its stages. paper: the table that the sweep reproduces, if any. defenses:
+    the training images. gradient_curves: recipe label -> rows loss, quantity, step, mean, low, high of its gradient
+    stability. links: trial -> its stages. paper: the table that the sweep reproduces, if any. defenses:
     trial -> its defense as the sweep file gives it (`kind`, its parameters, `smoothing`); with them the report groups
     recipes by defense. Without, or for trials not named, it does not. fresh: rows like those of `results`
     of recipes that were audited again with other seeds; others: rows of trials that only their cost and their manifests
@@ -187,6 +188,7 @@ class ReportData:
     alpha_curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     training_curves: Mapping[str, Sequence[Mapping[str, float]]] = field(default_factory=dict)
     features: Mapping[str, FeatureView] = field(default_factory=dict)
+    gradient_curves: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     sheets: tuple[ContactSheet, ...] = ()
     links: Mapping[str, Sequence[StageLink]] = field(default_factory=dict)
     paper: PaperReference | None = None

@@ -134,6 +134,44 @@ def test_table_1_runs_from_its_shipped_file_to_the_papers_numbers(stage, setting
     assert "0 to run" in smoothsweep("plan", sweep, *settings, *store)
 
 
+ONE_JUDGE = {
+    "judges.embedder.weights": None, "judges.fidelity.weights": None, "judges.fidelity.sha256": None,
+    "judges.knowledge.pretrained": None, "judges.knowledge.epochs": None, "judges.knowledge.batch_size": None,
+    "judges.embedder": "null", "judges.fidelity": "null", "judges.knowledge": "null", "classes": "[0, 4]",
+}  # fmt: skip
+"""Two people before the evaluator alone: what the tables about the attack's own stages need."""
+
+SMALL_VARIANTS = """[
+  {attack.lr: 0.005, attack.loss: poincare, attack.discriminator_weight: 0.0, attack.feature_weight: null},
+  {attack.lr: 0.05, attack.loss: poincare, attack.discriminator_weight: 0.0, attack.feature_weight: null},
+  {attack.lr: 0.005, attack.loss: cross_entropy, attack.discriminator_weight: 0.0, attack.feature_weight: null},
+  {attack.lr: 0.005, attack.loss: poincare, attack.discriminator_weight: 0.01, attack.feature_weight: null},
+  {attack.lr: 0.005, attack.loss: logit, attack.discriminator_weight: 0.0, attack.feature_weight: 1.0}]"""
+
+
+@pytest.mark.parametrize(
+    ("table", "more", "rows"),
+    [
+        ("5", {"attack.candidates": 4, "judges.gradients": "{per_class: 1, steps: 3, crop: 50}"}, [1, 2, 3]),
+        ("6", {"attack.candidates": 4}, [1, 2, 3]),
+        ("7", {}, [1, 2, 3, 4, 5, 6]),
+        ("10", {"cells": SMALL_VARIANTS}, [1, 4, 5, 6, 7]),
+    ],
+)
+def test_the_tables_about_the_attacks_stages_find_their_rows(stage, settings, table, more, rows):
+    """After Table 1, whose three targets they share."""
+    given = dict(value.split("=", 1) for value in settings[1::2]) | ONE_JUDGE | more
+    options = [part for key, value in given.items() if value is not None for part in ("--set", f"{key}={value}")]
+    text = smoothsweep("run", f"sweeps/table{table}.yaml", *options, "--store", stage / "store")
+    folder = stage / "store" / "sweeps" / f"table{table}"
+    results = pd.read_parquet(folder / "results.parquet")
+    assert set(results["status"]) == {"done"} and results["attack_acc1"].notna().all()
+    assert (results["queries_selection_target"].notna().sum() > 0) == (table == "7")
+    compared = pd.read_parquet(folder / "published_comparison.parquet")
+    assert sorted(set(compared["paper_row"])) == rows and f"Beside the paper's Table {table}" in text
+    assert results["gradients_cosine_poincare"].notna().all() == (table == "5")
+
+
 def test_an_official_checkpoint_is_attacked_like_any_target(stage, settings):
     from torchvision.models import resnet152
 

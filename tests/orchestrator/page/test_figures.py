@@ -3,6 +3,7 @@
 import re
 import xml.etree.ElementTree as ElementTree
 
+import pandas as pd
 import pytest
 
 from orchestrator.page.colours import BASELINE, assign
@@ -11,6 +12,7 @@ from orchestrator.page.figures.accuracy_leak import plot
 from orchestrator.page.figures.curves import alpha_curves, training_curves
 from orchestrator.page.figures.labels import Labels
 from orchestrator.page.figures.panels import Panels
+from orchestrator.page.figures.stability import gradient_curves
 from orchestrator.page.figures.strips import exposure, judges
 from orchestrator.reading.defenses.families import defense_groups
 from orchestrator.reading.numbers.model import Axis, ReportData
@@ -162,3 +164,22 @@ def test_other_recipes_get_distinct_colours(make_data):
 
 def test_micro_bars_stay_in_their_cell():
     assert [_micro(value, (0.0, 1.0)) for value in (-1.0, 0.0, 0.5, 1.0, 2.0)] == [5, 5, 48, 91, 91]
+
+
+def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(summary):
+    def rows(mean):
+        found = [(loss, quantity, step, mean, mean - 0.1, mean + 0.1) for loss in ("poincare", "cross_entropy")
+                 for quantity in ("cosine", "zero", "saturated") for step in range(6)]  # fmt: skip
+        frame = pd.DataFrame(found, columns=["loss", "quantity", "step", "mean", "low", "high"])
+        first = (frame["step"] == 0) & (frame["quantity"] == "cosine")
+        return frame.assign(**{end: frame[end].mask(first) for end in ("mean", "low", "high")})
+
+    recipes, colours = ("alpha\u00a00", "alpha\u00a00.1"), assign(summary)
+    canvas = gradient_curves({name: rows(0.3 * n) for n, name in enumerate(recipes)}, colours)
+    above = canvas.figure.axes[0]
+    curves = [line for line in above.lines if len(line.get_xdata()) == 5]
+    assert [line.get_color() for line in curves] == [colours.of(name) for name in recipes]
+    assert list(curves[1].get_xdata()) == [2, 3, 4, 5, 6] and set(curves[1].get_ydata()) == {0.3}
+    assert len(above.collections) == 2  # a band each
+    assert set(recipes) <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
+    assert "nan" not in canvas.svg().lower() and gradient_curves({}, colours) is None

@@ -1,0 +1,46 @@
+"""How the stability of a target's gradients is measured. Apart from the measuring, so that planning loads no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+from core.attacks.ppa.adaptive_config import Averaging
+from core.attacks.ppa.config import Loss, OptimiseConfig
+from core.bounds import MOST, Beta, Count, Positive, Seed
+from core.checks import require_range
+
+LOSSES: tuple[Loss, ...] = ("poincare", "cross_entropy")
+"""Those of the paper's Figs. 6b and 7."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientSettings:
+    """A descent from random latents, as Plug & Play's stage 2; the defaults are the paper's (section 4.4, B.4).
+
+    per_class: latents of each attacked class (the paper drew 1,000 latents and classes: two for each of 530); seed: of
+    their draw, one for all targets; truncation_psi, truncation_cutoff: handed to the prior's mapping; crop: side of the
+    central crop in pixels of the prior (None: no crop); steps, lr, betas, crop_scale: of the descent; average: the
+    gradient as a mean over neighbours of the image, None for that at the image.
+    """
+
+    per_class: Count = 2
+    seed: Seed = 42
+    truncation_psi: Positive = 0.5
+    truncation_cutoff: Annotated[int, Ge(0), Le(MOST)] | None = 8
+    crop: Count | None = None
+    steps: Annotated[int, Ge(2), Le(MOST)] = 50
+    lr: Positive = 0.005
+    betas: tuple[Beta, Beta] = (0.1, 0.1)
+    crop_scale: tuple[float, float] = (0.9, 1.0)
+    average: Averaging | None = None
+
+    def __post_init__(self) -> None:
+        require_range("judges.gradients.crop_scale", self.crop_scale, 0, 1)
+
+    def descent(self, loss: Loss) -> OptimiseConfig:
+        """The same as stage 2 knows it."""
+        moved = {"steps": self.steps, "lr": self.lr, "betas": self.betas, "crop_scale": self.crop_scale}
+        return OptimiseConfig(**moved, average=self.average, loss=loss)

@@ -1,0 +1,163 @@
+"""How steady the gradients are that an inversion follows (paper, section 4.4, Figs. 6b and 7), and why they are not.
+
+Latents descend as in stage 2 of Plug & Play. At every step: the cosine between the gradients of the loss at this image
+and at the one before (eq. 4); whether the gradient is exactly zero; how far the logit of the class stands out; and
+whether the softmax is saturated, so that cross-entropy has nothing left to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from core.analysis.gradient_settings import GradientSettings
+from core.attacks.execution import Execution
+from core.attacks.frozen import frozen
+from core.attacks.optimisation.crops import Preprocess
+from core.attacks.optimisation.descent import StepGradient, descend
+from core.attacks.optimisation.losses import Protocol, attack_loss
+from core.attacks.optimisation.objective import LatentObjective, Target
+from core.attacks.ppa.config import Loss, OptimiseConfig
+from core.attacks.ppa.grouping import batch_spans, group_views, row_scale
+from core.attacks.ppa.neighbours import group_neighbours
+from core.attacks.seeds import derive_seed
+from core.metrics.intervals import seed_mean_interval
+from core.priors.base import Prior
+
+RANGES = {"cosine": (-1.0, 1.0), "zero": (0.0, 1.0), "logit_gap": None, "saturated": (0.0, 1.0)}
+"""What is measured at a step -> what it can be; in the order of the fields of `GradientPath`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientPath:
+    """What was met on the way down, float [steps, K] each; NaN where there is none, and once a row is frozen.
+
+    cosine: between the image gradients of this step and the one before, NaN in the first and where either is zero;
+    zero: 1 where every entry of the image gradient is exactly 0; logit_gap: the class's logit minus the mean of the
+    others; saturated: 1 where the largest probability rounds to exactly 1 in single precision.
+    """
+
+    cosine: Tensor
+    zero: Tensor
+    logit_gap: Tensor
+    saturated: Tensor
+
+    @property
+    def curves(self) -> dict[str, Tensor]:
+        """Each as a mean over the K latents, [steps]."""
+        return {field.name: getattr(self, field.name).nanmean(1) for field in fields(self)}
+
+
+class Watched:
+    """A target whose logits are kept for whoever asks next."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._seen: list[Tensor] = []
+
+    def __call__(self, images: Tensor) -> Tensor:
+        logits = self._target(images)
+        self._seen.append(logits.detach().float())
+        return logits
+
+    def taken(self) -> Tensor:
+        """The logits since the last time, float [views, N, C]."""
+        seen, self._seen = self._seen, []
+        return torch.stack(seen)
+
+
+def random_starts(prior: Prior, settings: GradientSettings, target_class: int, device: torch.device | str) -> Tensor:
+    """Latents w [per_class, 1, w_dim] that follow from the seed and the class: the same for all targets."""
+    numpy_seed = derive_seed(settings.seed, target_class, "gradients") % 2**32  # what its legacy stream takes
+    z = torch.from_numpy(prior.sample_z(settings.per_class, numpy_seed)).float().to(device)
+    with torch.no_grad():
+        return prior.map(z, psi=settings.truncation_psi, cutoff=settings.truncation_cutoff)[:, :1]
+
+
+def follow_gradients(
+    prior: Prior,
+    target: Target,
+    target_class: int,
+    settings: GradientSettings,
+    loss: Loss,
+    *,
+    protocol: Protocol,
+    image_size: int,
+    execution: Execution,
+) -> GradientPath:
+    """Descend on `loss` from the random latents of the class; prior and target are on the execution's device.
+
+    The target gets images of image_size pixels. Crops are drawn as in stage 2 (protocol paper: one for a batch), and
+    follow from the seed, the class and the step. Raises InputError where a batch does not fit into memory.
+    """
+    config, device = settings.descent(loss), execution.device
+    w0, key = random_starts(prior, settings, target_class, device), (settings.seed, target_class, "gradients")
+    with frozen(prior, target), execution.arithmetic():
+        watched = Watched(execution.target(target))
+        objective = partial(
+            LatentObjective, synthesize=execution.synthesizer(prior, settings.crop), target=watched,
+            transform=Preprocess(size=image_size, crop=settings.crop), target_class=target_class, batch=None,
+            loss=partial(attack_loss(loss), protocol=protocol),
+        )  # fmt: skip
+        parts = []
+        for span in batch_spans(len(w0), config.batch_size):
+            views = group_views([span], config.batch_size, config.crop_rule, len(w0), key, protocol, None)
+            scale = row_scale([span], protocol).to(device)
+            near = group_neighbours(config.average, [span], config.batch_size, len(w0), key, protocol)
+            step = objective(views=views, neighbours=near, first=span.start, scale=scale)
+            parts.append(_followed(w0[span], step, watched, config))
+    return GradientPath(**{name: torch.cat([part[name] for part in parts], 1).cpu() for name in RANGES})
+
+
+def _followed(w0: Tensor, objective: LatentObjective, watched: Watched, config: OptimiseConfig) -> dict[str, Tensor]:
+    """The measurements of one batch, [steps, rows] each."""
+    zero, gap, saturated = [], [], []
+
+    def observed(w: Tensor, step: int) -> StepGradient:
+        found = objective(w, step)
+        logits = watched.taken()
+        zero.append(found.image.flatten(1).eq(0).all(1).float())
+        gap.append(logit_gap(logits, objective.target_class).mean(0))
+        saturated.append(logits.softmax(2).amax(2).eq(1).float().mean(0))
+        return found
+
+    path = descend(w0, observed, steps=config.steps, lr_at=config.lr_at, betas=config.betas)
+    stopped = path.loss.isnan()
+    first = path.image_cosine.new_full((1, len(w0)), torch.nan)
+    met = {"zero": zero, "logit_gap": gap, "saturated": saturated}
+    found = {name: torch.stack(rows).masked_fill(stopped, torch.nan) for name, rows in met.items()}
+    return {"cosine": torch.cat([first, path.image_cosine]), **found}
+
+
+def logit_gap(logits: Tensor, target_class: int) -> Tensor:
+    """The class's logit minus the mean of the others, [...] of logits [..., C]."""
+    own = logits[..., target_class]
+    return own - (logits.sum(-1) - own) / (logits.shape[-1] - 1)
+
+
+def band_over_classes(curves: Tensor, quantity: str) -> list[tuple[float, float, float, int]]:
+    """(mean, low, high, classes) at every step of curves [classes, steps] of a row of `RANGES`; classes without a value
+    are left out. Student's t at 95 % over the classes; low and high are NaN for fewer than two, all for none."""
+    found = []
+    for column in curves.double().T:
+        values = column[column.isfinite()].numpy()
+        if not len(values):
+            found.append((float("nan"),) * 3 + (0,))
+            continue
+        band = seed_mean_interval(values, bounds=RANGES[quantity])
+        ends = (float("nan") if end is None else end for end in (band.low, band.high))
+        found.append((band.mean, *ends, len(values)))
+    return found
+
+
+def summed_up(by_class: Mapping[str, Sequence[Tensor]]) -> dict[str, float | None]:
+    """Quantity -> mean over the steps, then over the classes, of curves [steps]; None where nothing was measured."""
+    found: dict[str, float | None] = {}
+    for name, curves in by_class.items():
+        value = torch.stack([curve.nanmean() for curve in curves]).nanmean()
+        found[name] = None if value.isnan() else float(value)
+    return found

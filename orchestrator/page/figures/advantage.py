@@ -1,0 +1,50 @@
+"""What smoothing gives an attack relative to plain training: the paper's Figure 2."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from core.words import minus
+from orchestrator.page.colours import CATEGORIES
+from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, words_for
+from orchestrator.reading.advantage import AdvantagePanel, AdvantagePoint
+
+WIDE, HIGH, ACROSS = 430.0, 300.0, 2
+
+
+def advantage_figure(panels: Sequence[AdvantagePanel]) -> Canvas | None:
+    """A panel each, two in a row; None without any. Above the line more leaks than from plain training."""
+    if not panels:
+        return None
+    across, rows = min(ACROSS, len(panels)), -(-len(panels) // ACROSS)
+    canvas = Canvas(across * WIDE, rows * HIGH, "The attacker's gain relative to plain training")
+    for number, panel in enumerate(panels):
+        _draw(canvas, panel, WIDE * (number % ACROSS), HIGH * (number // ACROSS))
+    return canvas
+
+
+def _draw(canvas: Canvas, panel: AdvantagePanel, left: float, top: float) -> None:
+    axes = canvas.axes(left + 52, top + 34, left + WIDE - 20, top + HIGH - 48)
+    axes.axhline(0, color=SOFT, lw=1)
+    seen = [0.0]
+    for index, (name, points) in enumerate(panel.curves.items()):
+        colour = CATEGORIES[index % len(CATEGORIES)][0]
+        (line,) = axes.plot([p.x for p in points], [p.value for p in points], "o-", ms=5, lw=2, color=colour)
+        line.set_label(words_for(name))
+        canvas.tell(line, name)
+        held = [p for p in points if math.isfinite(p.low) and math.isfinite(p.high)]
+        if held:
+            low, high = [p.low for p in held], [p.high for p in held]
+            axes.vlines([p.x for p in held], low, high, color=colour, lw=1, alpha=0.6)
+        seen += _ends(points)
+    axes.set(ylim=limits(seen))
+    axes.yaxis.set_major_formatter(lambda value, _: minus(f"{100 * value:+.0f} %") if value else "0")
+    axes.xaxis.set_major_formatter(lambda value, _: minus(f"{value:g}"))
+    axes.set_xlabel(panel.x_label, fontsize=12, color=SOFT)
+    axes.set_title(words_for(panel.title), loc="left", fontsize=12.5, weight="bold", color=INK)
+    axes.legend(fontsize=10.5, frameon=False, labelcolor=INK)
+
+
+def _ends(points: Sequence[AdvantagePoint]) -> list[float]:
+    return [end for p in points for end in (p.value, p.low, p.high) if math.isfinite(end)]

@@ -1,0 +1,76 @@
+"""The other trials that a trial names: whose accuracy its training stops at, whose targets do stages of its attack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from core.errors import InputError
+from core.words import shown
+from sweeps.imported import ImportedClassifier
+from sweeps.resolved import CLASSES
+from sweeps.settings import set_dotted
+from sweeps.training import OtherTrial
+
+if TYPE_CHECKING:
+    from sweeps.schema import InversionSweep
+
+OF_A_TARGET = ("recipe", "data")
+BESIDE_A_TARGET = ("judges", "search", "budget", "reaudit", "grid", "cells", "baseline", "paper", "min_test_acc")
+
+
+def stopping_reference(settings: InversionSweep) -> InversionSweep | None:
+    """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
+    goal, key = settings.recipe.stop_at_test_acc, "recipe.stop_at_test_acc"
+    if not isinstance(goal, OtherTrial):
+        return None
+    return _other(settings, settings.model_dump(mode="python"), {**goal.trial, key: None}, where=f"{key}.trial")
+
+
+def swapped_targets(settings: InversionSweep) -> dict[str, InversionSweep]:
+    """Setting of the attack, such as `sampling_target` -> the trial whose target it names, where it names one.
+
+    Raises InputError for a key that makes no target, and for a target of another input size or number of classes.
+    """
+    roles = settings.attack.built.other_targets if settings.attack is not None else {}
+    named = {role: getattr(settings.attack, role) for role in roles}
+    return {role: _swapped(settings, role, other) for role, other in named.items() if other is not None}
+
+
+def _swapped(settings: InversionSweep, role: str, named: OtherTrial) -> InversionSweep:
+    where = f"attack.{role}.trial"
+    for key in named.trial:
+        if key.partition(".")[0] not in OF_A_TARGET:
+            expected = f"expected keys of {' or '.join(OF_A_TARGET)}, which make a target"
+            raise InputError(f"{where}: {expected}, got {shown(key)}")
+    raw = settings.model_dump(mode="python", exclude=set(BESIDE_A_TARGET))
+    for swapped in settings.attack.built.other_targets:
+        raw["attack"][swapped] = None
+    other = _other(settings, raw, named.trial, where=where)
+    if other.recipe.image_size != settings.recipe.image_size:
+        expected = f"expected inputs of {settings.recipe.image_size} pixels, as the attacked target has"
+        raise InputError(f"{where}: {expected}, got {other.recipe.image_size}")
+    counts = _classes(settings), _classes(other)
+    if None not in counts and counts[0] != counts[1]:
+        raise InputError(f"{where}: expected {counts[0]} classes, as the attacked target has, got {counts[1]}")
+    return other
+
+
+def _other(settings: InversionSweep, raw: dict[str, Any], values: Mapping[str, Any], *, where: str) -> InversionSweep:
+    """The settings with other values under dotted keys."""
+    for key, value in values.items():
+        set_dotted(raw, key, value, where=where)
+    try:
+        return type(settings).model_validate(raw)
+    except ValidationError as error:
+        message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise InputError(f"{where}: {' '.join(message.split())}") from None
+
+
+def _classes(settings: InversionSweep) -> int | None:
+    """How many classes the target tells apart, None where the data alone say it."""
+    if isinstance(settings.recipe, ImportedClassifier):
+        return settings.recipe.checked.num_classes
+    return settings.data.classes_known or CLASSES.get(settings.data.kind)
