@@ -156,6 +156,8 @@ class InversionSweep(AnySweep):
         known = self.data.classes_known
         if known is not None and self.classes != "all" and max(self.classes) >= known:
             raise ValueError(f"classes: expected labels below {known}, got {max(self.classes)}")
+        if known is not None:
+            self.attack.built.check_classes(known)
         for key, model in (("recipe", self.recipe), ("judges.evaluator", self.judges.evaluator)):
             if model and known and known > MOST_OF_INCEPTION and model.architecture == "inception_v3":
                 expected = f"expected at most {MOST_OF_INCEPTION} classes with inception_v3"

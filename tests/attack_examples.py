@@ -8,6 +8,10 @@ LOW_GAN = {"width": 8, "epochs": 10, "batch_size": 8, "critic_steps": 1, "lr": 0
 LOW_RESOLUTION = {"gan": LOW_GAN, "steps": 16, "selected": 3, "reference_batch": 2}
 DISTRIBUTION = {"gan": {**LOW_GAN, "epochs": 7, "lr": 0.005}, "steps": 24, "lr": 0.1, "start_log_variance": -3.0}
 STUDENTS = {"architectures": ["vgg_small"], "pretrained": False, "epochs": 2, "batch_size": 16}
+SURROGATE = {
+    "pool": {**POOL, "size": 160}, "candidates": 8, "steps": 20, "lr": 0.05, "finalists": 4, "views": 4, "selected": 4,
+    "surrogates": {"architectures": ["resnet_small"], "pretrained": False, "epochs": 6, "batch_size": 8},
+}  # fmt: skip
 EXAMPLES = {
     "ppa": {"pool": POOL, "candidates": 8, "steps": 20, "lr": 0.05, "selected": 4, "selection_repeats": 6},
     "plg_mi": {"top_n": 8, "gan": PLG_GAN, "steps": 8, "selected": 4},
@@ -15,6 +19,9 @@ EXAMPLES = {
                "selected": 2},
     "brep_mi": {"selected": 2, "starts": {"batch": 64, "max_batches": 10}, "probes": 16, "patience": 25,
                 "max_passes": 80},
+    "cma_es": {"pool": POOL, "components": 16, "population": 8, "max_queries": 320, "selected": 4},
+    "surrogate_scores": SURROGATE,
+    "surrogate_labels": SURROGATE,
     "gmi": LOW_RESOLUTION,
     "ked": {**LOW_RESOLUTION, **DISTRIBUTION},
     "lomma_gmi": {**LOW_RESOLUTION, "students": STUDENTS},

@@ -152,6 +152,9 @@ class Attack:
     def check_public(self, count: int) -> None:
         """Raise InputError if that many public images are too few for its parts."""
 
+    def check_classes(self, count: int) -> None:
+        """Raise InputError if a target of that many classes cannot be tried."""
+
     def invert(self, view: View, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """Reconstruct one class. The numbers depend on the seed and the class: not on other classes, nor on the place.
 

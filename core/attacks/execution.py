@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -62,6 +62,14 @@ class Execution:
         if isinstance(target, Prepared):
             return target
         return self._once(("target", id(target)), target, lambda: self._prepare_target(target))
+
+    def ensemble(self, targets: Sequence[nn.Module]) -> Prepared:
+        """The targets as one, whose logits are the mean of theirs; the same one for the same networks."""
+        key = ("ensemble", *map(id, targets))
+        if key not in self._ready:
+            answers = [self.target(target) for target in targets]
+            self._ready[key] = Prepared(lambda images: torch.stack([answer(images) for answer in answers]).mean(0))
+        return self._ready[key]
 
     def gradient_batch(
         self, name: str, networks: tuple[object, ...], probe: Callable[[int], object], *, most: int

@@ -10,6 +10,7 @@ from typing import Any
 from core.attacks.access import Access
 from core.attacks.base import Attack
 from core.attacks.black_box.brep_mi import BREPMI
+from core.attacks.black_box.cma_es import CMAES
 from core.attacks.black_box.rlb_mi import RLBMI
 from core.attacks.lowres.gmi import GMI
 from core.attacks.lowres.ked import KED
@@ -18,6 +19,7 @@ from core.attacks.plg.attack import PLGMI
 from core.attacks.ppa.attack import PlugAndPlay
 from core.attacks.random_latents import RandomLatents
 from core.attacks.selection_only import SelectionOnly
+from core.attacks.surrogate.attack import SurrogateLabels, SurrogateScores
 from core.declared import build
 from core.errors import InputError
 
@@ -26,6 +28,9 @@ ATTACKS: dict[str, type[Attack]] = {
     "plg_mi": PLGMI,
     "rlb_mi": RLBMI,
     "brep_mi": BREPMI,
+    "cma_es": CMAES,
+    "surrogate_scores": SurrogateScores,
+    "surrogate_labels": SurrogateLabels,
     "gmi": GMI,
     "ked": KED,
     "lomma_gmi": LommaGMI,
@@ -66,6 +71,16 @@ PARTS: dict[str, PartKind] = {
     "pool_features": PartKind(version=1, make="core.attacks.ppa.pool_parts:make_pool_features", access="gradients"),
     "plg_labels": PartKind(version=1, make="core.attacks.plg.labels:make_labels", access="scores"),
     "plg_gan": PartKind(version=1, make="core.attacks.plg.gan_part:make_gan", access="gradients", trains=True),
+    "pictures": PartKind(version=1, make="core.attacks.surrogate.parts:make_pictures", protocol=False),
+    "answered_labels": PartKind(
+        version=1, make="core.attacks.surrogate.parts:make_answered_labels", access="labels", protocol=False
+    ),
+    "answered_scores": PartKind(
+        version=1, make="core.attacks.surrogate.parts:make_answered_scores", access="scores", protocol=False
+    ),
+    "surrogates": PartKind(
+        version=1, make="core.attacks.surrogate.parts:make_surrogates", trains=True, protocol=False
+    ),
     "starts": PartKind(version=1, make="core.attacks.black_box.brep_starts:make_starts", access="labels"),
     "general_gan": PartKind(
         version=1, make="core.attacks.lowres.parts:make_general_gan", trains=True, protocol=False

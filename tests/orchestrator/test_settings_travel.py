@@ -152,6 +152,15 @@ STUDENTS = {
     "students": {**LOW["students"], "epochs": 3},
 }  # fmt: skip
 
+SURROGATE = {
+    "kind": REFUSED, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20, "readout": (MID, "mean"),
+    "pool": {"size": 9000, "truncation_psi": 0.7}, "surrogates": {"epochs": 3}, "finalists": 15, "views": 3,
+    "candidates": 50, "single_w": False, "steps": 5, "lr": 0.1, "betas": [0.5, 0.5], "weight_decay": 0.1,
+    "loss": "logit", "crop_scale": [0.5, 0.6], "crop_ratio": [0.9, 1.1], "batch_size": 3, "clip": True,
+    "lr_milestones": [1], "lr_gamma": ({"lr_milestones": [1]}, 0.5), "discriminator_weight": REFUSED,
+    "temperature": REFUSED, "average": {"views": 2}, "restarts": {"count": 2},
+}  # fmt: skip
+
 CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "InversionSweep": (lambda: TINY(), "", {
         "experiment": REFUSED, "name": "other", "protocol": "paper", "seeds": [1, 2], "data": LABELLED,
@@ -272,6 +281,16 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
                  {"count": 3, "spread": 0.1}),
     "Tempering": (lambda: TINY(attack={**tiny_sweep()["attack"], "loss": "cross_entropy", "temperature": {}}),
                   "attack.temperature", {"mean_confidence": 0.6}),
+    "CMAES": (lambda: TINY(attack={"kind": "cma_es"}), "attack", {
+        "kind": REFUSED, "selected": 2, "seed": 3, "precision": "bf16", "readout": (MID, "mean"), "loot_size": 20,
+        "pool": {"size": 30}, "components": 5, "population": 9, "sigma": 0.1, "box": 3.0, "max_queries": 999,
+    }),
+    **{name: (lambda kind=kind: TINY(attack={"kind": kind}), "attack", SURROGATE)
+       for name, kind in (("SurrogateLabels", "surrogate_labels"), ("SurrogateScores", "surrogate_scores"))},
+    "SurrogateTraining": (lambda: TINY(attack={"kind": "surrogate_labels"}), "attack.surrogates", {
+        "architectures": ["resnet_small"], "pretrained": False, "epochs": 3, "batch_size": 8, "lr": 0.3,
+        "momentum": 0.5, "weight_decay": 0.1, "balance": 0.5, "seed": 3,
+    }),
     "GMI": (lambda: LOW_RESOLUTION("gmi"), "attack", {**SEARCHED, "momentum": 0.5, "bound": 2.0}),
     "KED": (lambda: LOW_RESOLUTION("ked"), "attack", {**SEARCHED, "start_log_variance": 0.0}),
     "LommaGMI": (lambda: LOW_RESOLUTION("lomma_gmi"), "attack",

@@ -140,6 +140,28 @@ def temperature(pipeline, protocol, folder):
     return Stage(name="temperature", config=config, inputs=inputs)
 
 
+def surrogate_part(name):
+    """A part of the attacks on surrogates; those before it are its inputs."""
+
+    def make(pipeline, protocol, folder):
+        settings = {"size": 12, "seed": 3, "truncation_psi": 0.7, "truncation_cutoff": None, "crop": 28}
+        pictures = Stage(name="pictures", inputs={"prior": pipeline.stage("attack.prior")},
+                         config={"part": "pictures", "settings": settings, "image_size": 32})  # fmt: skip
+        if name == "pictures":
+            return pictures
+        asked = name if name != "surrogates" else "answered_scores"
+        answers = Stage(name=asked, config={"part": asked, "settings": {}, "image_size": 32},
+                        inputs={"target": pipeline.stage("target"), "pictures": pictures})  # fmt: skip
+        if name == asked:
+            return answers
+        settings = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 1, "batch_size": 6, "lr": 0.01,
+                    "learns": "scores"}  # fmt: skip
+        return Stage(name=name, config={"part": name, "settings": settings, "image_size": 32},
+                     inputs={"pictures": pictures, asked: answers})  # fmt: skip
+
+    return make
+
+
 PAIR = {"width": 2, "epochs": 1, "batch_size": 6, "critic_steps": 2, "z_dim": 4}
 STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 2, "batch_size": 8}
 
@@ -266,6 +288,7 @@ ALONE = {
     "poison": poison, "backdoor": backdoor, "pool_features": pool_features, "judge_gradients": gradients,
     "judge_fid_lomma": by_published_fid("fid_lomma"), "judge_fid_plg": by_published_fid("fid_plg"),
     "judge_evaluator, reporting": by_reporting_evaluator,
+    **{name: surrogate_part(name) for name in ("pictures", "answered_labels", "answered_scores", "surrogates")},
 }  # fmt: skip
 CASES = [f"{case}, {protocol}" for protocol in ("clean", "paper") for case in (*IN_A_TRIAL, *ALONE)]
 

@@ -50,5 +50,11 @@ class LatentImages:
     def __call__(self, z: Tensor) -> Tensor:
         """Images float32 [N, 3, image_size, image_size] on the execution's device."""
         with self._execution.arithmetic():
-            w = self.w_of(z)
+            return self.of(self.w_of(z))
+
+    @torch.no_grad()
+    def of(self, w: Tensor) -> Tensor:
+        """As `self(z)`, of w [N, 1 or num_ws, w_dim] from any device."""
+        with self._execution.arithmetic():
+            w = w.to(self._execution.device)
             return torch.cat(self._batch.run(lambda rows: self._shape(self._synthesize(w[rows]).clamp(-1, 1)), len(w)))

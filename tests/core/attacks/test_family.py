@@ -102,7 +102,7 @@ def given(target, prior, public):
     def find(name, protocol="clean"):
         common, parts, networks = {"protocol": protocol, "prior": prior, "public": public}, {}, {}
         for part in make_attack(name, **EXAMPLES[name]).parts:
-            key = (protocol, part.name, repr(part.settings))
+            key = (protocol if PARTS[part.name].protocol else None, part.name, repr(part.settings))
             if key not in made:
                 kind = PARTS[part.name]
                 told = common if kind.protocol else {**common, "protocol": None}
@@ -147,8 +147,10 @@ def test_an_attack_leaks_more_than_chance_and_a_control_of_no_access_does_not(
 
 def beginning(own, target_class, found):
     """The prior's latents that an attack began with; where it has none, those of the control without access."""
-    if "pool_index" in found.rows:
+    if "pool_index" in found.rows and "pool" in own.parts:
         return own.parts["pool"]["w"][found.rows["pool_index"]]
+    if "pictures" in own.parts:
+        return own.parts["pictures"]["w"][found.rows["pool_index"]]
     if "starts" in own.parts:
         return own.prior.map(own.parts["starts"]["z"][target_class])
     control = make_attack("random_latents", **EXAMPLES["random_latents"])
@@ -194,6 +196,8 @@ def test_queries_are_those_the_network_was_shown(name, target, given):
     else:
         expected = {
             "plg_mi": (2 * 8 + 1) * 4, "rlb_mi": 2 * 480, "brep_mi": 17 * 2 * found.facts.get("passes", 0),
+            "cma_es": 4 * (1 + 8 * found.facts.get("generations", 0)),
+            **{n: 4 * 4 for n in ("surrogate_labels", "surrogate_scores")},
             **{n: (16 + 1) * 3 for n in ("gmi", "lomma_gmi")}, **{n: 24 + 3 for n in ("ked", "lomma_ked")},
         }  # fmt: skip
         assert view.queries == expected.get(name, 0)
@@ -225,6 +229,7 @@ def test_a_view_gives_nothing_above_its_level(level, target, faces):
 
 @pytest.mark.parametrize(("name", "level"), [
     ("ppa", "scores"), ("ppa", "labels"), ("plg_mi", "labels"), ("rlb_mi", "labels"), ("brep_mi", "none"),
+    ("cma_es", "labels"), ("surrogate_scores", "labels"), ("surrogate_labels", "none"),
 ])  # fmt: skip
 def test_an_attack_that_reaches_above_its_view_fails(name, level, target, given):
     with pytest.raises((AttributeError, InputError)):

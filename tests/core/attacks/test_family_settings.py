@@ -59,6 +59,19 @@ WRONG = [
     ("brep_mi", {"result": "best"}, "attack.result: expected one of last_expansion, end, robust, got 'best'"),
     ("brep_mi", {"robust_views": 8}, "attack.robust_views: expected the default where result is not robust, got 8"),
     ("brep_mi", {"starts": {"max_batches": 0}}, "attack.starts.max_batches"),
+    ("cma_es", {"components": 1}, "attack.components: expected a whole number of at least 2, got 1"),
+    ("cma_es", {"population": 3}, "attack.population: expected a whole number of at least 4, got 3"),
+    ("cma_es", {"max_queries": 24}, "attack.max_queries: expected at least 25, a generation for each of 1 selected"),
+    ("cma_es", {"selected": 5, "max_queries": 124}, "attack.max_queries: expected at least 125"),
+    ("cma_es", {"sigma": 0.0}, "attack.sigma: expected a finite number above 0, got 0.0"),
+    ("surrogate_labels", {"finalists": 101}, r"attack.finalists: expected at most candidates \(100\), got 101"),
+    ("surrogate_labels", {"selected": 21}, r"attack.selected: expected at most finalists \(20\), got 21"),
+    ("surrogate_labels", {"pool": {"size": 50}, "candidates": 20}, r"attack.pool.size: expected at least attack.surr"),
+    ("surrogate_labels", {"surrogates": {"architectures": []}}, "attack.surrogates.architectures: expected at least"),
+    ("surrogate_labels", {"surrogates": {"balance": 1.0}}, r"attack.surrogates.balance: expected a number in \[0, 1\)"),
+    ("surrogate_labels", {"discriminator_weight": 0.1}, "attack.discriminator_weight: expected no value with surrog"),
+    ("surrogate_scores", {"loss": "cross_entropy", "temperature": {}}, "attack.temperature: expected no value with"),
+    ("surrogate_scores", {"views": 0}, "attack.views: expected a whole number of at least 1, got 0"),
     ("gmi", {"momentum": 1.0}, r"attack.momentum: expected a number in \[0, 1\), got 1.0"),
     ("gmi", {"bound": 0.0}, "attack.bound"),
     ("gmi", {"restarts": 3}, "does not read 'restarts'"),
@@ -85,7 +98,21 @@ EDGES = {
     "selected": ([0, -1, 10**9 + 1], [1]),
     "seed": ([-1, 2**63], [0, 2**63 - 1]),
     "loot_size": ([0, 15, 10**9 + 1], [16, None]),
-    "candidates": ([0, -1, 10**9 + 1, 41], [4, 40]),
+    "candidates": ([0, -1, 10**9 + 1, 161], [4, 40]),
+    "components": ([0, 1, 10**9 + 1], [2]),
+    "population": ([0, 3, 10**9 + 1], [4]),
+    "sigma": ([0, -1], [1e-9]),
+    "box": ([0, -1], [1e-9]),
+    "max_queries": ([0, 4, 10**9 + 1, 35], [36]),
+    "finalists": ([0, -1, 10**9 + 1, 9], [4, 8]),
+    "views": ([0, -1, 10**9 + 1], [1]),
+    "surrogates.epochs": ([0, -1, 10**9 + 1], [1]),
+    "surrogates.batch_size": ([0, 1, 10**9 + 1], [2, 160]),
+    "surrogates.lr": ([0, -1], [1e-9]),
+    "surrogates.momentum": ([-0.1, 1], [0, 0.999]),
+    "surrogates.weight_decay": ([-0.1], [0]),
+    "surrogates.balance": ([-0.1, 1], [0, 0.999]),
+    "surrogates.seed": ([-1, 2**63], [0, 2**63 - 1]),
     "top_n": ([0, -1, 10**9 + 1], [1]),
     "steps": ([0, -1, 10**9 + 1], [1]),
     "lr": ([0, -0.1], [1e-9, 100.0]),
@@ -94,7 +121,7 @@ EDGES = {
     "lr_milestones": ([(0,), (20,), (-1,), (2, 20)], [(1, 19), ()]),
     "lr_gamma": ([0, -0.1], []),  # by itself it has no effect
     "batch_size": ([0, -1, 10**9 + 1], [1]),
-    "discriminator_weight": ([-0.1], [0, 0.1]),
+    "discriminator_weight": ([-0.1], [0]),
     "crop_scale": ([(0, 1), (0.5, 1.1), (0.9, 0.5), (0.5,)], [(0.5, 1), (1, 1)]),
     "crop_ratio": ([(0, 1), (1.2, 1), (1,)], [(0.5, 2), (1, 1)]),
     "selection_repeats": ([0, -1, 10**9 + 1], [1]),
@@ -184,7 +211,7 @@ def test_the_bounds_of_every_field_are_where_they_are_said_to_be(name):
         for value in refused:
             with pytest.raises(InputError) as refusal:
                 make_attack(name, **changed(name, key, value))
-            own = key if key != "pool.size" or value != 3 else ("candidates" if name == "ppa" else "selected")
+            own = key if key != "pool.size" or value != 3 else ("candidates" if "candidates" in fields else "selected")
             assert str(refusal.value).startswith(f"attack.{own}: expected "), (key, value, str(refusal.value))
         for value in taken:
             make_attack(name, **changed(name, key, value))

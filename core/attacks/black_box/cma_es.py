@@ -1,0 +1,121 @@
+"""CMA-ES as a row of the attack family: no gradients, the target's probabilities alone.
+
+MIRROR (An et al., NDSS 2022; njuaplusplus/mirror, my_blackbox_mirror.py) searches a StyleGAN's latents by a genetic
+algorithm from the best of a pool, within a box about the pool's mean; SMILE (arXiv 2503.16266) ends with an evolution
+strategy from there. This row is neither: it takes the start and the box of the first, and the strategy that both kinds
+of work compare with. A search costs at most `max_queries` beside the pool's two queries per image, which all classes
+share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from core.attacks.access import Access
+from core.attacks.base import Aggregate, Attack, Part
+from core.attacks.black_box.cma_config import Evolution
+from core.attacks.ppa.config import Pool
+from core.attacks.ppa.pool_parts import pool_and_candidates
+from core.checks import require
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from core.attacks.given import Given
+    from core.attacks.reconstructions import Reconstructions
+    from core.attacks.view import ScoreView
+
+
+@dataclass(frozen=True, kw_only=True)
+class CMAES(Evolution, Attack):
+    """`selected` searches per class, from the best of a pool, with an equal share of `max_queries` each; best first.
+
+    pool: as of Plug & Play, and shared with it; the rest is described with `Evolution`.
+    """
+
+    access: ClassVar[Access] = "scores"
+    facts: ClassVar[Mapping[str, Aggregate]] = {
+        "log_margin": "mean", "generations": "mean", "converged": "sum", "dimensions": "mean",
+    }  # fmt: skip
+
+    selected: int = 1
+    pool: Pool = field(default_factory=Pool)
+
+    def __post_init__(self) -> None:
+        Attack.__post_init__(self)
+        require(self.pool.size >= 3, "attack.pool.size", "at least 3, which span two directions", self.pool.size)
+        require(self.selected <= self.pool.size, "attack.selected", f"at most pool.size ({self.pool.size})",
+                self.selected)  # fmt: skip
+        least = self.selected * (self.population + 1)
+        require(self.max_queries >= least, "attack.max_queries",
+                f"at least {least}, a generation for each of {self.selected} selected", self.max_queries)  # fmt: skip
+
+    @property
+    def generations(self) -> int:
+        """Of one search, at most."""
+        return (self.max_queries // self.selected - 1) // self.population
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The pool and the target's scores of it."""
+        return pool_and_candidates(self.pool)
+
+    @property
+    def crop(self) -> int | None:
+        """As of the pool."""
+        return self.pool.crop
+
+    def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+        """One search after the other."""
+        import torch
+
+        from core.attacks.black_box.cma_search import evolve
+        from core.attacks.black_box.latent_images import LatentImages
+        from core.attacks.black_box.latent_settings import LatentSettings
+        from core.attacks.black_box.principal_space import principal_space
+        from core.attacks.ppa.config import CandidateConfig
+        from core.attacks.ppa.pool import sample_candidates
+        from core.attacks.reconstructions import Reconstructions
+        from core.attacks.seeds import derive_seed
+        from core.priors.stylegan2 import StyleGAN2
+
+        pool = given.parts["pool"]["w"]
+        starts, index, _ = sample_candidates(
+            given.parts["candidates"]["confidences"], pool, target_class, CandidateConfig(candidates=self.selected)
+        )
+        leaky = isinstance(given.prior, StyleGAN2)
+        space = principal_space(pool[:, 0], self.components, width=self.box, leaky=leaky)
+        crop = LatentSettings(image_crop=self.pool.crop)
+        images = LatentImages(given.prior, crop, view.execution, image_size=view.image_size)
+        runs = [
+            evolve(
+                lambda moves, start=start: view.scores(images.of(space.around(start, moves)[:, None])), target_class,
+                dimensions=len(space.basis), population=self.population, sigma=self.sigma,
+                generations=self.generations, numpy_seed=derive_seed(seed, target_class, "cma", slot) % 2**32,
+            )
+            for slot, start in enumerate(starts[:, 0])
+        ]  # fmt: skip
+        order = sorted(range(len(runs)), key=lambda slot: -runs[slot].margin)
+        w = torch.cat([space.around(starts[slot, 0], runs[slot].move[None]) for slot in order])
+        return Reconstructions(
+            w=w[:, None],
+            scores=torch.tensor([runs[slot].confidence for slot in order]),
+            rows={"pool_index": index[order]},
+            curves={"log_margin": _mean_curve([run.curve for run in runs], self.generations + 1)},
+            facts={
+                "log_margin": runs[order[0]].margin,
+                "generations": sum(run.generations for run in runs) / len(runs),
+                "converged": float(sum(run.converged for run in runs)),
+                "dimensions": float(len(space.basis)),
+            },
+        )
+
+
+def _mean_curve(curves: list[list[float]], length: int) -> Tensor:
+    """[length], the mean over searches; one that ended by itself stays where it came to."""
+    import torch
+
+    whole = [[*curve, *[curve[-1]] * (length - len(curve))] for curve in curves]
+    return torch.tensor(whole, dtype=torch.float32).mean(0)

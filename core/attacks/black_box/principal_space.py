@@ -1,0 +1,59 @@
+"""Where a gradient-free search moves: the principal directions of a pool's latents, each as long as the pool is wide.
+
+In the 512 coordinates of a StyleGAN2 the covariance of an evolution strategy does not move within thousands of queries;
+in a few dozen directions of equal spread it need not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from core.errors import InputError
+
+LEAK = 0.2
+"""Slope of the last activation of a StyleGAN2's mapping."""
+
+LEAST = 2
+"""Directions that a search needs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrincipalSpace:
+    """basis: [k, D], a principal direction a row, its length the pool's standard deviation along it; low, high: [D], of
+    the box that latents stay in, which is widened to hold the start of a search.
+    """
+
+    basis: Tensor
+    low: Tensor
+    high: Tensor
+
+    def around(self, start: Tensor, moves: Tensor) -> Tensor:
+        """Latents [N, D] at moves [N, k] from start [D], cut to the box."""
+        low, high = self.low.minimum(start), self.high.maximum(start)
+        return (start + moves.to(self.basis) @ self.basis).clamp(low, high)
+
+
+def principal_space(w: Tensor, components: int, *, width: float, leaky: bool) -> PrincipalSpace:
+    """Of latents w [S, D]: at most `components` directions, and the box of `width` standard deviations about the mean.
+
+    leaky: the box is measured before the mapping's last activation, where StyleGAN2's latents are nearly Gaussian
+    (njuaplusplus/mirror, my_blackbox_mirror.py): a negative coordinate counts five times there. Directions without any
+    spread are left out. The largest coordinate of a direction is positive. Raises InputError for fewer than `LEAST`.
+    """
+    w = w.double()
+    before = torch.where(w < 0, w / LEAK, w) if leaky else w
+    reach = width * before.std(0, unbiased=False)
+    low, high = before.mean(0) - reach, before.mean(0) + reach
+    if leaky:
+        low, high = (torch.where(end < 0, end * LEAK, end) for end in (low, high))
+    centred = w - w.mean(0)
+    variances, directions = torch.linalg.eigh(centred.T @ centred / len(w))
+    kept = int((variances > 1e-12 * variances[-1].clamp_min(1e-30)).sum().clamp(max=components))
+    if kept < LEAST:
+        raise InputError(f"attack.pool: expected latents that differ in at least {LEAST} directions, got {kept}")
+    rows, variances = directions.T.flip(0)[:kept], variances.flip(0)[:kept]
+    rows = rows * torch.where(rows.gather(1, rows.abs().argmax(1, keepdim=True)) < 0, -1.0, 1.0)
+    return PrincipalSpace(basis=(rows * variances.sqrt()[:, None]).float(), low=low.float(), high=high.float())

@@ -1,0 +1,203 @@
+"""Attacks on surrogates as rows of the attack family: a target that says labels alone, or scores without gradients.
+
+The idea is LOKT's (Nguyen et al., NeurIPS 2023; ngoc-nguyen-0/LOKT_neurips2023): networks learn the target's answers to
+generated pictures, a white-box attack inverts the networks, and what it finds transfers. Its own generator asks the
+target 12.7 million times; here the pictures are those of the sweep's prior, `pool.size` of them, as in SMILE (arXiv
+2503.16266), which has scores. The white-box attack is Plug & Play, averaged over the networks, without a query. What it
+found is selected by the target's answers under random views: the only queries of a class, `finalists` times `views`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from core.attacks.access import Access
+from core.attacks.base import Aggregate, Attack, Part
+from core.attacks.ppa.config import CandidateConfig, Loss, OptimiseConfig, Pool, SelectConfig
+from core.attacks.surrogate.config import SurrogateTraining
+from core.attacks.surrogate.parts import ANSWERS, PICTURES, SURROGATES, check_budget, surrogate_parts
+from core.bounds import Count
+from core.checks import require
+from core.models.image_sizes import check_image_size
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from core.attacks.given import Given
+    from core.attacks.ppa.config import PPAConfig
+    from core.attacks.reconstructions import Reconstructions
+    from core.attacks.view import LabelView, ScoreView
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
+    """The best `selected` of a class by the target's own answers.
+
+    pool: the pictures that the target is asked about in advance, its size the budget; surrogates: how networks learn
+    the answers; candidates and what follows: of Plug & Play on them, described with its stages; finalists: candidates
+    that the surrogates recognise best in `views` random views, and which the target is then asked about in as many.
+    """
+
+    learns: ClassVar[Literal["labels", "scores"]]
+    facts: ClassVar[Mapping[str, Aggregate]] = {
+        "hits": "mean", "never_hit": "sum", "loss_first": "mean", "loss_last": "mean", "num_frozen": "sum",
+    }  # fmt: skip
+
+    selected: int = 10
+    pool: Pool = field(default_factory=lambda: Pool(size=10_000, truncation_psi=0.7))
+    surrogates: SurrogateTraining = field(default_factory=SurrogateTraining)
+    candidates: int = 100
+    steps: int = 50
+    loss: Loss = "max_margin"
+    finalists: Count = 20
+    views: Count = 8
+
+    def __post_init__(self) -> None:
+        for declaring in (Attack, CandidateConfig, OptimiseConfig):
+            declaring.__post_init__(self)
+        require(self.candidates <= self.pool.size, "attack.candidates", f"at most pool.size ({self.pool.size})",
+                self.candidates)  # fmt: skip
+        require(self.finalists <= self.candidates, "attack.finalists", f"at most candidates ({self.candidates})",
+                self.finalists)  # fmt: skip
+        require(self.selected <= self.finalists, "attack.selected", f"at most finalists ({self.finalists})",
+                self.selected)  # fmt: skip
+        for name in ("temperature", "discriminator_weight"):
+            given = getattr(self, name)
+            require(not given, f"attack.{name}", "no value with surrogates, which do without", given)
+        self.surrogates.steps(self.pool.size)
+
+    @property
+    def variant(self) -> str | None:
+        """The loss on the surrogates, where it is another."""
+        return None if self.loss == "max_margin" else self.loss
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Pictures of the prior, the target's answers, the networks."""
+        return surrogate_parts(self.pool, self.surrogates, self.learns)
+
+    @property
+    def crop(self) -> int | None:
+        """As of the pool."""
+        return self.pool.crop
+
+    @property
+    def pretrained(self) -> tuple[str, ...]:
+        """The surrogates', where they begin so."""
+        return self.surrogates.architectures if self.surrogates.pretrained else ()
+
+    def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
+        """Raise InputError for surrogates that do not take the target's images, too."""
+        super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
+        for name in self.surrogates.architectures:
+            check_image_size(name, image_size)
+
+    def check_classes(self, count: int) -> None:
+        """Raise InputError for a budget of less than a query per class."""
+        check_budget(self.pool.size, count)
+
+    def invert(self, view: LabelView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+        """Plug & Play on the surrogates, then the target's choice."""
+        from core.attacks.ppa.inversion import Stages, invert_class
+        from core.attacks.ppa.selection import select_by_margin
+        from core.attacks.reconstructions import Reconstructions
+
+        networks, answered = given.networks[SURROGATES], given.parts[ANSWERS[self.learns]]
+        names = [f"surrogate{number}" for number in range(len(self.surrogates.architectures))]
+        found = invert_class(
+            given.prior, view.execution.ensemble([networks[name] for name in names]), self._confidences(given),
+            given.parts[PICTURES]["w"], target_class, self._stages_at(view.image_size), seed=seed,
+            protocol=given.protocol, device=view.execution.device, stages=Stages(select=select_by_margin),
+            execution=view.execution,
+        )  # fmt: skip
+        order, scores = self._chosen(found.w, view, given, target_class, seed=seed)
+        hits, curve = float(answered["hits"][target_class]), found.loss_curve
+        return Reconstructions(
+            w=found.w[order],
+            scores=scores,
+            rows={"pool_index": found.pool_index[order]},
+            curves={"loss": curve},
+            facts={
+                "hits": hits, "never_hit": float(hits == 0), "loss_first": float(curve[0]),
+                "loss_last": float(curve[-1]), "num_frozen": float(found.num_frozen),
+            },
+        )  # fmt: skip
+
+    def _confidences(self, given: Given) -> Tensor:
+        """By what stage 1 chooses, [Q, C]."""
+        raise TypeError(f"{type(self).__name__} says nothing of where it begins")
+
+    def _answers(self, view: LabelView, images: Tensor, target_class: int) -> Tensor:
+        """What the target says of one view of each finalist, [M, 2]: by what they are ordered, and their score."""
+        raise TypeError(f"{type(self).__name__} says nothing of how the target chooses")
+
+    def _chosen(
+        self, w: Tensor, view: LabelView, given: Given, target_class: int, *, seed: int
+    ) -> tuple[Tensor, Tensor]:
+        """Which of the finalists [M, ...] the target recognises best over the views, and their scores; of equals the
+        one that the surrogates recognise better. Pictures are sent, so they are clipped."""
+        import torch
+
+        from core.attacks.black_box.latent_images import LatentImages
+        from core.attacks.black_box.latent_settings import LatentSettings
+        from core.attacks.optimisation.crops import DRAW_CROPS, apply_crops
+        from core.attacks.ppa.pool import best_first
+        from core.attacks.seeds import generator
+
+        side, settings = view.image_size, LatentSettings(image_crop=self.pool.crop)
+        shown = LatentImages(given.prior, settings, view.execution, image_size=side).of(w)
+        total = torch.zeros(len(w), 2, dtype=torch.float64)
+        for number in range(self.views):
+            source = generator(seed, target_class, "answer", number)
+            crops = DRAW_CROPS[given.protocol](SelectConfig().selection_crop_rule, len(w), side, side, source)
+            total += self._answers(view, apply_crops(shown, crops, side), target_class)
+        order = best_first(total[:, 0])[: self.selected]
+        return order, (total[:, 1] / self.views).float()[order]
+
+    def _stages_at(self, image_size: int) -> PPAConfig:
+        """Plug & Play on the surrogates, which keeps the finalists."""
+        from core.attacks.ppa.config import PoolConfig, PPAConfig
+
+        pool = PoolConfig(**{f.name: getattr(self.pool, f.name) for f in fields(self.pool)}, image_size=image_size)
+        select = SelectConfig(selected=self.finalists, selection_repeats=self.views)
+        return PPAConfig(pool=pool, candidates=self, optimise=self, select=select)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurrogateLabels(SurrogateAttack):
+    """From labels alone: begins with pictures that the target gave the class, then those that surrogates do; scores are
+    shares of the views that the target gives the class."""
+
+    access: ClassVar[Access] = "labels"
+    learns: ClassVar[Literal["labels", "scores"]] = "labels"
+
+    def _confidences(self, given: Given) -> Tensor:
+        import torch.nn.functional as F
+
+        found = given.parts[SURROGATES]["confidences"]
+        return found + F.one_hot(given.parts[ANSWERS["labels"]]["answers"], found.shape[1])
+
+    def _answers(self, view: LabelView, images: Tensor, target_class: int) -> Tensor:
+        said = (view.labels(images) == target_class).double()
+        return said[:, None].expand(-1, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurrogateScores(SurrogateAttack):
+    """From scores: begins with the pictures that the target is surest of, ends with those of the largest log margin."""
+
+    access: ClassVar[Access] = "scores"
+    learns: ClassVar[Literal["labels", "scores"]] = "scores"
+
+    def _confidences(self, given: Given) -> Tensor:
+        return given.parts[ANSWERS["scores"]]["answers"]
+
+    def _answers(self, view: ScoreView, images: Tensor, target_class: int) -> Tensor:
+        import torch
+
+        from core.attacks.black_box.rlb_search import log_margin
+
+        scores = view.scores(images)
+        return torch.stack([log_margin(scores, target_class).double(), scores[:, target_class].double()], 1)

@@ -1,0 +1,163 @@
+"""What the surrogate attacks need once: pictures of the prior, the target's answers to them, networks that learnt them.
+
+The pictures are of no target, the answers are all that anybody asks the target for before classes are inverted, and
+the networks are made from these two alone: whoever trains them is given no target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
+
+from core.attacks.base import Part
+from core.attacks.ppa.config import Pool, PoolConfig
+from core.attacks.surrogate.config import SurrogateTraining
+from core.checks import require
+from core.declared import build
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from core.attacks.given import Given, MadePart, Workshop
+    from core.attacks.surrogate.training import SurrogateState
+    from core.attacks.view import LabelView, ScoreView, View
+
+PICTURES, SURROGATES = "pictures", "surrogates"
+ANSWERS: dict[str, str] = {"labels": "answered_labels", "scores": "answered_scores"}
+"""Access -> the part that has the target's answers of that kind."""
+
+CHECKPOINTS = 20  # per network
+ROWS = 64  # pictures at once
+
+
+def surrogate_parts(pool: Pool, training: SurrogateTraining, access: Literal["labels", "scores"]) -> tuple[Part, ...]:
+    """The three, in their order."""
+    answers = ANSWERS[access]
+    return (
+        Part(name=PICTURES, needs=("prior",), settings=asdict(pool)),
+        Part(name=answers, needs=("target", PICTURES)),
+        Part(name=SURROGATES, needs=(PICTURES, answers), settings={**asdict(training), "learns": access}),
+    )
+
+
+def check_budget(pool_size: int, classes: int) -> None:
+    """Raise InputError for fewer pictures than the target has classes."""
+    require(pool_size >= classes, "attack.pool.size", f"at least a query for each of the {classes} classes", pool_size)
+
+
+def make_pictures(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
+    """w [Q, num_ws, w_dim]; images uint8 [Q, 3, image_size, image_size], as they are sent to the target."""
+    import torch
+
+    from core.attacks.given import MadePart
+    from core.attacks.ppa.pool import preprocess_of
+    from core.data.transforms import to_uint8
+
+    config, run = PoolConfig(**settings, image_size=view.image_size), view.execution
+    shape = preprocess_of(config)
+    z = torch.from_numpy(given.prior.sample_z(config.size, config.seed)).float().to(run.device)
+    with torch.no_grad(), run.arithmetic():
+        w = given.prior.map(z, psi=config.truncation_psi, cutoff=config.truncation_cutoff)
+        synthesize = run.synthesizer(given.prior, config.crop)
+
+        def decode(rows: slice) -> Tensor:
+            return to_uint8(shape(synthesize(w[rows]).clamp(-1, 1))).cpu()
+
+        images = run.forward_batch("synthesis", synthesize, most=ROWS).run(decode, len(w))
+    return MadePart(tensors={"w": w.cpu(), "images": torch.cat(images)})
+
+
+def make_answered_labels(
+    settings: Mapping[str, Any], given: Given, view: LabelView, workshop: Workshop
+) -> MadePart:
+    """answers int64 [Q], a query each; hits int64 [C], how often each class was answered. Raises InputError, see
+    `check_budget`."""
+    return _answered(given, view, lambda images: view.labels(images))
+
+
+def make_answered_scores(
+    settings: Mapping[str, Any], given: Given, view: ScoreView, workshop: Workshop
+) -> MadePart:
+    """As `make_answered_labels`, with the probabilities float32 [Q, C]."""
+    return _answered(given, view, lambda images: view.scores(images))
+
+
+def _answered(given: Given, view: LabelView, ask: Any) -> MadePart:
+    import torch
+
+    from core.attacks.given import MadePart
+
+    pictures = given.parts[PICTURES]["images"]
+    check_budget(len(pictures), view.num_classes)
+    answers = torch.cat([ask(rows.float() / 127.5 - 1) for rows in pictures.split(ROWS)])
+    decided = answers if answers.ndim == 1 else answers.argmax(1)
+    hits = decided.bincount(minlength=view.num_classes)
+    never = float((hits == 0).sum())
+    return MadePart(tensors={"answers": answers, "hits": hits}, facts={"classes_never_hit": never})
+
+
+def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
+    """Networks "surrogate0", "surrogate1", ...; losses [networks, steps]; confidences [Q, C], their mean softmax of the
+    pictures."""
+    import torch
+    import torch.nn.functional as F
+
+    from core.attacks.given import MadePart
+    from core.attacks.surrogate.training import Lesson, answer_weights, teach
+
+    recipe = build(SurrogateTraining, {key: value for key, value in settings.items() if key != "learns"},
+                   what="surrogates", prefix="attack.surrogates.")  # fmt: skip
+    pictures, answered = given.parts[PICTURES]["images"], given.parts[ANSWERS[settings["learns"]]]
+    classes, answers = len(answered["hits"]), answered["answers"]
+    answers = F.one_hot(answers, classes).float() if answers.ndim == 1 else answers
+    lesson = Lesson(pictures=pictures, answers=answers, weights=answer_weights(answers, recipe.balance))
+    kept, done = workshop.last_state() or {"done": [], "under_way": None}, []
+    steps, count = recipe.steps(len(pictures)), len(recipe.architectures)
+
+    def keep(state: SurrogateState) -> None:
+        part = (state.number + state.step / steps) / count
+        workshop.progress(part, f"surrogate {state.number}, step {state.step}/{steps}")
+        if state.step % max(1, steps // CHECKPOINTS) == 0 and state.step < steps:
+            workshop.keep_state({"done": [past.checkpoint() for past in done], "under_way": state.checkpoint()})
+
+    for number in range(count):
+        state = _new_surrogate(recipe, number, classes, view)
+        if number < len(kept["done"]):
+            state.restore(kept["done"][number])
+        elif number == len(kept["done"]) and kept["under_way"] is not None:
+            state.restore(kept["under_way"])
+        with view.execution.arithmetic():
+            teach(state, lesson, view.execution.device, keep)
+        done.append(state)
+    networks = [state.network.eval().requires_grad_(False) for state in done]
+    confidences = _confidences(networks, pictures, view)
+    agreement = (confidences.argmax(1) == answers.argmax(1)).float().mean().item()
+    losses = torch.tensor([state.losses for state in done])
+    return MadePart(
+        tensors={"losses": losses, "confidences": confidences},
+        networks={f"surrogate{number}": network for number, network in enumerate(networks)},
+        facts={"surrogate_loss": losses[:, -max(1, steps // CHECKPOINTS) :].mean().item(), "agreement": agreement},
+    )
+
+
+def _new_surrogate(recipe: SurrogateTraining, number: int, classes: int, view: View) -> SurrogateState:
+    from core.attacks.lowres.config import StudentConfig
+    from core.attacks.lowres.students import Student
+    from core.attacks.seeds import derive_seed
+    from core.attacks.surrogate.training import new_training
+
+    config = StudentConfig(architecture=recipe.architectures[number], classes=classes)
+    network = Student(config, pretrained=recipe.pretrained, seed=derive_seed(recipe.seed, "surrogate", number))
+    return new_training(network.to(view.execution.device), recipe, number)
+
+
+def _confidences(networks: list[Any], pictures: Tensor, view: View) -> Tensor:
+    import torch
+
+    found, run = [], view.execution
+    with torch.no_grad(), run.arithmetic():
+        for rows in pictures.split(ROWS):
+            shown = rows.to(run.device).float() / 127.5 - 1
+            found.append(torch.stack([network(shown).float().softmax(1) for network in networks]).mean(0).cpu())
+    return torch.cat(found)

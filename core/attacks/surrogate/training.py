@@ -1,0 +1,117 @@
+"""Training of a surrogate: cross-entropy with the target's answers, on pictures and on changed views of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from core.attacks.optimisation.crops import apply_crops, draw_crop_per_image
+from core.attacks.seeds import derive_seed, generator
+from core.attacks.surrogate.config import VIEWS, SurrogateTraining
+from core.errors import TrainingDiverged
+from core.training.kept_state import KeptState
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What a surrogate learns from. pictures: uint8 [N, 3, S, S]; answers: float32 [N, C], a distribution each (of a
+    label alone a one); weights: float32 [N], see `answer_weights`.
+    """
+
+    pictures: Tensor
+    answers: Tensor
+    weights: Tensor
+
+
+def answer_weights(answers: Tensor, balance: float) -> Tensor:
+    """The weight [N] of each of the answers [N, C]: (1 - b) / (1 - b^(n + 1)), n of its class; of mean 1.
+
+    The official SMILE multiplies the mean loss of a batch by such weights, which weighs no picture against another.
+    """
+    decided = answers.argmax(1)
+    counts = decided.bincount(minlength=answers.shape[1])[decided].double()
+    weights = (1 - balance) / (1 - balance ** (counts + 1))
+    return (weights / weights.mean()).float()
+
+
+@dataclass(kw_only=True)
+class SurrogateState(KeptState):
+    """A training under way; losses of every step."""
+
+    KIND: ClassVar[str] = "surrogate checkpoint"
+    MODULES: ClassVar[tuple[str, ...]] = ("network", "sgd")
+    ROWS: ClassVar[tuple[str, ...]] = ("losses",)
+
+    settings: SurrogateTraining
+    number: int
+    network: nn.Module
+    sgd: torch.optim.SGD
+    losses: list[float] = field(default_factory=list)
+
+    @property
+    def step(self) -> int:
+        """How many steps were taken."""
+        return len(self.losses)
+
+    def identity(self) -> dict[str, Any]:
+        """How it is trained, and which of the networks it is."""
+        settings = {**asdict(self.settings), "architectures": list(self.settings.architectures)}
+        return {"settings": settings, "number": self.number}
+
+
+def new_training(network: nn.Module, settings: SurrogateTraining, number: int) -> SurrogateState:
+    """A training that begins."""
+    sgd = torch.optim.SGD(
+        network.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
+    )
+    return SurrogateState(settings=settings, number=number, network=network.train(), sgd=sgd)
+
+
+def teach(
+    state: SurrogateState,
+    lesson: Lesson,
+    device: torch.device,
+    on_step: Callable[[SurrogateState], None] = lambda state: None,
+) -> None:
+    """Take the steps that are left. Every draw follows from the seed, the network's number and the step.
+
+    Raises TrainingDiverged with the step when a loss is not finite.
+    """
+    settings, steps = state.settings, state.settings.steps(len(lesson.pictures))
+    while state.step < steps:
+        rows = _batch_rows(state, len(lesson.pictures))
+        for group in state.sgd.param_groups:
+            group["lr"] = settings.lr_at(state.step, steps)
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(derive_seed(settings.seed, "surrogate", state.number, state.step))
+            loss = _loss(state, lesson, rows, device)
+        if not loss.isfinite():
+            raise TrainingDiverged(f"surrogate {state.number} diverged at step {state.step}: loss {loss.item():.3g}")
+        state.sgd.zero_grad()
+        loss.backward()
+        state.sgd.step()
+        state.losses.append(loss.item())
+        on_step(state)
+
+
+def _batch_rows(state: SurrogateState, count: int) -> Tensor:
+    size = state.settings.batch_size
+    epoch, place = divmod(state.step, count // size)
+    order = torch.randperm(count, generator=generator(state.settings.seed, "surrogate order", state.number, epoch))
+    return order[place * size : (place + 1) * size]
+
+
+def _loss(state: SurrogateState, lesson: Lesson, rows: Tensor, device: torch.device) -> Tensor:
+    """Half of it on the pictures, half on a view of each; both go through the network in one pass."""
+    pictures = lesson.pictures[rows].to(device).float() / 127.5 - 1
+    source = generator(state.settings.seed, "surrogate view", state.number, state.step)
+    views = draw_crop_per_image(VIEWS, len(rows), *pictures.shape[2:], source)
+    shown = torch.cat([pictures, apply_crops(pictures, views, pictures.shape[-1])])
+    answers, weights = (part[rows].to(device).repeat(2, *[1] * (part.ndim - 1))
+                        for part in (lesson.answers, lesson.weights))  # fmt: skip
+    per_picture = -(answers * state.network(shown).log_softmax(1)).sum(1)
+    return (weights * per_picture).sum() / weights.sum()

@@ -1,0 +1,95 @@
+"""The search by CMA-ES: where it moves, what it draws, what it costs, and where it ends."""
+
+import numpy as np
+import pytest
+import torch
+
+from core.attacks.black_box.cma_search import evolve
+from core.attacks.black_box.principal_space import principal_space
+from core.errors import InputError
+
+SETTINGS = {"dimensions": 6, "population": 10, "sigma": 0.5, "generations": 30, "numpy_seed": 3}
+
+
+def towards(goal):
+    """A target that is surer of class 1 the nearer a move is to `goal`."""
+    shown = []
+
+    def ask(moves):
+        shown.append(len(moves))
+        logit = 12 - 3 * (moves - goal).square().sum(1)
+        return torch.stack([torch.zeros_like(logit), logit, torch.zeros_like(logit)], 1).softmax(1)
+
+    return ask, shown
+
+
+def test_it_finds_the_way_and_counts_its_queries():
+    goal = torch.tensor([1.0, -1, 0.5, 0, 2, -0.5])
+    ask, shown = towards(goal)
+    run = evolve(ask, 1, **SETTINGS)
+    assert (run.move - goal).norm() < 0.3 * goal.norm() and run.confidence > 0.99
+    assert sum(shown) == 1 + 10 * run.generations and max(shown) == 10
+    assert run.curve == sorted(run.curve) and len(run.curve) == run.generations + 1 and run.curve[-1] == run.margin
+
+
+def test_it_draws_from_its_own_seed_and_leaves_numpys_generator_alone():
+    goal = torch.ones(6)
+    np.random.seed(7)
+    before = np.random.get_state()[1].copy()
+    first, again = (evolve(towards(goal)[0], 1, **SETTINGS) for _ in range(2))
+    np.random.rand(3)
+    np.random.seed(7)
+    assert (np.random.get_state()[1] == before).all()
+    assert torch.equal(first.move, again.move) and first.curve == again.curve
+    other = evolve(towards(goal)[0], 1, **{**SETTINGS, "numpy_seed": 4})
+    clock = evolve(towards(goal)[0], 1, **{**SETTINGS, "numpy_seed": 0})
+    assert not torch.equal(first.move, other.move)
+    assert torch.equal(clock.move, evolve(towards(goal)[0], 1, **{**SETTINGS, "numpy_seed": 0}).move)
+
+
+def test_two_searches_in_turn_do_not_disturb_each_other():
+    goal, inner = torch.ones(6), []
+
+    def ask(moves):
+        if len(moves) > 1 and len(inner) < 2:
+            inner.append(evolve(towards(goal)[0], 1, **{**SETTINGS, "generations": 3}))
+        return towards(goal)[0](moves)
+
+    assert evolve(ask, 1, **SETTINGS).curve == evolve(towards(goal)[0], 1, **SETTINGS).curve
+
+
+@pytest.mark.parametrize("answer", [0.5, float("nan")])
+def test_where_every_image_says_the_same_it_ends_early_at_its_start(answer):
+    run = evolve(lambda moves: torch.full((len(moves), 2), answer), 0, **SETTINGS)
+    assert run.converged and run.generations < 30 and not run.move.any()
+
+
+def test_it_leaves_nothing_in_the_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cma_signals.in").write_text('{"timeout": 0}')  # which cma would obey
+    assert evolve(towards(torch.ones(6))[0], 1, **{**SETTINGS, "generations": 2}).generations == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["cma_signals.in"]
+
+
+def test_directions_are_as_long_as_the_pool_is_wide():
+    source = torch.Generator().manual_seed(0)
+    w = torch.randn(4000, 3, generator=source) * torch.tensor([3.0, 0.0, 1.0]) + torch.tensor([5.0, 2, 0])
+    space = principal_space(w, 64, width=1.0, leaky=False)
+    torch.testing.assert_close(space.basis, torch.diag(torch.tensor([3.0, 0, 1]))[[0, 2]], atol=0.1, rtol=0)
+    start = torch.tensor([5.0, 2, 0])
+    moved = space.around(start, torch.tensor([[0.0, 0.0], [1.0, 0.0], [9.0, -9.0]]))
+    torch.testing.assert_close(moved[0], start)
+    torch.testing.assert_close(moved[2], torch.tensor([8.0, 2, -1]), atol=0.2, rtol=0)  # cut to the box
+    outside = torch.tensor([50.0, 2, 0])
+    assert torch.equal(space.around(outside, torch.zeros(1, 2))[0], outside)  # a start holds
+    with pytest.raises(InputError, match=r"attack\.pool: expected latents that differ in at least 2 directions, got 1"):
+        principal_space(w[:2], 64, width=1.0, leaky=False)
+
+
+def test_the_box_of_leaky_latents_is_measured_before_the_activation():
+    before = torch.tensor([[-2.0, 1.0], [2.0, 1.5], [-6.0, 2.0]])
+    w = torch.where(before < 0, before * 0.2, before)
+    space = principal_space(w, 2, width=1.0, leaky=True)
+    low, high = before.mean(0) - before.std(0, unbiased=False), before.mean(0) + before.std(0, unbiased=False)
+    torch.testing.assert_close(space.low, torch.where(low < 0, low * 0.2, low))
+    torch.testing.assert_close(space.high, torch.where(high < 0, high * 0.2, high))
