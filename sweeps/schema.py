@@ -156,8 +156,6 @@ class InversionSweep(AnySweep):
         known = self.data.classes_known
         if known is not None and self.classes != "all" and max(self.classes) >= known:
             raise ValueError(f"classes: expected labels below {known}, got {max(self.classes)}")
-        if known is not None:
-            self.attack.built.check_classes(known)
         for key, model in (("recipe", self.recipe), ("judges.evaluator", self.judges.evaluator)):
             if model and known and known > MOST_OF_INCEPTION and model.architecture == "inception_v3":
                 expected = f"expected at most {MOST_OF_INCEPTION} classes with inception_v3"
@@ -181,6 +179,8 @@ class InversionSweep(AnySweep):
             image_size=self.recipe.image_size, prior_kind=self.prior and self.prior.kind,
             has_public=self.public is not None,
         )  # fmt: skip
+        if self.data.classes_known is not None:
+            attack.check_classes(self.data.classes_known)
         if self.public is not None and self.public.most is not None:
             attack.check_public(self.public.most)
         defense = self.recipe.defense

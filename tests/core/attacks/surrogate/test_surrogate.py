@@ -15,6 +15,8 @@ from core.attacks.surrogate.training import answer_weights
 from core.attacks.view import view_of
 from core.devices import ExecutionConfig
 from core.errors import InputError
+from sweeps.loaded import check
+from tests.tiny import tiny_sweep
 
 SIDE, CLASSES, COUNT = 32, 4, 48
 SETTINGS = {"architectures": ["resnet_small", "vgg_small"], "pretrained": False, "epochs": 2, "batch_size": 16,
@@ -86,6 +88,13 @@ def test_a_budget_below_one_query_per_class_is_refused_in_one_line(pictures):
     attack.check_classes(64)
     with pytest.raises(InputError, match=r"^attack\.pool\.size: expected at least a query for each of the 65 classes"):
         attack.check_classes(65)
+
+
+def test_a_sweep_that_knows_its_classes_refuses_the_budget_before_any_work():
+    attack = {"kind": "surrogate_labels", "pool": {"size": 2}, "candidates": 2, "finalists": 2, "selected": 2,
+              "surrogates": {"batch_size": 2, "architectures": ["vgg_small"], "pretrained": False}}  # fmt: skip
+    with pytest.raises(InputError, match=r"attack\.pool\.size: expected at least a query for each of the \d+ cl"):
+        check(tiny_sweep(attack=attack, grid={}, baseline={}), "sweep")
 
 
 def test_rare_answers_weigh_more_by_a_formula():
