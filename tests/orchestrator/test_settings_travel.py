@@ -119,6 +119,10 @@ WHOLE = {**HALVING, "space": {**RAMPS, "recipe.weight_decay": {"low": 0, "high":
 TINY, SEARCH = tiny_sweep, lambda **changes: searchable("made", HALVING, **{"seeds": [1], **changes})
 LABELLED = {"kind": "labelled", "path": "$a/faces.parquet"}
 PUBLISHED = {"kind": "celeba", "path": "$a/people"}
+IN_A_GAN = {  # the generator decides whether a prior is read: with the other one this sweep is refused
+    "generator": REFUSED,
+    "gan": ({"/prior": None, "generator": "general_gan", "gan": {"batch_size": 8}}, {"batch_size": 9}),
+}
 UNLABELLED = {"kind": "unlabelled", "path": "$a/others.parquet"}
 TRAINED = {"kind": "stylegan2"}
 SEEN = {"attack": {**tiny_sweep()["attack"], "pool": {"size": 20, "crop": 32}}}
@@ -202,6 +206,9 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     }),
     "UnlabelledPublic": (lambda: TINY(**DATA), "public", {
         "kind": REFUSED, "path": "$b/others.parquet", "size": 48, "limit": 20, "seed": 3,
+    }),
+    "PublishedPublic": (lambda: TINY(public={"kind": "celeba64", "path": "$a/people", "size": 32}), "public", {
+        "kind": REFUSED, "path": "$b/people", "size": 48,
     }),
     "Recipe": (TINY, "recipe", {
         **TRAINING, "optimizer": "sgd", "lr_schedule": "cosine", "pretrained": ({"architecture": "resnet18"}, True),
@@ -321,13 +328,13 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "kind": REFUSED, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20, "readout": (MID, "mean"),
         "truncation_psi": 0.9, "truncation_cutoff": 2, "image_crop": 30, "episodes": 300, "steps": 2, "diversity": 0.5,
         "at_once": 2, "agent": "textbook", "logarithm": "floored", "hidden": 8, "lr": 0.1, "gamma": ({"steps": 2}, 0.5),
-        "tau": ({"steps": 2}, 0.5), "minibatch": 128,
+        "tau": ({"steps": 2}, 0.5), "minibatch": 128, **IN_A_GAN,
     }),
     "BREPMI": (lambda: TINY(attack={"kind": "brep_mi"}), "attack", {
         "kind": REFUSED, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20, "readout": (MID, "mean"),
         "truncation_psi": 0.9, "truncation_cutoff": 2, "image_crop": 30, "starts": {"seed": 3}, "clamp": 1.0,
         "probes": 16, "inside": 0.5, "radius": 1.0, "expansion": 1.5, "patience": 10, "max_passes": 10,
-        "repulsion_only": False, "result": "end", "robust_views": ({"result": "robust"}, 8),
+        "repulsion_only": False, "result": "end", "robust_views": ({"result": "robust"}, 8), **IN_A_GAN,
     }),
     "StartSearch": (lambda: TINY(attack={"kind": "brep_mi"}), "attack.starts",
                     {"batch": 64, "max_batches": 3, "seed": 3}),
