@@ -53,6 +53,8 @@ def build_study(request: StudyRequest) -> int:
     loaded = load_sweep(request.sweep_file, request.overrides)
     if not isinstance(loaded.sweep, InversionSweep):
         raise InputError(f"{loaded.source}: expected a sweep that inverts people, got the two-dimensional example")
+    if loaded.sweep.attack is None:
+        raise InputError(f"{loaded.source}: attack: expected one whose reconstructions are shown, got null")
     _check_numbers(request)
     store = open_store(request.store)
     chosen = studied(loaded, trials_of(loaded, store), store, request.attack, request.recipes)

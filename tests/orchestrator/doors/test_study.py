@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from study_answers import ALPHAS, PEOPLE, REAL_RED, answers_file, choosing, colours, made_sweep, red_of
+from tiny import write_tiny
 
 from orchestrator.cli import main
 from orchestrator.doors.study.chosen import published_preferences
@@ -124,6 +125,12 @@ def test_what_cannot_be_asked_is_refused(made, tmp_path, capsys, options, said):
 def test_the_two_dimensional_example_has_no_people(repository, tmp_path, capsys):
     line = refused(capsys, "study", "build", repository / "sweeps" / "toy.yaml", "--store", tmp_path)
     assert "expected a sweep that inverts people" in line
+
+
+def test_a_sweep_that_inverts_nothing_has_nothing_to_show(tmp_path, capsys):
+    changes = {"attack": None, "prior": None, "public": None, "judges": {}}
+    line = refused(capsys, "study", "build", write_tiny(tmp_path, **changes), "--store", tmp_path / "store")
+    assert "attack: expected one whose reconstructions are shown, got null" in line
 
 
 def test_another_study_is_not_written_over(made, built, tmp_path, capsys):
