@@ -12,9 +12,11 @@ from core.attacks.networks import load_network, save_network
 from core.attacks.registry import PARTS
 from core.attacks.view import View
 from core.errors import InputError
+from core.training.team import ALONE
 from tasks.attacking import OpenTarget, given_of
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors, save_tensors
+from tasks.parts_together import make_together
 from tasks.unfinished import load_checkpoint, save_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
@@ -31,17 +33,22 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     kind = PARTS[config["part"]]
     if "content" in config:
         return adopt_networks(config, inputs, out)
-    target = OpenTarget(inputs.get("target"), config, context.device)
-    view = target.view(kind.access if "target" in inputs else "none")
-    given = given_of(tuple(inputs), config, inputs, context.device)
-    workshop = WorkFolder(context, view)
-    made = kind.function()(config["settings"], given, view, workshop)
+    if config.get("workers", 1) > 1:
+        made, queries = make_together(config, inputs, context)
+        halved: Metrics = {}
+    else:
+        target = OpenTarget(inputs.get("target"), config, context.device)
+        view = target.view(kind.access if "target" in inputs else "none")
+        given = given_of(tuple(inputs), config, inputs, context.device)
+        workshop = WorkFolder(context, view)
+        made = kind.function()(config["settings"], given, view, workshop)
+        queries, halved = workshop.queries, {"rows_halved": view.execution.rows_halved}
     for name, tensor in on_cpu(made.tensors).items():
         save_tensors(out / f"{name}.safetensors", {name: tensor})
     for name, network in made.networks.items():
         save_network(network, out, name)
-    asked = {"queries": float(workshop.queries)} if "target" in inputs else {}
-    return {**made.facts, **asked, "rows_halved": view.execution.rows_halved}
+    asked = {"queries": float(queries)} if "target" in inputs else {}
+    return {**made.facts, **asked, **halved}
 
 
 def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
@@ -67,6 +74,8 @@ def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
 
 class WorkFolder:
     """`core.attacks.given.Workshop` in a stage's work folder; what was shown before a state that is read counts on."""
+
+    team = ALONE
 
     def __init__(self, context: TaskContext, view: View) -> None:
         self._context, self._view, self._shown_before = context, view, 0

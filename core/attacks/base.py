@@ -30,13 +30,14 @@ class Part:
 
     name: a row of `core.attacks.registry.PARTS`, which says what makes it; needs: "public", "prior", "target" or the
     names of earlier parts; settings: JSON values, whatever of the attack decides what it holds. Attacks whose parts
-    agree in all of that share one artifact. imported: a folder of networks that somebody else trained, which it is
-    then a copy of: `settings` are empty.
+    agree in all of that share one artifact. workers: of Ray Train that make it. imported: a folder of networks that
+    somebody else trained, which it is then a copy of: `settings` are empty.
     """
 
     name: str
     needs: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    workers: int = 1
     imported: str | None = None
 
 

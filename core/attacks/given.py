@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from core.attacks.optimisation.losses import Protocol as AttackProtocol
 from core.priors.base import Prior
+from core.training.team import Team
 
 if TYPE_CHECKING:
     from core.attacks.view import GradientView
@@ -26,6 +27,10 @@ class Workshop(Protocol):
 
     def keep_state(self, state: Mapping[str, Any]) -> None:
         """Replace the kept state as a whole."""
+
+    @property
+    def team(self) -> Team:
+        """Who makes the part: this process, or several of which it is one."""
 
     def progress(self, fraction: float, text: str) -> None:
         """How far it is, in [0, 1], and a few words."""

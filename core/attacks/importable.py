@@ -1,16 +1,34 @@
-"""What every GAN of an attack's own can be instead: one that somebody else trained. Loads no torch."""
+"""What every training of an attack's own has: how many workers do it, and a GAN that stands in its place. No torch."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from core.bounds import FilePath
+from core.bounds import Count, FilePath
 from core.checks import require
 
 
 @dataclass(frozen=True, kw_only=True)
-class Importable:
+class Shared:
+    """workers: of Ray Train, each with its rows of every batch; BatchNorm makes it another experiment."""
+
+    workers: Count = 1
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What decides the training, but for `workers`, which stands beside it, and where another one lies."""
+        return {name: value for name, value in asdict(self).items() if name not in ("workers", "imported")}
+
+    def check_shares(self, key: str, batch_size: int) -> None:
+        """Raise InputError unless every worker gets as many rows of a batch as the others, two at least."""
+        fits = batch_size % self.workers == 0 and batch_size >= 2 * self.workers
+        require(self.workers == 1 or fits, f"{key}.workers",
+                f"a divisor of {key}.batch_size ({batch_size}) that leaves each 2 images", self.workers)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Importable(Shared):
     """How a GAN is trained, unless it comes from elsewhere.
 
     imported: the folder that `smoothsweep import gan` wrote; then nothing is trained, and nothing else may be said.
@@ -25,8 +43,3 @@ class Importable:
         said = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
         others = [name for name in said if name != "imported"]
         require(not others, "attack.gan", "no other key beside imported", ", ".join(others))
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What decides the training: all but `imported`."""
-        return {name: value for name, value in asdict(self).items() if name != "imported"}

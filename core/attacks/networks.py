@@ -47,12 +47,18 @@ PART_NETWORKS: dict[str, NetworkKind] = {
 
 def save_network(network: nn.Module, directory: Path, name: str) -> None:
     """Write <name>.network.safetensors and, last, <name>.network.json. Raises ValueError for an unknown kind."""
+    kind = kind_of(network)
+    weights, card = _files(directory, name)
+    write_weights(network, weights)
+    write_file(card, json.dumps(NetworkCard(kind=kind, config=network.config).plain, indent=2) + "\n")
+
+
+def kind_of(network: nn.Module) -> str:
+    """Its row of `PART_NETWORKS`. Raises ValueError for a network of another kind."""
     kinds = [kind for kind, row in PART_NETWORKS.items() if row.network() is type(network)]
     if not kinds:
         raise ValueError(f"network: expected one of {', '.join(PART_NETWORKS)}, got {type(network).__name__}")
-    weights, card = _files(directory, name)
-    write_weights(network, weights)
-    write_file(card, json.dumps(NetworkCard(kind=kinds[0], config=network.config).plain, indent=2) + "\n")
+    return kinds[0]
 
 
 def load_network(directory: Path, name: str) -> nn.Module:

@@ -25,7 +25,7 @@ from core.priors.gan_recipe import GanRecipe, check_batch
 from core.priors.gan_state import NO_PENALTY, GanState, new_state
 from core.priors.stylegan2 import StyleGAN2
 from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from core.training.gan_pair import descend
+from core.training.team import descend
 
 W_AVG_SAMPLES = 10_000
 

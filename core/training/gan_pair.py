@@ -10,19 +10,23 @@ import torch
 from torch import nn
 
 from core.training.kept_state import KeptState
+from core.training.team import ALONE, Team
 
 Losses = list[list[float]]
 """One row for every step taken."""
 
 
 class PairRecipe(Protocol):
-    """What a recipe says of both optimisers; a dataclass of plain values."""
+    """What a recipe says of both optimisers. settings: plain values, all that decides a step."""
 
     @property
     def lr(self) -> float: ...
 
     @property
     def betas(self) -> tuple[float, float]: ...
+
+    @property
+    def settings(self) -> dict[str, Any]: ...
 
 
 @dataclass(kw_only=True)
@@ -35,7 +39,7 @@ class GanPair(KeptState):
     ROWS: ClassVar[tuple[str, ...]] = ("losses",)
 
     config: Any
-    recipe: Any
+    recipe: PairRecipe
     generator: nn.Module
     discriminator: nn.Module
     generator_adam: torch.optim.Adam
@@ -50,8 +54,7 @@ class GanPair(KeptState):
 
     def identity(self) -> dict[str, Any]:
         """What both networks are, and how they are trained."""
-        said = {name: value for name, value in asdict(self.recipe).items() if value is not None}
-        recipe = {**said, "betas": list(self.recipe.betas)}
+        recipe = {**self.recipe.settings, "betas": list(self.recipe.betas)}
         return {"config": asdict(self.config), "recipe": recipe}
 
 
@@ -62,21 +65,15 @@ def fresh_pair(
     *,
     seed: int,
     device: torch.device,
+    team: Team = ALONE,
 ) -> dict[str, Any]:
     """The networks in training mode, whose weights follow from the seed, and their optimisers: fields of `GanPair`."""
     with torch.random.fork_rng(devices=[]):  # layers draw their own weights, from torch's generator
         torch.manual_seed(seed)
         pair = {"generator": generator(), "discriminator": discriminator()}
-    networks = {name: network.to(device).train() for name, network in pair.items()}
+    networks = {name: team.join(network.to(device)).train() for name, network in pair.items()}
     adams = {
         f"{name}_adam": torch.optim.Adam(network.parameters(), lr=recipe.lr, betas=recipe.betas)
         for name, network in networks.items()
     }
     return {**networks, **adams}
-
-
-def descend(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
-    """One step down the loss."""
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()

@@ -159,6 +159,8 @@ def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage])
     if part.imported is not None:
         return _imported_part(part, settings.recipe.image_size, inputs)
     config = {"part": part.name, "settings": dict(part.settings), "image_size": settings.recipe.image_size}
+    if part.workers > 1:
+        config["workers"] = part.workers
     if PARTS[part.name].protocol:
         config["protocol"] = settings.protocol
     return Stage(

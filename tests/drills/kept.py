@@ -42,9 +42,8 @@ class Kept:
             state = load_checkpoint(work / "checkpoint.pt")
         except OSError:
             return  # finished, or lost its place to the finished artifact, while we looked
-        if state is not None:
-            records = state["records"]
-            assert isinstance(records, list)
+        records = (state or {}).get("records")  # of a target; parts of attacks keep another state
+        if isinstance(records, list):
             self.epochs[work.name.removesuffix(".work")] = [record["seconds"] for record in records]
 
     @property

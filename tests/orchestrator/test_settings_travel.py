@@ -305,11 +305,11 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "LommaKED": (lambda: LOW_RESOLUTION("lomma_ked"), "attack", {**SEARCHED, **STUDENTS, "start_log_variance": 0.0}),
     "GanTraining": (lambda: LOW_RESOLUTION("gmi"), "attack.gan", {
         "width": 4, "epochs": 3, "batch_size": 8, "critic_steps": 2, "lr": 0.1, "betas": [0.1, 0.2], "z_dim": 7,
-        "seed": 3, "imported": ({"/attack.gan": {"imported": "$b/gan"}}, "$a/gan"),
+        "seed": 3, "imported": ({"/attack.gan": {"imported": "$b/gan"}}, "$a/gan"), "workers": 2,
     }),
     "Distillation": (lambda: LOW_RESOLUTION("lomma_ked"), "attack.students", {
         "architectures": ["resnet_small"], "pretrained": False, "epochs": 3, "batch_size": 8, "lr": 0.1,
-        "momentum": 0.5, "weight_decay": 0.1, "temperature": 2.0, "seed": 3,
+        "momentum": 0.5, "weight_decay": 0.1, "temperature": 2.0, "seed": 3, "workers": 2,
     }),
     "Sample": (TINY, "attack.sample", {"kind": "random"}),
     "Optimise": (lambda: TINY(attack={**tiny_sweep()["attack"], "steps": 50, "lr": 0.005, "batch_size": 25}),
@@ -345,7 +345,7 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "ConditionalTraining": (lambda: TINY(attack={"kind": "plg_mi"}), "attack.gan", {
         "steps": 5, "critic_steps": 2, "batch_size": 8, "lr": 0.01, "betas": [0.5, 0.9], "inversion_weight": 1.0,
         "loss": "poincare", "z_dim": 8, "width": 4, "seed": 3,
-        "imported": ({"/attack.gan": {"imported": "$b/plg"}}, "$a/plg"),
+        "imported": ({"/attack.gan": {"imported": "$b/plg"}}, "$a/plg"), "workers": 2,
     }),
     "LabelSmoothing": (lambda: TINY(grid={}, baseline={}), "recipe.defense",
                        {"kind": REFUSED, "alpha": 0.3, "schedule": ({"alpha": 0.3}, RAMP)}),

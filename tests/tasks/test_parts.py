@@ -4,7 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from drills.sweep_runs import STAGES
+from drills.test_part_kills import KILLED
 
+from core.attacks.registry import PARTS
 from tasks.context import MachineLeaves, TaskContext, leaving_when, read_progress
 from tasks.parts import CHECKPOINT, WorkFolder
 
@@ -46,3 +49,7 @@ def test_how_far_it_is_stands_in_the_works_mark(tmp_path):
     folder(tmp_path, 0).progress(1.0, "step 3/3")
     mark = read_progress(tmp_path)
     assert (mark["fraction"], mark["text"]) == (1.0, "step 3/3")
+
+
+def test_every_kind_of_part_is_killed_in_a_drill():
+    assert {*KILLED, *set(STAGES) & set(PARTS)} == set(PARTS)

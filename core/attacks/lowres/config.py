@@ -7,7 +7,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from core.attacks.importable import Importable
+from core.attacks.importable import Importable, Shared
 from core.bounds import Beta, Count, NotNegative, Positive, Seed
 from core.checks import require, require_choice, require_count
 from core.models.image_sizes import LEAST
@@ -63,6 +63,7 @@ class GanTraining(Importable):
 
     def __post_init__(self) -> None:
         self.check_alone()
+        self.check_shares("attack.gan", self.batch_size)
 
     def steps(self, public: int) -> int:
         """Steps of the discriminator with so many public images. Raises InputError for less than a batch of them."""
@@ -84,7 +85,7 @@ class StudentConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distillation:
+class Distillation(Shared):
     """How LOMMA's students are made of the public images and the target's scores.
 
     architectures: one student each; pretrained: start from ImageNet weights; epochs, batch_size, lr, momentum,
@@ -107,6 +108,7 @@ class Distillation:
         require(bool(self.architectures), "attack.students.architectures", "at least one", self.architectures)
         for name in self.architectures:
             require_choice("attack.students.architectures", name, tuple(LEAST))
+        self.check_shares("attack.students", self.batch_size)
 
     def steps(self, public: int, protocol: str) -> int:
         """Steps of a student's training. Raises InputError for less than a batch of public images."""

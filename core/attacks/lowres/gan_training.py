@@ -19,13 +19,14 @@ from core.attacks.lowres.gan_losses import GanObjective
 from core.attacks.lowres.networks import PlainGenerator
 from core.attacks.seeds import derive_seed
 from core.errors import TrainingDiverged
-from core.training.gan_pair import GanPair, descend, fresh_pair
+from core.training.gan_pair import GanPair, fresh_pair
+from core.training.team import ALONE, Team, descend
 
 
 class StepDraws(Protocol):
     """What `core.attacks.lowres.gan_draws.Draws` has."""
 
-    def at(self, step: int) -> StepDraw: ...
+    def at(self, step: int, team: Team) -> StepDraw: ...
 
 
 def new_pair(
@@ -33,13 +34,16 @@ def new_pair(
     recipe: GanTraining,
     judge: Callable[[PlainGanConfig], nn.Module],
     device: torch.device,
+    team: Team = ALONE,
 ) -> GanPair:
     """Fresh networks, whose weights follow from the recipe's seed, and their optimisers. judge: the discriminator.
 
     losses: of every step, the discriminator's and the generator's, NaN where it rests.
     """
     seed = derive_seed(recipe.seed, "gan weights")
-    pair = fresh_pair(lambda: PlainGenerator(config), lambda: judge(config), recipe, seed=seed, device=device)
+    pair = fresh_pair(
+        lambda: PlainGenerator(config), lambda: judge(config), recipe, seed=seed, device=device, team=team
+    )
     return GanPair(config=config, recipe=recipe, **pair)
 
 
@@ -49,24 +53,27 @@ def train_pair(
     objective: GanObjective,
     *,
     steps: int,
+    team: Team = ALONE,
     checkpoint_every: int = 0,
     on_checkpoint: Callable[[dict[str, Any]], None] = lambda checkpoint: None,
     on_step: Callable[[int], None] = lambda step: None,
 ) -> None:
-    """Take the steps that are left. on_checkpoint: each checkpoint_every steps (0: never), but not after the last.
+    """Take the steps that are left, each rank of the team with its rows of every batch.
+
+    on_checkpoint: each checkpoint_every steps (0: never), but not after the last.
 
     Raises TrainingDiverged with the step when a loss is not finite.
     """
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
         while state.step < steps:
-            draw = draws.at(state.step)
+            draw = draws.at(state.step, team)
             with torch.no_grad():
                 fakes = state.generator(draw.z)
             judged = objective.for_discriminator(fakes, draw, state.step)
-            descend(state.discriminator_adam, judged)
-            row = [_finite(judged, "discriminator", state.step), math.nan]
+            descend(state.discriminator_adam, judged, team)
+            row = [_finite(team.mean(judged.detach()), "discriminator", state.step), math.nan]
             if (state.step + 1) % state.recipe.critic_steps == 0:
-                row[1] = _update_generator(state, objective, draw)
+                row[1] = _update_generator(state, objective, draw, team)
             state.losses.append(row)
             state.step += 1
             on_step(state.step)
@@ -74,12 +81,12 @@ def train_pair(
                 on_checkpoint(state.checkpoint())
 
 
-def _update_generator(state: GanPair, objective: GanObjective, draw: StepDraw) -> float:
+def _update_generator(state: GanPair, objective: GanObjective, draw: StepDraw, team: Team) -> float:
     state.discriminator.requires_grad_(False)
     loss = objective.for_generator(state.generator(draw.z_generator), draw)
-    descend(state.generator_adam, loss)
+    descend(state.generator_adam, loss, team)
     state.discriminator.requires_grad_(True)
-    return _finite(loss, "generator", state.step)
+    return _finite(team.mean(loss.detach()), "generator", state.step)
 
 
 def _finite(loss: Tensor, of: str, step: int) -> float:

@@ -20,6 +20,7 @@ from core.attacks.lowres.base import LowResolution
 from core.attacks.lowres.config import GanTraining
 from core.attacks.lowres.parts import SPECIFIC, specific_gan
 from core.bounds import Count
+from core.checks import require
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,6 +43,11 @@ class KED(LowResolution):
     steps: Count = 2400
     start_log_variance: Annotated[float, Ge(-20), Le(20)] = 1.0
     gan: GanTraining = field(default_factory=GanTraining)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        alone = "1: its discriminator compares the images of a whole batch"
+        require(self.gan.workers == 1, "attack.gan.workers", alone, self.gan.workers)
 
     @property
     def parts(self) -> tuple[Part, ...]:

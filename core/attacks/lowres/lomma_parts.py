@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from core.attacks.base import Part
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from core.attacks.given import Given, MadePart, Workshop
     from core.attacks.lowres.students import StudentState
     from core.attacks.view import GradientView, ScoreView
+    from core.training.team import Team
 
 STUDENTS, FEATURES = "students", "public_features"
 MOST_IMAGES = 5050  # that the mean feature is taken over: 101 batches of 50 in the official code
@@ -25,7 +25,7 @@ ROWS = 64  # images at once
 
 def students(settings: Distillation) -> Part:
     """The students of a target."""
-    return Part(name=STUDENTS, needs=("public", "target"), settings=asdict(settings))
+    return Part(name=STUDENTS, needs=("public", "target"), settings=settings.settings, workers=settings.workers)
 
 
 def public_features() -> Part:
@@ -56,13 +56,14 @@ def make_students(settings: Mapping[str, Any], given: Given, view: ScoreView, wo
             workshop.keep_state({"done": [past.checkpoint() for past in done], "under_way": state.checkpoint()})
 
     for number in range(count):
-        state = _new_student(recipe, number, view)
+        state = _new_student(recipe, number, view, workshop.team)
         if number < len(kept["done"]):
             state.restore(kept["done"][number])
         elif number == len(kept["done"]) and kept["under_way"] is not None:
             state.restore(kept["under_way"])
         with view.execution.arithmetic():
-            distil(state, batches.at, teacher, recipe, steps=steps, per_epoch=batches.per_epoch, on_step=keep)
+            distil(state, batches.at, teacher, recipe, steps=steps, per_epoch=batches.per_epoch,
+                   team=workshop.team, on_step=keep)  # fmt: skip
         done.append(state)
     losses = torch.tensor([state.losses for state in done])
     return MadePart(
@@ -72,14 +73,14 @@ def make_students(settings: Mapping[str, Any], given: Given, view: ScoreView, wo
     )
 
 
-def _new_student(recipe: Distillation, number: int, view: ScoreView) -> StudentState:
+def _new_student(recipe: Distillation, number: int, view: ScoreView, team: Team) -> StudentState:
     from core.attacks.lowres.students import Student, new_training
     from core.attacks.seeds import derive_seed
 
     config = StudentConfig(architecture=recipe.architectures[number], classes=view.num_classes)
     seed = derive_seed(recipe.seed, "student", number)
     student = Student(config, pretrained=recipe.pretrained, seed=seed)
-    return new_training(student.to(view.execution.device), recipe)
+    return new_training(team.join(student.to(view.execution.device)), recipe)
 
 
 def make_public_features(

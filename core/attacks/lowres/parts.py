@@ -24,7 +24,7 @@ def general_gan(training: GanTraining) -> Part:
     """GMI's, one for all targets of an input size."""
     if training.imported is not None:
         return Part(name=GENERAL, needs=(), imported=training.imported)
-    return Part(name=GENERAL, needs=("public",), settings=training.settings)
+    return Part(name=GENERAL, needs=("public",), settings=training.settings, workers=training.workers)
 
 
 def specific_gan(training: GanTraining) -> Part:
@@ -95,12 +95,12 @@ def _trained(
     config = PlainGanConfig(resolution=view.image_size, z_dim=recipe.z_dim, width=recipe.width, classes=classes)
     draws = Draws(resize_uint8(given.public, view.image_size), recipe, streams=streams, device=view.execution.device)
     steps = recipe.steps(len(given.public))
-    state = new_pair(config, recipe, judge, view.execution.device)
+    state = new_pair(config, recipe, judge, view.execution.device, workshop.team)
     if (kept := workshop.last_state()) is not None:
         state.restore(kept)
     with view.execution.arithmetic():
         train_pair(
-            state, draws, objective(state.discriminator), steps=steps,
+            state, draws, objective(state.discriminator), steps=steps, team=workshop.team,
             checkpoint_every=max(1, steps // CHECKPOINTS), on_checkpoint=workshop.keep_state,
             on_step=lambda step: workshop.progress(step / steps, f"step {step}/{steps}"),
         )  # fmt: skip

@@ -6,7 +6,7 @@ sutd-visual-computing-group/Re-thinking_MI, engine.py train_augmodel. The target
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
@@ -16,8 +16,8 @@ from core.attacks.lowres.config import Distillation, StudentConfig
 from core.attacks.seeds import derive_seed, generator
 from core.errors import TrainingDiverged
 from core.models.classifiers import build_classifier
-from core.training.gan_pair import descend
 from core.training.kept_state import KeptState
+from core.training.team import ALONE, Team, descend
 
 
 class Student(nn.Module):
@@ -64,7 +64,7 @@ class StudentState(KeptState):
 
     def identity(self) -> dict[str, Any]:
         """How it is distilled."""
-        return {"settings": {**asdict(self.settings), "architectures": list(self.settings.architectures)}}
+        return {"settings": {**self.settings.settings, "architectures": list(self.settings.architectures)}}
 
 
 def new_training(student: nn.Module, settings: Distillation) -> StudentState:
@@ -83,25 +83,28 @@ def distil(
     *,
     steps: int,
     per_epoch: int,
+    team: Team = ALONE,
     on_step: Callable[[StudentState], None] = lambda state: None,
 ) -> None:
     """Take the steps that are left. batch_at: step -> images; teacher: images -> as `distillation_loss` wants it.
 
-    What the student draws itself (dropout, stochastic depth) follows from the seed and the step. Raises
-    TrainingDiverged with the step when a loss is not finite.
+    Each rank of the team takes its rows of every batch. What the student draws itself (dropout, stochastic depth)
+    follows from the seed, the step and the rank. Raises TrainingDiverged with the step when a loss is not finite.
     """
+    own = (team.rank,) if team.rank else ()
     while state.step < steps:
-        images = batch_at(state.step)
+        images = team.share(batch_at(state.step))
         devices = [images.device] if images.device.type == "cuda" else []
         for group in state.sgd.param_groups:
             group["lr"] = settings.lr_at(state.step // per_epoch)
         with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(derive_seed(settings.seed, "distil", state.step))
+            torch.manual_seed(derive_seed(settings.seed, "distil", state.step, *own))
             loss = distillation_loss(state.student(images), teacher(images), settings.temperature)
-        if not loss.isfinite():
-            raise TrainingDiverged(f"distillation diverged at step {state.step}: loss {loss.item():.3g}")
-        descend(state.sgd, loss)
-        state.losses.append(loss.item())
+        found = team.mean(loss.detach())
+        if not found.isfinite():
+            raise TrainingDiverged(f"distillation diverged at step {state.step}: loss {found.item():.3g}")
+        descend(state.sgd, loss, team)
+        state.losses.append(found.item())
         on_step(state)
 
 

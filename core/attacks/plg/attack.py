@@ -68,8 +68,9 @@ class PLGMI(Attack):
             return (Part(name="plg_gan", needs=("target",), imported=self.gan.imported),)
         return (
             Part(name="plg_labels", needs=("public", "target"), settings={"top_n": self.top_n}),
-            Part(name="plg_gan", needs=("public", "target", "plg_labels"), settings=self.gan.settings),
-        )
+            Part(name="plg_gan", needs=("public", "target", "plg_labels"), settings=self.gan.settings,
+                 workers=self.gan.workers),
+        )  # fmt: skip
 
     @property
     def needs(self) -> tuple[str, ...]:

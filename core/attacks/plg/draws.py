@@ -17,6 +17,7 @@ from core.attacks.optimisation.losses import Protocol
 from core.attacks.plg.augment import Distortion, draw_distortion
 from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
 from core.attacks.seeds import generator
+from core.training.team import Team
 
 JITTER = 0.5  # chance that colours are changed while the GAN is trained
 
@@ -29,6 +30,11 @@ class Fakes:
     labels: Tensor
     distortion: Distortion | None = None
 
+    def of(self, team: Team) -> Fakes:
+        """This rank's."""
+        shown = self.distortion and self.distortion.of(team.rows)
+        return Fakes(z=team.share(self.z), labels=team.share(self.labels), distortion=shown)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reals:
@@ -36,6 +42,10 @@ class Reals:
 
     images: Tensor
     labels: Tensor
+
+    def of(self, team: Team) -> Reals:
+        """This rank's."""
+        return Reals(images=team.share(self.images), labels=team.share(self.labels))
 
 
 class Draws:

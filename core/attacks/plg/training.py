@@ -26,7 +26,8 @@ from core.attacks.plg.draws import Fakes, Reals
 from core.attacks.plg.generator import ConditionalGenerator
 from core.attacks.seeds import derive_seed
 from core.errors import TrainingDiverged
-from core.training.gan_pair import GanPair, descend, fresh_pair
+from core.training.gan_pair import GanPair, fresh_pair
+from core.training.team import ALONE, Team, descend
 
 Logits = Callable[[Tensor], Tensor]
 """images [N, 3, R, R] in [-1, 1] -> the target's logits [N, C], differentiable."""
@@ -54,13 +55,15 @@ class ConditionalPair(GanPair):
 
 
 def new_state(
-    config: ConditionalConfig, recipe: ConditionalTraining, protocol: AttackProtocol, device: torch.device
+    config: ConditionalConfig, recipe: ConditionalTraining, protocol: AttackProtocol, device: torch.device,
+    team: Team = ALONE,
 ) -> ConditionalPair:
     """Fresh networks, whose weights follow from the recipe's seed, and their optimisers."""
     seed = derive_seed(recipe.seed, "plg weights")
     pair = fresh_pair(
-        lambda: ConditionalGenerator(config), lambda: ProjectionDiscriminator(config), recipe, seed=seed, device=device
-    )
+        lambda: ConditionalGenerator(config), lambda: ProjectionDiscriminator(config), recipe, seed=seed, device=device,
+        team=team,
+    )  # fmt: skip
     return ConditionalPair(config=config, recipe=recipe, protocol=protocol, **pair)
 
 
@@ -69,22 +72,25 @@ def train(
     draws: StepDraws,
     logits: Logits,
     *,
+    team: Team = ALONE,
     checkpoint_every: int = 0,
     on_checkpoint: Callable[[int, dict[str, Any]], None] = lambda step, checkpoint: None,
     on_step: Callable[[int, list[float]], None] = lambda step, losses: None,
 ) -> None:
-    """Take the steps that are left. on_checkpoint: each checkpoint_every steps (0: never), but not after the last.
+    """Take the steps that are left, each rank of the team with its rows of every batch.
+
+    on_checkpoint: each checkpoint_every steps (0: never), but not after the last.
 
     Raises TrainingDiverged with the step when a loss is not finite.
     """
     with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
         while state.step < state.recipe.steps:
-            losses = _update_generator(state, draws.for_generator(state.step), logits)
+            losses = _update_generator(state, draws.for_generator(state.step).of(team), logits, team)
             critic = [
-                _update_discriminator(state, *draws.for_critic(state.step, update))
+                _update_discriminator(state, *(made.of(team) for made in draws.for_critic(state.step, update)), team)
                 for update in range(state.recipe.critic_steps)
             ]
-            row = torch.stack([*losses, torch.stack(critic).mean()]).tolist()
+            row = team.mean(torch.stack([*losses, torch.stack(critic).mean()])).tolist()
             if not all(math.isfinite(value) for value in row):
                 found = "generator {:.3g}, inversion {:.3g}, discriminator {:.3g}".format(*row)
                 raise TrainingDiverged(f"conditional GAN training diverged at step {state.step}: {found}")
@@ -95,7 +101,7 @@ def train(
                 on_checkpoint(state.step, state.checkpoint())
 
 
-def _update_generator(state: ConditionalPair, fakes: Fakes, logits: Logits) -> tuple[Tensor, Tensor]:
+def _update_generator(state: ConditionalPair, fakes: Fakes, logits: Logits, team: Team) -> tuple[Tensor, Tensor]:
     """[hinge loss, inversion loss] of the step. The discriminator takes no gradients, but moves its spectral norm."""
     labels = fakes.labels.to(state.device)
     state.discriminator.requires_grad_(False)
@@ -103,12 +109,12 @@ def _update_generator(state: ConditionalPair, fakes: Fakes, logits: Logits) -> t
     hinge = generator_hinge(state.discriminator(made, labels))
     loss_of = partial(attack_loss(state.recipe.loss), protocol=state.protocol)
     inversion = loss_of(logits(shown(made, fakes.distortion, state.config.output)), labels).mean()
-    descend(state.generator_adam, hinge + state.recipe.inversion_weight * inversion)
+    descend(state.generator_adam, hinge + state.recipe.inversion_weight * inversion, team)
     state.discriminator.requires_grad_(True)
     return hinge.detach(), inversion.detach()
 
 
-def _update_discriminator(state: ConditionalPair, fakes: Fakes, reals: Reals) -> Tensor:
+def _update_discriminator(state: ConditionalPair, fakes: Fakes, reals: Reals, team: Team) -> Tensor:
     """The hinge loss. Fakes come without gradients; the published ones leave some, which nobody uses."""
     labels = fakes.labels.to(state.device)
     with torch.no_grad():
@@ -116,7 +122,7 @@ def _update_discriminator(state: ConditionalPair, fakes: Fakes, reals: Reals) ->
     of_fakes = state.discriminator(made, labels)
     of_reals = state.discriminator(reals.images.to(state.device), reals.labels.to(state.device))
     loss = critic_hinge(of_fakes, of_reals)
-    descend(state.discriminator_adam, loss)
+    descend(state.discriminator_adam, loss, team)
     return loss.detach()
 
 

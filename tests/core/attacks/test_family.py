@@ -17,6 +17,7 @@ from core.models.classifiers import build_classifier
 from core.models.recipe import TrainingRecipe
 from core.priors.eigenfaces import fit_eigenfaces
 from core.training.classifier import train_classifier
+from core.training.team import ALONE
 from tests.attack_examples import EXAMPLES, PEOPLE, POOL, SIZE
 
 
@@ -86,6 +87,8 @@ class Silent:
 
     def last_state(self):
         return None
+
+    team = ALONE
 
     def keep_state(self, state):
         pass

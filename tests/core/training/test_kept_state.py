@@ -11,8 +11,9 @@ import core.attacks.lowres.students
 import core.attacks.plg.training
 import core.priors.gan_state  # noqa: F401 - their states are looked for below
 from core.errors import InputError
-from core.training.gan_pair import GanPair, descend, fresh_pair
+from core.training.gan_pair import GanPair, fresh_pair
 from core.training.kept_state import KeptState
+from core.training.team import descend
 
 CONSTANT = {"config", "recipe", "settings", "protocol", "seed", "device"}
 
@@ -25,6 +26,10 @@ def kinds(base=KeptState):
 class Recipe:
     lr: float = 0.1
     betas: tuple[float, float] = (0.0, 0.9)
+
+    @property
+    def settings(self):
+        return dataclasses.asdict(self)
 
 
 def pair(seed=1, **recipe):

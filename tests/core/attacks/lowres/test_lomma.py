@@ -15,6 +15,7 @@ from core.attacks.view import view_of
 from core.data.enlarging import truncated_bytes
 from core.devices import ExecutionConfig
 from core.errors import InputError
+from core.training.team import ALONE
 from tests.lowres import blocky, golden, pooled, s
 
 KEPT = (1, 2, 3, 4, 5, 10, 20, 30)
@@ -196,6 +197,8 @@ class Kept:
 
     def last_state(self):
         return self.state
+
+    team = ALONE
 
     def keep_state(self, state):
         self.states.append(state)

@@ -16,6 +16,7 @@ from core.attacks.seeds import generator
 from core.attacks.view import view_of
 from core.devices import ExecutionConfig
 from core.errors import InputError, TrainingDiverged
+from core.training.team import ALONE
 from tests.lowres import blocky, pooled
 from tests.plg import fill, golden, official
 
@@ -198,6 +199,8 @@ class Kept:
 
     def last_state(self):
         return self.state
+
+    team = ALONE
 
     def keep_state(self, state):
         self.kept.append(copy.deepcopy(state))
