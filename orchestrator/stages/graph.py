@@ -147,10 +147,10 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
 
 
 def _attack_config(settings: InversionSweep) -> dict[str, Any]:
-    """What the attack's stage is told of the attack; where an imported GAN lies is not: it is an input."""
+    """What the attack's stage is told of it. Who trains its parts, and where one lies, is the inputs' matter."""
     config = normalised(settings.attack, without={"seed", "loot_size", *settings.attack.built.other_targets})
-    if isinstance(gan := config.get("gan"), dict):
-        config["gan"] = {name: value for name, value in gan.items() if name != "imported"}
+    for key in {"gan", "students"} & config.keys():
+        config[key] = {name: value for name, value in config[key].items() if name not in ("imported", "workers")}
     return config
 
 
