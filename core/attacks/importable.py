@@ -36,10 +36,13 @@ class Importable(Shared):
 
     imported: FilePath | None = None
 
-    def check_alone(self) -> None:
-        """Raise InputError for a setting of a training beside a GAN that is not trained here."""
+    def check_alone(self, usual: Importable) -> None:
+        """Raise InputError for a setting of a training beside a GAN that is not trained here. usual: the attack's."""
         if self.imported is None:
             return
-        said = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        said = [
+            field.name for field in fields(self)
+            if getattr(self, field.name) not in (field.default, getattr(usual, field.name))
+        ]  # fmt: skip
         others = [name for name in said if name != "imported"]
         require(not others, "attack.gan", "no other key beside imported", ", ".join(others))

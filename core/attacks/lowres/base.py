@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.access import Access
@@ -38,6 +38,11 @@ class LowResolution(Attack):
     identity_weight: NotNegative = 100.0
     reference_batch: Count = 60
     gan: GanTraining = field(default_factory=GanTraining)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        [usual] = [own.default_factory() for own in fields(self) if own.name == "gan"]
+        self.gan.check_alone(usual)
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -62,7 +62,6 @@ class GanTraining(Importable):
     seed: Seed = 0
 
     def __post_init__(self) -> None:
-        self.check_alone()
         self.check_shares("attack.gan", self.batch_size)
 
     def steps(self, public: int) -> int:

@@ -52,6 +52,7 @@ class PLGMI(Attack):
         require_count("attack.steps", self.steps)
         require_number("attack.lr", self.lr, 0, above=True)
         require_choice("attack.loss", self.loss, LOSSES)
+        self.gan.check_alone(ConditionalTraining())
         require(self.gan.imported is None or self.top_n == 30, "attack.top_n",
                 "no value with an imported GAN, which needs no labels", self.top_n)  # fmt: skip
 

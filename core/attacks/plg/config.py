@@ -74,5 +74,4 @@ from core.attacks.importable import Importable
         require_count("attack.gan.z_dim", self.z_dim, 1, 2**14)
         require_count("attack.gan.width", self.width, 1, 2**12)
         require_seed("attack.gan.seed", self.seed)
-        self.check_alone()
         self.check_shares("attack.gan", self.batch_size)
