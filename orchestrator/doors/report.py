@@ -16,9 +16,9 @@ from orchestrator.page.pictures import comparison_sheet
 from orchestrator.page.writing import write_report
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.axes import by_attack, stated_defense, sweep_axes
-from orchestrator.reading.findings.hiding import hiding_frame, hiding_text, hidings
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.tables import text_table
+from orchestrator.reading.leak.hiding import hiding_frame, hiding_text, hidings
 from orchestrator.reading.numbers.model import (
     Axis,
     ContactSheet,
@@ -94,6 +94,7 @@ def report_data(
         alpha_curves=alphas, training_curves=curves, features=_features(compared, axes, store),
         gradient_curves=stability_curves(compared, store, lambda trial: recipe_label(axes, trial.cell.axes)),
         links={trial.id: _links(trial, store, out) for trial in trials}, spent=_spent(loaded, store),
+        real_images=_test_images(trials, store),
     )  # fmt: skip
 
 
@@ -150,6 +151,13 @@ def _reasons(table: pd.DataFrame) -> dict[str, str]:
     for row in done["reasons"]:
         reasons.update(pd.io.json.ujson_loads(row))
     return {k: v for k, v in reasons.items() if k in BY_KEY and (k not in done or done[k].isna().all())}
+
+
+def _test_images(trials: list[Trial], store: Store) -> int | None:
+    """Of the private data, the fewest of any trial; None before they are read."""
+    stages = [stage for trial in trials for stage in with_ancestors(trial.stages) if stage.name == "data"]
+    known = [int(store.manifest(stage)["metrics"]["num_test"]) for stage in dict.fromkeys(stages) if store.has(stage)]
+    return min(known, default=None)
 
 
 def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:

@@ -16,13 +16,13 @@ from orchestrator.reading.findings import (
     findings,
     fresh,
     frontier,
-    hiding,
     judge_ranks,
     pairs,
     searches,
     shown,
     tables,
 )
+from orchestrator.reading.leak import hiding, known_error
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import axis_value
 from orchestrator.reading.numbers.model import ReportData
@@ -50,8 +50,8 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "findings": findings.find(data, summary), "limits": findings.limits(data, summary), "frontier": frontier,
         "short_rows": _short_rows(summary), "keys": tables.shown_metrics(summary), "seeds": tables.seeds,
         "seed_of": dict(zip(done["trial"], done["seed"], strict=True)), "judges": shown.judges_shown(summary),
-        "pairs": pairs, "hiding": hiding, "fresh": fresh, "ranks": judge_ranks, "searches": searches,
-        "progress": progress, "checked": fresh.checked(data, summary), "costs": costs,
+        "pairs": pairs, "hiding": hiding, "errors": known_error, "fresh": fresh, "ranks": judge_ranks,
+        "searches": searches, "progress": progress, "checked": fresh.checked(data, summary), "costs": costs,
         "spending": costs.costs(data, summary), "paper": comparison,
         "published": comparison.beside_paper(data, summary), "families": families, "orders": order,
         "readings": readings, "groups": families.defense_groups(summary) if measured else (),

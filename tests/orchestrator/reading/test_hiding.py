@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from orchestrator.page.render import part
-from orchestrator.reading.findings.hiding import hiding_frame, hiding_sentences, hiding_text, hidings
+from orchestrator.reading.leak.hiding import hiding_frame, hiding_sentences, hiding_text, hidings
 from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.summary import summarise
 

@@ -1,0 +1,73 @@
+"""The leak without the deciding judge's known error: what it misses of photographs, what it credits to controls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from core.metrics.known_error import Corrected, Rate, corrected_leak
+from core.metrics.table import CLASS_METRICS, metric_of
+from orchestrator.reading.findings.sureness import start
+from orchestrator.reading.numbers.format import estimate, number
+from orchestrator.reading.numbers.model import ReportData
+from orchestrator.reading.numbers.summary import Summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownError:
+    """sensitivity: of the judge on real test images; false_positives: of what it credits to the control that it
+    credits most to, counted as one image per person and seed, which is fewer than there were. leaks: recipe -> its
+    corrected leak under its worst attack, None where the judge tells too little. control: the control's name."""
+
+    sensitivity: Rate
+    false_positives: Rate
+    control: str
+    leaks: dict[str, Corrected | None]
+
+
+def known_error(data: ReportData, summary: Summary) -> KnownError | None:
+    """None where the judge's error is not known: without a control, without real images, for a metric that is no hit
+    rate."""
+    metric = summary.primary
+    if metric not in CLASS_METRICS or data.real_images is None or not data.judged_classes:
+        return None
+    control, ceiling = summary.worst_of_control(metric), metric_of(metric).ceiling
+    if control is None or ceiling not in summary.measured:
+        return None
+    name, row = control
+    right, wrong = summary.frame[ceiling].mean(), summary.frame.loc[row, metric]
+    sensitivity = Rate(share=float(right), trials=data.real_images)
+    false_positives = Rate(share=float(wrong), trials=data.judged_classes * int(summary.frame.loc[row, f"{metric}_n"]))
+    leaks = {
+        recipe: _corrected(summary, at, sensitivity, false_positives) for recipe, at in summary.rows(metric).items()
+    }
+    return KnownError(sensitivity=sensitivity, false_positives=false_positives, control=name, leaks=leaks)
+
+
+def _corrected(summary: Summary, row: int, sensitivity: Rate, false_positives: Rate) -> Corrected | None:
+    metric, cell = summary.primary, summary.frame.loc[row]
+    low, high = cell[f"{metric}_low"], cell[f"{metric}_high"]
+    interval = None if pd.isna(low) or pd.isna(high) else (float(low), float(high))
+    return corrected_leak(
+        float(cell[metric]), interval, sensitivity=sensitivity, false_positives=false_positives,
+        level=summary.settings.level,
+    )  # fmt: skip
+
+
+def known_error_lead(summary: Summary, found: KnownError) -> str:
+    """How good the judge is, and what follows."""
+    spec = summary.spec
+    return start(
+        f"the {spec.label} recognises {number(spec, found.sensitivity.share)} of real photographs, and "
+        f"{number(spec, found.false_positives.share)} of what {found.control} draws without knowing the model. Without "
+        "that error the leaks would be these; a photograph is easier to recognise than a reconstruction, so they are "
+        "rather too low."
+    )
+
+
+def corrected_words(summary: Summary, leak: Corrected | None) -> str:
+    """`42 % [30, 55]`, or that the judge tells too little."""
+    if leak is None:
+        return "not known: this judge tells people hardly better than chance"
+    return estimate(summary.spec, leak.value, leak.low, leak.high)
