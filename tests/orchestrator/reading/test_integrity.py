@@ -1,0 +1,45 @@
+"""What the page says of sweeps that invert nothing, of masked gradients and of trainings that collapsed."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+
+from orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
+
+RATES = ("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct",
+         "margin_pgd_untargeted_correct", "auto_pgd_untargeted_correct")  # fmt: skip
+
+
+def summary(**rates):
+    frame = pd.DataFrame([{"recipe": recipe, **dict(zip(RATES, values, strict=True))}
+                          for recipe, values in rates.items()])  # fmt: skip
+    return SimpleNamespace(frame=frame, measured=("test_acc", "zero_gradients"))
+
+
+def data(**columns):
+    rows = len(next(iter(columns.values())))
+    given = {"attack": [None] * rows, "status": ["done"] * rows}
+    return SimpleNamespace(results=pd.DataFrame({**given, **columns}))
+
+
+def test_masked_gradients_are_named_where_the_logits_attacks_go_far_beyond():
+    found = summary(plain=(0.7, 0.8, 0.8, 0.85, 0.8), negative=(0.03, 0.1, 0.03, 0.9, 0.95))
+    (line,) = integrity_lines(data(seed=[1]), found)
+    assert "negative (10.0\u00a0% against 95.0\u00a0%)" in line and "plain" not in line
+    assert integrity_lines(data(seed=[1]), summary(plain=(0.7, 0.8, 0.8, 0.85, 0.8))) == ()
+    unmeasured = SimpleNamespace(frame=found.frame, measured=("test_acc",))
+    assert integrity_lines(data(seed=[1]), unmeasured) == ()
+
+
+def test_collapsed_trainings_are_counted_among_the_poisoned_alone():
+    some = data(backdoor_collapsed=[None, 0.0, 1.0, 1.0])
+    (line,) = integrity_lines(some, SimpleNamespace(measured=()))
+    assert line.startswith("Of 3\u00a0poisoned trainings, 2\u00a0collapsed")
+    assert integrity_lines(data(backdoor_collapsed=[0.0, None]), SimpleNamespace(measured=())) == ()
+
+
+def test_a_sweep_without_an_attack_says_so():
+    mixed = data(attack=["ppa", None])
+    assert inverts_nothing(data(seed=[1, 2])) and not inverts_nothing(mixed)
+    half = data(status=["done", "missing"])
+    assert without_leak(half).endswith("(1\u00a0of 2\u00a0trials done).")
