@@ -37,6 +37,11 @@ TARGET = {
     "stop_at_test_acc": ({}, {"stop_at_test_acc": 0.01}),
 }
 
+POISON = {  # key -> what it needs beside it, another value
+    "kind": ({}, "blended"), "share": ({}, 0.5), "target": ({}, 2), "size": ({}, 5),
+    "strength": ({"kind": "blended"}, 0.3), "seeds": ({}, [0, 2]),
+}  # fmt: skip
+
 POOL_SETTINGS = {"size": 16, "seed": 11, "truncation_psi": 0.5, "truncation_cutoff": 8, "crop": 28}
 POOL = {
     **{key: {"settings": {**POOL_SETTINGS, key: value}} for key, value in (

@@ -22,7 +22,7 @@ from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 from sweeps.attacker import MODELS
 from sweeps.attacks import schema_of
 from sweeps.data import LabelledData, PublishedPublic, SyntheticData, SyntheticPublic, UnlabelledPublic
-from sweeps.training import Augmentation, Knowledge, Recipe
+from sweeps.training import Augmentation, Knowledge, Poison, Recipe
 from tasks.files import load_tensors, save_tensors
 from tests.tasks.settings_tables import (
     ATTACK,
@@ -34,6 +34,7 @@ from tests.tasks.settings_tables import (
     LABELLED,
     MID,
     NEEDED,
+    POISON,
     POOL,
     POOL_SETTINGS,
     PRIVATE,
@@ -122,6 +123,15 @@ def test_of_a_surrogate(key, clean, travels):
     given, change = TRAINING[key]
     base = {**training(), **given}
     travels("knowledge", base, {**base, **change}, clean.inputs("knowledge"))
+
+
+@pytest.mark.parametrize("key", POISON)
+def test_of_a_poison(key, private, travels):
+    base = {"poison": {"kind": "badnets", "share": 0.3, "target": 1}, "image_size": 32, "seeds": [0, 1]}
+    given, value = POISON[key]
+    changed = {"seeds": value} if key == "seeds" else {"poison": {**base["poison"], **given, key: value}}
+    base = {**base, "poison": {**base["poison"], **given}}
+    travels("poison", base, {**base, **changed}, {"data": private})
 
 
 def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
@@ -354,7 +364,9 @@ def test_of_a_trained_generator(key, few_faces, travels):
     ("model", "table", "elsewhere"),
     [
         # workers: a group under Ray Train (tests/tasks/test_stopping_together.py); checkpoint_every: a hint
-        (Recipe, TARGET, {"augmentation", "workers", "checkpoint_every"}),
+        # poison: of its own stage, below
+        (Recipe, TARGET, {"augmentation", "workers", "checkpoint_every", "poison"}),
+        (Poison, POISON, {"placed", "seed"}),  # placed: tests/core/analysis/backdoors; seed: among `seeds`
         (Knowledge, TRAINING, {"augmentation", "checkpoint_every"}),
         (Augmentation, AUGMENTATION, set()),
         (schema_of("ppa").model_fields["pool"].annotation, POOL, set()),

@@ -124,6 +124,41 @@ def test_one_pixel_changes_one_pixel_and_asks_no_more_than_the_papers_attack(tar
     assert reached >= 6
 
 
+@pytest.mark.parametrize(("name", "key", "value"), [
+    ("fgsm", "eps", 0.01), ("pgd", "step", 0.001), ("bim", "steps", 3), ("auto_pgd", "strong_restarts", 3),
+])  # fmt: skip
+def test_every_setting_reaches_its_attack(name, key, value, pictures):
+    """With a tiny reach, so that no attack is done after its first start."""
+    model, labels = of_scale(20, pictures[:4])
+    base = {"eps": 0.0005, "step": 0.0002, "steps": 2, "strong_steps": 4}
+    one, other = (
+        perturbed(name, model, pictures[:4], labels, targeted=False, settings=RobustnessSettings(**settings),
+                  classes=CLASSES, seed=1)
+        for settings in (base, {**base, key: value})
+    )  # fmt: skip
+    assert not torch.equal(one, other)
+
+
+def test_strong_steps_are_passes_of_the_network(pictures):
+    passes = {}
+    for steps in (2, 6):
+        model, labels = of_scale(20, pictures[:4])
+        seen = []
+        model.register_forward_hook(lambda *_, seen=seen: seen.append(1))
+        tiny = RobustnessSettings(eps=0.0005, strong_steps=steps)
+        perturbed("auto_pgd", model, pictures[:4], labels, targeted=False, settings=tiny, classes=CLASSES, seed=1)
+        passes[steps] = len(seen)
+    assert passes[6] - passes[2] == 8  # a gradient and a loss each
+
+
+def test_generations_and_population_bound_the_queries(pictures):
+    model, label = OnPictures(Spot()), 3  # a class that is never the answer: nothing ends it early
+    for generations, population, most in ((1, 10, 20), (3, 10, 40), (2, 20, 60)):
+        _, shown = one_pixel(model, pictures[0], min(label, 2), targeted=False, generations=generations,
+                             population=population, seed=0)  # fmt: skip
+        assert 0 < shown <= most
+
+
 def test_targets_are_never_the_true_class():
     labels = torch.arange(CLASSES).repeat(50)
     targets = other_classes(labels, CLASSES, 3)
