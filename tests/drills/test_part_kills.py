@@ -21,11 +21,12 @@ ATTACKS = [
     {"kind": "plg_mi", "top_n": 8, "steps": 4, "selected": 2, "gan": {
         "steps": 60, "critic_steps": 2, "batch_size": 16, "width": 4, "z_dim": 8}},
     {"kind": "ppa", "pool": {"size": 20}, "candidates": 4, "steps": 3, "batch_size": 4, "selected": 2,
-     "selection_repeats": 4, "loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}},
+     "selection_repeats": 4, "loss": "cross_entropy", "temperature": {"mean_confidence": 0.5},
+     "feature_weight": 0.1},
     {"kind": "brep_mi", "selected": 1, "max_passes": 6, "starts": {"batch": 64, "max_batches": 20}},
 ]  # fmt: skip
 KILLED = ("general_gan", "specific_gan", "students", "public_features", "plg_labels", "plg_gan", "starts",
-          "temperature")  # fmt: skip
+          "temperature", "pool_features")  # fmt: skip
 ROUNDS = 4  # a part too fast to be caught is made again
 
 
