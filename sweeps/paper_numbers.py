@@ -251,7 +251,7 @@ def _count(text: str) -> int:
 
 def _real(text: str) -> float:
     """A plain decimal: no exponent, which would hide how many digits were printed."""
-    if not text.lstrip("-").replace(".", "", 1).isdecimal() or not math.isfinite(float(text)):
+    if not text.removeprefix("-").replace(".", "", 1).isdecimal() or not math.isfinite(float(text)):
         raise ValueError("a decimal number")
     return float(text)
 

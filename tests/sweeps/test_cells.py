@@ -8,6 +8,7 @@ from core.errors import InputError
 from sweeps.axes import axis_keys
 from sweeps.expand import expand
 from sweeps.load import load_sweep
+from sweeps.schema import InversionSweep
 
 
 def loaded(tmp_path, **changes):
@@ -73,3 +74,15 @@ def test_a_baseline_that_nobody_tries_is_refused(tmp_path, changes, message):
     with pytest.raises(InputError) as refusal:
         expand(loaded(tmp_path, **changes))
     assert str(refusal.value).endswith(f"cells.yaml: {message}")
+
+
+OF_A_TRIAL = {"data", "public", "recipe", "prior", "attack", "judges", "classes"}
+"""What a cell may change; all else is of the whole sweep."""
+
+
+@pytest.mark.parametrize("key", sorted(InversionSweep.model_fields.keys() - OF_A_TRIAL))
+def test_what_is_of_the_whole_sweep_is_no_axis_of_it(tmp_path, key):
+    for place, changes in (("grid", {"grid": {key: [1, 2]}}), ("cells", {"cells": [{key: 1}, {key: 2}]})):
+        with pytest.raises(InputError) as refusal:
+            expand(loaded(tmp_path, **{"baseline": {}, "grid": {}, **changes}))
+        assert str(refusal.value).endswith(f"{place}.{key}: expected a key that a trial depends on, got {key}")

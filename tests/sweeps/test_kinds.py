@@ -1,10 +1,18 @@
 """The kinds of sweep answer the same questions, so that nobody has to ask whether one has an answer."""
 
 import ast
+from typing import Annotated, Any, get_args
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
+from core.attacks.registry import ATTACKS
+from core.defenses.registry import DEFENSES
+from core.priors.kinds import PRIORS
+from sweeps import attacks, defenses
 from sweeps.any_sweep import AnySweep
+from sweeps.attacker import MODELS
+from sweeps.base import Model
 from sweeps.schema import SWEEPS
 
 OF_OTHERS = {"problem_mark", "problem", "reason", "CSafeLoader", "__dict__", "cause", "drops_obituaries"}
@@ -42,3 +50,46 @@ def test_nothing_is_asked_for_by_name_that_may_be_missing(repository):
         and isinstance(node.args[1], ast.Constant) and node.args[1].value not in OF_OTHERS
     ]  # fmt: skip
     assert not asked
+
+
+OF_A_KIND = {
+    **{f"attack {kind}": (attacks.schema_of(kind), kind) for kind in ATTACKS},
+    **{f"defense {kind}": (defenses.schema_of(kind), kind) for kind in DEFENSES if kind != defenses.PLAIN_KIND},
+    f"defense {defenses.PLAIN_KIND}": (defenses.LabelSmoothing, defenses.PLAIN_KIND),
+    **{f"prior {kind}": (MODELS[kind], kind) for kind in PRIORS},
+}
+
+
+@pytest.mark.parametrize("name", OF_A_KIND)
+def test_the_model_of_a_kind_is_of_that_kind_alone(name):
+    """Whoever writes a file of it by its schema is told so."""
+    model, kind = OF_A_KIND[name]
+    assert model.model_json_schema()["properties"]["kind"]["const"] == kind
+    with pytest.raises(ValidationError) as refusal:
+        model.model_validate({"kind": "another"})
+    assert ("kind",) in [error["loc"] for error in refusal.value.errors()]
+
+
+def models_in(annotation: Any) -> set[type[Model]]:
+    """The models in an annotation, and those in their fields."""
+    found = set().union(*map(models_in, get_args(annotation)))
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        found.add(annotation)
+        for field in annotation.model_fields.values():
+            found |= models_in(field.annotation).union(*map(models_in, field.metadata))
+    return found
+
+
+def test_every_default_is_a_value_that_its_key_takes():
+    """Pydantic checks what a file says, not what it leaves out."""
+    models = set().union(*map(models_in, SWEEPS.values()), (model for model, _ in OF_A_KIND.values()))
+    models |= set().union(*map(models_in, [model for model, _ in OF_A_KIND.values()]))
+    checked = 0
+    for model in models:
+        for name, field in model.model_fields.items():
+            if not field.is_required():
+                hint = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+                value = field.get_default(call_default_factory=True)
+                assert TypeAdapter(hint).validate_python(value) == value, (model, name)
+                checked += 1
+    assert checked > 100

@@ -10,6 +10,9 @@ from core.errors import InputError
 from sweeps.axes import axis_names
 from sweeps.expand import expand
 from sweeps.load import load_sweep
+from sweeps.loaded import check
+from sweeps.settings import set_dotted
+from tests.tiny import tiny_sweep
 
 GOOD = {
     "name": "t",
@@ -195,3 +198,14 @@ def test_shipped_sweeps_load_and_open_with_what_they_show(repository, name):
     assert expand(loaded)
     for word in ("Hardware", "Expect"):
         assert word in loaded.intro
+
+
+@pytest.mark.parametrize("key", ["recipe", "judges.evaluator"])
+def test_a_network_of_at_most_a_thousand_classes_is_refused_where_it_stands(key):
+    raw = tiny_sweep(**{"grid": {}, "baseline": {}})
+    set_dotted(raw, "data.identities", 1001, where="test")
+    set_dotted(raw, f"{key}.architecture", "inception_v3", where="test")
+    with pytest.raises(InputError, match=rf"^s: {key}.architecture: expected at most 1000 classes with inception_v3"):
+        check(raw, "s")
+    set_dotted(raw, "data.identities", 1000, where="test")
+    assert check(raw, "s")

@@ -3,12 +3,14 @@
 from collections import Counter
 from itertools import combinations
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
+from sweeps.data import PublishedData
 from sweeps.paper_numbers import (
     AXES,
     CHANGE,
@@ -21,8 +23,8 @@ from sweeps.paper_numbers import (
     printed_rows,
     read_numbers,
 )
-from sweeps.paper_settings import departures, recipe_axes
-from sweeps.schema import InversionSweep
+from sweeps.paper_settings import departures, incomparable, recipe_axes, standing
+from sweeps.schema import InversionSweep, PaperTable
 
 BASE = {"dataset": "facescrub", "architecture": "resnet152", "samples_per_class": None, "attack": "ppa"}
 TEST_IMAGES = {"facescrub": 3788, "celeba": 3004}
@@ -221,6 +223,14 @@ def test_a_malformed_line_is_named(tmp_path, changes, message):
         read_numbers(path)
 
 
+@pytest.mark.parametrize("value", ["0.1.2", "..5", ".", "-", "--0.5", "0.-5", "+0.5", "0x1", "0_1", " 0.5", "inf"])
+def test_a_number_is_a_plain_decimal(tmp_path, value):
+    path = tmp_path / "tables.csv"
+    path.write_text(f"{','.join(COLUMNS)}\n{','.join((LINE | {'value': value}).values())}\n")
+    with pytest.raises(InputError, match="line 2, column value: expected a decimal number, got "):
+        read_numbers(path)
+
+
 def test_a_malformed_file_is_named(tmp_path):
     path = tmp_path / "tables.csv"
     head, line = ",".join(COLUMNS), ",".join(LINE.values())
@@ -287,3 +297,21 @@ def test_a_sweeps_recipe_finds_its_row():
     assert matching(recipe_axes(few, "celeba", "2"), "2") is None
     piecewise = {"kind": "label_smoothing", "schedule": {"kind": "piecewise", "points": [[0, 0], [1, 0.1]]}}
     assert matching(recipe_axes(sweep(recipe={"defense": piecewise}), "facescrub", "2"), "2").first.row == 3
+
+
+@pytest.mark.parametrize("kind", get_args(PublishedData.model_fields["kind"].annotation))
+def test_a_published_set_has_the_papers_name(kind):
+    """CelebA at 64 pixels is CelebA."""
+    data = PublishedData(kind=kind, path="somewhere")
+    assert PaperTable(table="2").dataset_of(data) == {"celeba64": "celeba"}.get(kind, kind)
+    assert PaperTable(table="2", dataset="facescrub").dataset_of(data) == "facescrub"
+
+
+@pytest.mark.parametrize("protocol", ["paper", "clean"])
+def test_how_a_cell_stands_to_a_table_is_all_that_is_known_of_it(protocol):
+    settings = sweep(protocol=protocol, attack={"pool": {"crop": 700}}, judges={"embedder": {"name": "synthetic"}})
+    found = standing(settings, "facescrub", "2")
+    assert found.axes == recipe_axes(settings, "facescrub", "2") and found.axes["dataset"] == "facescrub"
+    assert found.departures == departures(settings, "facescrub", "2") and found.departures
+    assert {"dist_face", "attack_acc1_std"} <= set(found.incomparable) and found.incomparable == incomparable(settings)
+    assert ("fid" in found.incomparable) == (protocol == "clean")

@@ -45,7 +45,9 @@ def test_minus_zero_is_zero():
         ("-" + "9" * 5000, "expected a whole number of at most"),
         ("1e999", "expected a finite number"),
         ("a: [1", "expected YAML, got"),
+        ("a: 1\nb: @x\n", "here: line 2: expected YAML, got"),
         ("\ud800", "expected UTF-8 text"),
+        ("ab\ud800", "at character 3"),
         ("{<<: 1}", "expected << to name a mapping"),
     ],
 )

@@ -1,15 +1,22 @@
 """The data stages: what reaches the target, the prior and the judges."""
 
 import json
+from inspect import signature
+from types import SimpleNamespace
+from unittest.mock import create_autospec
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 
+from core.data.published import PUBLISHED, write_published
 from core.data.synthetic import faces_of, identity_traits
+from sweeps.data import PublishedData
 from tasks.context import TaskContext
 from tasks.data import prepare_private, prepare_public
 from tasks.files import load_images, load_tensors
+from tests import published_trees
 from tests.labelled_files import parquet, png
 
 SYNTHETIC = {"kind": "synthetic", "identities": 3, "size": 32, "spread": 0.4, "seed": 5, "train_per_class": 4,
@@ -132,3 +139,29 @@ def test_the_largest_classes_are_the_same_people_to_those_who_see_few_images_of_
     assert torch.equal(few_test.labels, test.labels) and torch.equal(few_test.images, test.images)
     known = {image.numpy().tobytes(): int(all_of_them.labels[i]) for i, image in enumerate(all_of_them.images)}
     assert [known[image.numpy().tobytes()] for image in few.images] == few.labels.tolist()
+
+
+@pytest.mark.parametrize("kind", sorted(PUBLISHED))
+def test_every_key_of_a_published_set_reaches_its_reader_under_its_own_name(kind, tmp_path, monkeypatch):
+    asked = create_autospec(write_published)  # of the same parameters: another name is a TypeError
+    asked.return_value = SimpleNamespace(notes=["cropped"], num_classes=3, num_train=7, num_test=2)
+    monkeypatch.setattr("tasks.data.write_published", asked)
+    given = {"kind": kind, "path": str(tmp_path), "classes": 3, "split_seed": 5, "samples_per_class": 4,
+             "on_corrupt": "skip", "pictures": "aligned"}  # fmt: skip
+    assert set(given) == set(PublishedData.model_fields)
+    metrics = prepare_private({**given, "size": 12}, {}, tmp_path, TaskContext(work=tmp_path))
+    assert metrics == {"num_classes": 3, "num_train": 7, "num_test": 2}
+    assert json.loads((tmp_path / "notes.json").read_text()) == ["cropped"]
+    call = signature(write_published).bind(*asked.call_args.args, **asked.call_args.kwargs).arguments
+    assert call == {**given, "path": tmp_path, "out_folder": tmp_path, "size": 12}
+
+
+def test_a_published_set_is_made_of_as_many_classes_and_pictures_as_asked_for(tmp_path):
+    people = (("actors", "Cy_Roe", 12), ("actors", "Aa_Bee", 14), ("actresses", "Zed_Ann", 16))
+    config = {"kind": "facescrub", "path": str(published_trees.facescrub(tmp_path / "faces", people)), "size": 12,
+              "split_seed": 42, "on_corrupt": "refuse", "classes": 2, "samples_per_class": 4}  # fmt: skip
+    (tmp_path / "out").mkdir()
+    metrics = prepare_private(config, {}, tmp_path / "out", TaskContext(work=tmp_path))
+    train = load_images(tmp_path / "out", "train")
+    assert (metrics["num_classes"], metrics["num_train"], len(train.names)) == (2, 8, 2)
+    assert torch.bincount(train.labels).tolist() == [4, 4] and train.images.shape[1:] == (3, 12, 12)

@@ -101,6 +101,15 @@ def test_the_loot_is_measured_against_the_training_images_of_the_attacked_classe
     assert metrics["classes_too_small"] == 0
 
 
+@pytest.mark.parametrize("protocol", ["paper", "clean"])
+def test_the_loots_features_are_kept_with_their_labels(tmp_path, network, protocol):
+    fake, labels = noise(8, 2, 1)
+    judged(tmp_path, protocol, fake, labels, *noise(12, 2, 0))
+    kept = load_tensors(tmp_path / "out" / "features.safetensors")
+    assert set(kept) == {"features", "labels"} and torch.equal(kept["labels"], labels)
+    torch.testing.assert_close(kept["features"].double(), features(fake, protocol), rtol=1e-4, atol=1e-5)
+
+
 def test_a_class_with_too_few_images_is_counted(tmp_path, network):
     images, labels = noise(9, 2, 1)
     labels[1:] = 0

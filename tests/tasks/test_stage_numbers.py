@@ -329,6 +329,13 @@ def test_every_kind_of_stage_is_kept_and_nothing_else():
     assert kinds == set(TASKS) - WITHOUT_NUMBERS
 
 
+def test_every_version_is_that_of_the_kept_numbers():
+    """Of whatever case: what stands in the tables is what was written down, and nothing else is possible."""
+    kept = {name: version for entry in load_kept(KEPT).values() for name, version in entry["versions"].items()}
+    assert kept == {name: task.version for name, task in TASKS.items() if name not in WITHOUT_NUMBERS}
+    assert {name: part.version for name, part in PARTS.items()} == {name: kept[name] for name in PARTS}
+
+
 def test_small_changes_of_a_setting_are_seen(made, tmp_path, monkeypatch):
     """A learning rate one per cent higher, a batch of one image more: far beyond what rounding may do."""
     stage, _ = made("target, clean")

@@ -23,7 +23,8 @@ TRAVEL, FAR = "tests/tasks/test_settings_travel.py", "tests/orchestrator/test_se
 STORING = tuple(
     f"tests/orchestrator/{name}.py" for name in ("store/test_local", "store/test_damage", "store/remote/test_store")
 )
-FAMILY = ("tests/core/attacks/test_family.py", "tests/tasks/test_attack.py")
+DECLARED, GRAPH = "tests/core/attacks/test_declarations.py", "tests/orchestrator/stages/test_graph.py"
+FAMILY = (DECLARED, "tests/core/attacks/test_family.py", "tests/tasks/test_attack.py")
 LATENTS = ("tests/core/attacks/black_box/test_brep_mi.py", "tests/core/attacks/black_box/test_brep_golden.py", *FAMILY)
 LEARNT = (
     "tests/core/attacks/black_box/test_rlb_mi.py", "tests/core/attacks/black_box/test_rlb_golden.py",
@@ -66,7 +67,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks": ("tests/tasks/test_attack.py", OF_AN_ATTACK),
     "sweeps/defenses.py": ("tests/sweeps/test_defenses.py", FAR),
     "sweeps/dimension.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
-    "sweeps/expand.py": ("tests/sweeps/test_load.py", "tests/sweeps/test_cells.py", "tests/sweeps/test_repeats.py"),
+    "sweeps/expand.py": tuple(f"tests/sweeps/test_{name}.py" for name in (
+        "load", "cells", "repeats", "portfolio", "search"
+    )),
     "sweeps/imported.py": (
         "tests/sweeps/test_imported_cards.py", "tests/orchestrator/stages/test_imported_reading.py", FAR,
     ),
@@ -89,6 +92,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "core/attacks/ppa/pool_parts.py": ("tests/core/attacks/ppa/test_pool.py", *FAMILY),
     "core/attacks/ppa/config.py": ("tests/core/attacks/ppa/test_ppa_config.py", *FAMILY),
+    "core/attacks/ppa/variants.py": FAMILY,
+    "core/attacks/registry.py": (
+        DECLARED, "tests/tasks/test_stage_numbers.py::test_every_version_is_that_of_the_kept_numbers", *FAMILY,
+    ),
     "core/attacks/ppa/results.py": ("tests/core/attacks/ppa/test_ppa.py", *FAMILY),
     "core/attacks/black_box/boundary_repulsion.py": LATENTS, "core/attacks/black_box/brep_mi.py": LATENTS,
     "core/attacks/black_box/brep_robust.py": LATENTS, "core/attacks/black_box/brep_starts.py": LATENTS,
@@ -96,15 +103,16 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/attacks/black_box/latent_settings.py": (*LATENTS, "tests/core/attacks/black_box/test_rlb_mi.py"),
     "core/attacks/black_box/rlb_learner.py": LEARNT, "core/attacks/black_box/rlb_mi.py": LEARNT,
     "core/attacks/black_box/rlb_search.py": LEARNT, "core/attacks/black_box/soft_actor_critic.py": LEARNT,
-    "core/attacks/plg": ("tests/core/attacks/plg", *FAMILY), "core/attacks/lowres": ("tests/core/attacks/lowres",),
+    "core/attacks/plg": ("tests/core/attacks/plg", *FAMILY),
+    "core/attacks/lowres": ("tests/core/attacks/lowres", DECLARED),
     "core/attacks": FAMILY,
     "core/metrics": ("tests/core/metrics",),
     "orchestrator/stages/graph.py": (
         "tests/orchestrator/planning/test_trial.py", "tests/orchestrator/stages/test_identity.py",
         "tests/orchestrator/stages/test_judges.py", FAR, "tests/orchestrator/planning/test_plan.py",
     ),
-    "orchestrator/stages/fingerprints.py": ("tests/orchestrator/planning/test_plan.py",),
-    "orchestrator/stages/judges.py": ("tests/orchestrator/stages/test_identity.py", FAR),
+    "orchestrator/stages/fingerprints.py": ("tests/orchestrator/planning/test_plan.py", GRAPH),
+    "orchestrator/stages/judges.py": (GRAPH, "tests/orchestrator/stages/test_identity.py", FAR),
     "orchestrator/planning/trial.py": ("tests/orchestrator/planning/test_plan.py", FAR),
     "orchestrator/planning/plan.py": ("tests/orchestrator/planning/test_plan.py",),
     "orchestrator/planning/history.py": ("tests/orchestrator/planning/test_plan.py",),
@@ -121,7 +129,11 @@ TESTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Module, or folder of those that have no test file of their name, -> test files, folders, or functions of a file."""
 
-BESIDE = {"tasks": (), "sweeps": (FAR,), "core/attacks": FAMILY}
+BESIDE = {
+    "tasks": (), "sweeps": (FAR,), "core/attacks": FAMILY, "core/attacks/ppa": (DECLARED,),
+    "core/attacks/plg": (DECLARED,), "core/attacks/black_box": (DECLARED,),
+    "core/attacks/lowres": ("tests/core/attacks/lowres", DECLARED),
+}  # fmt: skip
 """Folder -> what is asked beside the test file of a module's name."""
 
 

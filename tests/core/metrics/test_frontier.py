@@ -50,6 +50,12 @@ def test_a_further_objective_saves_a_dominated_point():
     assert found.members == (0,)
 
 
+def test_points_that_tie_in_accuracy_and_leak_keep_their_order_whatever_else_tells_them_apart():
+    further = [[2.0, 1.0], [1.0, 2.0], [3.0, 0.5]]
+    found = accuracy_leak_frontier([0.9] * 3, [0.2] * 3, others=further, other_directions=("min", "min"))
+    assert found.members == (0, 1, 2)
+
+
 @settings(deadline=None, max_examples=100)
 @given(points=clouds())
 def test_the_mask_is_what_the_definition_says(points):

@@ -107,6 +107,16 @@ def test_students_interval_in_closed_form():
     assert (interval.low, interval.high) == pytest.approx((2 - half, 2 + half))
 
 
+@pytest.mark.parametrize("level", [0.5, 0.9])
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_an_interval_says_what_it_is_of(level, seeds):
+    several, one = np.arange(2.0 * seeds).reshape(seeds, 2), np.arange(1.0 * seeds)
+    for interval, classes in (
+        (bootstrap_mean_interval(several, level=level, seed=0), 2), (seed_mean_interval(one, level=level), None),
+    ):  # fmt: skip
+        assert (interval.level, interval.n_seeds, interval.n_classes) == (level, seeds, classes)
+
+
 def test_one_seed_has_no_interval():
     interval = seed_mean_interval([0.7])
     assert (interval.mean, interval.low, interval.high, interval.resampled) == (0.7, None, None, "nothing")

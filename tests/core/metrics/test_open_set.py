@@ -46,6 +46,17 @@ def test_two_classes_are_symmetric():
     assert head.bias.abs().max() < 1e-4
 
 
+def test_the_fit_of_two_classes_satisfies_the_optimality_condition_of_the_log_odds():
+    """At the optimum w = C * (y - p)^T x, of the row that the two oppose each other by: one minus the other."""
+    features, labels = clusters(2, 15, seed=2)
+    head = fit_head(features, labels, seed=0, inverse_penalty=3.0)
+    unit, logits = torch.nn.functional.normalize(features), head_logits(head, features)
+    residual = labels.float() - logits.softmax(1)[:, 1]
+    torch.testing.assert_close(head.weight[1] - head.weight[0], 3.0 * residual @ unit, rtol=0, atol=1e-3)
+    torch.testing.assert_close(residual.sum(), torch.tensor(0.0), rtol=0, atol=1e-3)
+    assert torch.equal(logits.sum(1).abs() < 1e-5, torch.ones(30, dtype=torch.bool))
+
+
 @settings(deadline=None, max_examples=15)
 @given(seed=st.integers(0, 99), scale=st.floats(0.01, 100))
 def test_the_length_of_features_does_not_matter(seed, scale):

@@ -4,6 +4,7 @@ import json
 import math
 import tracemalloc
 
+import numpy as np
 import pytest
 from tiny import write_tiny
 
@@ -132,6 +133,41 @@ def test_rows_of_the_plan_add_up(measured):
     for key, whole in (("total", "stages"), ("cached", "stages_cached"), ("to_run", "stages_to_run")):
         assert sum(row[key] for row in summary["by_stage"].values()) == summary[whole]
     assert math.isclose(sum(r["device_hours"] for r in summary["by_stage"].values()), summary["device_hours"])
+
+
+def test_every_cost_of_a_plan_has_its_price(measured):
+    """Wherever device-hours stand, dollars stand beside them, and are the price times the hours."""
+    store, trials = measured
+    summary, found = plan_summary(make_plan(trials, store), store, price=2.5), []
+
+    def visit(node):
+        if "device_hours" in node:
+            found.append(node)
+        for inner in node.values():
+            if isinstance(inner, dict):
+                visit(inner)
+
+    visit(summary)
+    assert len(found) == 2 + 2 * len(summary["by_stage"])
+    for cost in found:
+        for hours in [key for key in cost if key in ("device_hours", "device_hours_range", "known_device_hours")]:
+            dollars = hours.replace("device_hours", "dollars")
+            assert cost[dollars] == pytest.approx(2.5 * np.asarray(cost[hours])), (hours, cost)
+
+
+def test_what_is_damaged_is_to_be_made_again(tmp_path):
+    """It is listed among the finished, which looks at no content."""
+    store = LocalStore(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))[:1]
+    for stage in everything_of(trials):
+        pretend(store, stage, 1.0)
+    loot = next(stage for stage in trials[0].stages if stage.name == "loot")
+    (store.place(loot) / "manifest.json").write_text("{")
+    assert loot.fingerprint in store.finished("loot")
+    plan = make_plan(trials, store)
+    assert loot.fingerprint not in plan.cached and not plan.is_complete(trials[0])
+    assert [stage.name for stage in plan.missing] == ["loot"]
+    assert len(plan.cached) == len(plan.stages) - 1
 
 
 def test_unknown_dollars_are_unknown_not_nothing(tmp_path):

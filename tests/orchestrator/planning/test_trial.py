@@ -1,12 +1,14 @@
 """A trial by its name and its row: what tells it from the others."""
 
 import pytest
+import torch
 from tiny import tiny_sweep
 
 from orchestrator.planning.trial import Trial, run_trial
 from sweeps.expand import Cell
 from sweeps.schema import InversionSweep
 from sweeps.toy import ToySweep
+from tests.every_stage import imported_folder
 
 
 def trial(axes=(), phase="sweep", seed=3, settings=None, **changes):
@@ -52,6 +54,19 @@ def test_stages_run_in_the_order_in_which_they_are_needed():
     ran.clear()
     run_trial(trial(judges={}), ran.append)
     assert [stage.name for stage in ran] == ["data", "target", "attack", "loot"]
+
+
+def test_a_judge_that_was_brought_in_is_looked_at_before_there_is_anything_to_judge(tmp_path):
+    brought = imported_folder(tmp_path / "judge", {"head.weight": torch.zeros(4, 2)}, architecture="vgg_small",
+                              num_classes=4)  # fmt: skip
+    judges, ran = {**tiny_sweep()["judges"], "evaluator": {"imported": brought}}, []
+    asked = trial(judges=judges)
+    run_trial(asked, ran.append)
+    names = [stage.name for stage in ran]
+    assert names == ["data", "target", "imported", "attack", "loot", "judge_evaluator", "judge_embedder", "knowledge"]
+    evaluator = next(stage for stage in asked.stages if stage.name == "judge_evaluator")
+    assert ran[2] == evaluator.inputs["evaluator"]
+    assert [stage for stage in ran if stage.name != "imported"] == asked.stages
 
 
 def test_a_trial_of_the_toy_is_one_stage():

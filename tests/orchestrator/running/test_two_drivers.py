@@ -5,6 +5,7 @@ import shutil
 import pytest
 
 from benchmarks.sleeping import Sleep
+from core.errors import ArtifactDamaged
 from orchestrator.scheduling import execute as executing
 from orchestrator.scheduling.execute import execute, execute_shard
 from orchestrator.store.opening import open_store
@@ -66,3 +67,26 @@ def test_without_the_artifact_the_error_is_the_tasks(store, monkeypatch):
     with pytest.raises(FileNotFoundError):
         execute(store, STAGE)
     assert not list((store.root / "sleep").glob(".*"))
+
+
+@pytest.mark.parametrize("begin", [execute, lambda store, stage: execute_shard(store, stage, [0])])
+def test_a_task_whose_input_goes_while_it_works_says_that_it_is_made_again(store, monkeypatch, begin):
+    source = Sleep(config={"classes": 1, "seconds": 0.0})
+    reads = Sleep(config={"classes": 2, "seconds": 0.0}, inputs={"source": source})
+    execute(store, source)
+
+    class Loses(Fails):
+        @staticmethod
+        def function():
+            def run(config, inputs, *others):
+                shutil.rmtree(inputs["source"])
+                (inputs["source"] / "rows.parquet").read_bytes()
+
+            return run
+
+        shard_function = function
+
+    monkeypatch.setattr(executing, "task", lambda name: Loses)
+    with pytest.raises(ArtifactDamaged, match=f"^{source.label}: it is not in the store any more; it is made again$"):
+        begin(store, reads)
+    assert not store.has(reads)

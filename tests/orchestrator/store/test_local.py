@@ -165,3 +165,17 @@ def test_notes_marks_and_finished_stages_of_a_local_store(tmp_path):
     store.discard(a)
     store.discard(b)
     assert list((tmp_path / "toy").iterdir()) == []
+
+
+def test_a_note_is_written_replaced_and_moved(tmp_path):
+    store = LocalStore(root=tmp_path)
+    assert store.read_note("mine", "search/a.json") is None
+    for content in (b"first", b"second"):
+        store.write_note("mine", "search/a.json", content)
+        assert store.read_note("mine", "search/a.json") == content
+    store.move_note("mine", "search/a.json", "search/damaged/b.json")
+    assert store.read_note("mine", "search/a.json") is None and store.read_note("other", "search/a.json") is None
+    assert store.read_note("mine", "search/damaged/b.json") == b"second"
+    assert (store.sweep_folder("mine") / "search" / "damaged" / "b.json").read_bytes() == b"second"
+    with pytest.raises(FileNotFoundError):
+        store.move_note("mine", "search/a.json", "search/c.json")

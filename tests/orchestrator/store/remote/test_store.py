@@ -313,6 +313,27 @@ def test_an_upload_of_a_file_that_fails_leaves_no_object(s3, monkeypatch, tmp_pa
         objects.write("y", b"1")
 
 
+def test_what_a_plan_has_just_listed_is_not_listed_again(s3, monkeypatch):
+    """One answer holds a thousand names: of a store with many artifacts each listing is many requests."""
+    store, stages, asked = open_store(s3), [stage(classes=1), stage(classes=2)], []
+    for one in stages:
+        fill(store, one)
+    listed = Objects.listed
+    monkeypatch.setattr(Objects, "listed", lambda self, prefix: asked.append(prefix) or listed(self, prefix))
+    assert store.finished("sleep") == {one.fingerprint for one in stages} and asked == ["sleep"]
+    assert len(store.newest_manifests("sleep", 1)) == 1 and len(store.newest_manifests("sleep", 5)) == 2
+    assert asked == ["sleep"]
+    assert len(open_store(s3).newest_manifests("sleep", 5)) == 2 and asked == ["sleep", "sleep"]
+
+
+def test_a_note_of_a_sweep_is_moved_for_everybody(s3, monkeypatch, tmp_path):
+    store = open_store(s3)
+    store.write_note("mine", "search/a.json", b"first")
+    store.move_note("mine", "search/a.json", "search/b.json")
+    other = other_machine(s3, monkeypatch, tmp_path)
+    assert other.read_note("mine", "search/a.json") is None and other.read_note("mine", "search/b.json") == b"first"
+
+
 @pytest.mark.parametrize("door", ["run", "plan", "status", "report"])
 def test_every_door_refuses_a_bucket_that_is_not_there(s3, tmp_path, capsys, door):
     assert main([door, str(write_tiny(tmp_path)), "--store", "s3://nobody/x"]) == 2

@@ -1,0 +1,132 @@
+"""What every attack says of itself before it is run: what it must be given, and what it refuses by itself."""
+
+import ast
+import contextlib
+import dataclasses
+from collections import Counter
+from pathlib import Path
+from typing import Literal, get_args, get_origin, get_type_hints
+
+import pytest
+
+import core.attacks
+from core.attacks.access import ACCESS_LEVELS
+from core.attacks.registry import ATTACKS, PARTS, make_attack
+from core.errors import InputError
+
+NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
+POOLED, GENERAL, SPECIFIC = ("pool", "candidates"), ("general_gan",), ("specific_gan",)
+DECLARED = {
+    ("ppa", ""): (POOLED, "prior", 1),
+    ("plg_mi", ""): (("plg_labels", "plg_gan"), "plg_gan", 1),
+    ("rlb_mi", ""): ((), "prior", 1),
+    ("brep_mi", ""): (("starts",), "prior", 1),
+    ("gmi", ""): (GENERAL, "general_gan", 1),
+    ("ked", ""): (SPECIFIC, "specific_gan", 60),
+    ("lomma_gmi", "ours"): ((*GENERAL, "students", "public_features"), "general_gan", 1),
+    ("lomma_gmi", "L_logit"): ((*GENERAL, "public_features"), "general_gan", 1),
+    ("lomma_gmi", "L_aug"): ((*GENERAL, "students"), "general_gan", 1),
+    ("lomma_gmi", "baseline"): (GENERAL, "general_gan", 1),
+    ("lomma_ked", "ours"): ((*SPECIFIC, "students", "public_features"), "specific_gan", 60),
+    ("lomma_ked", "L_logit"): ((*SPECIFIC, "public_features"), "specific_gan", 60),
+    ("lomma_ked", "L_aug"): ((*SPECIFIC, "students"), "specific_gan", 60),
+    ("lomma_ked", "baseline"): (SPECIFIC, "specific_gan", 60),
+    ("selection_only", ""): (POOLED, "prior", 1),
+    ("random_latents", ""): ((), "prior", 1),
+}
+"""Attack and form -> its parts in order, what makes its images, classes inverted at once under protocol paper."""
+STREAMS = {
+    "lowres/parts.py": ["teacher"], "lowres/gan_training.py": ["gan weights"],
+    "lowres/lomma_parts.py": ["student", "public features"], "lowres/gmi.py": ["restart"],
+    "lowres/students.py": ["distil", "distil order"], "lowres/gan_draws.py": ["gan", "gan order"],
+    "plg/draws.py": ["plg gan", "plg gan", "plg order"], "plg/training.py": ["plg weights"],
+    "plg/inversion.py": ["plg start", "plg start", "plg views", "plg order"], "random_latents.py": ["random latents"],
+    "black_box/brep_starts.py": ["starts"], "black_box/brep_mi.py": ["walk", "nowhere"],
+    "black_box/brep_robust.py": ["robust"], "black_box/rlb_learner.py": ["critic", "critic"], "ppa/pool.py": ["sample"],
+}  # fmt: skip
+"""Module -> the names of its random streams, which every number that it draws follows from."""
+
+
+def made(kind, form="", **more):
+    return make_attack(kind, **NEEDED.get(kind, {}), **({"form": form} if form else {}), **more)
+
+
+def test_every_attack_is_declared_in_each_of_its_forms():
+    forms = {(kind, form) for kind, attack in ATTACKS.items()
+             for form in get_args(get_type_hints(attack).get("form")) or ("",)}  # fmt: skip
+    assert set(DECLARED) == forms
+
+
+@pytest.mark.parametrize(("kind", "form"), DECLARED)
+def test_an_attack_has_the_parts_of_its_form_and_reads_no_others(kind, form):
+    attack, (parts, decoder, at_once) = made(kind, form), DECLARED[kind, form]
+    assert tuple(part.name for part in attack.parts) == parts and attack.decoder == decoder
+    reads = [name for name in attack.needs if name in PARTS]
+    assert set(reads) <= set(parts) and (decoder == "prior" or decoder in reads)
+    for place, part in enumerate(attack.parts):
+        assert not {*part.needs} & {*parts[place:]}, "it is made before it is read"
+    assert (attack.class_batch("paper"), attack.class_batch("clean")) == (at_once, 1)
+    assert not form or attack.variant == form
+    students = attack.students.architectures if "students" in parts else ()
+    assert attack.pretrained == tuple(students)
+
+
+@pytest.mark.parametrize(("kind", "form"), DECLARED)
+def test_public_images_are_asked_for_by_attacks_that_learn_from_them_alone(kind, form):
+    attack = made(kind, form)
+    tried = {"image_size": 64, "prior_kind": "stylegan2"}
+    attack.check(has_public=True, **tried)
+    if any("public" in part.needs for part in attack.parts):
+        with pytest.raises(InputError, match=r"^public: expected the images that this attack learns from, got none$"):
+            attack.check(has_public=False, **tried)
+    else:
+        attack.check(has_public=False, **tried)
+
+
+REFUSED_BY_ITSELF = {"plg_mi": {"loss", "gan.loss"}, "rlb_mi": {"agent"}, "brep_mi": {"result"}, "ppa": {"loss"}}
+"""Attack -> choices that its class checks too, beside `core.declared.build`, which checks them all."""
+
+
+def choices_of(settings):
+    """(field, its choices) of a dataclass of settings."""
+    hints = get_type_hints(type(settings))
+    return [(one.name, get_args(hints[one.name])) for one in dataclasses.fields(settings)
+            if get_origin(hints[one.name]) is Literal]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ATTACKS)
+def test_what_a_class_refuses_by_itself_it_names_as_the_file_does(kind):
+    """Where somebody makes the dataclass itself, which checks no types."""
+    attack, refused = made(kind), set()
+    held = {"": attack, **{f"{name}.": getattr(attack, name) for name in ("gan",) if hasattr(attack, name)}}
+    for place, settings in held.items():
+        for field, choices in choices_of(settings):
+            with contextlib.suppress(InputError):
+                dataclasses.replace(settings, **{field: "nonsense"})
+                continue  # `build` alone refuses it
+            refused.add(f"{place}{field}")
+            with pytest.raises(InputError) as refusal:
+                dataclasses.replace(settings, **{field: "nonsense"})
+            expected = f"attack.{place}{field}: expected one of {', '.join(choices)}, got 'nonsense'"
+            assert str(refusal.value) == expected
+    assert refused == REFUSED_BY_ITSELF.get(kind, set())
+
+
+def test_parts_are_those_that_some_attack_has_and_their_tables_are_whole():
+    used = {part.name for kind, form in DECLARED for part in made(kind, form).parts}
+    assert used == set(PARTS)
+    for kind in PARTS.values():
+        assert callable(kind.function()) and kind.access in ACCESS_LEVELS
+        assert type(kind.version) is int and kind.version >= 1
+
+
+def test_names_of_random_streams_are_part_of_the_numbers():
+    """Another name draws other numbers: who changes one raises the version of what draws, then this table."""
+    found = {}
+    for path in sorted(Path(core.attacks.__file__).parent.rglob("*.py")):
+        names = [argument.value for call in ast.walk(ast.parse(path.read_text())) if isinstance(call, ast.Call)
+                 and ast.unparse(call.func) in ("derive_seed", "generator") for argument in call.args
+                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str)]  # fmt: skip
+        if names:
+            found[path.relative_to(Path(core.attacks.__file__).parent).as_posix()] = names
+    assert {name: Counter(names) for name, names in found.items()} == {n: Counter(s) for n, s in STREAMS.items()}

@@ -1,0 +1,180 @@
+"""The stages of sweeps of every kind: no key that nobody reads, none missing that is read, files by their content."""
+
+import ast
+import inspect
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from core.attacks.registry import ATTACKS
+from core.errors import InputError
+from core.tree import TREE
+from orchestrator.planning.trial import inversion_stages
+from orchestrator.stages import fingerprints, judges
+from orchestrator.stages.stage import with_ancestors
+from sweeps.schema import InversionSweep
+from tasks.registry import TASKS
+from tests.every_stage import imported_folder
+from tests.tiny import tiny_sweep
+
+OF_THE_IDENTITY = {"content", "card"}
+"""Keys of a configuration that no task reads: what a file says, which the task reads from the file."""
+NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
+NETWORK = {"resolution": 32, "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
+           "conv_clamp": None, "mbstd_group": None}  # fmt: skip
+
+
+def stages_of(**changes):
+    settings = InversionSweep.model_validate(tiny_sweep(**{"grid": {}, "baseline": {}, **changes}))
+    return with_ancestors(list(inversion_stages(settings, 1)))
+
+
+def sweeps(folder):
+    """Name -> changes of the tiny sweep; together they have every kind of stage, and every file that one may read."""
+    files = {name: folder / name for name in ("faces.parquet", "others.parquet", "embedder.bin", "fid.safetensors")}
+    for path in files.values():
+        path.write_text(path.name)
+    (folder / "celeba").mkdir()
+    (folder / "celeba" / "list.txt").write_text("as it was")
+    (folder / "prior").mkdir()
+    (folder / "prior" / "prior.json").write_text(json.dumps({"version": 1, "kind": "stylegan2", "config": NETWORK}))
+    for name in ("weights", "discriminator"):
+        save_file({"a": torch.zeros(2)}, folder / "prior" / f"{name}.safetensors")
+    brought = {
+        name: imported_folder(folder / name, {"a": torch.zeros(2)}, architecture=architecture, num_classes=4)
+        for name, architecture in (("target", "resnet_small"), ("evaluator", "vgg_small"))
+    }
+    prior = {"prior": {"kind": "folder", "path": str(folder / "prior")}, "public": None}
+    tiny = tiny_sweep()
+    many = {**tiny["public"], "identities": 64}
+    return {
+        "tiny": {}, "paper": {"protocol": "paper"},
+        "loot_size": {"attack": {**tiny["attack"], "loot_size": 20, "precision": "bf16"}},
+        "rows": {"resources": {"attack_rows": 3, "attack_compile": True}},
+        "labelled": {"data": {"kind": "labelled", "path": str(files["faces.parquet"])},
+                     "public": {"kind": "unlabelled", "path": str(files["others.parquet"])}},
+        "published": {"data": {"kind": "celeba", "path": str(folder / "celeba"), "samples_per_class": 2}},
+        "imported": {"recipe": {"imported": brought["target"]},
+                     "judges": {**tiny["judges"], "evaluator": {"imported": brought["evaluator"]}}},
+        "folder": {**prior, "attack": {**tiny["attack"], "discriminator_weight": 0.1}},
+        "judges": {"judges": {"embedder": {"name": "facenet", "weights": str(files["embedder.bin"])},
+                              "fidelity": {"weights": str(files["fid.safetensors"]), "neighbours": 1}}},
+        "defended": {"recipe": {**tiny["recipe"], "defense": {"kind": "mid", "beta": 0.01}},
+                     "attack": {**tiny["attack"], "readout": "mean"}},
+        "trained": {"prior": {"kind": "stylegan2"}},
+        **{kind: {"attack": {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}, "public": many} for kind in ATTACKS},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def stages(tmp_path_factory):
+    """Every stage of all of them."""
+    made = sweeps(tmp_path_factory.mktemp("files"))
+    found = [stage for changes in made.values() for stage in stages_of(**changes)]
+    assert {stage.name for stage in found} == set(TASKS) - {"toy", "sleep"}
+    return found
+
+
+@cache
+def names_of_the_far_end():
+    """What tasks and core call anything by: texts, parameters, fields, attributes."""
+    found = set()
+    for path in (*(TREE / "tasks").rglob("*.py"), *(TREE / "core").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+            elif isinstance(node, ast.arg | ast.keyword):
+                found.add(node.arg)
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found.add(node.target.id)
+    return found
+
+
+def keys_of(value):
+    """The keys of a configuration, and of those in it."""
+    inside = (keys_of(inner) for inner in value.values() if isinstance(inner, Mapping))
+    return set(value).union(*inside)
+
+
+def test_no_stage_has_a_key_that_nobody_reads(stages):
+    for stage in stages:
+        assert isinstance(stage.config, Mapping) and isinstance(stage.hints, Mapping), stage.name
+        unread = keys_of(stage.config) | keys_of(stage.hints)
+        assert unread - names_of_the_far_end() - OF_THE_IDENTITY == set(), stage.name
+
+
+def asked_of(name):
+    """The keys that the function of a kind of stage takes for granted: config["key"], not within a condition."""
+    module, _, function = TASKS[name].run.partition(":")
+    tree = ast.parse(inspect.getsource(getattr(import_module(module), function)))
+    unsure = {inner for node in ast.walk(tree) if isinstance(node, ast.If | ast.IfExp | ast.BoolOp)
+              for inner in ast.walk(node)}  # fmt: skip
+    return {
+        node.slice.value for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "config"
+        and isinstance(node.slice, ast.Constant) and node not in unsure
+    }  # fmt: skip
+
+
+def test_no_stage_lacks_a_key_that_its_task_takes_for_granted(stages):
+    asked = {name: asked_of(name) for name in TASKS if name != "sleep"}
+    assert asked["judge_fidelity"] == {"protocol", "neighbours"} and "path" in asked["imported"]
+    for stage in stages:
+        assert asked[stage.name] <= {*stage.config, *stage.hints}, stage.name
+
+
+def test_the_loot_says_how_its_images_are_cut(stages):
+    crops = {stage.inputs["attack"].config["kind"]: stage.config["crop"] for stage in stages if stage.name == "loot"}
+    assert set(crops) == set(ATTACKS) and all(crop is None or crop > 0 for crop in crops.values())
+
+
+READ = {
+    "faces.parquet": ("labelled", "data", "data.path"), "others.parquet": ("labelled", "public", "public.path"),
+    "celeba/list.txt": ("published", "data", None), "target/weights.safetensors": ("imported", "imported", "imported"),
+    "evaluator/weights.safetensors": ("imported", "imported", "imported"),
+    "prior/weights.safetensors": ("folder", "prior", "prior.path"),
+    "prior/discriminator.safetensors": ("folder", "prior", "attack.discriminator_weight"),
+    "embedder.bin": ("judges", "judge_embedder", "judges.embedder.weights"),
+    "fid.safetensors": ("judges", "judge_fidelity", "judges.fidelity.weights"),
+}  # fmt: skip
+"""File that a sweep names -> which of `sweeps`, a stage that reads it, the key under which its absence is told."""
+
+
+def of_kind(found, kind):
+    return {stage.fingerprint for stage in found if stage.name == kind}
+
+
+@pytest.fixture
+def fresh():
+    """Digests and staged files are looked for anew."""
+    for known in (fingerprints._digest, judges.staged_file):
+        known.cache_clear()
+    yield fingerprints._digest.cache_clear
+    for known in (fingerprints._digest, judges.staged_file):
+        known.cache_clear()
+
+
+@pytest.mark.parametrize("file", READ)
+def test_a_file_counts_by_its_content_and_wherever_it_lies(file, tmp_path, fresh):
+    sweep, kind, key = READ[file]
+    changes = []
+    for folder in (tmp_path / "here", tmp_path / "there"):
+        folder.mkdir()
+        changes.append(sweeps(folder)[sweep])
+    here, there = (stages_of(**one) for one in changes)
+    assert [stage.fingerprint for stage in here] == [stage.fingerprint for stage in there]
+    read = tmp_path / "there" / file
+    assert any(read.is_relative_to(stage.hints["path"]) for stage in there if stage.name == kind)
+    read.write_text("something else, and longer")
+    fresh()
+    assert of_kind(stages_of(**changes[1]), kind) != of_kind(here, kind)
+    read.unlink()
+    fresh()
+    if key is not None:  # else what has gone is a part of a folder
+        with pytest.raises(InputError, match=rf"^{key}: expected a file or folder, got nothing at "):
+            stages_of(**changes[1])
