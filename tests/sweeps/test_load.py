@@ -204,7 +204,8 @@ def test_shipped_sweeps_load_and_open_with_what_they_show(repository, name):
 def test_a_network_of_at_most_a_thousand_classes_is_refused_where_it_stands(key):
     raw = tiny_sweep(**{"grid": {}, "baseline": {}})
     set_dotted(raw, "data.identities", 1001, where="test")
-    set_dotted(raw, f"{key}.architecture", "inception_v3", where="test")
+    for name, value in (("architecture", "inception_v3"), ("image_size", 299)):
+        set_dotted(raw, f"{key}.{name}", value, where="test")
     with pytest.raises(InputError, match=rf"^s: {key}.architecture: expected at most 1000 classes with inception_v3"):
         check(raw, "s")
     set_dotted(raw, "data.identities", 1000, where="test")

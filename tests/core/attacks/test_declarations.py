@@ -3,7 +3,6 @@
 import ast
 import contextlib
 import dataclasses
-from collections import Counter
 from pathlib import Path
 from typing import Literal, get_args, get_origin, get_type_hints
 
@@ -16,11 +15,19 @@ from core.errors import InputError
 
 NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
 POOLED, GENERAL, SPECIFIC = ("pool", "candidates"), ("general_gan",), ("specific_gan",)
+FORMS = {
+    "": {}, "tempered": {"loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}},
+    "own generator": {"generator": "general_gan"},
+    **{form: {"form": form} for form in ("ours", "L_logit", "L_aug", "baseline")},
+}  # fmt: skip
 DECLARED = {
     ("ppa", ""): (POOLED, "prior", 1),
+    ("ppa", "tempered"): ((*POOLED, "temperature"), "prior", 1),
     ("plg_mi", ""): (("plg_labels", "plg_gan"), "plg_gan", 1),
     ("rlb_mi", ""): ((), "prior", 1),
+    ("rlb_mi", "own generator"): (GENERAL, "general_gan", 1),
     ("brep_mi", ""): (("starts",), "prior", 1),
+    ("brep_mi", "own generator"): ((*GENERAL, "starts"), "general_gan", 1),
     ("gmi", ""): (GENERAL, "general_gan", 1),
     ("ked", ""): (SPECIFIC, "specific_gan", 60),
     ("lomma_gmi", "ours"): ((*GENERAL, "students", "public_features"), "general_gan", 1),
@@ -43,18 +50,19 @@ STREAMS = {
     "plg/inversion.py": ["plg start", "plg start", "plg views", "plg order"], "random_latents.py": ["random latents"],
     "black_box/brep_starts.py": ["starts"], "black_box/brep_mi.py": ["walk", "nowhere"],
     "black_box/brep_robust.py": ["robust"], "black_box/rlb_learner.py": ["critic", "critic"], "ppa/pool.py": ["sample"],
+    "ppa/neighbours.py": ["turn", "turn", "noise"], "ppa/restarts.py": ["restart"],
 }  # fmt: skip
 """Module -> the names of its random streams, which every number that it draws follows from."""
 
 
 def made(kind, form="", **more):
-    return make_attack(kind, **NEEDED.get(kind, {}), **({"form": form} if form else {}), **more)
+    return make_attack(kind, **NEEDED.get(kind, {}), **FORMS[form], **more)
 
 
 def test_every_attack_is_declared_in_each_of_its_forms():
-    forms = {(kind, form) for kind, attack in ATTACKS.items()
-             for form in get_args(get_type_hints(attack).get("form")) or ("",)}  # fmt: skip
-    assert set(DECLARED) == forms
+    assert {kind for kind, _ in DECLARED} == set(ATTACKS)
+    forms = {(kind, form) for kind, attack in ATTACKS.items() for form in get_args(get_type_hints(attack).get("form"))}
+    assert forms == {(kind, form) for kind, form in DECLARED if "form" in FORMS[form]}
 
 
 @pytest.mark.parametrize(("kind", "form"), DECLARED)
@@ -66,7 +74,7 @@ def test_an_attack_has_the_parts_of_its_form_and_reads_no_others(kind, form):
     for place, part in enumerate(attack.parts):
         assert not {*part.needs} & {*parts[place:]}, "it is made before it is read"
     assert (attack.class_batch("paper"), attack.class_batch("clean")) == (at_once, 1)
-    assert not form or attack.variant == form
+    assert "form" not in FORMS[form] or attack.variant == form
     students = attack.students.architectures if "students" in parts else ()
     assert attack.pretrained == tuple(students)
 
@@ -83,7 +91,10 @@ def test_public_images_are_asked_for_by_attacks_that_learn_from_them_alone(kind,
         attack.check(has_public=False, **tried)
 
 
-REFUSED_BY_ITSELF = {"plg_mi": {"loss", "gan.loss"}, "rlb_mi": {"agent"}, "brep_mi": {"result"}, "ppa": {"loss"}}
+REFUSED_BY_ITSELF = {
+    "ppa": {"loss"}, "plg_mi": {"loss", "gan.loss"}, "rlb_mi": {"agent", "generator"},
+    "brep_mi": {"result", "generator"},
+}  # fmt: skip
 """Attack -> choices that its class checks too, beside `core.declared.build`, which checks them all."""
 
 
@@ -129,4 +140,4 @@ def test_names_of_random_streams_are_part_of_the_numbers():
                  if isinstance(argument, ast.Constant) and isinstance(argument.value, str)]  # fmt: skip
         if names:
             found[path.relative_to(Path(core.attacks.__file__).parent).as_posix()] = names
-    assert {name: Counter(names) for name, names in found.items()} == {n: Counter(s) for n, s in STREAMS.items()}
+    assert {name: sorted(names) for name, names in found.items()} == {n: sorted(s) for n, s in STREAMS.items()}
