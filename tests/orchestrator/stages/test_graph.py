@@ -67,6 +67,9 @@ def sweeps(folder):
         "defended": {"recipe": {**tiny["recipe"], "defense": {"kind": "mid", "beta": 0.01}},
                      "attack": {**tiny["attack"], "readout": "mean"}},
         "trained": {"prior": {"kind": "stylegan2"}},
+        "measured": {"attack": None, "prior": None, "public": None,
+                     "recipe": {**tiny["recipe"], "poison": {"kind": "badnets"}},
+                     "judges": {"features": {"perplexity": 5.0}, "robustness": {}}},
         "tempered": {"attack": {**tiny["attack"], "loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}}},
         **{kind: {"attack": {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}, "public": many} for kind in ATTACKS},
     }  # fmt: skip
