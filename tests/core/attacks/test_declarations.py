@@ -17,12 +17,13 @@ NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
 POOLED, GENERAL, SPECIFIC = ("pool", "candidates"), ("general_gan",), ("specific_gan",)
 FORMS = {
     "": {}, "tempered": {"loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}},
-    "own generator": {"generator": "general_gan"},
+    "pulled": {"feature_weight": 0.5}, "own generator": {"generator": "general_gan"},
     **{form: {"form": form} for form in ("ours", "L_logit", "L_aug", "baseline")},
 }  # fmt: skip
 DECLARED = {
     ("ppa", ""): (POOLED, "prior", 1),
     ("ppa", "tempered"): ((*POOLED, "temperature"), "prior", 1),
+    ("ppa", "pulled"): ((*POOLED, "pool_features"), "prior", 1),
     ("plg_mi", ""): (("plg_labels", "plg_gan"), "plg_gan", 1),
     ("rlb_mi", ""): ((), "prior", 1),
     ("rlb_mi", "own generator"): (GENERAL, "general_gan", 1),

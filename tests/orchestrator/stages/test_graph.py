@@ -24,6 +24,8 @@ from tests.tiny import tiny_sweep
 
 OF_THE_IDENTITY = {"content", "card"}
 """Keys of a configuration that no task reads: what a file says, which the task reads from the file."""
+ELSEWHERE = {"toy", "sleep", "pool_features", "judge_gradients", "judge_fid_lomma", "judge_fid_plg"}
+"""Kinds of stage that no sweep of this file has: they are made in tests of their own."""
 NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
 NETWORK = {"resolution": 32, "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
            "conv_clamp": None, "mbstd_group": None}  # fmt: skip
@@ -80,7 +82,7 @@ def stages(tmp_path_factory):
     """Every stage of all of them."""
     made = sweeps(tmp_path_factory.mktemp("files"))
     found = [stage for changes in made.values() for stage in stages_of(**changes)]
-    assert {stage.name for stage in found} == set(TASKS) - {"toy", "sleep"}
+    assert {stage.name for stage in found} >= set(TASKS) - ELSEWHERE
     return found
 
 
