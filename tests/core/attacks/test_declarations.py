@@ -29,6 +29,9 @@ DECLARED = {
     ("rlb_mi", "own generator"): (GENERAL, "general_gan", 1),
     ("brep_mi", ""): (("starts",), "prior", 1),
     ("brep_mi", "own generator"): ((*GENERAL, "starts"), "general_gan", 1),
+    ("cma_es", ""): (POOLED, "prior", 1),
+    ("surrogate_scores", ""): (("pictures", "answered_scores", "surrogates"), "prior", 1),
+    ("surrogate_labels", ""): (("pictures", "answered_labels", "surrogates"), "prior", 1),
     ("gmi", ""): (GENERAL, "general_gan", 1),
     ("ked", ""): (SPECIFIC, "specific_gan", 60),
     ("lomma_gmi", "ours"): ((*GENERAL, "students", "public_features"), "general_gan", 1),
@@ -51,6 +54,8 @@ STREAMS = {
     "plg/inversion.py": ["plg start", "plg start", "plg views", "plg order"], "random_latents.py": ["random latents"],
     "black_box/brep_starts.py": ["starts"], "black_box/brep_mi.py": ["walk", "nowhere"],
     "black_box/brep_robust.py": ["robust"], "black_box/rlb_learner.py": ["critic", "critic"], "ppa/pool.py": ["sample"],
+    "surrogate/attack.py": ["answer"], "surrogate/parts.py": ["surrogate"], "black_box/cma_es.py": ["cma"],
+    "surrogate/training.py": ["surrogate", "surrogate order", "surrogate view"],
     "ppa/neighbours.py": ["turn", "turn", "noise"], "ppa/restarts.py": ["restart"],
 }  # fmt: skip
 """Module -> the names of its random streams, which every number that it draws follows from."""
@@ -76,8 +81,8 @@ def test_an_attack_has_the_parts_of_its_form_and_reads_no_others(kind, form):
         assert not {*part.needs} & {*parts[place:]}, "it is made before it is read"
     assert (attack.class_batch("paper"), attack.class_batch("clean")) == (at_once, 1)
     assert "form" not in FORMS[form] or attack.variant == form
-    students = attack.students.architectures if "students" in parts else ()
-    assert attack.pretrained == tuple(students)
+    learners = [getattr(attack, name) for name in ("students", "surrogates") if name in parts]
+    assert attack.pretrained == tuple(name for one in learners if one.pretrained for name in one.architectures)
 
 
 @pytest.mark.parametrize(("kind", "form"), DECLARED)
@@ -93,7 +98,7 @@ def test_public_images_are_asked_for_by_attacks_that_learn_from_them_alone(kind,
 
 
 REFUSED_BY_ITSELF = {
-    "ppa": {"loss"}, "plg_mi": {"loss", "gan.loss"}, "rlb_mi": {"agent", "generator"},
+    "ppa": {"loss"}, "surrogate_scores": {"loss"}, "surrogate_labels": {"loss"}, "plg_mi": {"loss", "gan.loss"}, "rlb_mi": {"agent", "generator"},
     "brep_mi": {"result", "generator"},
 }  # fmt: skip
 """Attack -> choices that its class checks too, beside `core.declared.build`, which checks them all."""
