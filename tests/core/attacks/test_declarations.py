@@ -98,7 +98,8 @@ def test_public_images_are_asked_for_by_attacks_that_learn_from_them_alone(kind,
 
 
 REFUSED_BY_ITSELF = {
-    "ppa": {"loss"}, "surrogate_scores": {"loss"}, "surrogate_labels": {"loss"}, "plg_mi": {"loss", "gan.loss"}, "rlb_mi": {"agent", "generator"},
+    "ppa": {"loss"}, "surrogate_scores": {"loss"}, "surrogate_labels": {"loss"},
+    "plg_mi": {"loss", "gan.loss"}, "rlb_mi": {"agent", "generator"},
     "brep_mi": {"result", "generator"},
 }  # fmt: skip
 """Attack -> choices that its class checks too, beside `core.declared.build`, which checks them all."""
