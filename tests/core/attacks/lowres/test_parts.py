@@ -17,6 +17,7 @@ from core.data.transforms import resize_uint8
 from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.training.gan_pair import fresh_pair
+from core.training.team import ALONE
 from tests.nonsense import nonsense_for
 
 CPU, CLASSES = torch.device("cpu"), 3
@@ -27,6 +28,8 @@ SETTINGS = {"general_gan": (GanTraining, "gan"), "specific_gan": (GanTraining, "
 
 class Silent:
     """A workshop that keeps nothing."""
+
+    team = ALONE
 
     def last_state(self):
         return None
