@@ -15,7 +15,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 
 GAN = {"width": 4, "epochs": 8, "batch_size": 16, "critic_steps": 2, "z_dim": 8}
 STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 4, "batch_size": 32}
+SURROGATE = {
+    "pool": {"size": 160, "truncation_psi": 1.0, "truncation_cutoff": None}, "candidates": 4, "steps": 3, "selected": 2,
+    "surrogates": {"architectures": ["resnet_small"], "pretrained": False, "epochs": 6, "batch_size": 8},
+}  # fmt: skip
 ATTACKS = [
+    {"kind": "surrogate_scores", **SURROGATE}, {"kind": "surrogate_labels", **SURROGATE},
     {"kind": "gmi", "gan": GAN, "steps": 4, "selected": 2},
     {"kind": "lomma_ked", "gan": GAN, "students": STUDENTS, "steps": 4, "selected": 2},
     {"kind": "plg_mi", "top_n": 8, "steps": 4, "selected": 2, "gan": {
@@ -26,7 +31,7 @@ ATTACKS = [
     {"kind": "brep_mi", "selected": 1, "max_passes": 6, "starts": {"batch": 64, "max_batches": 20}},
 ]  # fmt: skip
 KILLED = ("general_gan", "specific_gan", "students", "public_features", "plg_labels", "plg_gan", "starts",
-          "temperature", "pool_features")  # fmt: skip
+          "temperature", "pool_features", "pictures", "answered_labels", "answered_scores", "surrogates")  # fmt: skip
 ROUNDS = 4  # a part too fast to be caught is made again
 
 
