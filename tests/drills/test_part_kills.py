@@ -17,6 +17,7 @@ GAN = {"width": 4, "epochs": 8, "batch_size": 16, "critic_steps": 2, "z_dim": 8}
 STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 4, "batch_size": 32}
 SURROGATE = {
     "pool": {"size": 160, "truncation_psi": 1.0, "truncation_cutoff": None}, "candidates": 4, "steps": 3, "selected": 2,
+    "finalists": 4, "views": 4,
     "surrogates": {"architectures": ["resnet_small"], "pretrained": False, "epochs": 6, "batch_size": 8},
 }  # fmt: skip
 ATTACKS = [
@@ -71,7 +72,7 @@ def test_each_kind_of_part(cluster, tmp_path):
             kept.check()
         if not pending:
             break
-        for name in (*pending, "attack", "loot", "judge_embedder"):  # nobody asks for a part of a finished attack
+        for name in (*KILLED, "attack", "loot", "judge_embedder"):  # nobody asks for a part of a finished attack
             shutil.rmtree(store / name, ignore_errors=True)
         for kept in harm:
             kept.artifacts.clear()
