@@ -85,9 +85,9 @@ class Attack:
 
     @property
     def published(self) -> bool:
-        """Whether it is an attack as somebody published it for inversion; False for settings that were made to get
-        past a defense. What a recipe hides is what it takes from the former alone."""
-        return True
+        """Whether it follows the target's gradients as published: what defenses are usually measured with, and what
+        one that only hides can blind. False for settings made to get past that, and for attacks without gradients."""
+        return self.access == "gradients"
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -144,6 +144,13 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         return " ".join([self.loss, *weighed, *self.adapted, *again, *other])
 
     @property
+    def published(self) -> bool:
+        """With one of the two published losses, not adapted to the target, selected as published."""
+        adapted = self.adapted or self.restarts or self.feature_weight
+        usual = self.select.kind == "augmented_confidence" and self.optimise.kind == "adam"
+        return self.loss in ("poincare", "cross_entropy") and usual and not adapted
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """The decoded pool, shared by all targets of one input size, the target's confidence in it, its temperature and
         its mean feature, where they are asked for."""

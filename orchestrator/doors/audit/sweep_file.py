@@ -41,6 +41,8 @@ class Tried:
 PORTFOLIO: tuple[Tried, ...] = (
     Tried(access="gradients", quick=True, settings=PLUG_AND_PLAY),
     Tried(access="gradients", quick=True, settings={**PLUG_AND_PLAY, "loss": "cross_entropy"}),
+    Tried(access="gradients", quick=False, settings={**PLUG_AND_PLAY, "loss": "logit",
+                                                     "select": {"kind": "augmented_margin"}}),
     Tried(access="scores", quick=False, settings={"kind": "rlb_mi", "selected": SELECTED, "episodes": 4000,
                                                   "at_once": 16, "lr": 0.008}),
     Tried(access="labels", quick=False, settings={"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300,

@@ -29,8 +29,8 @@ MEANING = {
 @dataclass(frozen=True, kw_only=True)
 class Hidings:
     """verdicts: recipe -> its verdict against `baseline`. attacks: the portfolio they are measured with, published:
-    those of it that were published. left_out: recipes that not every attack was tried on. reason: why there are no
-    verdicts, None where there are.
+    those of it that follow gradients as published. left_out: recipes that not every attack was tried on. reason: why
+    there are no verdicts, None where there are.
     """
 
     verdicts: Mapping[str, HidingVerdict] = field(default_factory=dict)
@@ -49,7 +49,7 @@ def hidings(summary: Summary) -> Hidings:
     if summary.primary is None or baseline is None or len(summary.recipes) < 2:
         return Hidings(reason="there is no baseline recipe, or nothing beside it, that a leak was measured of")
     if not published or len(published) == len(attacks):
-        kind = "a published one" if published else "one of ours"
+        kind = "a published one that follows gradients" if published else "an adapted one or one without gradients"
         return Hidings(reason=f"every attack of this sweep is {kind}: hiding shows where both kinds are tried")
     samples = _samples(summary)
     whole = {recipe: under for recipe, under in samples.items() if set(under) == set(attacks)}
@@ -99,8 +99,8 @@ def hiding_sentences(summary: Summary, found: Hidings) -> tuple[str, ...]:
         lines.append(f"Of {listing(named(recipe) for recipe in untold)} it cannot be told: {_needed(found, untold)}.")
     adaptive = [attack for attack in found.attacks if attack not in found.published]
     lines.append(
-        f"What is removed is an upper bound: it was measured with {count(len(found.attacks), 'attack')}, beyond the "
-        f"published ones {listing(adaptive)}; a stronger attack may lower it."
+        f"What is removed is an upper bound: it was measured with {count(len(found.attacks), 'attack')}, beyond those "
+        f"that follow gradients as published {listing(adaptive)}; a stronger attack may lower it."
     )
     return tuple(lines)
 

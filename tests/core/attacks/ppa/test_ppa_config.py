@@ -15,6 +15,7 @@ from core.attacks.ppa.config import (
     paper_celeba,
     paper_facescrub,
 )
+from core.attacks.registry import make_attack
 from core.errors import InputError
 
 POOL = {"size": 10, "crop": None, "image_size": 8}
@@ -48,6 +49,7 @@ def test_the_values_of_the_paper():
             "discriminator_weight": 0.0,
             "temperature": None,
             "average": None,
+            "feature_weight": None,
         },
         "select": {
             "selected": 50,
@@ -133,3 +135,20 @@ def test_every_shipped_configuration(name, pool, crop, steps, lr, batch, scale):
     assert (found.steps, found.lr, found.batch_size) == (steps, lr, batch)
     assert found.crop_scale == (scale, 1.0) and found.betas == (0.1, 0.1) and not found.lr_milestones
     assert (config.candidates.candidates, config.select.selected, config.select.selection_repeats) == (200, 50, 100)
+
+
+@pytest.mark.parametrize(
+    ("settings", "published"),
+    [
+        ({}, True),
+        ({"loss": "cross_entropy"}, True),
+        ({"loss": "logit"}, False),
+        ({"loss": "max_margin"}, False),
+        ({"select": {"kind": "augmented_margin"}}, False),
+        ({"restarts": {"count": 2}}, False),
+        ({"average": {"views": 4}}, False),
+        ({"loss": "cross_entropy", "temperature": {}}, False),
+    ],
+)
+def test_only_the_two_losses_as_published_are_what_a_defense_is_usually_measured_with(settings, published):
+    assert make_attack("ppa", **settings).published is published
