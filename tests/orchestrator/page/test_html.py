@@ -16,8 +16,9 @@ from orchestrator.reading.numbers.summary import summarise
 from tests.orchestrator.conftest import make_frames
 
 VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})
-SECTIONS = ["trade-off", "results", "limits", "recipes", "attacks", "pairs", "sheets", "judges", "exposure", "training",
-            "paper", "cost", "everything", "troubles", "about", "method", "provenance"]  # fmt: skip
+SECTIONS = ["trade-off", "results", "limits", "recipes", "attacks", "hiding", "pairs", "sheets", "judges", "exposure",
+            "advantage", "training", "paper", "cost", "everything", "troubles", "about",
+            "method", "provenance"]  # fmt: skip
 
 
 class Page(HTMLParser):
