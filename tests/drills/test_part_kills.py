@@ -67,16 +67,19 @@ def test_each_kind_of_part(cluster, tmp_path):
     for _ in range(ROUNDS):
         run = SweepRun(sweep, store, cluster.address)
         pending = kill_in_each(run, cluster, store, pending, harm)
-        assert run.wait() == 0, run.tail()
+        code = run.wait()
+        assert code in (0, 1), run.tail()  # 1: some stage lost its worker four times
         for kept in harm:
             kept.check()
-        if not pending:
+        if code == 0 and not pending:
             break
+        if not pending:
+            continue
         for name in (*KILLED, "attack", "loot", "judge_embedder"):  # nobody asks for a part of a finished attack
             shutil.rmtree(store / name, ignore_errors=True)
         for kept in harm:
             kept.artifacts.clear()
-    assert not pending
+    assert code == 0 and not pending
     assert table(store).equals(table(calm / "store")) and not stray_files(store)
     for part in KILLED:
         files = sorted((calm / "store" / part).glob("*/*.safetensors"))
