@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from core import screen
-from core.data.names import PUBLISHED_SETS
 from core.errors import InputError
 from core.words import brief, printable
 from orchestrator.cluster import interrupts
 from orchestrator.doors.audit.arguments import add_audit_door
 from orchestrator.doors.bringing.arguments import add_import_doors
+from orchestrator.doors.data.arguments import add_data_doors
 from orchestrator.doors.study.arguments import add_study_doors
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.set_defaults(door=_doctor)
     add_audit_door(doors)
     add_import_doors(doors)
-    _data_doors(doors)
+    add_data_doors(doors)
     _weights_doors(doors)
     return parser
 
@@ -129,17 +129,6 @@ def _confirmation_options(run: argparse.ArgumentParser) -> None:
         "--confirm-above-dollars", metavar="DOLLARS", help="with --price: ask above so many dollars (default: 100)"
     )
     asking.add_argument("--yes", action="store_true", help="the answer, for scripts")
-
-
-def _data_doors(doors: argparse._SubParsersAction) -> None:
-    check = doors.add_parser("data", help="look at a published data set on disk").add_subparsers(
-        required=True, metavar="check"
-    ).add_parser("check", help="what was found, what is missing or broken, and whether counts equal the paper's")
-    check.add_argument("path", type=Path, metavar="PATH")
-    check.add_argument("--as", choices=PUBLISHED_SETS, required=True, dest="kind", help="the data set it should be")
-    check.add_argument("--classes", type=int, help="how many classes to expect (default: the paper's number)")
-    check.add_argument("--pictures", help="celeba only: crops, aligned, in_the_wild or in_the_wild_68")
-    check.set_defaults(door=_check_data)
 
 
 def _weights_doors(doors: argparse._SubParsersAction) -> None:
@@ -216,7 +205,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from orchestrator.doors.status import status_summary, status_text
+    from orchestrator.doors.records.status import status_summary, status_text
     from orchestrator.planning.trials import trials_of
     from orchestrator.store.opening import open_store
     from sweeps.load import load_sweep
@@ -264,16 +253,8 @@ def _doctor(options: argparse.Namespace) -> int:
     return EXIT_DONE if all(f.fine or not f.needed for f in findings) else EXIT_FAILED
 
 
-def _check_data(options: argparse.Namespace) -> int:
-    from core.data.published_check import check_published, check_text
-
-    check = check_published(options.kind, options.path, classes=options.classes, pictures=options.pictures)
-    screen.out_text("\n".join(map(printable, check_text(check))))
-    return EXIT_DONE if check.fine else EXIT_FAILED
-
-
 def _stage_weights(options: argparse.Namespace) -> int:
-    from orchestrator.doors.stage_weights import stage_weights_of
+    from orchestrator.doors.bringing.stage_weights import stage_weights_of
 
     return stage_weights_of(options.sweeps, options.dir)
 

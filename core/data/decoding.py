@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -15,6 +16,7 @@ from PIL import Image, ImageOps
 from core.errors import InputError
 
 CROPS = ("centre", "stretch")
+_T = TypeVar("_T")
 
 # Named, so that Pillow never hands a file to a plug-in that starts another program (PostScript).
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM", "JPEG2000")
@@ -26,13 +28,20 @@ class UnreadablePicture(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """pixels: uint8 [size, size, 3]; digest: hash of all upright RGB pixels at full size; side: of its
-    shorter edge.
+    """pixels: uint8 [size, size, 3]; digest: hash of all upright RGB pixels at full size; width, height: of the upright
+    picture in pixels; frames: of an animation, of which the first one counts; 1 for any other picture.
     """
 
     pixels: np.ndarray
     digest: bytes
-    side: int
+    width: int
+    height: int
+    frames: int
+
+    @property
+    def side(self) -> int:
+        """Of its shorter edge, in pixels."""
+        return min(self.width, self.height)
 
 
 @contextmanager
@@ -51,11 +60,13 @@ def decode_picture(encoded: bytes, *, size: int, crop: str) -> Picture:
     three equal channels, 16 bits become 8, CMYK is converted, and transparent parts show white. Of an
     animation the first frame counts. Raises UnreadablePicture; call it inside `strict_pillow`.
     """
-    rgb = _open(encoded, lambda image: _to_rgb(ImageOps.exif_transpose(image)))
+    rgb, frames = _open(encoded, lambda image: (_to_rgb(ImageOps.exif_transpose(image)), _frames(image)))
     width, height = rgb.size
     digest = hashlib.blake2b(f"{width} x {height} ".encode(), digest_size=16)
     digest.update(rgb.tobytes())
-    return Picture(pixels=_square(rgb, size, crop), digest=digest.digest(), side=min(width, height))
+    return Picture(
+        pixels=_square(rgb, size, crop), digest=digest.digest(), width=width, height=height, frames=frames
+    )
 
 
 def decode_plain(encoded: bytes) -> Image.Image:
@@ -66,7 +77,7 @@ def decode_plain(encoded: bytes) -> Image.Image:
     return _open(encoded, lambda image: image.convert("RGB"))
 
 
-def _open(encoded: bytes, to_rgb: Callable[[Image.Image], Image.Image]) -> Image.Image:
+def _open(encoded: bytes, to_rgb: Callable[[Image.Image], _T]) -> _T:
     try:
         with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
             image.load()
@@ -77,6 +88,16 @@ def _open(encoded: bytes, to_rgb: Callable[[Image.Image], Image.Image]) -> Image
         raise UnreadablePicture(f"more than {Image.MAX_IMAGE_PIXELS} pixels") from error
     except Exception as error:  # a damaged file can make a decoder raise anything
         raise UnreadablePicture(_reason(error)) from error
+
+
+def _frames(image: Image.Image) -> int:
+    """How many the file says it has. Those after the first are not decoded, and a damaged one is nobody's concern."""
+    if image.format not in ("GIF", "PNG", "TIFF", "WEBP"):
+        return 1
+    try:
+        return int(image.n_frames)
+    except Exception:  # a damaged file can make a decoder raise anything
+        return 1
 
 
 def check_crop(crop: str) -> None:

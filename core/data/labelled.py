@@ -15,8 +15,9 @@ from torch import Tensor
 from core.data import splits
 from core.data.decoding import UnreadablePicture, check_crop, decode_picture, strict_pillow
 from core.data.images import ImageSet
+from core.data.labelling import assign_labels, split_entries
 from core.data.listing import few
-from core.data.sources import TEST, TRAIN, VALIDATION, Entry, list_labelled, list_unlabelled
+from core.data.sources import Entry, list_labelled, list_unlabelled
 from core.errors import InputError
 
 SPLIT_METHODS = ("stratified", "paper")
@@ -68,12 +69,12 @@ def load_labelled(
     path = Path(path)
     _check_options(split_method, on_corrupt, crop, test_fraction, size)
     entries, folders = list_labelled(path)
-    labels, names, notes = _assign_labels(entries, folders, path)
+    labels, names, notes = assign_labels(entries, folders, path)
     pixels, digests, readable, lines = _decode(entries, path, size=size, crop=crop, on_corrupt=on_corrupt)
     notes += lines
     entries, labels = [entries[i] for i in readable], labels[readable]
     _check_counts(labels, names, min_per_class, f"data {path}")
-    train, test, lines = _split(entries, labels, names, path, test_fraction, split_method, split_seed)
+    train, test, lines = split_entries(entries, labels, names, path, test_fraction, split_method, split_seed)
     notes += lines
     train, lines = _without_leaks(entries, digests, labels, train, test, path, on_corrupt)
     notes += lines
@@ -106,8 +107,8 @@ def training_labels(
     Raises InputError as `load_labelled` does for what is wrong with names, labels and splits.
     """
     entries, folders = list_labelled(Path(path))
-    labels, names, _ = _assign_labels(entries, folders, Path(path))
-    train, _, _ = _split(entries, labels, names, Path(path), test_fraction, "stratified", split_seed)
+    labels, names, _ = assign_labels(entries, folders, Path(path))
+    train, _, _ = split_entries(entries, labels, names, Path(path), test_fraction, "stratified", split_seed)
     if largest_classes is not None:
         labels, names = _only_largest(labels, labels[train], names, largest_classes)
         train = train[labels[train] >= 0]
@@ -161,35 +162,6 @@ def _check_options(split_method: str, on_corrupt: str, crop: str, test_fraction:
         raise InputError(f"test_fraction: expected 0.1 with split_method paper, got {test_fraction}")
 
 
-def _assign_labels(
-    entries: Sequence[Entry], folders: Sequence[str], path: Path
-) -> tuple[Tensor, tuple[str, ...], list[str]]:
-    """Contiguous labels int64 [N], class names, notes; labels and identities must go together one to one."""
-    identity_of: dict[int | str, str] = {}
-    label_of: dict[str, int | str] = {}
-    for entry in entries:
-        if entry.identity is None:
-            continue
-        label = label_of.setdefault(entry.identity, entry.label)
-        identity = identity_of.setdefault(entry.label, entry.identity)
-        if label != entry.label:
-            what = f"one label for identity {entry.identity!r}, got {label!r} and {entry.label!r}"
-        elif identity != entry.identity:
-            what = f"one identity for label {entry.label!r}, got {identity!r} and {entry.identity!r}"
-        else:
-            continue
-        raise InputError(f"data {path}: {entry.where}: expected {what}")
-    classes = sorted({entry.label for entry in entries} | set(folders))
-    if len(classes) < 2:
-        raise InputError(f"data {path}: expected at least 2 classes, got {len(classes)}")
-    index = {label: i for i, label in enumerate(classes)}
-    names = tuple(identity_of.get(label, str(label)) for label in classes)
-    notes = []
-    if isinstance(classes[0], int) and classes != list(range(len(classes))):
-        notes.append(f"labels {few(classes)} were renumbered 0 to {len(classes) - 1} in this order")
-    return torch.tensor([index[entry.label] for entry in entries], dtype=torch.int64), names, notes
-
-
 def _decode(
     entries: Sequence[Entry], path: Path, *, size: int, crop: str, on_corrupt: str
 ) -> tuple[Tensor, list[bytes], list[int], list[str]]:
@@ -239,34 +211,6 @@ def _check_counts(labels: Tensor, names: Sequence[str], least: int, where: str) 
     for name, count in zip(names, counts, strict=True):
         if count < least:
             raise InputError(f"{where}: expected at least {least} images of class {name}, got {count}")
-
-
-def _split(
-    entries: Sequence[Entry],
-    labels: Tensor,
-    names: Sequence[str],
-    path: Path,
-    test_fraction: float,
-    method: str,
-    seed: int,
-) -> tuple[Tensor, Tensor, list[str]]:
-    """Training and test indices: the data's own split if it has one, else a drawn one."""
-    given = [entry.split for entry in entries]
-    if given[0] is None:
-        if method == "paper":
-            return *splits.paper_split(len(labels), seed=seed), [f"split: published 90/10 shuffle, seed {seed}"]
-        train, test = splits.stratified_split(labels, test_fraction=test_fraction, seed=seed, names=names)
-        return train, test, [f"split: {test_fraction:g} of every class for the test, seed {seed}"]
-    if method != "stratified":
-        raise InputError(f"data {path}: split_method: expected no {method} split, since the data have one of their own")
-    parts = {part: torch.tensor([i for i, s in enumerate(given) if s == part]) for part in (TRAIN, TEST, VALIDATION)}
-    for part in (TRAIN, TEST):
-        if not len(parts[part]):
-            raise InputError(f"data {path}: expected images of the splits train and test, got none of {part}")
-    notes = ["split: the one that came with the data"]
-    if len(parts[VALIDATION]):
-        notes.append(f"{len(parts[VALIDATION])} validation images are not used")
-    return parts[TRAIN], parts[TEST], notes
 
 
 def _without_leaks(

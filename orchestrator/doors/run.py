@@ -9,9 +9,9 @@ from core import screen
 from core.errors import InputError
 from core.metrics.table import BY_KEY
 from core.uris import shown_uri
+from orchestrator.doors.bringing.stage_weights import refuse_missing_weights
 from orchestrator.doors.confirm import Confirmation, confirm
 from orchestrator.doors.damage import healed, set_damaged_aside
-from orchestrator.doors.stage_weights import refuse_missing_weights
 from orchestrator.planning.plan import make_plan, refuse_impossible
 from orchestrator.planning.proposals import reaudit_trials, write_reaudit
 from orchestrator.planning.trial import Trial

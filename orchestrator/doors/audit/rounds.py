@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from core import screen
+from core.data.listing import few
+from core.data.own.shared import refuse_shared, said
 from core.data.sources import list_unlabelled
 from core.errors import InputError
 from core.files import write_file
@@ -49,8 +51,7 @@ def run_audit(request: AuditRequest) -> int:
     started = time.monotonic()
     request.check()
     people = people_of(request.data)
-    if not list_unlabelled(request.public):
-        raise InputError(f"--public {request.public}: expected images, got none")
+    _look_for_the_same(request)
     model, card = imported_model(request, people)
     code = 0
     for one in rounds(request.access):
@@ -62,6 +63,15 @@ def run_audit(request: AuditRequest) -> int:
             break
     _say_where(request)
     return code
+
+
+def _look_for_the_same(request: AuditRequest) -> None:
+    """Raise InputError where a private picture is public too; say which only look it."""
+    if not list_unlabelled(request.public):
+        raise InputError(f"--public {request.public}: expected images, got none")
+    if pairs := refuse_shared(request.data, request.public):
+        alike = f"{len(pairs)} pictures of --data look like one of --public: {few(said(pairs, '~'))}"
+        screen.err(f"smoothsweep: {alike}; an attack that shows them may have shown what was public")
 
 
 def _run(request: AuditRequest, model: Path, card: TargetCard, one: Round) -> int:

@@ -1,6 +1,7 @@
 """`smoothsweep audit`: refusals before anything runs, the portfolio by access, and one audit from model to pages."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,17 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(owned, tmp_path, capsy
 def test_without_public_images_one_line_says_what_to_bring(owned, tmp_path, capsys):
     assert audit(owned, out=tmp_path / "out", public=False) == 2
     assert "--public: expected images of the same kind that show none of these people" in capsys.readouterr().err
+
+
+def test_a_person_s_picture_among_the_public_ones_is_refused_by_name_and_nothing_is_written(owned, tmp_path, capsys):
+    root, people, public = owned
+    picture, others = next(people.rglob("*.png")), shutil.copytree(public, tmp_path / "public")
+    Image.open(picture).save(others / "copy.bmp")
+    given = ["--data", str(people), "--public", str(others), "--out", str(tmp_path / "out")]
+    assert main(["audit", str(root / "own.pth"), *given, "--architecture", "resnet18", "--image-size", str(SIDE)]) == 2
+    said = capsys.readouterr().err
+    assert said.endswith(f"{picture.relative_to(people)} = copy.bmp\n") and said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("access", ["labels", "scores", "gradients"])

@@ -3,7 +3,7 @@
 import pytest
 
 from core.errors import InputError
-from orchestrator.doors.stage_weights import needed_files, refuse_missing_weights
+from orchestrator.doors.bringing.stage_weights import needed_files, refuse_missing_weights
 from sweeps.expand import expand
 from sweeps.load import load_sweep
 from tests.tiny import write_tiny
@@ -26,7 +26,7 @@ def test_of_a_grid_every_cell_counts(tmp_path):
 
 
 def test_an_attack_that_trains_students_needs_theirs(tmp_path, monkeypatch):
-    monkeypatch.setattr("orchestrator.doors.stage_weights.staged_file", lambda name: None)
+    monkeypatch.setattr("orchestrator.doors.bringing.stage_weights.staged_file", lambda name: None)
     students = {"architectures": ["efficientnet_b1"], "batch_size": 8}
     attacks = {
         form: {"kind": "lomma_gmi", "form": form, "gan": {"batch_size": 8}, **changed}
