@@ -143,7 +143,7 @@ RAMP, POINTS = {"kind": "ramp"}, {"schedule": {"kind": "piecewise", "points": [[
 
 def LOW_RESOLUTION(kind):
     gan = {"kind": kind, "gan": LOW["gan"]}
-    return TINY(attack={**gan, "students": LOW["students"]} if kind.startswith("lomma") else gan)
+    return TINY(attack={**gan, "students": LOW["students"]} if kind.startswith("lomma") else gan, prior=None)
 
 
 SEARCHED = {
@@ -305,7 +305,7 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "LommaKED": (lambda: LOW_RESOLUTION("lomma_ked"), "attack", {**SEARCHED, **STUDENTS, "start_log_variance": 0.0}),
     "GanTraining": (lambda: LOW_RESOLUTION("gmi"), "attack.gan", {
         "width": 4, "epochs": 3, "batch_size": 8, "critic_steps": 2, "lr": 0.1, "betas": [0.1, 0.2], "z_dim": 7,
-        "seed": 3, "imported": ({"/attack.gan": {"imported": "$b/gan"}}, "$a/gan"), "workers": 2,
+        "seed": 3, "imported": ({"/attack.gan": {"imported": "$b/gan"}, "/public": None}, "$a/gan"), "workers": 2,
     }),
     "Distillation": (lambda: LOW_RESOLUTION("lomma_ked"), "attack.students", {
         "architectures": ["resnet_small"], "pretrained": False, "epochs": 3, "batch_size": 8, "lr": 0.1,
@@ -338,14 +338,14 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     }),
     "StartSearch": (lambda: TINY(attack={"kind": "brep_mi"}), "attack.starts",
                     {"batch": 64, "max_batches": 3, "seed": 3}),
-    "PLGMI": (lambda: TINY(attack={"kind": "plg_mi"}), "attack", {
+    "PLGMI": (lambda: TINY(attack={"kind": "plg_mi"}, prior=None), "attack", {
         "kind": REFUSED, "selected": 3, "seed": 3, "precision": "bf16", "loot_size": 20, "readout": (MID, "mean"),
         "top_n": 3, "gan": {"steps": 5}, "steps": 5, "lr": 0.2, "loss": "cross_entropy",
     }),
-    "ConditionalTraining": (lambda: TINY(attack={"kind": "plg_mi"}), "attack.gan", {
+    "ConditionalTraining": (lambda: TINY(attack={"kind": "plg_mi"}, prior=None), "attack.gan", {
         "steps": 5, "critic_steps": 2, "batch_size": 8, "lr": 0.01, "betas": [0.5, 0.9], "inversion_weight": 1.0,
         "loss": "poincare", "z_dim": 8, "width": 4, "seed": 3,
-        "imported": ({"/attack.gan": {"imported": "$b/plg"}}, "$a/plg"), "workers": 2,
+        "imported": ({"/attack.gan": {"imported": "$b/plg"}, "/public": None}, "$a/plg"), "workers": 2,
     }),
     "LabelSmoothing": (lambda: TINY(grid={}, baseline={}), "recipe.defense",
                        {"kind": REFUSED, "alpha": 0.3, "schedule": ({"alpha": 0.3}, RAMP)}),
