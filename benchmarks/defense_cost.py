@@ -32,6 +32,8 @@ _DEFENSES: Mapping[str, tuple[str, dict[str, object]]] = {
     "confidence_penalty": ("confidence_penalty", {"beta": 0.1}),
     "mixup": ("mixup", {"alpha": 0.4}),
     "logit_clipping": ("logit_clipping", {"norm": 1.0}),
+    "loft": ("loft", {"rank": 10}),
+    "at_at": ("at_at", {}),
 }
 _SMOOTHED = "label smoothing, alpha -0.05"
 _CASES = (("resnet_small", 32, 64, 15), ("resnet18", 64, 32, 7))  # architecture, pixels, batch, rounds

@@ -66,8 +66,9 @@ class Step:
     model: the classifier itself, for its layers and modules; forward: one call of it as it is trained (through
     DistributedDataParallel, in the recipe's precision, output in float32), to be used exactly once; images, labels:
     [n, 3, S, S] in [-1, 1] and as `alter_batch` left them; criterion: label smoothing at this epoch's factor, per
-    image; epoch: zero-based, of `epochs`. What a network draws itself comes from torch's global generator, which the
-    training loop seeds.
+    image; epoch: zero-based, of `epochs`; generator: the CPU's, after what `alter_batch` drew. What a network draws
+    itself comes from torch's global generator, which the training loop seeds. The model may be asked beside `forward`,
+    by what leaves the parameters' gradients and the running statistics alone.
     """
 
     model: Classifier
@@ -77,6 +78,7 @@ class Step:
     criterion: SmoothedLoss
     epoch: int
     epochs: int
+    generator: Generator
 
 
 class StepLoss(NamedTuple):

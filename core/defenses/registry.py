@@ -8,12 +8,14 @@ from typing import Any
 from torch import Generator, Tensor
 
 from core.declared import build
+from core.defenses.at_at import AtAt
 from core.defenses.base import Defense
 from core.defenses.bido import Bido
 from core.defenses.confidence_penalty import ConfidencePenalty
 from core.defenses.dropout import Dropout
 from core.defenses.focal import Focal
 from core.defenses.freeze import Freeze
+from core.defenses.loft import Loft
 from core.defenses.logit_clipping import LogitClipping
 from core.defenses.mid import Mid
 from core.defenses.mixup import Mixup
@@ -37,6 +39,8 @@ DEFENSES: dict[str, type[Defense]] = {
     "confidence_penalty": ConfidencePenalty,
     "mixup": Mixup,
     "logit_clipping": LogitClipping,
+    "loft": Loft,
+    "at_at": AtAt,
 }
 
 

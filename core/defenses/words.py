@@ -186,11 +186,16 @@ def _plain_value(value: Any) -> Any:
     return tuple(_plain_value(inner) for inner in value) if isinstance(value, (list, tuple)) else value
 
 
-def _numbers(*parameters: str, named: bool = False, grows: Callable[[float], float] = float) -> Callable[..., Strength]:
-    """A strength that is one or several numbers, named where the family's word does not say what they are."""
+def _numbers(
+    *parameters: str, named: bool = False, grows: Callable[[float], float] = float, usual: float | None = None
+) -> Callable[..., Strength]:
+    """A strength that is one or several numbers, named where the family's word does not say what they are.
+
+    usual: of a number that is not given.
+    """
 
     def read(given: Mapping[str, Any]) -> Strength:
-        values = [given.get(name) for name in parameters]
+        values = [given.get(name, usual) for name in parameters]
         known = [value for value in values if value is not None]
         shown = " / ".join(map(value_text, known)) if known else ""
         ordered = tuple(grows(value) for value in values) if all(map(_is_number, values)) else None
@@ -266,6 +271,13 @@ FAMILIES: dict[str, Family] = {
     "logit_clipping": Family(
         name="Logit clipping", word="logit clipping", parameter="norm",
         read=_numbers("norm", grows=lambda norm: 1 / norm if norm else float("inf")), starts_plain=True),
+    "loft": Family(
+        name="LoFt", word="LoFt", parameter="", starts_plain=False, defaults={"norm": True},
+        read=_numbers("rank", named=True, grows=lambda rank: 1 / rank if rank else float("inf")),
+        why="however wide, the tanh remains"),
+    "at_at": Family(
+        name="AT-AT", word="AT-AT", parameter="weight", read=_numbers("weight", usual=0.08), starts_plain=True,
+        defaults={"eps": 5e-4, "step": 1e-4, "steps": 5}),
 }  # fmt: skip
 """Kind of defense -> how a reader meets it, in the order of the report. Label smoothing, of which plain training is the
 middle, comes before all."""

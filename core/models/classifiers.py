@@ -89,7 +89,8 @@ class Classifier(nn.Module):
 
     In training mode a backbone with an auxiliary head (inception_v3) makes forward return
     `LogitsWithAuxiliary`. A network that somebody else trained on images in another range has its own normalisation
-    in front of the backbone (`wants`); it is no part of the weights.
+    in front of the backbone (`wants`); it is no part of the weights. `neck`: between backbone and head, nothing unless
+    a defense puts layers there; what it gives are then the features.
     """
 
     def __init__(self, architecture: str, backbone: nn.Module, head: nn.Linear) -> None:
@@ -97,6 +98,7 @@ class Classifier(nn.Module):
         self.architecture = architecture
         self.normalise: nn.Module = nn.Identity()
         self.backbone = backbone
+        self.neck: nn.Module = nn.Identity()
         self.head = head
 
     @property
@@ -116,14 +118,14 @@ class Classifier(nn.Module):
     def embed(self, images: Tensor) -> Tensor:
         """Penultimate features [N, D]."""
         features = self.backbone(self.normalise(images))
-        return features.logits if isinstance(features, tuple) else features
+        return self.neck(features.logits if isinstance(features, tuple) else features)
 
     def forward(self, images: Tensor) -> Tensor | LogitsWithAuxiliary:
         """Logits [N, C]."""
         features = self.backbone(self.normalise(images))
         if isinstance(features, tuple):
-            return LogitsWithAuxiliary(self.head(features.logits), features.aux_logits)
-        return self.head(features)
+            return LogitsWithAuxiliary(self.head(self.neck(features.logits)), features.aux_logits)
+        return self.head(self.neck(features))
 
 
 def build_classifier(

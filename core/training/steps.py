@@ -63,6 +63,7 @@ def batch_loss(model: nn.Module, batch: Batch, settings: EpochSettings, step: in
             criterion=SmoothedLoss(alpha=settings.alpha),
             epoch=settings.epoch,
             epochs=recipe.epochs,
+            generator=generator,
         )
     )
     sums = _sums(loss, logits, labels.dominant if isinstance(labels, MixedLabels) else labels, list(facts.values()))

@@ -144,5 +144,7 @@ DEFENSES = {
     "confidence_penalty": {"beta": ({"beta": 0.1}, 1.0)},
     "mixup": {"alpha": ({"alpha": 0.2}, 2.0)},
     "logit_clipping": {"norm": ({"norm": 1.0}, 0.1)},
+    "loft": {"rank": ({"rank": 4}, 3), "norm": ({"rank": 4}, False)},
+    "at_at": {"weight": ({}, 1.0), "eps": ({}, 0.1), "step": ({}, 0.01), "steps": ({}, 1)},
 }  # fmt: skip
 NEEDED = {"bido": {"lambda_input": 0.5, "lambda_label": 0.5}}

@@ -46,6 +46,8 @@ DEFENDED = [
     {"kind": "skip_removal"},
     {"kind": "freeze", "stages": 1, "smoothing": {"alpha": -0.1}},
     {"kind": "logit_clipping", "norm": 1.0},
+    {"kind": "loft", "rank": 4},
+    {"kind": "at_at", "steps": 2},
     {"kind": "mixup", "alpha": 0.4},
 ]
 

@@ -17,7 +17,8 @@ from orchestrator.page.figures.labels import Labels, text_width
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHAPES = ("o", "s", "D", "^", "v", "*", "P", "X", "p", ">", "h", "<", "d")
+SHAPES = ("o", "s", "D", "^", "v", "*", "P", "X", "p", ">", "h", "<", "d", "8", "H",
+          (4, 1, 0), (6, 1, 0))  # fmt: skip
 """Marks that tell families apart without their colours, in the order of the families."""
 
 LONGEST = 34
@@ -103,8 +104,8 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
     axes.annotate(words_for(panel.title), (0, 1), (0 if panel.shape is None else 18, 12), fontsize=12.5,
                   color=panel.colour, weight="bold", **corner)  # fmt: skip
     if panel.shape is not None:
-        axes.plot([0.012], [1 + 17 / (height - 74)], SHAPES[panel.shape % len(SHAPES)], color=panel.colour, ms=8,
-                  transform=axes.transAxes, clip_on=False)  # fmt: skip
+        axes.plot([0.012], [1 + 17 / (height - 74)], marker=SHAPES[panel.shape % len(SHAPES)], ls="",
+                  color=panel.colour, ms=8, transform=axes.transAxes, clip_on=False)  # fmt: skip
     better = "better \u2198" if panel.spec.better == "low" else "better \u2197"
     axes.annotate(better, (1, 1), (0, 12), ha="right", fontsize=11, color=SOFT, **corner)
     drawing = _Drawing(canvas=canvas, axes=axes, panel=panel)
@@ -175,8 +176,8 @@ class _Drawing:
         if point.chosen:
             self.axes.plot([x], [y], "o", ms=21, mfc="none", mec=ACCENT, mew=2, clip_on=False)
         look = {"ms": 6.5, "mew": 0, "alpha": 0.55, "zorder": 2} if point.small else {"ms": 11, "mew": 2, "zorder": 4}
-        (mark,) = self.axes.plot([x], [y], SHAPES[point.shape % len(SHAPES)], mec=point.colour, clip_on=False,
-                                 mfc=PAPER if point.hollow else point.colour, **look)  # fmt: skip
+        (mark,) = self.axes.plot([x], [y], marker=SHAPES[point.shape % len(SHAPES)], ls="", mec=point.colour,
+                                 clip_on=False, mfc=PAPER if point.hollow else point.colour, **look)  # fmt: skip
         self.canvas.tell(mark, point.words, recipe=point.recipe, link=point.link)
 
     def name(self, point: Point) -> None:

@@ -26,11 +26,12 @@ def prepared(defense, architecture="resnet_small", classes=4, seed=0):
 
 def take_step(defense, model, images, labels, *, alpha=0.0, epoch=0, epochs=10, seed=0, forward=None):
     """The loss of one step, the batch altered first, as the training loop does it."""
-    images, labels = defense.alter_batch(images, labels, generator(seed))
+    draw = generator(seed)
+    images, labels = defense.alter_batch(images, labels, draw)
     criterion = SmoothedLoss(alpha=alpha)
     step = Step(
         model=model, forward=forward or model, images=images, labels=labels, criterion=criterion, epoch=epoch,
-        epochs=epochs,
+        epochs=epochs, generator=draw,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

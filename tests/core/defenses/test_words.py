@@ -31,6 +31,10 @@ LABELS = [
     ({"kind": "random_erasing", "p": 0.5, "fill": "random"}, "random erasing 0.1 to 0.4 p 0.5, fill random"),
     ({"kind": "skip_removal"}, "skip removal"),
     ({"kind": "skip_removal", "scale": 0.5}, "skip removal scale 0.5"),
+    ({"kind": "loft", "rank": 50}, "LoFt rank 50"),
+    ({"kind": "loft", "rank": 50, "norm": False}, "LoFt rank 50, norm False"),
+    ({"kind": "at_at"}, "AT-AT 0.08"),
+    ({"kind": "at_at", "weight": 0.2, "steps": 7}, "AT-AT 0.2, steps 7"),
     ({"kind": "weight_decay", "value": 1e-5}, "weight decay 1e-5"),
     ({"kind": "dropout", "p": 0.5, "smoothing": {"alpha": -0.05}}, "dropout 0.5 + smoothing -0.05"),
     ({"kind": "dropout", "p": 0.5, "smoothing": {"alpha": 0.0}}, "dropout 0.5"),
@@ -61,6 +65,8 @@ def test_strength_grows_away_from_plain_training():
     assert order(kind="dropout", p=0.3) < order(kind="dropout", p=0.5)
     assert order(kind="skip_removal", scale=0.9) < order(kind="skip_removal", scale=0.2) < order(kind="skip_removal")
     assert order(kind="logit_clipping", norm=50.0) < order(kind="logit_clipping", norm=5.0)
+    assert order(kind="loft", rank=100) < order(kind="loft", rank=10)
+    assert order(kind="at_at", weight=0.01) < order(kind="at_at") < order(kind="at_at", weight=0.1)
     assert order(kind="random_erasing", p=0.5) < order(kind="random_erasing")
     assert order(kind="random_erasing") < order(kind="random_erasing", area=[0.4, 0.6])
     assert order(kind="freeze", stages=1) < order(kind="freeze", stages=2)

@@ -1,0 +1,135 @@
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from core.defenses.at_at import AtAt, other_classes
+from core.defenses.base import SmoothedLoss, Step
+from core.errors import InputError
+from core.models.classifiers import Classifier, LogitsWithAuxiliary
+from core.models.recipe import TrainingRecipe
+
+HAND = torch.tensor([[2.0, -1.0, 0.5], [1.5, -0.5, 0.4]])
+
+
+def linear(weight):
+    """Logits of images that are linear in their pixels, weight [C, pixels]."""
+    model = Classifier("resnet_small", nn.Flatten(), nn.Linear(weight.shape[1], weight.shape[0], bias=False))
+    model.head.weight.data.copy_(weight)
+    return model
+
+
+def test_loss_of_a_hand_computed_step(monkeypatch, tools):
+    monkeypatch.setattr("core.defenses.at_at.other_classes", lambda *_: torch.tensor([1]))
+    step = Step(model=linear(torch.eye(3)), forward=lambda _: HAND, images=torch.zeros(1, 3, 1, 1), epoch=0, epochs=1,
+                labels=torch.tensor([0]), criterion=SmoothedLoss(), generator=tools.generator())  # fmt: skip
+    result = AtAt().loss(step)
+    assert result.loss.item() == pytest.approx(0.432035, abs=1e-6)
+    assert result.facts["towards_loss"].item() == pytest.approx(2.384042, abs=1e-6)
+    assert result.facts["towards_acc"] == 0 and torch.equal(result.logits, HAND[:1])
+
+
+def test_only_the_unmoved_images_are_smoothed(tools):
+    images, labels = tools.colours(per_class=2)
+    both = []
+
+    def forward(batch):
+        both.append(model(batch))
+        return both[-1]
+
+    model = tools.prepared(AtAt())
+    result = tools.take_step(AtAt(), model, images, labels, alpha=0.2, forward=forward)
+    smoothed = F.cross_entropy(both[0][:8], labels, label_smoothing=0.2)
+    torch.testing.assert_close(result.loss, smoothed + 0.08 * result.facts["towards_loss"])
+
+
+def test_pixels_of_a_linear_network_move_as_the_formula_says(tools):
+    """By sign * min(eps, u + steps * step) with u uniform: three quarters of eps on average, half of them all of it."""
+    signs = torch.randn(1, 3000, generator=tools.generator(1)).sign()
+    model, images = linear(torch.cat([-signs, signs])), torch.zeros(4, 3, 20, 50)
+    moved = AtAt().moved(model, images, torch.ones(4, dtype=torch.long), tools.generator(3)).flatten(1)
+    start = 2 * torch.rand(images.shape, generator=tools.generator(3)).flatten(1) - 1
+    expected = signs * torch.clamp(5e-4 * start * signs + 5e-4, max=5e-4)
+    torch.testing.assert_close(moved, expected, rtol=0, atol=1e-9)
+    along = moved * signs / 5e-4
+    assert along.min() > -1e-3 and along.mean().item() == pytest.approx(0.75, abs=0.01)
+    assert (along > 0.999).float().mean().item() == pytest.approx(0.5, abs=0.02)
+    corner = AtAt(eps=0.3, step=0.1).moved(model, torch.full_like(images, 0.9), torch.ones(4).long(), tools.generator())
+    assert corner.abs().max() <= 1 and corner.min() >= 0.9 - 0.3 - 1e-6
+
+
+def test_classes_to_move_towards_follow_the_published_law(tools):
+    labels = torch.randint(10, (40_000,), generator=tools.generator(1))
+    offsets = torch.bincount((other_classes(labels, 10, tools.generator(2)) - labels) % 10, minlength=10) / len(labels)
+    assert offsets.tolist() == pytest.approx([0, 0.2, *[0.1] * 8], abs=0.01)
+    assert other_classes(torch.tensor([0, 1]), 2, tools.generator()).tolist() == [1, 0]
+
+
+def test_the_descent_leaves_no_trace_in_the_network(tools):
+    model, (images, labels) = tools.prepared(AtAt()), tools.colours(per_class=2)
+    before = [buffer.clone() for buffer in model.buffers()]
+    AtAt().moved(model, images, (labels + 1) % 4, tools.generator())
+    assert all(torch.equal(*pair) for pair in zip(before, model.buffers(), strict=True))
+    assert all(parameter.grad is None for parameter in model.parameters())
+    tools.take_step(AtAt(), model, images, labels)
+    tracked = [buffer.item() for name, buffer in model.named_buffers() if name.endswith("num_batches_tracked")]
+    assert tracked and set(tracked) == {1}
+
+
+def test_an_auxiliary_head_is_trained_and_not_descended(tools):
+    signs = torch.randn(1, 12, generator=tools.generator(1)).sign()
+    main, other = linear(torch.cat([-signs, signs])), linear(torch.cat([signs, -signs]))
+
+    class Both(nn.Module):
+        num_classes = 2
+
+        def forward(self, images):
+            return LogitsWithAuxiliary(main(images), other(images))
+
+    images, labels = torch.zeros(3, 3, 2, 2), torch.tensor([0, 1, 0])
+    alone, beside = (AtAt().moved(net, images, labels, tools.generator()) for net in (main, Both()))
+    assert torch.equal(alone, beside)
+    step = Step(model=Both(), forward=Both(), images=images, labels=labels, criterion=SmoothedLoss(), epoch=0, epochs=1,
+                generator=tools.generator(2))  # fmt: skip
+    AtAt().loss(step).loss.backward()
+    assert main.head.weight.grad.abs().sum() > 0 and other.head.weight.grad.abs().sum() > 0
+
+
+def test_precision_too_coarse_for_eps_is_refused():
+    with pytest.raises(InputError, match="defense at_at: expected a recipe with precision fp32, got 'bf16'"):
+        AtAt().adjust_recipe(TrainingRecipe(precision="bf16"))
+
+
+WEAK = 431
+
+
+def drawn(n, seed):
+    """Two classes: one pixel that tells them surely, and many that each tell almost nothing."""
+    draw = torch.Generator().manual_seed(seed)
+    labels = torch.randint(2, (n,), generator=draw)
+    sign = (2 * labels - 1).float()[:, None]
+    weak = 0.02 * sign + 0.1 * torch.randn(n, WEAK, generator=draw)
+    return torch.cat([0.6 * sign, weak], 1).clamp(-1, 1).view(n, 3, 12, 12), labels
+
+
+def led_astray(weight):
+    """After a training with this weight: share of new images that a descent leads to the other class; accuracy."""
+    defense = AtAt(weight=weight, eps=0.02, step=0.005)
+    model = linear(torch.zeros(2, WEAK + 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    for epoch in range(60):
+        images, labels = drawn(128, seed=epoch)
+        step = Step(model=model, forward=model, images=images, labels=labels, criterion=SmoothedLoss(), epoch=epoch,
+                    epochs=60, generator=torch.Generator().manual_seed(epoch))  # fmt: skip
+        optimizer.zero_grad()
+        defense.loss(step).loss.backward()
+        optimizer.step()
+    images, labels = drawn(400, seed=1000)
+    moved = defense.moved(model, images, 1 - labels, torch.Generator().manual_seed(1))
+    hits = [(model(shown).argmax(1) == labels).float().mean().item() for shown in (images, moved)]
+    return 1 - hits[1], hits[0]
+
+
+def test_it_makes_small_steps_lead_astray_and_keeps_the_accuracy():
+    plain, defended = led_astray(1e-9), led_astray(1.0)
+    assert plain[1] > 0.99 and defended[1] > 0.9 and defended[0] > plain[0] + 0.2
