@@ -22,7 +22,8 @@ CATEGORIES = (
 FAMILIES = (
     *CATEGORIES,
     ("#b0206a", "#ff8fbf"), ("#1f6f78", "#6cc6cf"), ("#647700", "#c3d94a"), ("#3b4a8c", "#93a5f0"),
-    ("#8c4a00", "#e8a860"), ("#a32020", "#f58f8f"), ("#6b2c7f", "#cf9be6"), ("#5c5c1f", "#cfcf8a"), ("#2f5d3a", "#9fcfae"),
+    ("#8c4a00", "#e8a860"), ("#a32020", "#f58f8f"), ("#6b2c7f", "#cf9be6"), ("#5c5c1f", "#cfcf8a"),
+    ("#2f5d3a", "#9fcfae"),
 )  # fmt: skip
 """A colour for each defense, for its recipes share one."""
 
