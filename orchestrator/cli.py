@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="smoothsweep",
         description="Which training recipe gives the accuracy I need and leaks the least? "
         "Sweeps recipes, inverts every trained model, compares what leaks.",
-        epilog="Start with: smoothsweep run sweeps/quickstart.yaml",
+        epilog="Start with: smoothsweep run quickstart",
     )
     doors = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -150,7 +150,8 @@ def _sweep_door(doors: argparse._SubParsersAction, name: str, text: str, door: o
 def _sweep_options() -> argparse.ArgumentParser:
     """What every door of a sweep takes."""
     options = argparse.ArgumentParser(add_help=False)
-    options.add_argument("sweep", type=Path, metavar="SWEEP.yaml")
+    options.add_argument("sweep", type=Path, metavar="SWEEP.yaml",
+                         help="a sweep file, or the name of one that comes with smoothsweep: quickstart")  # fmt: skip
     options.add_argument(
         "--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides",
         help="set a key of the sweep file, e.g. --set recipe.epochs=20 (repeatable)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 
 from core.errors import InputError
@@ -15,8 +16,10 @@ from sweeps.yaml_reader import MAX_BYTES, read_yaml
 def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
     """Read a sweep file, apply `--set` overrides (dotted.key=YAML value), check everything.
 
+    path: a file; or the name of a sweep that comes with smoothsweep (`quickstart`), where no file has that name.
     Raises InputError with one line: file, key, what was expected, what came.
     """
+    path = _shipped(path)
     text = _text_of(path)
     raw = read_yaml(text, str(path))
     if not isinstance(raw, dict):
@@ -26,6 +29,33 @@ def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
     if loaded.sweep.search:
         check_search(loaded)
     return loaded
+
+
+def shipped_sweeps() -> dict[str, Path]:
+    """Name -> file of the sweeps that come with smoothsweep, in the order of their names."""
+    return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.yaml"))}
+
+
+def _shipped(path: Path) -> Path:
+    """The file of a shipped sweep, for its name alone; any other path as it is."""
+    found = shipped_sweeps().get(path.name.removesuffix(".yaml"))
+    return path if found is None or not _is_name(path) or path.is_file() else found
+
+
+def _is_name(path: Path) -> bool:
+    return path.name == str(path)
+
+
+def _unknown(path: Path) -> InputError:
+    """No such file, and no shipped sweep of that name either."""
+    if not _is_name(path):
+        return InputError(f"{path}: expected a sweep file, got no such file")
+    names = list(shipped_sweeps())
+    close = get_close_matches(path.name.removesuffix(".yaml"), names, n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    return InputError(
+        f"{path}: expected a sweep file, got no such file; nor is it a shipped sweep ({', '.join(names)}){meant}"
+    )
 
 
 def _text_of(path: Path) -> str:
@@ -39,7 +69,7 @@ def _text_of(path: Path) -> str:
     except InputError:
         raise
     except FileNotFoundError:
-        raise InputError(f"{path}: expected a sweep file, got no such file") from None
+        raise _unknown(path) from None
     except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a name that no file can have
         raise InputError(f"{path}: expected a readable text file, got: {error}") from None
 

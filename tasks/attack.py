@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +12,7 @@ from torch import Tensor
 
 from core.attacks.base import Attack
 from core.attacks.reconstructions import Reconstructions
-from core.attacks.seeds import derive_seed
+from core.attacks.seeds import combined_seed, derive_seed
 from core.attacks.view import View
 from tasks.attacking import OpenTarget, given_of
 from tasks.class_names import class_names_of
@@ -34,7 +32,7 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     attack's protocol couples classes, `class_batch` of the sweep's list are inverted at once; `classes` then holds
     whole batches.
     """
-    attack, seed = attack_of(config), _seed(config["seed"])
+    attack, seed = attack_of(config), combined_seed(config["seed"])
     given = given_of(attack.needs, config, inputs, context.device)
     target = OpenTarget(inputs.get("target"), config, context.device)
     others = {role: OpenTarget(inputs[role], config, context.device) for role in _others(attack, inputs)}
@@ -117,8 +115,3 @@ def _tensors_of(attack: Attack, found: Reconstructions, view: View, asked: Mappi
 def _named(tensors: Mapping[str, Tensor], group: str) -> list[tuple[str, str]]:
     """(name, key) of the tensors of a group, such as row."""
     return [(key.removeprefix(f"{group}."), key) for key in sorted(tensors) if key.startswith(f"{group}.")]
-
-
-def _seed(parts: Sequence[int]) -> int:
-    """One seed from the attack's own and the trial's."""
-    return int.from_bytes(hashlib.sha256(json.dumps(list(parts)).encode()).digest()[:7], "big")

@@ -8,7 +8,9 @@ worker.
 from __future__ import annotations
 
 import hashlib
+import json
 import operator
+from collections.abc import Sequence
 
 import torch
 
@@ -26,3 +28,8 @@ def derive_seed(*key: int | str) -> int:
 def generator(*key: int | str) -> torch.Generator:
     """A CPU generator seeded by `derive_seed(*key)`: the same draws whatever device the attack runs on."""
     return torch.Generator().manual_seed(derive_seed(*key))
+
+
+def combined_seed(parts: Sequence[int]) -> int:
+    """One seed in [0, 2^56) from the attack's own and the trial's."""
+    return int.from_bytes(hashlib.sha256(json.dumps(list(parts)).encode()).digest()[:7], "big")

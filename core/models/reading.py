@@ -86,12 +86,15 @@ def check_reading(
     image_size: int,
     device: torch.device | str,
     where: str,
+    then: str = "import it again",
+    order_said_by: str = "--class-names",
 ) -> None:
     """Raise InputError, one line, unless the accuracy is clearly above chance, within reach of what the card states,
     and no usual other reading fits clearly better; it says which one does.
 
     model: read as claimed, its outputs in the data's order. logits: of all of `test`, float [N, C]. orders: other
     numberings by their words (`usual_orders`); any other order of the classes is found from what the model confuses.
+    then: what to do about it, order_said_by: where the order of classes is said, for the sentence.
     A stated accuracy that is reached is proof enough; without one, three other normalisations of 200 images are tried.
     """
     hits = logits.argmax(1) == test.labels
@@ -101,7 +104,7 @@ def check_reading(
     if above and reached and claim.accuracy is not None:
         return
     trials = _other_readings(model, test, logits, claim, orders, image_size=image_size, device=device)
-    best, reordered = max(trials, key=lambda trial: trial.gain), _in_any_order(logits, test)
+    best, reordered = max(trials, key=lambda trial: trial.gain), _in_any_order(logits, test, order_said_by)
     if reordered is not None and reordered.gain > best.gain + NAMED:  # of two that fit, the one with a name is told
         best = reordered
     better = best.fits_better
@@ -109,7 +112,7 @@ def check_reading(
         return
     stated = f"; its card states {claim.accuracy:.1%}" if claim.accuracy is not None else ""
     found = (
-        f"{best.hits.double().mean():.1%} {best.words}; {best.as_stated.double().mean():.1%} as stated: import it again"
+        f"{best.hits.double().mean():.1%} {best.words}; {best.as_stated.double().mean():.1%} as stated: {then}"
         if better
         else "no usual normalisation or class order fits: is it a classifier of these classes, and is its size right?"
     )
@@ -169,7 +172,7 @@ def _other_readings(
     return trials
 
 
-def _in_any_order(logits: Tensor, test: ImageSet) -> _Trial | None:
+def _in_any_order(logits: Tensor, test: ImageSet, said_by: str) -> _Trial | None:
     """The order of the classes under which most answers are right, found on one half and tried on the other."""
     count = test.num_classes
     if count > MOST_MATCHED:
@@ -182,7 +185,7 @@ def _in_any_order(logits: Tensor, test: ImageSet) -> _Trial | None:
         together += 0.5 * torch.eye(count)  # what nothing contradicts stays
         output_of = torch.from_numpy(linear_sum_assignment(together.numpy(), maximize=True)[1])
         hits[tried] = answers[tried] == output_of[test.labels[tried]]
-    words = "with the classes in another order, which --class-names must say"
+    words = f"with the classes in another order, which {said_by} must say"
     return _Trial(words=words, hits=hits, as_stated=answers == test.labels)
 
 

@@ -9,7 +9,7 @@ import yaml
 from core.errors import InputError
 from sweeps.axes import axis_names
 from sweeps.expand import expand
-from sweeps.load import load_sweep
+from sweeps.load import load_sweep, shipped_sweeps
 from sweeps.loaded import check
 from sweeps.settings import set_dotted
 from tests.tiny import tiny_sweep
@@ -86,6 +86,31 @@ def test_broken_yaml_is_one_line(tmp_path, text):
     with pytest.raises(InputError) as caught:
         load_sweep(path)
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_shipped_sweep_is_found_by_its_name_from_anywhere(tmp_path, monkeypatch, repository):
+    monkeypatch.chdir(tmp_path)
+    names = list(shipped_sweeps())
+    assert "quickstart" in names and names == sorted(path.stem for path in (repository / "sweeps").glob("*.yaml"))
+    for name in ("quickstart", "quickstart.yaml"):
+        loaded = load_sweep(Path(name), ["seeds=[7]"])
+        assert loaded.sweep.seeds == (7,) and loaded.source == str(repository / "sweeps" / "quickstart.yaml")
+    write(tmp_path, name="mine").rename(tmp_path / "quickstart")
+    assert load_sweep(Path("quickstart")).sweep.name == "mine", "a file of that name comes first"
+
+
+@pytest.mark.parametrize(("name", "end"), [
+    ("quickstrat", "did you mean quickstart?"), ("table1-celeba", "did you mean table1_celeba?"), ("zzzzz", ")"),
+])  # fmt: skip
+def test_a_name_that_no_shipped_sweep_has_is_one_line_with_those_there_are(tmp_path, monkeypatch, name, end):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as caught:
+        load_sweep(Path(name))
+    line = str(caught.value)
+    assert all(shipped in line for shipped in shipped_sweeps()) and line.endswith(end) and "\n" not in line
+    with pytest.raises(InputError) as caught:
+        load_sweep(Path("sweeps") / name)
+    assert str(caught.value) == f"sweeps/{name}: expected a sweep file, got no such file"
 
 
 def test_a_missing_file_says_so(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from core import screen
+from core.audit.portfolio import portfolio
 from core.data.listing import few
 from core.data.own.shared import refuse_shared, said
 from core.data.sources import list_unlabelled
@@ -18,7 +19,7 @@ from core.files import write_file
 from core.words import brief
 from orchestrator.doors.audit.pages import write_audit
 from orchestrator.doors.audit.subject import AuditRequest, imported_model, people_of
-from orchestrator.doors.audit.sweep_file import as_file, audit_sweep, portfolio
+from orchestrator.doors.audit.sweep_file import as_file, audit_sweep
 from orchestrator.doors.confirm import Confirmation
 from orchestrator.doors.run import run_and_report
 from sweeps.imported import TargetCard

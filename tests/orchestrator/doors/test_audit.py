@@ -11,9 +11,10 @@ from PIL import Image
 
 from core.attacks.access import ACCESS_LEVELS
 from core.attacks.registry import ATTACKS
+from core.audit.portfolio import portfolio, spread
 from orchestrator.cli import main
 from orchestrator.doors.audit.rounds import rounds
-from orchestrator.doors.audit.sweep_file import as_file, audit_sweep, portfolio, spread
+from orchestrator.doors.audit.sweep_file import as_file, audit_sweep
 from sweeps.imported import ImportedClassifier
 from sweeps.load import load_sweep
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, trained_resnet, write_people
@@ -108,7 +109,7 @@ def test_the_written_sweep_file_is_one_that_run_takes(owned, tmp_path):
 
 
 def test_people_are_taken_evenly():
-    assert spread(20, 20) == "all" and spread(100, 5) == [0, 25, 50, 74, 99]
+    assert spread(3, 20) == [0, 1, 2] and spread(100, 5) == [0, 25, 50, 74, 99]
 
 
 def test_rounds_begin_small_and_only_grow():

@@ -1,0 +1,199 @@
+"""Attacks on an open model in memory: their parts are made once and shared by all attacks that agree on them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from core.attacks.base import Attack, Part
+from core.attacks.execution import Execution
+from core.attacks.given import Given, MadePart
+from core.attacks.reconstructions import Reconstructions
+from core.attacks.registry import PARTS, make_attack
+from core.attacks.seeds import combined_seed
+from core.audit.model import OpenModel
+from core.data.transforms import centre_crop, resize, to_uint8
+from core.errors import InputError
+from core.priors.base import Decoder, Prior
+from core.training.team import ALONE
+
+OnProgress = Callable[[float, str], None]
+"""How far the work is, in [0, 1], and a few words."""
+
+PROTOCOL: Literal["clean"] = "clean"
+DECODE_BATCH = 64  # images at once at most
+
+
+def silent(fraction: float, text: str) -> None:
+    """Progress that nobody looks at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inverted:
+    """What an attack left of some classes, in their order, best first within a class.
+
+    images: uint8 [M, 3, R, R]; labels: int64 [M]; scores: float [M], the model's own word, None where it was not asked;
+    w: the latents [M, ...]. queries: images the model was shown per class, parts that serve all classes included;
+    seconds: the same of time.
+    """
+
+    attack: Attack
+    kind: str
+    images: Tensor
+    labels: Tensor
+    scores: Tensor | None
+    w: Tensor
+    queries: float
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """A part in memory. key: what decides it, the keys of the parts it was made from included."""
+
+    key: str
+    part: MadePart
+    queries: int
+    seconds: float
+
+
+class Attacker:
+    """What an attacker has: a view of the model, a prior, public images uint8 [N, 3, R, R]; and the parts made so far.
+
+    prior_kind: a row of `core.priors.kinds.PRIORS`, as which attacks know it. Everything is done by protocol `clean`.
+    """
+
+    def __init__(self, model: OpenModel, public: Tensor, prior: Prior, *, prior_kind: str) -> None:
+        self.model, self.public, self.prior_kind = model, public, prior_kind
+        self.prior = prior.to(model.execution.device) if isinstance(prior, nn.Module) else prior
+        self._made: dict[str, _Made] = {}
+
+    def invert(
+        self, settings: Mapping[str, Any], classes: Sequence[int], *, seed: int, on_progress: OnProgress = silent
+    ) -> Inverted:
+        """The attack on these classes. A class's images depend on seed and class, not on the other classes.
+
+        settings: as a sweep file's `attack`: kind, and its parameters. Raises InputError, one line, for settings that
+        are wrong, an attack that needs more than the model shows, or classes that it does not have.
+        """
+        kind, attack = self.attack_of(settings)
+        self._check_classes(classes)
+        view = self.model.view(attack.access, f"attack {kind}")
+        given, spent = self._given(attack, kind, on_progress)
+        started, shown = time.monotonic(), view.queries
+        found = self._batches(attack, given, classes, combined_seed([attack.seed, seed]), kind, on_progress)
+        decoder: Any = given.prior if attack.decoder == "prior" else given.networks[attack.decoder]["generator"]
+        w = torch.cat([one.w for one in found])
+        images = decode(decoder, w, attack.crop, attack.loot_size, self.model.execution)
+        scored = all(one.scores is not None for one in found)
+        return Inverted(
+            attack=attack, kind=kind, images=images, w=w,
+            labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one.w) for one in found])),
+            scores=torch.cat([one.scores for one in found]) if scored else None,
+            queries=(view.queries - shown + sum(made.queries for made in spent)) / len(classes),
+            seconds=(time.monotonic() - started + sum(made.seconds for made in spent)) / len(classes),
+        )  # fmt: skip
+
+    def attack_of(self, settings: Mapping[str, Any]) -> tuple[str, Attack]:
+        """Its kind and the attack, checked against model, prior and public images; the model is not asked yet."""
+        if "kind" not in settings:
+            raise InputError("attack: expected its kind, got none")
+        kind = settings["kind"]
+        attack = make_attack(kind, **{name: value for name, value in settings.items() if name != "kind"})
+        attack.check(image_size=self.model.image_size, prior_kind=self.prior_kind, has_public=True)
+        attack.check_public(len(self.public))
+        attack.check_classes(self.model.num_classes)
+        refused = {
+            "readout": attack.readout, "precision": attack.precision,
+            "workers": next((part.workers for part in attack.parts if part.workers > 1), None),
+            "imported": next((part.imported for part in attack.parts if part.imported), None),
+        }  # fmt: skip
+        for name, value in refused.items():
+            if value is not None:
+                raise InputError(f"attack {kind}: {name}: expected none outside of a sweep, got {value}")
+        return kind, attack
+
+    def _check_classes(self, classes: Sequence[int]) -> None:
+        for one in classes:
+            if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < self.model.num_classes:
+                raise InputError(f"classes: expected numbers from 0 to {self.model.num_classes - 1}, got {one!r}")
+        if not classes or len(set(classes)) < len(classes):
+            raise InputError(f"classes: expected one or more, each once, got {list(classes)}")
+
+    def _given(self, attack: Attack, kind: str, on_progress: OnProgress) -> tuple[Given, list[_Made]]:
+        """What the attack is given, its parts made where they were not, and what each of them took."""
+        made: dict[str, _Made] = {}
+        for part in attack.parts:
+            made[part.name] = self._part(part, made, kind, on_progress)
+        return self._with(PROTOCOL, made), list(made.values())
+
+    def _with(self, protocol: Literal["clean"] | None, made: Mapping[str, _Made]) -> Given:
+        return Given(
+            protocol=protocol, prior=self.prior, public=self.public,
+            parts={name: one.part.tensors for name, one in made.items()},
+            networks={name: one.part.networks for name, one in made.items()},
+        )  # fmt: skip
+
+    def _part(self, part: Part, earlier: Mapping[str, _Made], kind: str, on_progress: OnProgress) -> _Made:
+        row = PARTS[part.name]
+        needs = [earlier[name].key if name in earlier else name for name in part.needs]
+        key = json.dumps([part.name, dict(part.settings), needs], sort_keys=True)
+        if key not in self._made:
+            view = self.model.view(row.access if "target" in part.needs else "none", f"attack {kind}")
+            started, shown = time.monotonic(), view.queries
+            workshop = Bench(lambda fraction, text: on_progress(0.0, f"{kind}: {part.name} {text}"))
+            given = self._with(PROTOCOL if row.protocol else None, earlier)
+            found = row.function()(part.settings, given, view, workshop)
+            self._made[key] = _Made(
+                key=key, part=found, queries=view.queries - shown, seconds=time.monotonic() - started
+            )
+        return self._made[key]
+
+    def _batches(
+        self, attack: Attack, given: Given, classes: Sequence[int], seed: int, kind: str, on_progress: OnProgress
+    ) -> list[Reconstructions]:
+        found: list[Reconstructions] = []
+        together = attack.class_batch(PROTOCOL)
+        for start in range(0, len(classes), together):
+            on_progress(start / len(classes), f"{kind}: class {classes[start]}")
+            view = self.model.view(attack.access, f"attack {kind}")
+            found += attack.invert_batch(view, given, list(classes[start : start + together]), seed=seed)
+        on_progress(1.0, kind)
+        return found
+
+
+class Bench:
+    """`core.attacks.given.Workshop` in memory: it keeps nothing, since nobody comes back."""
+
+    team = ALONE
+
+    def __init__(self, on_progress: OnProgress) -> None:
+        self._on_progress = on_progress
+
+    def last_state(self) -> None:
+        """There is none."""
+
+    def keep_state(self, state: Mapping[str, Any]) -> None:
+        """It ends with the process."""
+
+    def progress(self, fraction: float, text: str) -> None:
+        self._on_progress(fraction, text)
+
+
+@torch.no_grad()
+def decode(decoder: Decoder, w: Tensor, crop: int | None, side: int | None, execution: Execution) -> Tensor:
+    """Latents [M, ...] as pictures uint8 [M, 3, R, R] on the CPU: what a thief could keep. side: R, None as decoded."""
+    synthesize = execution.synthesizer(decoder, crop)
+
+    def pictures(rows: slice) -> Tensor:
+        images = synthesize(w[rows].to(execution.device))
+        images = images if crop is None else centre_crop(images, crop)
+        return to_uint8(images if side is None else resize(images, side)).cpu()
+
+    return torch.cat(execution.forward_batch("synthesis", synthesize, most=DECODE_BATCH).run(pictures, len(w)))

@@ -1,0 +1,29 @@
+"""Does the model recognise the people at all, read as it was said? Asked before anything is attacked."""
+
+from __future__ import annotations
+
+import torch
+
+from core.audit.model import OpenModel
+from core.data.images import ImageSet
+from core.errors import InputError
+from core.models.inference import evaluate_logits
+from core.models.normalisation import Normalisation
+from core.models.reading import Claim, check_reading
+
+
+def recognised(model: OpenModel, test: ImageSet, reads: Normalisation) -> float:
+    """The model's accuracy in [0, 1] on real test images.
+
+    Raises InputError, one line, for another number of classes, an accuracy that chance may give, or where another usual
+    reading of the images fits clearly better: the line says which.
+    """
+    if test.num_classes != model.num_classes:
+        raise InputError(f"data: expected the model's {model.num_classes} classes, got {test.num_classes}")
+    size, device = model.image_size, model.execution.device
+    logits = evaluate_logits(model.asked, test.images, image_size=size, device=device)
+    check_reading(
+        model.asked, test, logits, Claim(normalisation=reads, order=torch.arange(test.num_classes)), orders={},
+        image_size=size, device=device, where="model", then="say so to Model", order_said_by="the labels of data",
+    )  # fmt: skip
+    return (logits.argmax(1) == test.labels).double().mean().item()

@@ -1,0 +1,90 @@
+"""Judges in memory: a second classifier of the same images, or a face embedder that never saw them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from core.audit.attacking import OnProgress, silent
+from core.audit.portfolio import EVALUATOR_TRAINING
+from core.data.images import ImageSet
+from core.data.labelled import SplitImages
+from core.data.transforms import to_unit
+from core.declared import build
+from core.errors import InputError
+from core.metrics.accuracy import topk_hits
+from core.metrics.known_error import Rate
+from core.metrics.open_set import fit_head, head_logits
+from core.models.classifiers import build_classifier
+from core.models.embedders import load_embedder
+from core.models.inference import evaluate_logits
+from core.models.recipe import TrainingRecipe
+from core.training.classifier import train_classifier
+
+EVALUATOR = "evaluator"
+BATCH = 256
+HEAD_SEED = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """A judge of reconstructions. metric: the column of a sweep's results that it is; names: of the classes, by label;
+    sensitivity: how often it is right about real test images; logits: images uint8 [M, 3, R, R] -> float32 [M, C].
+    """
+
+    metric: str
+    names: tuple[str, ...]
+    sensitivity: Rate
+    logits: Callable[[Tensor], Tensor]
+
+    def hits(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The class that it takes each image for, int64 [M], and whether it is the label, bool [M]."""
+        found = self.logits(images)
+        return found.argmax(1), topk_hits(found, labels, 1)
+
+
+def train_evaluator(
+    people: SplitImages, *, architecture: str, seed: int, device: torch.device | str, on_progress: OnProgress = silent,
+    training: dict[str, Any] | None = None,
+) -> Judge:  # fmt: skip
+    """A second classifier of the same images, as the paper judges: it accepts what only classifiers accept.
+
+    training: fields of `TrainingRecipe` beside the architecture, by default those of `smoothsweep audit`. Raises
+    InputError for an unknown architecture or setting.
+    """
+    settings = {"image_size": people.train.size, **(EVALUATOR_TRAINING if training is None else training)}
+    recipe = build(TrainingRecipe, {"architecture": architecture, **settings}, what="evaluator", prefix="evaluator ")
+    network = build_classifier(architecture, people.train.num_classes, protocol="clean", seed=seed)
+    train_classifier(
+        network, people.train, recipe, seed=seed, device=device,
+        on_epoch=lambda record, _: on_progress((record.epoch + 1) / recipe.epochs, f"evaluator: epoch {record.epoch}"),
+    )  # fmt: skip
+
+    def logits(images: Tensor) -> Tensor:
+        return evaluate_logits(network, images, image_size=recipe.image_size, device=device)
+
+    return _judge("attack_acc1", people.test, logits)
+
+
+def fit_embedder(people: SplitImages, name: str, *, weights: Path | None, device: torch.device | str) -> Judge:
+    """A linear head on an independent embedder (a row of `core.models.embedders.EMBEDDERS`). Raises InputError."""
+    network = load_embedder(name, weights).to(device)
+    head = fit_head(_features(network, people.train.images, device), people.train.labels, seed=HEAD_SEED)
+    return _judge("embedder_acc1", people.test, lambda images: head_logits(head, _features(network, images, device)))
+
+
+def _judge(metric: str, test: ImageSet, logits: Callable[[Tensor], Tensor]) -> Judge:
+    right = topk_hits(logits(test.images), test.labels, 1).double().mean().item()
+    return Judge(metric=metric, names=test.names, sensitivity=Rate(share=right, trials=len(test)), logits=logits)
+
+
+@torch.no_grad()
+def _features(network: nn.Module, images: Tensor, device: torch.device | str) -> Tensor:
+    if not len(images):
+        raise InputError("judge: expected images, got none")
+    return torch.cat([network(to_unit(batch).to(device)).float().cpu() for batch in images.split(BATCH)])

@@ -1,0 +1,80 @@
+"""What a caller gives as pictures: tensors, arrays or a place, as the containers that the rest works on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.data.images import ImageSet
+from core.data.labelled import SplitImages, load_labelled, load_unlabelled
+from core.data.splits import stratified_split
+from core.errors import InputError
+
+Place = str | Path
+Pictures = Place | Tensor | np.ndarray
+"""Images uint8 [N, 3, S, S], or a folder or Parquet file."""
+
+People = Place | tuple[Tensor | np.ndarray, Tensor | np.ndarray] | ImageSet | SplitImages
+"""Images with their labels [N], whole numbers from 0; or a folder with one folder per person, or a Parquet file."""
+
+PUBLIC_LIMIT = 8000
+TEST_FRACTION, SPLIT_SEED = 0.1, 42
+
+
+def public_pictures(pictures: Pictures, *, size: int) -> Tensor:
+    """uint8 [N, 3, S, S]; size: S in pixels where a place is read. Raises InputError, one line."""
+    if isinstance(pictures, Place):
+        found = load_unlabelled(pictures, size=size, limit=PUBLIC_LIMIT)
+        if not len(found):
+            raise InputError(f"public {pictures}: expected images, got none")
+        return found
+    return _squares(pictures, "public")
+
+
+def people_of(data: People, *, size: int) -> SplitImages:
+    """Training and test images; where no split is given, a tenth of every person's are the test's.
+
+    size: side in pixels where a place is read. Raises InputError, one line.
+    """
+    if isinstance(data, SplitImages):
+        return data
+    if isinstance(data, Place):
+        return load_labelled(data, size=size)
+    everything = data if isinstance(data, ImageSet) else _labelled(data)
+    train, test = stratified_split(
+        everything.labels, test_fraction=TEST_FRACTION, seed=SPLIT_SEED, names=everything.names
+    )
+    return SplitImages(train=everything.subset(train), test=everything.subset(test), notes=())
+
+
+def _labelled(data: Any) -> ImageSet:
+    if not isinstance(data, tuple) or len(data) != 2:
+        raise InputError(f"data: expected (images, labels), a folder or a Parquet file, got {type(data).__name__}")
+    images, labels = _squares(data[0], "data"), _tensor(data[1], "data: labels")
+    if labels.is_floating_point() or labels.dtype == torch.bool or labels.shape != images.shape[:1]:
+        got = f"{labels.dtype} {list(labels.shape)}"
+        raise InputError(f"data: expected labels, whole numbers [{len(images)}], got {got}")
+    labels = labels.long()
+    if labels.min() < 0:
+        raise InputError(f"data: expected labels from 0, got {int(labels.min())}")
+    return ImageSet(images=images, labels=labels, names=tuple(map(str, range(int(labels.max()) + 1))))
+
+
+def _squares(pictures: Any, what: str) -> Tensor:
+    found = _tensor(pictures, what)
+    square = found.ndim == 4 and found.shape[1] == 3 and found.shape[2] == found.shape[3] and len(found) > 0
+    if found.dtype != torch.uint8 or not square:
+        raise InputError(f"{what}: expected images uint8 [N, 3, S, S], got {found.dtype} {list(found.shape)}")
+    return found.cpu()
+
+
+def _tensor(value: Any, what: str) -> Tensor:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iufb":
+        return torch.from_numpy(value)
+    if not isinstance(value, Tensor):
+        raise InputError(f"{what}: expected a tensor or a numpy array, got {type(value).__name__}")
+    return value

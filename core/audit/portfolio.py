@@ -1,0 +1,78 @@
+"""What an audit tries: the attacks that an access allows, and controls; settings as a sweep file has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from core.attacks.access import ACCESS_LEVELS
+
+STORED_SIZE = 64
+"""Side in pixels that pictures are kept and drawn at, unless the model sees smaller ones."""
+
+COMPONENTS = 150
+"""Of the prior that is fitted on the public images."""
+
+POOL = {"size": 500, "truncation_psi": 1.0, "truncation_cutoff": None}
+SELECTED = 4
+PLUG_AND_PLAY: dict[str, Any] = {
+    "kind": "ppa", "pool": POOL, "candidates": 8, "steps": 40, "lr": 0.03, "batch_size": 8, "selected": SELECTED,
+    "selection_repeats": 24,
+}  # fmt: skip
+
+EVALUATOR_TRAINING: dict[str, Any] = {
+    "epochs": 60, "batch_size": 50,
+    "augmentation": {"crop_scale": [0.85, 1.0], "brightness": 0.2, "contrast": 0.2, "saturation": 0.1, "hue": 0.0,
+                     "flip": 0.5},
+}  # fmt: skip
+"""How the second classifier, which judges where no independent judge is given, learns the same images."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """One attack of the portfolio. access: what it sees; quick: whether the first answer has it."""
+
+    access: str
+    quick: bool
+    settings: dict[str, Any]
+
+
+PORTFOLIO: tuple[Tried, ...] = (
+    Tried(access="gradients", quick=True, settings=PLUG_AND_PLAY),
+    Tried(access="gradients", quick=True, settings={**PLUG_AND_PLAY, "loss": "cross_entropy"}),
+    Tried(access="gradients", quick=False, settings={**PLUG_AND_PLAY, "loss": "logit",
+                                                     "select": {"kind": "augmented_margin"}}),
+    Tried(access="scores", quick=False, settings={"kind": "rlb_mi", "selected": SELECTED, "episodes": 4000,
+                                                  "at_once": 16, "lr": 0.008}),
+    Tried(access="labels", quick=False, settings={"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300,
+                                                  "starts": {"max_batches": 40}}),
+)  # fmt: skip
+"""What is tried, the strongest first. Settings are those of the small sweeps: minutes on two cores."""
+
+CONTROLS: tuple[Tried, ...] = (
+    Tried(access="scores", quick=True, settings={"kind": "selection_only", "selected": SELECTED, "pool": POOL}),
+    Tried(access="none", quick=True, settings={"kind": "random_latents", "selected": SELECTED,
+                                               "truncation_psi": 1.0, "truncation_cutoff": None}),
+)  # fmt: skip
+
+
+def portfolio(access: str, *, whole: bool) -> list[dict[str, Any]]:
+    """The attacks and controls of an attacker with this access; those of the first answer alone, or all."""
+    level = ACCESS_LEVELS.index(access)
+    reachable = [tried for tried in (*PORTFOLIO, *CONTROLS) if ACCESS_LEVELS.index(tried.access) <= level]
+    attacks = [tried for tried in reachable if tried not in CONTROLS]
+    first = [tried for tried in attacks if tried.quick] or attacks[:1]
+    chosen = [tried for tried in reachable if whole or tried in first or tried in CONTROLS]
+    return [tried.settings for tried in chosen]
+
+
+def spread(classes: int, most: int) -> list[int]:
+    """Which classes to attack: all, or `most` of them evenly from first to last."""
+    if classes <= most:
+        return list(range(classes))
+    return sorted({round(place * (classes - 1) / (most - 1)) for place in range(most)})
+
+
+def evaluator_of(architecture: str | None) -> str:
+    """The architecture of the second classifier: another one than the model's."""
+    return "vgg_small" if architecture != "vgg_small" else "resnet_small"

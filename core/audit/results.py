@@ -1,0 +1,151 @@
+"""What an attack, a judge and an audit leave for whoever calls them: tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+from core.audit.attacking import Inverted
+from core.audit.judging import Judge
+from core.audit.statistics import Tally
+from core.errors import InputError
+from core.metrics.accuracy import result_slots
+from core.metrics.comparisons import Pair
+
+HALF = 0.5
+"""Share of the reconstructions from which on a person counts as recognised."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loot:
+    """What one attack drew of some classes. inverted: tensors and what they took; seed: of the attack."""
+
+    inverted: Inverted
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The attack with what tells it from others of its kind."""
+        return " ".join(filter(None, (self.inverted.kind, self.inverted.attack.variant)))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row per image: class, rank (0 is the best of its class), score (the model's own word, NaN: not asked)."""
+        labels, scores = self.inverted.labels, self.inverted.scores
+        score = np.full(len(labels), np.nan) if scores is None else scores.double().numpy()
+        return pd.DataFrame({"class": labels.numpy(), "rank": result_slots(labels).numpy(), "score": score})
+
+    def images(self, target_class: int) -> np.ndarray:
+        """uint8 [k, R, R, 3], best first. Raises InputError for a class that was not attacked."""
+        found = self.inverted.images[self.inverted.labels == target_class]
+        if not len(found):
+            raise InputError(f"class: expected one that was attacked, got {target_class}")
+        return np.ascontiguousarray(found.permute(0, 2, 3, 1).numpy())
+
+    def pictures(self, target_class: int) -> list[Image.Image]:
+        """The same as PIL images."""
+        return [Image.fromarray(pixels) for pixels in self.images(target_class)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What a judge says of loot. images: a row per image: class, name, rank, predicted, hit; leak: share of hits in
+    [0, 1]; real: the same judge on real test images."""
+
+    images: pd.DataFrame
+    leak: float
+    real: float
+
+    @property
+    def people(self) -> pd.DataFrame:
+        """A row per class, the most exposed first: class, name, share of its images that are hits."""
+        shares = self.images.groupby(["class", "name"], as_index=False)["hit"].mean().rename(columns={"hit": "share"})
+        return shares.sort_values(["share", "class"], ascending=[False, True], ignore_index=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """What the audit of one model found.
+
+    attacks: a row per attack, the strongest first, then the controls: attack, access, control, leak with low and high
+    (95 %, over seeds and people; NaN where it cannot be told), corrected with corrected_low and corrected_high (without
+    the judge's known error), seeds, queries and seconds per person. people: a row per person attacked, the most exposed
+    first: class, name, share (of the strongest attack's images that the judge takes for them). beyond: the strongest
+    attack minus the best control, paired by person and seed. loot: the strongest attack's, first seed. judge: its
+    metric as a sweep names it, real: how often it is right about real test images; test_acc: the model's.
+    """
+
+    attacks: pd.DataFrame
+    people: pd.DataFrame
+    beyond: Pair
+    loot: Loot
+    judge: str
+    real: float
+    test_acc: float
+
+    def __str__(self) -> str:
+        best, control = self.attacks.iloc[0], self.attacks[self.attacks["control"]].iloc[0]
+        sure = {
+            "higher": "clearly more than images of people in general give away",
+            "lower": "less than images drawn without any attack",
+        }.get(self.beyond.verdict, "whether that is more than images of people in general give cannot be told")
+        known = int((self.people["share"] >= HALF).sum())
+        return (
+            f"Of what {best['attack']} draws from this model, the judge takes {best['leak']:.0%} for the person; of "
+            f"what {control['attack']} draws without attacking it, {control['leak']:.0%}: {sure}. {known} of "
+            f"{len(self.people)} people are recognised in half or more of their images; of real photographs the judge "
+            f"recognises {self.real:.0%}. A stronger attack may find more."
+        )
+
+
+def verdict_of(loot: Loot, by: Judge) -> Verdict:
+    """Whom a judge takes the loot's images for. Raises InputError for loot of a class that the judge does not know."""
+    labels = loot.inverted.labels
+    if int(labels.max()) >= len(by.names):
+        raise InputError(f"judge: expected classes below {len(by.names)}, which it knows, got {int(labels.max())}")
+    predicted, hits = by.hits(loot.inverted.images, labels)
+    rows = {"class": labels.numpy(), "name": [by.names[label] for label in labels.tolist()],
+            "rank": result_slots(labels).numpy(), "predicted": predicted.numpy(), "hit": hits.numpy()}  # fmt: skip
+    return Verdict(images=pd.DataFrame(rows), leak=hits.double().mean().item(), real=by.sensitivity.share)
+
+
+def read_audit(loot: Sequence[Sequence[Loot]], ruler: Judge, test_acc: float) -> Audit:
+    """The statistics of attacks x seeds."""
+    tallies = [
+        Tally.of([ruler.hits(one.inverted.images, one.inverted.labels)[1] for one in seeds], seeds[0].inverted.labels)
+        for seeds in loot
+    ]
+    order = sorted(range(len(loot)), key=lambda at: (loot[at][0].inverted.attack.control, -tallies[at].leak.mean))
+    attacks = [at for at in order if not loot[at][0].inverted.attack.control]
+    best, control = order[0], order[len(attacks)]
+    shares = tallies[best].shares.mean(axis=0)
+    who = pd.DataFrame({"class": tallies[best].classes, "share": shares})
+    who.insert(1, "name", [ruler.names[label] for label in tallies[best].classes])
+    return Audit(
+        attacks=pd.DataFrame([_row(loot[at], tallies[at], tallies[control], ruler) for at in order]),
+        people=who.sort_values(["share", "class"], ascending=[False, True], ignore_index=True),
+        beyond=tallies[best].beyond(tallies[control], among=len(attacks)), loot=loot[best][0], judge=ruler.metric,
+        real=ruler.sensitivity.share, test_acc=test_acc,
+    )  # fmt: skip
+
+
+def _row(seeds: Sequence[Loot], tally: Tally, control: Tally, ruler: Judge) -> dict[str, Any]:
+    first, leak = seeds[0].inverted, tally.leak
+    corrected = tally.without_error(ruler.sensitivity, control)
+    ends = (None, None, None) if corrected is None else (corrected.value, corrected.low, corrected.high)
+    return {
+        "attack": seeds[0].name, "access": first.attack.access, "control": first.attack.control, "leak": leak.mean,
+        "low": _known(leak.low), "high": _known(leak.high),
+        **dict(zip(("corrected", "corrected_low", "corrected_high"), map(_known, ends), strict=True)),
+        "seeds": len(seeds), "queries": float(np.mean([one.inverted.queries for one in seeds])),
+        "seconds": float(np.mean([one.inverted.seconds for one in seeds])),
+    }  # fmt: skip
+
+
+def _known(value: float | None) -> float:
+    return np.nan if value is None else float(value)

@@ -1,0 +1,60 @@
+"""What the hits of an audit say: leaks with intervals, without the judge's error, and beyond what controls reach.
+
+The numbers are those of a sweep's page, computed by the same functions of `core.metrics`, which
+`orchestrator.reading.numbers` wraps for tables. A test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.metrics.accuracy import class_means
+from core.metrics.comparisons import Pair, compare_recipes
+from core.metrics.intervals import Interval, bootstrap_mean_interval
+from core.metrics.known_error import Corrected, Rate, corrected_leak
+
+LEVEL, RESAMPLES, SEED = 0.95, 2000, 0  # as of `orchestrator.reading.numbers.estimates.Settings`
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """The hits of one attack: shares [seeds, classes], float64; classes ascending."""
+
+    classes: tuple[int, ...]
+    shares: np.ndarray
+
+    @classmethod
+    def of(cls, hits_by_seed: Sequence[Tensor], labels: Tensor) -> Tally:
+        """hits_by_seed: bool [M] for every seed; labels: int64 [M], of all of them."""
+        rows = [class_means(hits, labels) for hits in hits_by_seed]
+        return cls(
+            classes=tuple(rows[0][0].tolist()), shares=torch.stack([shares for _, shares in rows]).numpy()
+        )
+
+    @property
+    def leak(self) -> Interval:
+        """Mean over seeds and classes, with its two-level bootstrap interval."""
+        return bootstrap_mean_interval(
+            list(self.shares), level=LEVEL, resamples=RESAMPLES, seed=SEED, bounds=(0.0, 1.0)
+        )
+
+    def without_error(self, sensitivity: Rate, control: Tally | None) -> Corrected | None:
+        """The leak without what the judge misses of real images and credits to a control; None where it cannot be told.
+
+        Of the control, one image per person and seed counts, which is fewer than there were.
+        """
+        if control is None:
+            return None
+        wrong, leak = Rate(share=float(control.shares.mean()), trials=control.shares.size), self.leak
+        ends = None if leak.low is None or leak.high is None else (leak.low, leak.high)
+        return corrected_leak(leak.mean, ends, sensitivity=sensitivity, false_positives=wrong, level=LEVEL)
+
+    def beyond(self, control: Tally, *, among: int) -> Pair:
+        """This leak minus the control's, paired by seed and person; corrected for `among` comparisons."""
+        (pair,) = compare_recipes({"attack": self.shares, "control": control.shares}, level=LEVEL, among=among).pairs
+        return pair

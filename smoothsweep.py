@@ -1,0 +1,177 @@
+"""smoothsweep from Python: attack a model that you have, judge what leaked, or audit it in one call.
+
+    import smoothsweep
+
+    model = smoothsweep.Model(network, image_size=64, input_range=(0, 1))
+    report = smoothsweep.audit(model, "people/", "other-people/")
+    print(report)
+
+A thin door on `core`: nothing is stored, no cluster is started, and what is wrong with the input is an `InputError`
+of one line. Sweeps, resuming and pages are the command's (`smoothsweep run`, `smoothsweep audit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from core.audit.attacking import Attacker, OnProgress, silent
+from core.audit.checking import recognised
+from core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
+from core.audit.model import Model
+from core.audit.pictures import People, Pictures, people_of, public_pictures
+from core.audit.portfolio import COMPONENTS, PLUG_AND_PLAY, STORED_SIZE, evaluator_of, portfolio, spread
+from core.audit.results import Audit, Loot, Verdict, read_audit, verdict_of
+from core.data.images import ImageSet
+from core.data.synthetic import synthetic_faces
+from core.errors import InputError
+from core.models.inference import fit_images
+from core.priors.base import Prior
+from core.priors.kinds import PRIORS, make_settings
+from core.words import printable
+
+__all__ = [
+    "EIGENFACES", "PLUG_AND_PLAY", "Audit", "ImageSet", "InputError", "Judge", "Loot", "Model", "Verdict", "attack",
+    "audit", "fit_judge", "judge", "synthetic_faces",
+]  # fmt: skip
+
+EIGENFACES: Mapping[str, Any] = {"kind": "eigenfaces", "components": COMPONENTS}
+"""The prior unless another is named: principal components of the public images."""
+
+Device = torch.device | str
+PriorLike = Prior | Mapping[str, Any]
+
+def attack(
+    model: Model, public: Pictures, classes: Sequence[int] | None = None, *,
+    settings: Mapping[str, Any] = PLUG_AND_PLAY, prior: PriorLike = EIGENFACES, seed: int = 0, size: int | None = None,
+    device: Device = "cpu", progress: bool = True,
+) -> Loot:  # fmt: skip
+    """Invert classes of a model, all by default.
+
+    public: images uint8 [N, 3, R, R] that show none of the people in the model, or a folder or Parquet file, read at
+    `size` pixels (default: 64, or the model's own if smaller). settings: the attack as a sweep file's `attack` has it,
+    kind and parameters; by default Plug & Play as `smoothsweep audit` tries it. prior: likewise a sweep file's `prior`,
+    or anything with the methods of `core.priors.base.Prior`. The images of a class follow from seed and class alone.
+
+    Raises InputError, one line: an attack that needs to see more than the model shows, settings out of range, too few
+    public images, answers of the model that are not what was said.
+    """
+    with _bar(progress) as on_progress:
+        attacker = _attacker(model, public, prior, size, device)
+        chosen = range(attacker.model.num_classes) if classes is None else classes
+        return Loot(inverted=attacker.invert(settings, list(chosen), seed=seed, on_progress=on_progress), seed=seed)
+
+
+def fit_judge(
+    data: People, by: str = EVALUATOR, *, architecture: str = "vgg_small", weights: Path | str | None = None,
+    training: Mapping[str, Any] | None = None, seed: int = 0, size: int = STORED_SIZE, device: Device = "cpu",
+    progress: bool = True,
+) -> Judge:  # fmt: skip
+    """A judge of who is on an image.
+
+    data: the private images: (images uint8 [N, 3, S, S], labels [N]), or a folder with one folder per person, or a
+    Parquet file, read at `size` pixels. A tenth of every person's images test the judge where they bring no split.
+    by: "evaluator", a second classifier of the same images (`architecture`, `training`: fields of a sweep's evaluator),
+    which flatters the attacker; or an independent face embedder: synthetic, facenet, mobilefacenet_a, mobilefacenet_b,
+    with the file of its `weights` unless they are shipped.
+
+    Raises InputError, one line.
+    """
+    people = people_of(data, size=size)
+    with _bar(progress) as on_progress:
+        if by == EVALUATOR:
+            if weights is not None:
+                raise InputError(f"weights: expected none for an evaluator, which is trained here, got {weights}")
+            return train_evaluator(
+                people, architecture=architecture, training=training, seed=seed, device=device, on_progress=on_progress
+            )
+        if training is not None:
+            raise InputError(f"training: expected none for {by}, which is not trained here, got some")
+        return fit_embedder(people, by, weights=None if weights is None else Path(weights), device=device)
+
+
+def judge(loot: Loot, by: Judge) -> Verdict:
+    """Whom a judge takes the loot's images for. Raises InputError for loot of a class that the judge does not know."""
+    return verdict_of(loot, by)
+
+
+def audit(
+    model: Model, data: People, public: Pictures, *, by: Judge | str = EVALUATOR, people: int = 20,
+    attacks: Literal["quick", "whole"] | Sequence[Mapping[str, Any]] = "quick", seeds: Sequence[int] = (1, 2),
+    prior: PriorLike = EIGENFACES, size: int | None = None, device: Device = "cpu", progress: bool = True,
+) -> Audit:  # fmt: skip
+    """How much does a model leak of the people in it: attacks within its access, controls, a judge, who is exposed.
+
+    data: the private images as of `fit_judge`, labels in the order of the model's outputs; public: as of `attack`. by:
+    a judge, or the name of one that needs no file. people: how many to attack at most, evenly from all. attacks:
+    "quick", "whole" (the slow ones too), or settings of one's own with a control among them. seeds: of the attacks;
+    with one nothing can be told. The model is tried on the test images first, under other readings of their range too.
+
+    Raises InputError, one line, as `attack` does, and for a model that does not recognise the data.
+    """
+    if not seeds or len(set(seeds)) < len(seeds) or people < 2:
+        raise InputError(f"audit: expected different seeds and at least 2 people, got {list(seeds)} and {people}")
+    side = size or min(STORED_SIZE, model.image_size)
+    split = people_of(data, size=side)
+    attacker = _attacker(model, public, prior, size, device)
+    with _bar(progress) as on_progress:
+        test_acc = recognised(attacker.model, split.test, model.reads)
+        tried = _tried(attacker, attacks)
+    ruler = by if isinstance(by, Judge) else fit_judge(
+        split, by, architecture=evaluator_of(getattr(model.classifier, "architecture", None)), device=device,
+        progress=progress,
+    )  # fmt: skip
+    chosen = spread(attacker.model.num_classes, people)
+    with _bar(progress) as on_progress:
+        loot = [[Loot(inverted=attacker.invert(one, chosen, seed=seed, on_progress=on_progress), seed=seed)
+                 for seed in seeds] for one in tried]  # fmt: skip
+    return read_audit(loot, ruler, test_acc)
+
+
+def _attacker(model: Model, public: Pictures, prior: PriorLike, size: int | None, device: Device) -> Attacker:
+    if not isinstance(model, Model):
+        raise InputError(
+            "model: expected smoothsweep.Model(network, image_size=..., input_range=...), which says how it reads "
+            f"images, got {type(model).__name__}"
+        )
+    pictures = public_pictures(public, size=size or min(STORED_SIZE, model.image_size))
+    opened = model.open(fit_images(pictures[:2], model.image_size), device=device)
+    if not isinstance(prior, Mapping):
+        return Attacker(opened, pictures, prior, prior_kind="given")
+    kind = prior.get("kind")
+    settings = make_settings(kind, **{name: value for name, value in prior.items() if name != "kind"})
+    if PRIORS[kind].make is None:
+        raise InputError(f"prior.kind: expected one that is made at once, or a prior, got {kind}, which a sweep trains")
+    made = PRIORS[kind].function()(settings, pictures if PRIORS[kind].needs_public else None)
+    return Attacker(opened, pictures, made, prior_kind=kind)
+
+
+def _tried(attacker: Attacker, attacks: str | Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The settings of all attacks, each of which can be tried, with a control among them."""
+    if isinstance(attacks, str) and attacks not in ("quick", "whole"):
+        raise InputError(f"attacks: expected quick, whole, or settings of attacks, got {attacks!r}")
+    whole = attacks == "whole"
+    settings = portfolio(attacker.model.access, whole=whole) if isinstance(attacks, str) else list(attacks)
+    made = [attacker.attack_of(one)[1] for one in settings]
+    if {one.control for one in made} != {False, True}:
+        raise InputError("attacks: expected one or more, and a control (selection_only, random_latents) beside, got "
+                         + (", ".join(str(one["kind"]) for one in settings) or "none"))  # fmt: skip
+    return settings
+
+
+@contextmanager
+def _bar(shown: bool) -> Iterator[OnProgress]:
+    """A progress bar on stderr, or none."""
+    if not shown:
+        yield silent
+        return
+    text = TextColumn("{task.description}", markup=False)
+    with Progress(text, BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda fraction, words: bar.update(task, completed=fraction, description=printable(words))

@@ -1,0 +1,147 @@
+"""A model that somebody has: what may be said of it, what it must answer, and what an attacker is shown of it."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from core.attacks.access import ACCESS_LEVELS
+from core.audit.model import Model
+from core.errors import InputError
+
+SIDE, CLASSES = 8, 5
+
+
+class Flat(nn.Module):
+    """One layer, and dropout that evaluation mode switches off."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.drop = nn.Linear(3 * SIDE * SIDE, CLASSES), nn.Dropout(0.5)
+
+    def forward(self, images):
+        return self.drop(self.layer(images.flatten(1)))
+
+
+@pytest.fixture
+def network():
+    return Flat()
+
+
+@pytest.fixture
+def images():
+    return torch.rand(3, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0)) * 2 - 1
+
+
+def model_of(classifier, **said):
+    return Model(classifier, **{"image_size": SIDE, "input_range": (0, 1), **said})
+
+
+def test_a_network_is_shown_pictures_in_its_range_and_stays_as_it_was(network, images):
+    network.train()
+    opened = model_of(network).open(images)
+    unit = (images + 1) / 2
+    expected = network.layer(unit.flatten(1)).softmax(1)
+    assert torch.allclose(opened.view("scores", "me").scores(images), expected, atol=1e-6)
+    mean, std = (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)
+    normalised = (unit - torch.tensor(mean)[:, None, None]) / torch.tensor(std)[:, None, None]
+    stated = model_of(network, input_range=None, mean=mean, std=std).open(images)
+    assert torch.allclose(
+        stated.view("scores", "me").scores(images), network.layer(normalised.flatten(1)).softmax(1), atol=1e-5
+    )
+    assert network.training and all(weight.requires_grad for weight in network.parameters())
+
+
+ANSWERED = {
+    "logits": (lambda logits: logits, "gradients"),
+    "probabilities": (lambda logits: logits.softmax(1), "gradients"),
+    "labels": (lambda logits: logits.argmax(1), "labels"),
+}
+
+
+@pytest.mark.parametrize("answers", list(ANSWERED))
+@pytest.mark.parametrize("form", ["tensor", "array"])
+def test_a_function_gives_what_its_answers_can_give_and_no_more(answers, form, network, images):
+    shape, highest = ANSWERED[answers]
+
+    def function(shown):
+        found = shape(network.eval()(shown))
+        return found if form == "tensor" else found.detach().numpy()
+
+    opened = model_of(function, answers=answers, num_classes=CLASSES).open(images)
+    assert opened.access == ("scores" if form == "array" and highest == "gradients" else highest)
+    view = opened.view(opened.access, "me")
+    expected = network.layer(((images + 1) / 2).flatten(1))
+    assert torch.equal(view.labels(images), expected.argmax(1)) and view.queries == len(images)
+    if opened.access != "labels":
+        assert torch.allclose(view.scores(images), expected.softmax(1), atol=1e-5)
+    if opened.access == "gradients":
+        shown = images.clone().requires_grad_(True)
+        (found,) = torch.autograd.grad(view.logits(shown).log_softmax(1)[:, 2].sum(), shown)
+        again = images.clone().requires_grad_(True)
+        loss = network.layer(((again + 1) / 2).flatten(1)).log_softmax(1)[:, 2].sum()
+        assert torch.allclose(found, torch.autograd.grad(loss, again)[0], atol=1e-5)
+    for level in ACCESS_LEVELS[ACCESS_LEVELS.index(opened.access) + 1 :]:
+        with pytest.raises(InputError, match=f"access to its {level} for attack x, got access to its {opened.access}"):
+            opened.view(level, "attack x")
+
+
+def test_access_can_be_less_than_the_answers_give_but_not_more(network, images):
+    lowered = model_of(network, access="scores").open(images)
+    assert lowered.access == "scores"
+    with pytest.raises(InputError, match="access to its gradients"):
+        lowered.view("gradients", "attack ppa")
+    with pytest.raises(InputError, match="at most scores, since its answers carry no gradients, got gradients"):
+        model_of(lambda shown: network(shown).detach(), access="gradients").open(images)
+    with pytest.raises(InputError, match="at most labels, since its answers are labels, got scores"):
+        model_of(lambda shown: network(shown).argmax(1), answers="labels", num_classes=CLASSES, access="scores").open(
+            images
+        )
+
+
+@pytest.mark.parametrize(("said", "words"), [
+    ({"input_range": None}, "either input_range, or mean and std, got nothing"),
+    ({"mean": (0, 0, 0), "std": (1, 1, 1)}, "got input_range and mean and std"),
+    ({"input_range": None, "mean": (0, 0, 0)}, "got mean"),
+    ({"input_range": (1, 0)}, "the lower one first"),
+    ({"input_range": (1,)}, "black and white"),
+    ({"image_size": 0}, "image_size: expected a whole number"),
+    ({"answers": "words"}, "answers: expected one of"),
+    ({"answers": "labels"}, "num_classes: expected how many"),
+    ({"num_classes": 1}, "num_classes: expected a whole number of at least 2"),
+    ({"access": "none"}, "access: expected one of labels, scores, gradients"),
+])  # fmt: skip
+def test_what_is_said_of_a_model_must_be_possible(said, words, network):
+    with pytest.raises(InputError, match=words) as caught:
+        model_of(network, **said)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("answer", "said", "words"), [
+    (lambda n: torch.zeros(n, 2, 2), {}, r"logits, floats \[2, C\], got float32 \[2, 2, 2\]"),
+    (lambda n: torch.zeros(n, CLASSES), {"num_classes": 7}, r"floats \[2, 7\], got float32 \[2, 5\]"),
+    (lambda n: torch.zeros(n, dtype=torch.int64), {}, r"logits, floats"),
+    (lambda n: torch.full((n, CLASSES), torch.nan), {}, "finite logits, got NaN"),
+    (lambda n: torch.full((n, CLASSES), 1.0), {"answers": "probabilities"}, "sum to 1, got others"),
+    (lambda n: torch.full((n,), 9), {"answers": "labels", "num_classes": CLASSES}, "labels from 0 to 4, got 9 to 9"),
+    (lambda n: torch.zeros(n), {"answers": "labels", "num_classes": CLASSES}, "whole numbers"),
+    (lambda n: [0] * n, {}, "as a tensor or an array of numbers, got list"),
+    (lambda n: np.array(["a"] * n), {}, "as a tensor or an array of numbers, got ndarray"),
+])  # fmt: skip
+def test_an_answer_that_is_not_what_was_said_is_one_line(answer, said, words, images):
+    with pytest.raises(InputError, match=words) as caught:
+        model_of(lambda shown: answer(len(shown)), **said).open(images)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_function_that_goes_wrong_later_is_caught_there(network, images):
+    asked = []
+
+    def function(shown):
+        asked.append(len(shown))
+        return network(shown).detach() if len(asked) < 4 else torch.full((len(shown), CLASSES), torch.inf)
+
+    view = model_of(function).open(images).view("scores", "me")
+    with pytest.raises(InputError, match="finite logits"):
+        for _ in range(4):
+            view.scores(images)

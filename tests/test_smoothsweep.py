@@ -1,0 +1,183 @@
+"""The library door: a tiny network attacked, judged and audited in memory, and what it refuses."""
+
+import ast
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+import smoothsweep
+from core.data.labelled import SplitImages
+from core.data.synthetic import synthetic_faces
+from core.errors import InputError
+from core.models.classifiers import build_classifier
+from core.models.recipe import TrainingRecipe
+from core.training.classifier import train_classifier
+from tests.attack_examples import EXAMPLES, PEOPLE, SIZE
+
+PPA = {"kind": "ppa", **EXAMPLES["ppa"]}
+BREP = {"kind": "brep_mi", **EXAMPLES["brep_mi"]}
+RANDOM = {"kind": "random_latents", **EXAMPLES["random_latents"]}
+SELECTION = {"kind": "selection_only", **EXAMPLES["selection_only"]}
+PRIOR = {"kind": "eigenfaces", "components": 24}
+QUIET = {"progress": False}
+
+
+@pytest.fixture(scope="module")
+def faces():
+    return synthetic_faces(identities=PEOPLE, per_identity=16, size=SIZE, spread=0.6, seed=5, population="private")
+
+
+@pytest.fixture(scope="module")
+def public():
+    return synthetic_faces(identities=120, per_identity=1, size=SIZE, spread=0.6, seed=5, population="public").images
+
+
+@pytest.fixture(scope="module")
+def network(faces):
+    trained = build_classifier("resnet_small", PEOPLE, pretrained=False, protocol="clean", seed=1)
+    recipe = TrainingRecipe(architecture="resnet_small", image_size=SIZE, epochs=12, batch_size=16)
+    train_classifier(trained, faces, recipe, seed=1, device="cpu")
+    return trained.eval()
+
+
+@pytest.fixture(scope="module")
+def model(network):
+    return smoothsweep.Model(network, image_size=SIZE, input_range=(-1, 1))
+
+
+@pytest.fixture(scope="module")
+def ruler(faces):
+    return smoothsweep.fit_judge((faces.images, faces.labels), training={"epochs": 12, "batch_size": 16}, **QUIET)
+
+
+@pytest.fixture(scope="module")
+def report(model, faces, public, ruler):
+    return smoothsweep.audit(
+        model, faces, public, by=ruler, attacks=[RANDOM, PPA, SELECTION], seeds=[1, 2], prior=PRIOR, **QUIET
+    )
+
+
+def test_the_door_imports_core_alone(repository):
+    named = {
+        node.module.split(".")[0] for node in ast.walk(ast.parse((repository / "smoothsweep.py").read_text()))
+        if isinstance(node, ast.ImportFrom)
+    }  # fmt: skip
+    assert "core" in named and not named & {"orchestrator", "tasks", "sweeps", "ray", "mlflow", "pydantic"}
+    assert set(smoothsweep.__all__) <= set(vars(smoothsweep))
+
+
+def test_an_audit_finds_more_than_its_control(report):
+    table = report.attacks
+    assert list(table["control"]) == [False, True, True]
+    ppa, control = table.iloc[0], table.iloc[1]
+    assert ppa["leak"] > control["leak"] and ppa["leak"] >= 0.5 and report.beyond.difference > 0
+    assert ppa["low"] <= ppa["leak"] <= ppa["high"] and ppa["seeds"] == 2 and ppa["queries"] > 0 and ppa["seconds"] > 0
+    asked = table.set_index("access")["queries"]
+    assert asked["none"] == 0 and asked["scores"] == 2 * EXAMPLES["ppa"]["pool"]["size"] / PEOPLE
+    assert report.test_acc > 0.7 and report.judge == "attack_acc1" and 0 < report.real <= 1
+    assert list(report.people["share"]) == sorted(report.people["share"], reverse=True)
+    assert f"{ppa['leak']:.0%} for the person" in str(report) and "\n" not in str(report)
+
+
+def test_loot_is_tables_arrays_and_pictures(report):
+    loot = report.loot
+    assert list(loot.table.columns) == ["class", "rank", "score"] and len(loot.table) == PEOPLE * 4
+    assert loot.table["score"].between(0, 1).all() and loot.name.startswith("ppa")
+    pixels, pictures = loot.images(2), loot.pictures(2)
+    assert pixels.shape == (4, SIZE, SIZE, 3) and pixels.dtype == np.uint8
+    assert all(isinstance(one, Image.Image) and one.size == (SIZE, SIZE) for one in pictures)
+    assert np.array_equal(np.asarray(pictures[0]), pixels[0])
+    with pytest.raises(InputError, match="one that was attacked, got 77"):
+        loot.images(77)
+
+
+def test_a_class_follows_from_its_seed_and_nothing_else(model, public, report):
+    def images(seed):
+        return smoothsweep.attack(model, public, [2], settings=PPA, prior=PRIOR, seed=seed, **QUIET).images(2)
+
+    assert np.array_equal(images(report.loot.seed), report.loot.images(2)) and report.loot.seed == 1
+    assert not np.array_equal(images(2), report.loot.images(2))
+
+
+def test_a_verdict_tells_whom_the_judge_sees(report, ruler):
+    verdict = smoothsweep.judge(report.loot, ruler)
+    assert list(verdict.images.columns) == ["class", "name", "rank", "predicted", "hit"]
+    assert (verdict.images["hit"] == (verdict.images["predicted"] == verdict.images["class"])).all()
+    assert verdict.leak == pytest.approx(verdict.images["hit"].mean()) and verdict.real == ruler.sensitivity.share
+    expected = verdict.images.groupby("class")["hit"].mean().sort_index()
+    pd.testing.assert_series_equal(verdict.people.set_index("class")["share"].sort_index(), expected, check_names=False)
+
+
+def test_labels_alone_serve_an_attack_on_labels_and_no_other(network, public):
+    def labels_of(images):
+        with torch.no_grad():
+            return network(images).argmax(1).numpy()
+
+    model = smoothsweep.Model(
+        labels_of, image_size=SIZE, input_range=(-1, 1), answers="labels", num_classes=PEOPLE
+    )
+    loot = smoothsweep.attack(model, public, [1], settings=BREP, prior=PRIOR, seed=1, **QUIET)
+    assert len(loot.images(1)) == 2 and loot.inverted.queries > 0
+    with pytest.raises(InputError, match="access to its gradients for attack ppa, got access to its labels"):
+        smoothsweep.attack(model, public, [1], settings=PPA, prior=PRIOR, **QUIET)
+
+
+def test_an_independent_embedder_judges_what_it_never_saw(faces, report):
+    ruler = smoothsweep.fit_judge(faces, "synthetic", **QUIET)
+    verdict = smoothsweep.judge(report.loot, ruler)
+    assert ruler.metric == "embedder_acc1" and verdict.real > 1 / PEOPLE and 0 <= verdict.leak <= 1
+
+
+def test_a_wrong_reading_is_named_before_anything_is_attacked(network, faces, public, ruler):
+    wrong = smoothsweep.Model(network, image_size=SIZE, input_range=(0, 255))
+    known = SplitImages(train=faces, test=faces, notes=())
+    with pytest.raises(InputError, match=r"with inputs in \[-1, 1\].*say so to Model") as caught:
+        smoothsweep.audit(wrong, known, public, by=ruler, attacks=[PPA, RANDOM], prior=PRIOR, **QUIET)
+    assert "\n" not in str(caught.value)
+
+
+def refusals(model, faces, public):
+    attack, audit, fit = smoothsweep.attack, smoothsweep.audit, smoothsweep.fit_judge
+    return {
+        "a bare network": (lambda: attack(model.classifier, public), "expected smoothsweep.Model"),
+        "float pictures": (lambda: attack(model, public.float()), "public: expected images uint8"),
+        "no place": (lambda: attack(model, "/nowhere"), "nothing at this path"),
+        "a class too many": (lambda: attack(model, public, [PEOPLE], prior=PRIOR), "numbers from 0 to 3, got 4"),
+        "a class twice": (lambda: attack(model, public, [1, 1], prior=PRIOR), "each once"),
+        "no class": (lambda: attack(model, public, [], prior=PRIOR), "one or more"),
+        "an unknown attack": (lambda: attack(model, public, settings={"kind": "magic"}, prior=PRIOR), "attack.kind"),
+        "no kind": (lambda: attack(model, public, settings={}, prior=PRIOR), "expected its kind"),
+        "a wrong setting": (lambda: attack(model, public, settings={**PPA, "steps": 0}, prior=PRIOR), "attack.steps"),
+        "what only a sweep does": (
+            lambda: attack(model, public, settings={**PPA, "precision": "bf16"}, prior=PRIOR), "outside of a sweep"),
+        "too large a prior": (lambda: attack(model, public), "prior.components: expected fewer than the 120"),
+        "a prior to train": (lambda: attack(model, public, prior={"kind": "stylegan2"}), "which a sweep trains"),
+        "an unknown prior": (lambda: attack(model, public, prior={"kind": "magic"}), "prior.kind: expected one of"),
+        "labels of halves": (lambda: fit((faces.images, faces.labels / 2)), "labels, whole numbers"),
+        "a list": (lambda: fit([faces.images]), r"expected \(images, labels\)"),
+        "an unknown judge": (lambda: fit(faces, "magic"), "embedder: expected one of"),
+        "weights of nothing": (lambda: fit(faces, weights="x"), "expected none for an evaluator"),
+        "training of nothing": (lambda: fit(faces, "synthetic", training={}), "which is not trained here"),
+        "one seed twice": (lambda: audit(model, faces, public, seeds=[1, 1]), "expected different seeds"),
+        "other classes": (lambda: audit(model, faces.subset(faces.labels < 3), public), "data|split"),
+        "unknown attacks": (lambda: audit(model, faces, public, attacks="all", prior=PRIOR), "quick, whole"),
+        "no control": (lambda: audit(model, faces, public, attacks=[PPA], prior=PRIOR), "a control"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("what", list(refusals(None, None, None)))
+def test_wrong_input_is_one_line(what, model, faces, public):
+    call, words = refusals(model, faces, public)[what]
+    with pytest.raises(InputError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_what_an_attacker_sees_can_be_lowered(model, public):
+    scores = dataclasses.replace(model, access="scores")
+    with pytest.raises(InputError, match="access to its gradients for attack ppa, got access to its scores"):
+        smoothsweep.attack(scores, public, [0], settings=PPA, prior=PRIOR, **QUIET)
