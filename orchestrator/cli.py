@@ -1,4 +1,5 @@
-"""The doors: smoothsweep run | plan | status | report | study | audit | ui | doctor | import | data | weights.
+"""The doors: smoothsweep run | plan | status | report | study | audit | diff | lineage | ui | doctor |
+import | data | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
 Each door imports what it needs when it is opened, so that `--help` and mistakes answer at once.
@@ -22,6 +23,7 @@ from orchestrator.cluster import interrupts
 from orchestrator.doors.audit.arguments import add_audit_door
 from orchestrator.doors.bringing.arguments import add_import_doors
 from orchestrator.doors.data.arguments import add_data_doors
+from orchestrator.doors.records.arguments import add_record_doors
 from orchestrator.doors.study.arguments import add_study_doors
 
 if TYPE_CHECKING:
@@ -110,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--store", metavar="STORE", help="read this whole store, and say what in it is damaged")
     doctor.set_defaults(door=_doctor)
     add_audit_door(doors)
+    add_record_doors(doors, STORE_HELP)
     add_import_doors(doors)
     add_data_doors(doors)
     _weights_doors(doors)

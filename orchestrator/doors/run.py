@@ -15,6 +15,7 @@ from orchestrator.doors.damage import healed, set_damaged_aside
 from orchestrator.planning.plan import make_plan, refuse_impossible
 from orchestrator.planning.proposals import reaudit_trials, write_reaudit
 from orchestrator.planning.trial import Trial
+from orchestrator.planning.trial_notes import write_trial_notes
 from orchestrator.planning.trials import trials_of
 from orchestrator.running.driver import run_search, run_trials
 from orchestrator.running.progress import Display
@@ -161,6 +162,8 @@ def _report(
         from orchestrator.doors.report import write_sweep_report as write
     text, files = write(loaded, trials, store, failures, out)
     screen.out_text(text)
+    if recorder is not None or out == store.sweep_folder(loaded.sweep.name):
+        write_trial_notes(store, loaded.sweep.name, trials)
     if out == store.sweep_folder(loaded.sweep.name):
         store.publish(out, loaded.sweep.name)
     if recorder is not None:

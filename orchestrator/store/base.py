@@ -129,6 +129,10 @@ class Store(ABC):
         return self.root / "sweeps" / name
 
     @abstractmethod
+    def sweeps(self) -> list[str]:
+        """Names of the sweeps that left something here, sorted."""
+
+    @abstractmethod
     def publish(self, folder: Path, name: str) -> None:
         """Hand a sweep's report, written into `folder`, to whoever reads the store."""
 

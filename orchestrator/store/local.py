@@ -102,6 +102,11 @@ class LocalStore(Store):
     def move_note(self, name: str, file: str, place: str) -> None:
         move(self.sweep_folder(name) / file, self.sweep_folder(name) / place)
 
+    def sweeps(self) -> list[str]:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return sorted(entry.name for entry in os.scandir(self.root / "sweeps") if entry.is_dir())
+        return []
+
     def publish(self, folder: Path, name: str) -> None:
         """Nothing to do: all see the folder."""
 

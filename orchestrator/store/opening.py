@@ -29,3 +29,12 @@ def open_store(location: str) -> Store:
     store = LocalStore(root=Path(location.removeprefix("file://")).expanduser().resolve())
     refuse_other_versions(store.version_note(), store.location)
     return store
+
+
+def open_existing_store(location: str) -> Store:
+    """As `open_store`, for whoever only reads. Raises InputError where there is no store: a name mistyped, usually."""
+    store = open_store(location)
+    if not location.startswith("s3://") and not store.root.is_dir():
+        got = "a file" if store.root.exists() else "nothing there"
+        raise InputError(f"--store {store.location}: expected the store of an earlier run, got {got}")
+    return store

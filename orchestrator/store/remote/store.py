@@ -131,6 +131,9 @@ class RemoteStore(Store):
         self.objects.write(f"sweeps/{name}/{place}", self.objects.read(f"sweeps/{name}/{file}"))
         self.objects.delete([f"sweeps/{name}/{file}"])
 
+    def sweeps(self) -> list[str]:
+        return sorted({listed.key.split("/")[0] for listed in self.objects.listed("sweeps")})
+
     def publish(self, folder: Path, name: str) -> None:
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         names = {path: path.relative_to(folder) for path in files}

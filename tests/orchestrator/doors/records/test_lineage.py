@@ -1,0 +1,111 @@
+"""`smoothsweep lineage`: every manifest that a number stands on, and what is gone or not as it was written."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from tiny import write_tiny
+
+from orchestrator.cli import main
+from orchestrator.planning.trials import trials_of
+from orchestrator.stages.stage import with_ancestors
+from orchestrator.store.local import LocalStore
+from sweeps.load import load_sweep
+from tests.recorded import recorded
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return recorded(tmp_path_factory.mktemp("lineage"))
+
+
+def lineage(store, name, *more):
+    return main(["lineage", str(name), "--store", str(store.root), *more])
+
+
+def stage_of(trial, kind):
+    return next(stage for stage in trial.stages if stage.name == kind)
+
+
+def test_a_trial_leads_to_every_stage_it_was_made_of_inputs_first(made, capsys):
+    trials, store = made
+    assert lineage(store, trials[0].id, "--json") == 0
+    rows = json.loads(capsys.readouterr().out)["stages"]
+    everything = {stage.fingerprint for stage in with_ancestors(trials[0].stages)}
+    assert {row["fingerprint"] for row in rows} == everything
+    seen = set()
+    for row in rows:
+        assert set(row["inputs"].values()) <= seen
+        seen.add(row["fingerprint"])
+        manifest = json.loads(Path(row["manifest"]).read_text())
+        assert (row["version"], row["config"]) == (manifest["version"], manifest["config"])
+
+
+def test_a_number_leads_to_the_stages_it_stands_on_and_no_others(made, capsys):
+    trials, store = made
+    assert lineage(store, "tiny:alpha=-0.2", "--number", "embedder_acc1") == 0
+    shown = capsys.readouterr().out
+    judge = stage_of(trials[1], "judge_embedder")
+    value = store.metrics(judge)["embedder_acc1"]
+    assert shown.startswith(f"embedder_acc1 {value:.6g} of trial {trials[1].id} of tiny")
+    named = {line.split(":")[0] for line in shown.split("\n") if not line.startswith(" ") and "version" in line}
+    assert named == {stage.label for stage in with_ancestors([judge])}
+    assert "code 1a2b3c" in shown and "version 4" in shown and "2023-11-14 22:13 UTC" in shown
+
+
+def test_a_file_leads_to_its_artifact_and_one_that_was_changed_is_told(made, tmp_path, capsys):
+    trials, store = made
+    other = LocalStore(root=shutil.copytree(store.root, tmp_path / "store"))
+    file = other.place(stage_of(trials[0], "target")) / "what.txt"
+    assert lineage(other, file) == 0
+    assert capsys.readouterr().out.startswith(f"what.txt of {stage_of(trials[0], 'target').label}")
+    file.write_text("something else")
+    assert lineage(other, file) == 1
+    assert "it is not what was written: its checksum differs" in capsys.readouterr().out
+    (file.parent / "new.txt").write_text("x")
+    assert lineage(other, file.parent / "new.txt") == 1
+    assert "its manifest knows no such file" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("harm", ["gone", "damaged"])
+def test_a_manifest_that_is_gone_or_damaged_is_told_and_the_rest_stays(made, tmp_path, capsys, harm):
+    trials, store = made
+    other = LocalStore(root=shutil.copytree(store.root, tmp_path / "store"))
+    manifest = other.place(stage_of(trials[0], "target")) / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("1a2b3c", "4d5e6f")) if harm == "damaged" else manifest.unlink()
+    assert lineage(other, trials[0].id) == 1
+    shown = capsys.readouterr().out
+    why = "no manifest in the store" if harm == "gone" else "its manifest was changed after it was written"
+    assert f"{stage_of(trials[0], 'target').label}: {why}" in shown
+    assert stage_of(trials[0], "judge_embedder").label in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "line"),
+    [
+        ("tiny", [], "expected one trial, by its id or as SWEEP:axis=value,seed=value, got tiny with 2"),
+        ("tiny:alpha=0", ["--number", "embeder_acc1"], "got 'embeder_acc1'; did you mean 'embedder_acc1'?"),
+        ("tiny:alpha=0", ["--number", "fid"], "--number fid: expected one that the trial measures"),
+        ("sweeps/none.parquet", [], "expected a trial, or a file of an artifact in --store"),
+    ],
+)
+def test_what_names_nothing_is_one_line(made, capsys, name, more, line):
+    _, store = made
+    assert lineage(store, name, *more) == 2
+    said = capsys.readouterr().err
+    assert line in said and said.count("\n") == 1
+
+
+def test_the_report_notes_the_trials_of_its_table(tmp_path, capsys):
+    """What lineage starts from: every row of results.parquet is in the note that the report leaves."""
+    sweep, store = write_tiny(tmp_path), tmp_path / "store"
+    store.mkdir()
+    assert main(["report", str(sweep), "--store", str(store)]) == 0
+    rows = pq.read_table(store / "sweeps" / "tiny" / "results.parquet").column("trial").to_pylist()
+    assert rows == [trial.id for trial in trials_of(load_sweep(sweep))]
+    for trial in rows:
+        capsys.readouterr()
+        assert main(["lineage", trial, "--store", str(store)]) == 1, "nothing has finished"
+        assert "target" in capsys.readouterr().out
