@@ -19,9 +19,10 @@ _MADE_BY = ("code_version", "device", "libraries")
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One thing that differs. stage: whose own it is, its kind and maybe what it is to another stage; what: "setting", "input" (of files: what they
-    held; of stages: which there are), "version" (what the stage's numbers mean), "made by" (code, device, libraries),
-    "missing" (one side has not finished it); key: dotted, "" where the stage itself is meant.
+    """One thing that differs. stage: whose own it is, by its kind and maybe by what it is to another stage. what:
+    "setting", "input" (of files what they held, of stages which there are), "version" (what the stage's numbers mean),
+    "made by" (code, device, libraries) or "missing" (one side has not finished it). key: dotted, "" where the stage
+    itself is meant.
     """
 
     stage: str

@@ -90,7 +90,8 @@ def test_a_raised_version_is_said(tmp_path, capsys, monkeypatch):
                         else identity(stage))  # fmt: skip
     later, other = recorded(tmp_path / "b")
     found = told(capsys, store, trials[0].id, later[0].id, "--other-store", str(other.root))
-    assert [(c["stage"], c["what"], c["b"]) for c, _ in found["changes"]] == [("target", "version", 99)]
+    said = {(c["stage"], c["what"], c["b"]) for c, _ in found["changes"]}
+    assert said == {("target", "version", 99), ("target (evaluator)", "version", 99)}
 
 
 @pytest.mark.parametrize(
