@@ -52,7 +52,7 @@ class Task:
         return shard_with_same_classes(_load(self.shard), self.labelled) if self.labelled else _load(self.shard)
 
 
-LABELLED_PARTS = tuple(name for name, part in PARTS.items() if part.access != "none")
+LABELLED_PARTS = tuple(name for name, part in PARTS.items() if part.labelled)
 OTHER_TARGETS = tuple(dict.fromkeys(role for attack in ATTACKS.values() for role in attack.other_targets))
 LABELLED_MATERIALS = ("target", "data", *LABELLED_PARTS, *OTHER_TARGETS)
 """Inputs of attacks and of their parts that have classes."""
@@ -105,7 +105,7 @@ TASKS: dict[str, Task] = {
     **{
         name: Task(
             version=part.version, run="tasks.parts:make_part", trains=part.trains,
-            labelled=LABELLED_MATERIALS if part.access != "none" else (),
+            labelled=LABELLED_MATERIALS if part.labelled else (),
         )
         for name, part in PARTS.items()
     },

@@ -47,7 +47,8 @@ class PartKind:
     version: raised when the same settings would give other numbers; make: 'module:function' of
     (settings, given, view, workshop) -> MadePart; access: what of the target it is shown; trains: whether it trains a
     network, and so may take a training's share of a device; protocol: whether the protocol reaches it beyond its
-    inputs: else it is not told (`given.protocol` is None) and one artifact serves both.
+    inputs: else it is not told (`given.protocol` is None) and one artifact serves both; taught: whether it learns what a
+    target answered, so that its classes are the target's though it is shown none.
     """
 
     version: int
@@ -55,6 +56,12 @@ class PartKind:
     access: Access = "none"
     trains: bool = False
     protocol: bool = True
+    taught: bool = False
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it numbers the target's classes."""
+        return self.taught or self.access != "none"
 
     def function(self) -> Callable[..., Any]:
         """The function that makes it."""
@@ -79,7 +86,7 @@ PARTS: dict[str, PartKind] = {
         version=1, make="core.attacks.surrogate.parts:make_answered_scores", access="scores", protocol=False
     ),
     "surrogates": PartKind(
-        version=1, make="core.attacks.surrogate.parts:make_surrogates", trains=True, protocol=False
+        version=1, make="core.attacks.surrogate.parts:make_surrogates", trains=True, protocol=False, taught=True
     ),
     "starts": PartKind(version=1, make="core.attacks.black_box.brep_starts:make_starts", access="labels"),
     "general_gan": PartKind(

@@ -137,8 +137,7 @@ def _people(data: ReportData, summary: Summary, strongest: Reached, names: Seque
     trials = set(summary.frame.loc[strongest.row, "trials"])
     mine = data.per_class[data.per_class["trial"].isin(trials)]
     shares: Mapping[Any, float] = mine.groupby("class")[summary.primary].mean().to_dict()
-    label = {name: place for place, name in enumerate(names)}
-    found = [Person(name=str(name), label=label[str(name)], share=float(share)) for name, share in shares.items()]
+    found = [Person(name=names[label], label=int(label), share=float(share)) for label, share in shares.items()]
     return tuple(sorted(found, key=lambda person: (-person.share, person.label)))
 
 

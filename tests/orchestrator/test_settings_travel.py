@@ -238,6 +238,10 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "Knowledge": (TINY, "judges.knowledge", {
         **TRAINING, "pretrained": ({"architecture": "resnet18"}, True), "seed": 5, "checkpoint_every": 3,
     }),
+    "Gradients": (lambda: TINY(judges={"gradients": {"steps": 3}}), "judges.gradients", {
+        "per_class": 3, "seed": 3, "truncation_psi": 0.4, "truncation_cutoff": 2, "crop": 30, "steps": 4, "lr": 0.1,
+        "betas": [0.5, 0.5], "crop_scale": [0.5, 0.6], "average": {"views": 2},
+    }),
     "Embedder": (lambda: TINY(judges={"embedder": {"name": "facenet", "weights": "$a/weights.safetensors"}}),
                  "judges.embedder", {"name": "mobilefacenet_a", "weights": "$b/weights.safetensors"}),
     "Fidelity": (lambda: TINY(judges={"fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1}},
@@ -250,7 +254,7 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "weights": "$b/weights.safetensors", "sha256": sha("b"),
     }),
     "Judges": (TINY, "judges", {
-        "features": {"perplexity": 5.0},
+        "features": {"perplexity": 5.0}, "gradients": {"steps": 3},
         "evaluator": {**EVALUATOR, "seed": 3}, "embedder": None, "knowledge": None,
         "fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1}, "robustness": {"eps": 0.1},
         "fid_lomma": PUBLISHED_FID["fid_plg"], **PUBLISHED_FID,
@@ -278,7 +282,9 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "selected": 3, "selection_repeats": 5, "selection_crop_scale": [0.3, 0.4], "selection_crop_ratio": [1.0, 1.1],
         "seed": 3, "precision": "bf16", "loot_size": 20,
         "readout": (MID, "mean"), "temperature": ({"loss": "cross_entropy"}, {"mean_confidence": 0.6}),
-        "average": {"views": 2}, "restarts": {"count": 2},
+        "average": {"views": 2}, "restarts": {"count": 2}, "feature_weight": 0.5,
+        "sampling_target": ({"/grid": {}}, {"trial": {ALPHA: 0.1}}),
+        "selection_target": ({"/grid": {}}, {"trial": {ALPHA: 0.1}}),
     }),
     "Averaging": (lambda: TINY(attack={**tiny_sweep()["attack"], "average": {}}), "attack.average", {
         "views": 3, "kind": "noise", "crop_scale": [0.5, 0.6], "crop_ratio": [1.0, 1.1], "hflip": 0.1, "degrees": 2.0,

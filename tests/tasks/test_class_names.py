@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.attacks.registry import ATTACKS
+from core.attacks.registry import ATTACKS, make_attack
 from core.errors import InputError
 from core.models.classifiers import build_classifier
 from tasks.class_names import NAMES_FILE, check_same_classes, with_same_classes
@@ -63,9 +63,18 @@ def test_every_input_with_classes_is_compared(tmp_path):
     goals = {0.0: None, -0.2: {"trial": {"recipe.defense.alpha": 0.0}}}
     goal = [{"recipe.defense.alpha": alpha, "recipe.stop_at_test_acc": other} for alpha, other in goals.items()]
     stages = [*every_stage(tmp_path, cells=goal), *every_stage(tmp_path, recipe={"imported": imported})]
+    stages += every_stage(tmp_path, recipe={**tiny_sweep()["recipe"], "poison": {"kind": "badnets", "size": 3}})
+    for settings in ({"loss": "cross_entropy", "temperature": {}}, {"loss": "logit", "feature_weight": 1.0}):
+        stages += every_stage(tmp_path, attack={**tiny_sweep()["attack"], **settings})
+    weights = {"weights": str(tmp_path / "fid.safetensors")}
+    judges = {"features": {"perplexity": 5.0}, "gradients": {"steps": 3}, "robustness": {"eps": 0.1},
+              "fid_lomma": weights, "fid_plg": weights, "evaluator": tiny_sweep()["judges"]["evaluator"]}  # fmt: skip
+    stages += every_stage(tmp_path, judges=judges)
     for kind in (kind for kind, attack in ATTACKS.items() if not attack.control):
         attack = {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}
-        stages += every_stage(tmp_path, attack=attack, public={**tiny_sweep()["public"], "identities": 64})
+        prior = tiny_sweep()["prior"] if "prior" in make_attack(kind, **NEEDED.get(kind, {})).needs else None
+        public = {**tiny_sweep()["public"], "identities": 64}
+        stages += every_stage(tmp_path, attack=attack, public=public, prior=prior)
     assert {stage.name for stage in stages} == set(TASKS) - {"toy", "sleep"}
     assert any("reference" in stage.inputs for stage in stages)
     for stage in stages:

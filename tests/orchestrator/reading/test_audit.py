@@ -30,7 +30,7 @@ def data(seeds=(1, 2), attacks=ATTACKS):
                 "embedder_acc1": float(np.mean(rates)), "embedder_real_acc": 0.9,
                 "queries": None if control else 100.0,
             })  # fmt: skip
-            classes += [{"trial": trial, "class": n, "embedder_acc1": r} for n, r in zip(NAMES, rates, strict=True)]
+            classes += [{"trial": trial, "class": label, "embedder_acc1": rate} for label, rate in enumerate(rates)]
             links[trial] = (StageLink(stage="attack", path=f"a/{trial}", seconds=8.0),
                             StageLink(stage="pool", path="p", seconds=4.0),
                             StageLink(stage="target", path="t", seconds=900.0))  # fmt: skip
