@@ -162,7 +162,7 @@ SURROGATE = {
     "candidates": 50, "single_w": False, "steps": 5, "lr": 0.1, "betas": [0.5, 0.5], "weight_decay": 0.1,
     "loss": "logit", "crop_scale": [0.5, 0.6], "crop_ratio": [0.9, 1.1], "batch_size": 3, "clip": True,
     "lr_milestones": [1], "lr_gamma": ({"lr_milestones": [1]}, 0.5), "discriminator_weight": REFUSED,
-    "temperature": REFUSED, "average": {"views": 2}, "restarts": {"count": 2},
+    "temperature": REFUSED, "feature_weight": REFUSED, "average": {"views": 2}, "restarts": {"count": 2},
 }  # fmt: skip
 
 CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
@@ -283,8 +283,8 @@ CASES: dict[str, tuple[Any, str, dict[str, Any]]] = {
         "seed": 3, "precision": "bf16", "loot_size": 20,
         "readout": (MID, "mean"), "temperature": ({"loss": "cross_entropy"}, {"mean_confidence": 0.6}),
         "average": {"views": 2}, "restarts": {"count": 2}, "feature_weight": 0.5,
-        "sampling_target": ({"/grid": {}}, {"trial": {ALPHA: 0.1}}),
-        "selection_target": ({"/grid": {}}, {"trial": {ALPHA: 0.1}}),
+        "sampling_target": ({"/grid": {}, "/baseline": {}}, {"trial": {ALPHA: 0.1}}),
+        "selection_target": ({"/grid": {}, "/baseline": {}}, {"trial": {ALPHA: 0.1}}),
     }),
     "Averaging": (lambda: TINY(attack={**tiny_sweep()["attack"], "average": {}}), "attack.average", {
         "views": 3, "kind": "noise", "crop_scale": [0.5, 0.6], "crop_ratio": [1.0, 1.1], "hflip": 0.1, "degrees": 2.0,

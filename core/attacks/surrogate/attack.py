@@ -63,7 +63,7 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
                 self.finalists)  # fmt: skip
         require(self.selected <= self.finalists, "attack.selected", f"at most finalists ({self.finalists})",
                 self.selected)  # fmt: skip
-        for name in ("temperature", "discriminator_weight"):
+        for name in ("temperature", "discriminator_weight", "feature_weight"):
             given = getattr(self, name)
             require(not given, f"attack.{name}", "no value with surrogates, which do without", given)
         self.surrogates.steps(self.pool.size)

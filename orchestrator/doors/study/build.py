@@ -51,9 +51,10 @@ class StudyRequest:
 def build_study(request: StudyRequest) -> int:
     """Write study.html and study.json. Returns the exit code; raises InputError before anything is written."""
     loaded = load_sweep(request.sweep_file, request.overrides)
-    if not isinstance(loaded.sweep, InversionSweep):
+    sweep = loaded.sweep
+    if not isinstance(sweep, InversionSweep):
         raise InputError(f"{loaded.source}: expected a sweep that inverts people, got the two-dimensional example")
-    if loaded.sweep.attack is None:
+    if sweep.attack is None:
         raise InputError(f"{loaded.source}: attack: expected one whose reconstructions are shown, got null")
     _check_numbers(request)
     store = open_store(request.store)
@@ -63,11 +64,11 @@ def build_study(request: StudyRequest) -> int:
     questions = _questions(request, chosen, rows, class_names(store, chosen.data), seed)
     pictures = drawn([_shown(question, chosen, store) for question in questions])
     key = StudyKey(
-        sweep=loaded.sweep.name, attack=chosen.attack, recipes=chosen.recipes, seed=seed,
-        real_people=not isinstance(loaded.sweep.data, SyntheticData), pictures=pictures_digest(pictures),
+        sweep=sweep.name, attack=chosen.attack, recipes=chosen.recipes, seed=seed,
+        real_people=not isinstance(sweep.data, SyntheticData), pictures=pictures_digest(pictures),
         published=chosen.published, questions=questions,
     )  # fmt: skip
-    out = request.out or store.sweep_folder(loaded.sweep.name) / "study"
+    out = request.out or store.sweep_folder(sweep.name) / "study"
     _refuse_another_study(out, key)
     write_file(out / KEY_FILE, key.text(), parents=True)
     page = study_page(pictures, digest=key.digest, real_people=key.real_people)

@@ -37,8 +37,8 @@ def studied(
     loaded: LoadedSweep, trials: Sequence[Trial], store: Store, attack: str | None, recipes: Sequence[str]
 ) -> Studied:
     """Raises InputError where it is open which attack or recipes are meant, or their pictures are not in the store."""
-    trials = [trial for trial in trials if trial.settings.attack is not None]
-    if not trials and loaded.sweep.attack is None:
+    given, trials = trials, [trial for trial in trials if trial.settings.attack is not None]
+    if given and not trials:
         raise InputError(f"{loaded.source}: attack: expected one whose images people compare, got null")
     groups = by_attack([trial for trial in trials if trial.phase == "sweep"], sweep_axes(loaded, trials))
     name, cells = _attack(loaded, groups, attack)
