@@ -47,8 +47,8 @@ class PartKind:
     version: raised when the same settings would give other numbers; make: 'module:function' of
     (settings, given, view, workshop) -> MadePart; access: what of the target it is shown; trains: whether it trains a
     network, and so may take a training's share of a device; protocol: whether the protocol reaches it beyond its
-    inputs: else it is not told (`given.protocol` is None) and one artifact serves both; taught: whether it learns what a
-    target answered, so that its classes are the target's though it is shown none.
+    inputs: else it is not told (`given.protocol` is None) and one artifact serves both; taught: whether it learns what
+    a target answered, so that its classes are the target's though it is shown none.
     """
 
     version: int

@@ -70,6 +70,7 @@ WRONG = [
     ("surrogate_labels", {"surrogates": {"architectures": []}}, "attack.surrogates.architectures: expected at least"),
     ("surrogate_labels", {"surrogates": {"balance": 1.0}}, r"attack.surrogates.balance: expected a number in \[0, 1\)"),
     ("surrogate_labels", {"discriminator_weight": 0.1}, "attack.discriminator_weight: expected no value with surrog"),
+    ("surrogate_labels", {"feature_weight": 1.0}, "attack.feature_weight: expected no value with surrogates"),
     ("surrogate_scores", {"loss": "cross_entropy", "temperature": {}}, "attack.temperature: expected no value with"),
     ("surrogate_scores", {"views": 0}, "attack.views: expected a whole number of at least 1, got 0"),
     ("gmi", {"momentum": 1.0}, r"attack.momentum: expected a number in \[0, 1\), got 1.0"),
@@ -152,7 +153,7 @@ EDGES = {
     "momentum": ([-0.1, 1], [0, 0.999]),
     "bound": ([0, -1], [1e-3]),
     "start_log_variance": ([-20.1, 20.1], [-20, 20]),
-    "feature_weight": ([-0.1], [0, 2]),
+    "feature_weight": ([-0.1], [0]),  # more is refused by surrogates
     "average.views": ([0, -1, 10**9 + 1], [1]),
     "average.hflip": ([-0.1, 1.1], [0, 1]),
     "average.degrees": ([-0.1, 15.1], [0, 15]),
