@@ -1,5 +1,5 @@
 """The doors: smoothsweep run | plan | status | report | study | audit | diff | lineage | ui | doctor |
-import | data | weights.
+import | data | init | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
 Each door imports what it needs when it is opened, so that `--help` and mistakes answer at once.

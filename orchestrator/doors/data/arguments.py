@@ -1,4 +1,4 @@
-"""`smoothsweep data check`: what may be said of a data set on disk."""
+"""`smoothsweep data check` and `smoothsweep init`: what may be said of a data set on disk."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from core.errors import InputError
 
 
 def add_data_doors(doors: argparse._SubParsersAction) -> None:
-    """Adds `data` to a parser's doors."""
+    """Adds `data` and `init` to a parser's doors."""
     check = doors.add_parser("data", help="look at your own data, or a published data set, on disk").add_subparsers(
         required=True, metavar="check"
     ).add_parser("check", help="what was found, what is missing, broken or there twice; of a published set, whether "
@@ -22,6 +22,12 @@ def add_data_doors(doors: argparse._SubParsersAction) -> None:
     check.add_argument("--classes", type=int, help="with --as: how many classes to expect (default: the paper's)")
     check.add_argument("--pictures", help="celeba only: crops, aligned, in_the_wild or in_the_wild_68")
     check.set_defaults(door=_check)
+    init = doors.add_parser("init", help="write a first sweep file for your own data, sizes and counts taken from them")
+    init.add_argument("--data", type=Path, metavar="PATH", help="the private images: a folder per person, or a Parquet "
+                      "file (default: a name to fill in)")  # fmt: skip
+    init.add_argument("--public", type=Path, metavar="PATH", help="images of other people, as the attacker has them")
+    init.add_argument("--out", type=Path, metavar="FILE", help="where to write (default: NAME.yaml, after the data)")
+    init.set_defaults(door=_init)
 
 
 def _check(options: argparse.Namespace) -> int:
@@ -36,3 +42,9 @@ def _check(options: argparse.Namespace) -> int:
         if value is not None:
             raise InputError(f"{name} {value}: expected --as beside it, got none")
     return check_own_data(options.path, options.public)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from orchestrator.doors.data.starting import write_own_sweep
+
+    return write_own_sweep(options.data, options.public, options.out)
