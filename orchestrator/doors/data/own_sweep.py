@@ -78,8 +78,8 @@ def own_sweep_text(data: Path | None, public: Path | None, sizes: Sizes) -> str:
         (_about_data(data, sizes), {"data": _data(data, sizes)}),
         (_about_public(public, sizes), {"public": _public(public, sizes)}),
         (
-            f"How a classifier is trained: from scratch, on {SEEN} pixels, so that two CPU cores will do. Give it more\n"
-            "with image_size, architecture (resnet18, resnet50, ...) and pretrained.",
+            f"How a classifier is trained: from scratch, on {SEEN} pixels, so that two CPU cores will do. Give it\n"
+            "more with image_size, architecture (resnet18, resnet50, ...) and pretrained.",
             {"recipe": {**_training("resnet_small", sizes), "defense": {"kind": "label_smoothing"}}},
         ),
         (
@@ -114,8 +114,8 @@ def _comment(text: str) -> str:
 def _about_data(data: Path | None, sizes: Sizes) -> str:
     if data is None or sizes.classes is None:
         most = f"the {MOST_CLASSES} people with most images; remove the line for all"
-        return ("Your images: a Parquet file (columns image, label or identity, maybe split) or a folder with one folder\n"
-                f"per person. largest_classes: {most}.")  # fmt: skip
+        return ("Your images: a Parquet file (columns image, label or identity, maybe split) or a folder with one\n"
+                f"folder per person. largest_classes: {most}.")  # fmt: skip
     total, least, most = sum(sizes.training), min(sizes.training), max(sizes.training)
     counts = f"{sizes.classes} classes with {total} training images, {least} to {most} of each"
     if sizes.largest:
