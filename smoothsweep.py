@@ -25,7 +25,7 @@ from core.audit.attacking import Attacker, OnProgress, silent
 from core.audit.checking import recognised
 from core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
 from core.audit.model import Model
-from core.audit.pictures import People, Pictures, people_of, public_pictures
+from core.audit.pictures import People, Pictures, people_of, public_pictures, refuse_shared
 from core.audit.portfolio import COMPONENTS, PLUG_AND_PLAY, STORED_SIZE, evaluator_of, portfolio, spread
 from core.audit.results import Audit, Loot, Verdict, read_audit, verdict_of
 from core.data.images import ImageSet
@@ -113,16 +113,16 @@ def audit(
     "quick", "whole" (the slow ones too), or settings of one's own with a control among them. seeds: of the attacks;
     with one nothing can be told. The model is tried on the test images first, under other readings of their range too.
 
-    Raises InputError, one line, as `attack` does, and for a model that does not recognise the data.
+    Raises InputError, one line, as `attack` does, for a model that does not recognise the data, and where
+    a private picture is among the public ones.
     """
     if not seeds or len(set(seeds)) < len(seeds) or people < 2:
         raise InputError(f"audit: expected different seeds and at least 2 people, got {list(seeds)} and {people}")
-    side = size or min(STORED_SIZE, model.image_size)
-    split = people_of(data, size=side)
+    split = people_of(data, size=size or _usual_size(model))
     attacker = _attacker(model, public, prior, size, device)
-    with _bar(progress) as on_progress:
-        test_acc = recognised(attacker.model, split.test, model.reads)
-        tried = _tried(attacker, attacks)
+    refuse_shared(split, attacker.public)
+    test_acc = recognised(attacker.model, split.test, model.reads)
+    tried = _tried(attacker, attacks)
     ruler = by if isinstance(by, Judge) else fit_judge(
         split, by, architecture=evaluator_of(getattr(model.classifier, "architecture", None)), device=device,
         progress=progress,
@@ -134,13 +134,19 @@ def audit(
     return read_audit(loot, ruler, test_acc)
 
 
-def _attacker(model: Model, public: Pictures, prior: PriorLike, size: int | None, device: Device) -> Attacker:
+def _usual_size(model: Model) -> int:
+    """Side in pixels that pictures are read at unless said otherwise."""
     if not isinstance(model, Model):
         raise InputError(
             "model: expected smoothsweep.Model(network, image_size=..., input_range=...), which says how it reads "
             f"images, got {type(model).__name__}"
         )
-    pictures = public_pictures(public, size=size or min(STORED_SIZE, model.image_size))
+    return min(STORED_SIZE, model.image_size)
+
+
+def _attacker(model: Model, public: Pictures, prior: PriorLike, size: int | None, device: Device) -> Attacker:
+    """What an attacker has. Raises InputError."""
+    pictures = public_pictures(public, size=size or _usual_size(model))
     opened = model.open(fit_images(pictures[:2], model.image_size), device=device)
     if not isinstance(prior, Mapping):
         return Attacker(opened, pictures, prior, prior_kind="given")

@@ -144,6 +144,7 @@ def refusals(model, faces, public):
     attack, audit, fit = smoothsweep.attack, smoothsweep.audit, smoothsweep.fit_judge
     return {
         "a bare network": (lambda: attack(model.classifier, public), "expected smoothsweep.Model"),
+        "a bare network to audit": (lambda: audit(model.classifier, faces, public), "expected smoothsweep.Model"),
         "float pictures": (lambda: attack(model, public.float()), "public: expected images uint8"),
         "no place": (lambda: attack(model, "/nowhere"), "nothing at this path"),
         "a class too many": (lambda: attack(model, public, [PEOPLE], prior=PRIOR), "numbers from 0 to 3, got 4"),
@@ -164,6 +165,9 @@ def refusals(model, faces, public):
         "training of nothing": (lambda: fit(faces, "synthetic", training={}), "which is not trained here"),
         "one seed twice": (lambda: audit(model, faces, public, seeds=[1, 1]), "expected different seeds"),
         "other classes": (lambda: audit(model, faces.subset(faces.labels < 3), public), "data|split"),
+        "a private picture in public": (
+            lambda: audit(model, faces, torch.cat([public, faces.images[3:5]]), prior=PRIOR),
+            "none of the private pictures, got 2 of them: row 120, row 121"),
         "unknown attacks": (lambda: audit(model, faces, public, attacks="all", prior=PRIOR), "quick, whole"),
         "no control": (lambda: audit(model, faces, public, attacks=[PPA], prior=PRIOR), "a control"),
     }  # fmt: skip

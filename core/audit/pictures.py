@@ -11,6 +11,7 @@ from torch import Tensor
 
 from core.data.images import ImageSet
 from core.data.labelled import SplitImages, load_labelled, load_unlabelled
+from core.data.listing import few
 from core.data.splits import stratified_split
 from core.errors import InputError
 
@@ -49,6 +50,23 @@ def people_of(data: People, *, size: int) -> SplitImages:
         everything.labels, test_fraction=TEST_FRACTION, seed=SPLIT_SEED, names=everything.names
     )
     return SplitImages(train=everything.subset(train), test=everything.subset(test), notes=())
+
+
+def refuse_shared(people: SplitImages, public: Tensor) -> None:
+    """Raise InputError where a private picture is public too, pixel by pixel: who shows that one has shown nothing.
+
+    public: uint8 [N, 3, S, S]; pictures of another side are told apart by it, and are not compared.
+    """
+    known = {_bytes(image): row for row, image in enumerate(public)}
+    shared = [known[_bytes(image)] for part in (people.train, people.test) for image in part.images
+              if _bytes(image) in known]  # fmt: skip
+    if shared:
+        rows = few([f"row {row}" for row in sorted(set(shared))])
+        raise InputError(f"public: expected none of the private pictures, got {len(shared)} of them: {rows}")
+
+
+def _bytes(image: Tensor) -> bytes:
+    return repr(tuple(image.shape)).encode() + image.contiguous().numpy().tobytes()
 
 
 def _labelled(data: Any) -> ImageSet:
