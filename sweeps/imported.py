@@ -10,16 +10,18 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict, ValidationError, field_validator, model_validator
 
+from core.attacks.access import Access
 from core.bounds import Count, Fraction
 from core.cards import read_card
 from core.errors import InputError
 from core.models.image_sizes import IN_UNIT_RANGE
+from core.outside.kinds import KINDS, Answers, OutsideKind, is_outside
 from sweeps.base import FilePath, Model, Several
 from sweeps.mistakes import first_mistake
 from sweeps.training import Architecture
 
 CARD, WEIGHTS = "target.json", "weights.safetensors"
-CARD_VERSION = 2
+CARD_VERSION = 3
 MOST_CLASSES, MOST_PIXELS = 100_000, 2048
 
 Name = Annotated[str, Field(min_length=1, max_length=300)]
@@ -44,15 +46,26 @@ class Source(Model):
     """The file it came from, as `core.models.official_targets.ImportFacts` notes it."""
 
     file: Word
-    architecture: Architecture
+    architecture: Architecture | OutsideKind
     num_classes: Count
     protocol: Literal["paper", "clean"]
     transform_input: bool | None = None
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     wrapping: Word
     prefix: Word
-    tensors: Count
+    tensors: Count | None = None
     epoch: int | None = None
+
+
+class Outside(Model):
+    """How a model answers that is no network of ours, as the import found it.
+
+    access: the most that it can give; rows: the number of images that it takes at once, null for any.
+    """
+
+    answers: Answers
+    access: Literal["gradients", "scores", "labels"]
+    rows: Count | None = None
 
 
 class TargetCard(Model):
@@ -61,16 +74,18 @@ class TargetCard(Model):
     mean, std: of the red, green and blue channels of pictures in [0, 1]; the default maps them to [-1, 1], as the
     publication's checkpoints have it (cards of version 1 know nothing else). class_names: in the order of the model's
     outputs; null: in the order of the data. stated_acc: what whoever trained it says; test_acc: what the import
-    measured, of inception_v3 under both conventions of its input.
+    measured, of inception_v3 under both conventions of its input. architecture: of the network, or the kind of model
+    where it is none of ours; `outside` then says how it answers.
     """
 
     version: Annotated[int, Field(ge=1, le=CARD_VERSION)] = 1
-    architecture: Architecture
+    architecture: Architecture | OutsideKind
     num_classes: Annotated[int, Field(ge=2, le=MOST_CLASSES)]
     image_size: Annotated[int, Field(ge=16, le=MOST_PIXELS)]
     transform_input: bool
     mean: Means = (0.5, 0.5, 0.5)
     std: Spreads = (0.5, 0.5, 0.5)
+    outside: Outside | None = None
     class_names: Several[Name] | None = None
     data: Word | None
     defense: StatedDefense | None
@@ -93,6 +108,18 @@ class TargetCard(Model):
             raise ValueError(f"class_names: expected {self.num_classes} names, got {len(self.class_names)}")
         return self
 
+    @model_validator(mode="after")
+    def _says_how_it_answers(self) -> TargetCard:
+        if is_outside(self.architecture) != (self.outside is not None):
+            wanted = "how it answers" if self.outside is None else f"none with {self.architecture}"
+            raise ValueError(f"outside: expected {wanted}, got {'none' if self.outside is None else 'one'}")
+        return self
+
+    @property
+    def access(self) -> Access:
+        """The most that the model can give."""
+        return "gradients" if self.outside is None else self.outside.access
+
     @property
     def reading(self) -> dict[str, Any]:
         """What decides how the weights read an image and number the classes, without what is usual; JSON values."""
@@ -102,6 +129,8 @@ class TargetCard(Model):
         differs = any(getattr(self, name) != usual[name].default for name in ("mean", "std"))
         if differs or self.architecture in IN_UNIT_RANGE:
             found["normalisation"] = {"mean": list(self.mean), "std": list(self.std)}
+        if self.outside is not None:
+            found["outside"] = self.outside.model_dump(mode="json", exclude_none=True)
         if self.class_names is not None:
             found["class_names"] = list(self.class_names)
         accuracy = self.stated_acc if self.stated_acc is not None else self.test_acc
@@ -117,7 +146,7 @@ def checked_card(values: dict[str, Any], where: str) -> TargetCard:
 
 
 class ImportedClassifier(Model):
-    """imported: the folder that `smoothsweep import target` wrote (weights.safetensors and target.json)."""
+    """imported: the folder that `smoothsweep import target` wrote: target.json, and the weights or the program."""
 
     imported: FilePath
 
@@ -136,6 +165,18 @@ class ImportedClassifier(Model):
         """What the import noted. Raises InputError."""
         path = self.folder / CARD
         return checked_card(read_card(path, "what `smoothsweep import target` writes"), str(path))
+
+    @property
+    def file(self) -> Path:
+        """What was brought in: the weights, or the program."""
+        kind = KINDS.get(self.checked.architecture)
+        return self.folder / (WEIGHTS if kind is None else kind.file)
+
+    @property
+    def answers_alone(self) -> str | None:
+        """In words what it is, where it shows no layers; None for a network of ours."""
+        kind = KINDS.get(self.checked.architecture)
+        return kind and kind.words
 
     @property
     def stated_defense(self) -> dict[str, Any] | None:

@@ -24,6 +24,7 @@ from sweeps.paper_numbers import datasets_of
 from sweeps.resolved import CLASSES
 from sweeps.search import Budget, Reaudit, Search
 from sweeps.settings import first_repeat
+from sweeps.shown import check_what_is_shown
 from sweeps.toy import ToySweep
 from sweeps.training import Recipe
 
@@ -112,6 +113,7 @@ class InversionSweep(AnySweep):
             raise ValueError(f"data.kind: expected one of {expected} for table {table}, got {self.data.kind}")
         if isinstance(self.data, SyntheticData):
             self._fits_synthetic(self.data)
+        check_what_is_shown(self)
         if self.attack is not None:
             self._fits_attacker()
         self._fits_classes()

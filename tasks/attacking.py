@@ -8,16 +8,18 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from core.attacks.access import Access
-from core.attacks.execution import Execution
+from core.attacks.execution import Execution, Prepared
 from core.attacks.given import Given
 from core.attacks.networks import WEIGHTS, load_network, network_names
 from core.attacks.view import View, view_of
 from core.devices import ExecutionConfig
+from core.outside.model import OutsideModel
 from core.priors.registry import load_discriminator, load_prior
 from tasks.context import Config, Inputs
 from tasks.files import load_tensors
 from tasks.manifests import config_of
-from tasks.training import defense_from, load_classifier
+from tasks.outside import load_target
+from tasks.training import defense_from
 
 EXECUTION_KEYS = ("precision", "compile", "cuda_graphs", "rows_per_batch")
 
@@ -36,7 +38,7 @@ class OpenTarget:
         self._network = self._defense = None
         if folder is not None:
             trained = config_of(folder)
-            self._network = load_classifier(folder, trained, device, readout=config.get("readout"))
+            self._network = load_target(folder, trained, device, readout=config.get("readout"))
             self._defense = defense_from(trained)
         self._execution = Execution(execution_of(config), device)
         self._views: dict[Access, View] = {}
@@ -47,9 +49,11 @@ class OpenTarget:
             self._execution, self._views = Execution(execution_of(self._config), self._device), {}
         if access not in self._views:
             classes = self._network.num_classes if self._network is not None else 0
+            outside = isinstance(self._network, OutsideModel)
             self._views[access] = view_of(
-                self._network, access, num_classes=classes, image_size=self._config["image_size"],
-                execution=self._execution,
+                Prepared(self._network) if outside else self._network, access, num_classes=classes,
+                image_size=self._config["image_size"], execution=self._execution,
+                gives=self._network.access if outside else "gradients",
             )  # fmt: skip
         return self._views[access]
 

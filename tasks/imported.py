@@ -11,15 +11,20 @@ from torch import Tensor
 
 from core.data.images import ImageSet
 from core.errors import InputError
-from core.models.inference import evaluate_accuracy
+from core.models.classifiers import Classifier
+from core.models.inference import evaluate_accuracy, fit_images
 from core.models.reading import Claim, check_reading, order_by_name, usual_orders
+from core.outside.kinds import KINDS, is_outside
+from core.outside.model import OutsideModel
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_images, load_tensors, save_tensors
+from tasks.outside import keep_outside, load_outside
 from tasks.target import measure_utility
 from tasks.training import load_classifier, normalisation_from
 
 WEIGHTS = "weights.safetensors"
 HEAD = ("head.weight", "head.bias")
+SHOWN = 32  # test images by which it is seen whether a model answers as was said
 
 
 def adopt_classifier(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
@@ -32,33 +37,63 @@ def adopt_classifier(config: Config, inputs: Inputs, out: Path, context: TaskCon
     Of inception_v3 the accuracy is taken under both input conventions: which one a file was trained with is no part of
     it (Plug-and-Play-Attacks trains with the mapping to ImageNet statistics and attacks without).
     """
-    weights = load_tensors(Path(config["path"]).expanduser() / WEIGHTS)
-    return adopt(weights, config, inputs["data"], out, context, where=f"imported {config['path']}")
+    folder, where = Path(config["path"]).expanduser(), f"imported {config['path']}"
+    if is_outside(config["architecture"]):
+        file = folder / KINDS[config["architecture"]].file
+        return adopt_outside(file, config, inputs["data"], out, context, where=where)
+    return adopt(load_tensors(folder / WEIGHTS), config, inputs["data"], out, context, where=where)
 
 
 def adopt(
     weights: Mapping[str, Tensor], config: Config, data: Path, out: Path, context: TaskContext, *, where: str
 ) -> Metrics:
     """As `adopt_classifier`, of weights in memory and the folder of a data artifact. where: how an error begins."""
+    test, claim = _claimed(config, data, where)
+    save_tensors(out / WEIGHTS, {**weights, **{name: weights[name][claim.order] for name in HEAD}})
+    model = load_classifier(out, config, context.device)
+    metrics = _proven(model, claim, test, config, data, out, context, where)
+    if config["architecture"] == "inception_v3":
+        other = load_classifier(out, {**config, "transform_input": not config["transform_input"]}, context.device)
+        accuracy = evaluate_accuracy(other, test, image_size=config["image_size"], device=context.device)
+        metrics["test_acc_other_input"] = accuracy
+    return metrics
+
+
+def adopt_outside(
+    file: Path, config: Config, data: Path, out: Path, context: TaskContext, *, where: str
+) -> Metrics:
+    """As `adopt`, of a model that answers and shows no layers; `file` is copied as it is."""
+    test, claim = _claimed(config, data, where)
+    keep_outside(file, config, claim.order, out)
+    model = load_outside(out, config, context.device, where=where)
+    model.check_answers(fit_images(test.images[:SHOWN], config["image_size"]).to(context.device))
+    metrics = _proven(model, claim, test, config, data, out, context, where)
+    # A decided class comes without any confidence that could be right or wrong.
+    return metrics | ({"ece": None} if model.answers == "labels" else {})
+
+
+def _claimed(config: Config, data: Path, where: str) -> tuple[ImageSet, Claim]:
+    """The test images and what the card says of the model. Raises InputError for other classes than the data's."""
     test = load_images(data, "test")
     if test.num_classes != config["num_classes"]:
         raise InputError(
             f"{where}: expected a classifier of the data's {test.num_classes} classes, got one of "
             f"{config['num_classes']}"
         )
-    claim = _claim(config, test, where)
-    save_tensors(out / WEIGHTS, {**weights, **{name: weights[name][claim.order] for name in HEAD}})
-    model = load_classifier(out, config, context.device)
+    return test, _claim(config, test, where)
+
+
+def _proven(
+    model: Classifier | OutsideModel, claim: Claim, test: ImageSet, config: Config, data: Path, out: Path,
+    context: TaskContext, where: str,
+) -> Metrics:  # fmt: skip
+    """The utility of a model that recognises real test images. Raises InputError for one that does not."""
     metrics = measure_utility(model, test, config, out, context)
     check_reading(
         model, test, load_tensors(out / "test_logits.safetensors")["logits"], claim,
         orders=usual_orders(test.names, _training_sizes(data, test)), image_size=config["image_size"],
         device=context.device, where=where,
     )  # fmt: skip
-    if config["architecture"] == "inception_v3":
-        other = load_classifier(out, {**config, "transform_input": not config["transform_input"]}, context.device)
-        accuracy = evaluate_accuracy(other, test, image_size=config["image_size"], device=context.device)
-        metrics["test_acc_other_input"] = accuracy
     return metrics
 
 

@@ -12,7 +12,7 @@ from core.data.images import ImageSet
 from core.errors import InputError
 from core.metrics.accuracy import class_means, top1_accuracy, topk_hits
 from core.metrics.calibration import expected_calibration_error
-from core.models.inference import evaluate_accuracy, evaluate_logits
+from core.models.inference import Network, evaluate_accuracy, evaluate_logits
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.distributed import train_together
 from tasks.files import load_images, save_rows, save_tensors
@@ -72,7 +72,7 @@ def accuracy_without_noise(model: nn.Module, test: ImageSet, config: Config, con
     return {"test_acc_mean_readout": accuracy}
 
 
-def measure_utility(model: nn.Module, test: ImageSet, config: Config, out: Path, context: TaskContext) -> Metrics:
+def measure_utility(model: Network, test: ImageSet, config: Config, out: Path, context: TaskContext) -> Metrics:
     """Accuracy, and calibration by the protocol, on the test images; writes test_logits and per_class.parquet."""
     logits = evaluate_logits(model, test.images, image_size=config["image_size"], device=context.device)
     save_tensors(out / "test_logits.safetensors", {"logits": logits, "labels": test.labels})

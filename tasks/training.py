@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from core.data.images import ImageSet
 from core.defenses.base import Defense
 from core.defenses.registry import make_defense, restore_weights
-from core.errors import AccuracyNotReached
+from core.errors import AccuracyNotReached, InputError
 from core.models.classifiers import Classifier, build_classifier, usual_input
 from core.models.normalisation import Normalisation
+from core.outside.kinds import KINDS, is_outside
 from core.training.batches import Stamp, preparation_generator
 from core.training.classifier import train_classifier
 from core.training.state import EpochRecord
@@ -182,8 +183,10 @@ def load_classifier(
 
     readout: how a bottleneck (defense mid) is read: noisy, mean or expectation; None for what the protocol says, noisy
     under `paper` and mean under `clean`. seed: of its noise. Raises InputError for weights that were not trained with
-    the configured defense, and for a readout of a classifier without a bottleneck.
+    the configured defense, for a readout of a classifier without a bottleneck, and for a model that shows no layers.
     """
+    if is_outside(config["architecture"]):
+        raise InputError(f"{folder}: expected a network with layers, got {KINDS[config['architecture']].words}")
     path = folder / "weights.safetensors"
     model = restored_classifier(config, load_tensors(path), where=str(path), readout=readout, seed=seed)
     return model.to(torch.device(device)).eval().requires_grad_(False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from core.attacks.access import Access
+from core.attacks.access import ACCESS_LEVELS, Access
 from core.attacks.base import Attack
 from core.attacks.black_box.brep_mi import BREPMI
 from core.attacks.black_box.cma_es import CMAES
@@ -48,7 +48,8 @@ class PartKind:
     (settings, given, view, workshop) -> MadePart; access: what of the target it is shown; trains: whether it trains a
     network, and so may take a training's share of a device; protocol: whether the protocol reaches it beyond its
     inputs: else it is not told (`given.protocol` is None) and one artifact serves both; taught: whether it learns what
-    a target answered, so that its classes are the target's though it is shown none.
+    a target answered, so that its classes are the target's though it is shown none; layers: whether it looks at the
+    layers under the target's last one.
     """
 
     version: int
@@ -57,6 +58,7 @@ class PartKind:
     trains: bool = False
     protocol: bool = True
     taught: bool = False
+    layers: bool = False
 
     @property
     def labelled(self) -> bool:
@@ -75,7 +77,9 @@ PARTS: dict[str, PartKind] = {
     "temperature": PartKind(
         version=1, make="core.attacks.ppa.tempering:make_temperature", access="gradients", protocol=False
     ),
-    "pool_features": PartKind(version=1, make="core.attacks.ppa.pool_parts:make_pool_features", access="gradients"),
+    "pool_features": PartKind(
+        version=1, make="core.attacks.ppa.pool_parts:make_pool_features", access="gradients", layers=True
+    ),
     "plg_labels": PartKind(version=1, make="core.attacks.plg.labels:make_labels", access="scores"),
     "plg_gan": PartKind(version=1, make="core.attacks.plg.gan_part:make_gan", access="gradients", trains=True),
     "pictures": PartKind(version=1, make="core.attacks.surrogate.parts:make_pictures", protocol=False),
@@ -93,13 +97,13 @@ PARTS: dict[str, PartKind] = {
         version=1, make="core.attacks.lowres.parts:make_general_gan", trains=True, protocol=False
     ),
     "specific_gan": PartKind(
-        version=1, make="core.attacks.lowres.parts:make_specific_gan", access="gradients", trains=True
+        version=1, make="core.attacks.lowres.parts:make_specific_gan", access="gradients", trains=True, layers=True
     ),
     "students": PartKind(
         version=1, make="core.attacks.lowres.lomma_parts:make_students", access="scores", trains=True
     ),
     "public_features": PartKind(
-        version=1, make="core.attacks.lowres.lomma_parts:make_public_features", access="gradients"
+        version=1, make="core.attacks.lowres.lomma_parts:make_public_features", access="gradients", layers=True
     ),
 }
 
@@ -110,6 +114,17 @@ def make_attack(kind: str, **parameters: Any) -> Attack:
     Raises InputError for an unknown name or parameter, a missing one, or a value out of range.
     """
     return build(attack_class(kind), parameters, what=f"attack {kind}", prefix="attack.")
+
+
+def access_needed(attack: Attack) -> Access:
+    """The most that the attack, or a part of it, is shown of the target."""
+    shown = [attack.access, *(PARTS[part.name].access for part in attack.parts if "target" in part.needs)]
+    return max(shown, key=ACCESS_LEVELS.index)
+
+
+def looks_at_layers(attack: Attack) -> bool:
+    """Whether the attack, or a part of it, needs a network with layers, not answers alone."""
+    return any(PARTS[part.name].layers for part in attack.parts if "target" in part.needs)
 
 
 def attack_class(kind: object) -> type[Attack]:

@@ -93,12 +93,23 @@ def require_access(view: View, access: Access, who: str) -> None:
         raise InputError(f"target: expected access to its {access} for {who}, got access to its {view.access}")
 
 
-def view_of(target: nn.Module, access: Access, *, num_classes: int, image_size: int, execution: Execution) -> View:
+def view_of(
+    target: nn.Module | Prepared,
+    access: Access,
+    *,
+    num_classes: int,
+    image_size: int,
+    execution: Execution,
+    gives: Access = "gradients",
+) -> View:
     """The view of a frozen target, on the execution's device, at one access level.
 
+    gives: what the target itself can give; raises InputError, one line, for a view of more.
     `labels(images)` gives int64 [N], `scores(images)` float32 [N, C] (softmax); both take images [N, 3, S, S] from any
     device and leave their answer on the CPU. What is asked under gradients counts as well.
     """
+    if ACCESS_LEVELS.index(access) > ACCESS_LEVELS.index(gives):
+        raise InputError(f"target: expected access to its {access}, got a model that gives {gives} alone")
     common = {"num_classes": num_classes, "image_size": image_size, "execution": execution}
     if access == "none":
         return View(**common)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +13,12 @@ from core.data.transforms import resize, resize_uint8, to_unit
 
 BATCH_SIZE = 256
 
+Network = nn.Module | Callable[[Tensor], Tensor]
+"""images [N, 3, S, S] in [-1, 1] -> logits [N, C]."""
+
 
 def evaluate_logits(
-    model: nn.Module,
+    model: Network,
     images: Tensor,
     *,
     image_size: int,
@@ -40,7 +44,7 @@ def embed_images(
 
 
 def evaluate_accuracy(
-    model: nn.Module, data: ImageSet, *, image_size: int, device: torch.device | str = "cpu"
+    model: Network, data: ImageSet, *, image_size: int, device: torch.device | str = "cpu"
 ) -> float:
     """The share of images whose largest logit is that of their label, in [0, 1]."""
     logits = evaluate_logits(model, data.images, image_size=image_size, device=device)
@@ -49,20 +53,30 @@ def evaluate_accuracy(
 
 @torch.no_grad()
 def _batched(
-    model: nn.Module,
+    model: Network,
     function: Callable[[Tensor], Tensor],
     images: Tensor,
     image_size: int,
     batch_size: int,
     device: torch.device | str,
 ) -> Tensor:
+    with _evaluating(model):
+        parts = [function(fit_images(chunk.to(device), image_size)).float().cpu() for chunk in images.split(batch_size)]
+    return torch.cat(parts) if len(images) else torch.empty(0)
+
+
+@contextmanager
+def _evaluating(model: Network) -> Iterator[None]:
+    """A network in evaluation mode, and afterwards in its own; what is no module of torch's has one mode."""
+    if not isinstance(model, nn.Module):
+        yield
+        return
     was_training = model.training
     model.eval()
     try:
-        parts = [function(fit_images(chunk.to(device), image_size)).float().cpu() for chunk in images.split(batch_size)]
+        yield
     finally:
         model.train(was_training)
-    return torch.cat(parts) if len(images) else torch.empty(0)
 
 
 def fit_images(images: Tensor, image_size: int) -> Tensor:

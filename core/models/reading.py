@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -17,7 +18,6 @@ from torch import Tensor
 from core.data.images import ImageSet
 from core.data.listing import few
 from core.errors import InputError
-from core.models.classifiers import Classifier
 from core.models.inference import evaluate_logits
 from core.models.normalisation import USUAL, Normalisation
 
@@ -27,6 +27,16 @@ SHORTFALL = 0.05  # of accuracy, below what the card states: another split, anot
 BETTER_BY, BETTER_SIGMAS = 0.1, 3.3  # in accuracy, and in standard errors of the paired difference
 NAMED = 0.05  # in accuracy: how much better an order without a name must be than one that has one
 MOST_MATCHED = 2000  # classes whose order is searched
+
+
+class Readable(Protocol):
+    """A classifier of ours or of somebody else's: images [N, 3, S, S] in [-1, 1] -> logits [N, C]."""
+
+    def wants(self, normalisation: Normalisation) -> None:
+        """Show the model images as this normalisation has them, from now on."""
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Logits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +87,7 @@ def usual_orders(names: Sequence[str], sizes: Tensor) -> dict[str, Tensor]:
 
 
 def check_reading(
-    model: Classifier,
+    model: Readable,
     test: ImageSet,
     logits: Tensor,
     claim: Claim,
@@ -88,6 +98,7 @@ def check_reading(
     where: str,
     then: str = "import it again",
     order_said_by: str = "--class-names",
+    readings: Mapping[str, Normalisation] = USUAL,
 ) -> None:
     """Raise InputError, one line, unless the accuracy is clearly above chance, within reach of what the card states,
     and no usual other reading fits clearly better; it says which one does.
@@ -96,6 +107,7 @@ def check_reading(
     numberings by their words (`usual_orders`); any other order of the classes is found from what the model confuses.
     then: what to do about it, order_said_by: where the order of classes is said, for the sentence.
     A stated accuracy that is reached is proof enough; without one, three other normalisations of 200 images are tried.
+    readings: the normalisations that come into question, by their words.
     """
     hits = logits.argmax(1) == test.labels
     accuracy, chance = hits.double().mean().item(), _chance(test)
@@ -103,7 +115,7 @@ def check_reading(
     reached = claim.accuracy is None or accuracy >= _within_reach(claim.accuracy, len(hits))
     if above and reached and claim.accuracy is not None:
         return
-    trials = _other_readings(model, test, logits, claim, orders, image_size=image_size, device=device)
+    trials = _other_readings(model, test, logits, claim, orders, readings, image_size=image_size, device=device)
     best, reordered = max(trials, key=lambda trial: trial.gain), _in_any_order(logits, test, order_said_by)
     if reordered is not None and reordered.gain > best.gain + NAMED:  # of two that fit, the one with a name is told
         best = reordered
@@ -139,22 +151,23 @@ def _within_reach(stated: float, images: int) -> float:
 
 
 def _other_readings(
-    model: Classifier,
+    model: Readable,
     test: ImageSet,
     logits: Tensor,
     claim: Claim,
     orders: Mapping[str, Tensor],
+    readings: Mapping[str, Normalisation],
     *,
     image_size: int,
     device: torch.device | str,
 ) -> list[_Trial]:
-    """Every usual normalisation in every order, on a few images; the model is left as claimed."""
+    """Every one of these normalisations in every order, on a few images; the model is left as claimed."""
     chosen = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:TRIED].sort().values
     images, labels = test.images[chosen], test.labels[chosen]
     own_outputs = torch.argsort(claim.order)
     as_stated = logits[chosen].argmax(1) == labels
     trials = []
-    for words, normalisation in USUAL.items():
+    for words, normalisation in readings.items():
         same = normalisation == claim.normalisation
         try:
             model.wants(normalisation)

@@ -55,6 +55,7 @@ class Audit:
     """judge: the metric that decides, and ceiling what it says of real photographs (None: not measured). reached: all
     attacks, then all controls, the strongest first; beyond: the strongest attack minus the best control, by person and
     seed. people: the most exposed first. test_acc: of the model on the test images; chance: one over the classes.
+    untried: sentences on the attacks that the model could not be put under.
     """
 
     judge: str
@@ -65,6 +66,7 @@ class Audit:
     test_acc: float
     chance: float
     classes: int
+    untried: tuple[str, ...] = ()
 
     @property
     def attacks(self) -> tuple[Reached, ...]:
@@ -93,7 +95,9 @@ class Audit:
         return sum(person.share >= HALF for person in self.people)
 
 
-def read_audit(data: ReportData, summary: Summary, *, names: Sequence[str], classes: int) -> Audit | None:
+def read_audit(
+    data: ReportData, summary: Summary, *, names: Sequence[str], classes: int, untried: tuple[str, ...] = ()
+) -> Audit | None:
     """The findings; None while no attack has been judged. names: the people by label; classes: of the model."""
     if summary.primary is None or not len(summary.evidence.rows if summary.evidence else ()):
         return None
@@ -105,7 +109,7 @@ def read_audit(data: ReportData, summary: Summary, *, names: Sequence[str], clas
     return Audit(
         judge=summary.primary, ceiling=None if pd.isna(ceiling) else float(ceiling), reached=tuple(ordered),
         beyond=_beyond(summary, strongest, controls), people=_people(data, summary, strongest, names),
-        test_acc=float(frame["test_acc"].mean()), chance=1 / classes, classes=classes,
+        test_acc=float(frame["test_acc"].mean()), chance=1 / classes, classes=classes, untried=untried,
     )  # fmt: skip
 
 
@@ -208,7 +212,7 @@ def _unknown(audit: Audit) -> tuple[str, ...]:
         f"Tried: {', '.join(one.attack for one in audit.attacks)}. A stronger attack may find more; nothing here says "
         "that a model is safe."
     )
-    return tuple(lines)
+    return (*lines, *audit.untried)
 
 
 def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from orchestrator.stages.fingerprints import content_of, normalised
 from orchestrator.stages.other_people import refuse_same_people
 from orchestrator.stages.stage import Stage
 from sweeps.data import PublishedData, PublishedPublic
-from sweeps.imported import WEIGHTS, ImportedClassifier
+from sweeps.imported import ImportedClassifier
 from sweeps.schema import InversionSweep
 from sweeps.training import Recipe, Training
 
@@ -105,7 +105,7 @@ def judging_model_stage(model: Training | ImportedClassifier, data: Stage, proto
 
 def imported_stage(model: ImportedClassifier, data: Stage, protocol: str) -> Stage:
     """A brought-in classifier, tested on our data: its content and its card count, not where it lies."""
-    config = {**model.checked.reading, **content_of(model.folder / WEIGHTS, "imported")}
+    config = {**model.checked.reading, **content_of(model.file, "imported")}
     config |= {"seed": 0, "protocol": protocol}
     return Stage(name="imported", config=config, hints={"path": model.imported}, inputs={"data": data})
 

@@ -37,12 +37,15 @@ class Inside:
         logits = output.logits if isinstance(output, LogitsWithAuxiliary) else output
         return logits.float().softmax(1)
 
-    @cached_property
-    def _body(self) -> nn.Module:
-        if not all(hasattr(self._target, name) for name in ("embed", "head")):
+    def _require(self, found: bool) -> None:
+        if not found:
             raise InputError(
                 "target: expected a network with features under its last layer, got one that shows its answers alone"
             )
+
+    @cached_property
+    def _body(self) -> nn.Module:
+        self._require(all(hasattr(self._target, name) for name in ("embed", "head")))
         return self._execution.target(_Body(self._target))
 
     @cached_property
@@ -51,6 +54,7 @@ class Inside:
 
     @cached_property
     def _in_training(self) -> nn.Module:
+        self._require(isinstance(self._target, nn.Module))
         return copy.deepcopy(self._target).train()
 
 

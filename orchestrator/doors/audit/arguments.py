@@ -16,8 +16,8 @@ def add_audit_door(doors: argparse._SubParsersAction) -> None:
     audit = doors.add_parser(
         "audit", help="how much does one model leak? Attacks it, judges the loot, names the people exposed most"
     )
-    audit.add_argument("model", type=Path, metavar="MODEL", help="a checkpoint (.pth, .pt, .tar, .safetensors), or the "
-                       "folder that `smoothsweep import target` wrote")  # fmt: skip
+    audit.add_argument("model", type=Path, metavar="MODEL", help="a checkpoint (.pth, .pt, .tar, .safetensors), a "
+                       "program (TorchScript, torch.export, ONNX), or the folder of an imported one")  # fmt: skip
     audit.add_argument("--data", type=Path, required=True, metavar="PATH", help="the private images it was trained on: "
                        "a folder with one folder per person, or a Parquet file")  # fmt: skip
     audit.add_argument("--public", type=Path, metavar="PATH", help="images of other people, as the attacker has them: "
@@ -51,5 +51,5 @@ def _audit(options: argparse.Namespace) -> int:
         architecture=options.architecture, image_size=options.image_size, mean=options.mean, std=options.std,
         input_range=options.input_range, class_names=options.class_names,
         transform_input=None if options.transform_input is None else options.transform_input == "true",
-        stated_acc=options.test_acc,
+        stated_acc=options.test_acc, answers=options.answers,
     ))  # fmt: skip

@@ -23,14 +23,19 @@ from sweeps.imported import TargetCard
 from sweeps.load import load_sweep
 
 
-def write_audit(sweep: Path, location: str, out: Path, *, name: str, card: TargetCard, anonymous: bool) -> None:
-    """Each file replaces its predecessor in one step. Raises InputError where no attack has been judged."""
+def write_audit(
+    sweep: Path, location: str, out: Path, *, name: str, card: TargetCard, anonymous: bool, untried: tuple[str, ...]
+) -> None:
+    """Each file replaces its predecessor in one step. untried: sentences on what was left out.
+
+    Raises InputError where no attack has been judged.
+    """
     loaded, store = load_sweep(sweep), open_store(location)
     trials = trials_of(loaded, store)
     data = report_data(loaded, trials, store, results_table(trials, store, {}), out)
     summary = summarise(data)
     names = class_names(store, inversion_stages(trials[0].settings, trials[0].seed))
-    audit = read_audit(data, summary, names=names, classes=card.num_classes)
+    audit = read_audit(data, summary, names=names, classes=card.num_classes, untried=untried)
     if audit is None:
         raise InputError(f"audit {name}: no attack was judged; the lines above say why")
     best = set(summary.frame.loc[audit.strongest.row, "trials"])

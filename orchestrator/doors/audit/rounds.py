@@ -19,7 +19,7 @@ from core.files import write_file
 from core.words import brief
 from orchestrator.doors.audit.pages import write_audit
 from orchestrator.doors.audit.subject import AuditRequest, imported_model, people_of
-from orchestrator.doors.audit.sweep_file import as_file, audit_sweep
+from orchestrator.doors.audit.sweep_file import as_file, audit_sweep, lesser, untried
 from orchestrator.doors.confirm import Confirmation
 from orchestrator.doors.run import run_and_report
 from sweeps.imported import TargetCard
@@ -54,8 +54,8 @@ def run_audit(request: AuditRequest) -> int:
     people = people_of(request.data)
     _look_for_the_same(request)
     model, card = imported_model(request, people)
-    code = 0
-    for one in rounds(request.access):
+    access, code = lesser(request.access, card.access), 0
+    for one in rounds(access):
         spent = time.monotonic() - started
         if one.share and spent * (1 + one.share) > 60 * request.minutes:
             break
@@ -80,14 +80,16 @@ def _run(request: AuditRequest, model: Path, card: TargetCard, one: Round) -> in
     write_file(sweep, as_file(_tree(request, model, card, one)), parents=True)
     store = str(request.folder / STORE)
     code = run_and_report(sweep, [], store, None, None, None, Confirmation(yes=True))
-    write_audit(sweep, store, request.folder, name=brief(request.model.stem), card=card, anonymous=request.redact)
+    write_audit(sweep, store, request.folder, name=brief(request.model.stem), card=card, anonymous=request.redact,
+                untried=untried(request.access, card))  # fmt: skip
     return code
 
 
 def _tree(request: AuditRequest, model: Path, card: TargetCard, one: Round) -> dict[str, Any]:
+    access = lesser(request.access, card.access)
     return audit_sweep(
         model=model, card=card, data=request.data.resolve(), public=request.public.resolve(),
-        embedder=request.embedder, access=request.access, people=request.people, seeds=list(one.seeds),
+        embedder=request.embedder, access=access, people=request.people, seeds=list(one.seeds),
         whole=one.whole,
     )  # fmt: skip
 

@@ -43,6 +43,7 @@ class AuditRequest:
     class_names: Path | None
     transform_input: bool | None
     stated_acc: float | None
+    answers: str | None
 
     @property
     def folder(self) -> Path:
@@ -106,6 +107,7 @@ def _refuse_reading(request: AuditRequest) -> None:
         "--architecture": request.architecture, "--image-size": request.image_size, "--mean": request.mean,
         "--std": request.std, "--input-range": request.input_range, "--class-names": request.class_names,
         "--transform-input": request.transform_input, "--test-acc": request.stated_acc,
+        "--answers": request.answers,
     }  # fmt: skip
     for name, value in said.items():
         if value is not None:
@@ -113,14 +115,11 @@ def _refuse_reading(request: AuditRequest) -> None:
 
 
 def _as_target(request: AuditRequest, folder: Path, people: int) -> TargetRequest:
-    if request.architecture is None:
-        held = f"the network that {request.model.name} holds, e.g. resnet18"
-        raise InputError(f"--architecture: expected {held}, got none")
     return TargetRequest(
         file=request.model, out=folder, architecture=request.architecture, classes=people,
         image_size=request.image_size, transform_input=request.transform_input, mean=request.mean, std=request.std,
         input_range=request.input_range, class_names=request.class_names, data=str(request.data), data_path=None,
-        stated_acc=request.stated_acc, alpha=None,
+        stated_acc=request.stated_acc, alpha=None, answers=request.answers,
     )  # fmt: skip
 
 

@@ -6,11 +6,39 @@ import json
 from pathlib import Path
 from typing import Any
 
-from core.audit.portfolio import COMPONENTS, EVALUATOR_TRAINING, STORED_SIZE, evaluator_of, portfolio, spread
+from core.attacks.access import ACCESS_LEVELS, Access
+from core.audit.portfolio import (
+    COMPONENTS,
+    EVALUATOR_TRAINING,
+    PORTFOLIO,
+    STORED_SIZE,
+    evaluator_of,
+    portfolio,
+    spread,
+)
+from core.outside.kinds import KINDS
 from sweeps.imported import TargetCard
 from sweeps.yaml_reader import as_yaml
 
 NAME = "audit"
+
+
+def lesser(asked: Access, given: Access) -> Access:
+    """What an attacker gets who asks for one access level of a model that gives another."""
+    return min(asked, given, key=ACCESS_LEVELS.index)
+
+
+def untried(asked: Access, card: TargetCard) -> tuple[str, ...]:
+    """For the page: which attacks were left out because the model cannot give what they need, and what it is."""
+    if card.outside is None or lesser(asked, card.access) == asked:
+        return ()
+    reach = range(ACCESS_LEVELS.index(card.access) + 1, ACCESS_LEVELS.index(asked) + 1)
+    beyond = [tried for tried in PORTFOLIO if ACCESS_LEVELS.index(tried.access) in reach]
+    named = ", ".join(dict.fromkeys(f"{tried.settings['kind']} (needs {tried.access})" for tried in beyond))
+    return (
+        f"Not tried: {named}, because the model is {KINDS[card.architecture].words} that gives {card.access} alone. "
+        "Whoever holds its weights may find more.",
+    )
 
 
 def audit_sweep(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import get_args
 
 from core.attacks.imported_gan import NETWORKS
 from core.data.names import PUBLISHED_SETS
 from core.errors import InputError
+from core.outside.kinds import Answers
 
 
 def add_import_doors(doors: argparse._SubParsersAction) -> None:
@@ -16,7 +18,7 @@ def add_import_doors(doors: argparse._SubParsersAction) -> None:
     things = things.add_subparsers(required=True, metavar="prior|target|gan")
     prior = things.add_parser("prior", help="an official StyleGAN2 network pickle (ffhq.pkl); nothing of it is run")
     prior.set_defaults(door=_import_prior)
-    target = things.add_parser("target", help="a classifier's checkpoint: of the official trainer, or bare")
+    target = things.add_parser("target", help="a classifier: a checkpoint, or a program such as an ONNX file")
     _what_it_is(target)
     add_reading_options(target.add_argument_group(
         "how it reads an image",
@@ -35,7 +37,7 @@ def add_import_doors(doors: argparse._SubParsersAction) -> None:
 
 
 def _what_it_is(target: argparse.ArgumentParser) -> None:
-    target.add_argument("--architecture", required=True, help="e.g. resnet152, or inception_v3 for an evaluation model")
+    target.add_argument("--architecture", help="needed for a checkpoint, e.g. resnet152; a program brings its own")
     target.add_argument("--classes", type=int, required=True, help="how many classes it tells apart")
     target.add_argument("--alpha", type=float, help="the smoothing factor it was trained with, for the tables")
     target.add_argument("--data", metavar="NAME|PATH", help="what it was trained on, to measure its test accuracy: a "
@@ -54,6 +56,8 @@ def add_reading_options(reading: argparse._ArgumentGroup) -> None:
                          "white as it was shown them, e.g. 0 1 or 0 255 (default: -1 1)")  # fmt: skip
     reading.add_argument("--transform-input", choices=("true", "false"), help="inception_v3 only, and there needed: "
                          "whether it maps its inputs to other statistics first")  # fmt: skip
+    reading.add_argument("--answers", choices=get_args(Answers), help="what a program says of an image: numbers before "
+                         "the softmax, after it, or the class alone (default: logits)")  # fmt: skip
     reading.add_argument("--test-acc", type=float, metavar="FRACTION", help="the test accuracy it is said to have")
     reading.add_argument("--class-names", type=Path, metavar="FILE", help="a name per line, in the order of its "
                          "outputs, as the data have them (default: the data's own order)")  # fmt: skip
@@ -72,6 +76,7 @@ def _import_target(options: argparse.Namespace) -> int:
         file=options.file,
         out=options.out or _imported_folder(options, "targets"),
         architecture=options.architecture,
+        answers=options.answers,
         classes=options.classes,
         image_size=options.image_size,
         transform_input=None if options.transform_input is None else options.transform_input == "true",

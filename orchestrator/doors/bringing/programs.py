@@ -1,0 +1,75 @@
+"""Models that answer and show no layers, brought in as they are: opened, tried, and kept with a card."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from core import screen
+from core.errors import InputError
+from core.files import making_folder, write_file
+from core.outside.kinds import KINDS
+from orchestrator.doors.bringing.describing import TargetRequest, described, refuse_existing, said_of, tried
+from sweeps.imported import CARD, checked_card
+
+GIVES = {
+    "gradients": "gradients come back through it, so that every attack on answers can be tried",
+    "scores": "it gives scores and no gradients",
+    "labels": "it gives the class alone",
+}
+
+
+def import_program(request: TargetRequest, kind: str) -> int:
+    """Keep a program with a card that says what it gives; tried on real images where the data are given.
+
+    Raises InputError, one line, for a description that cannot be true, for a file that does more than compute, and for
+    a model that real images contradict; nothing is written then. Returns the exit code.
+    """
+    import torch
+
+    from core.models.normalisation import Normalisation
+    from core.models.weight_files import file_sha256
+    from core.outside.opening import open_outside, try_outside
+
+    _refuse_layers(request, kind)
+    refuse_existing(request.out)
+    answers = request.answers or "logits"
+    opened = open_outside(kind, request.file, {}, torch.device("cpu"))
+    stated: dict[str, Any] = {"answers": answers, "access": "labels" if answers == "labels" else "scores"}
+    card = described(request, architecture=kind, image_size=opened.side, outside=stated)
+    found = try_outside(
+        opened, answers=answers, num_classes=card.num_classes, image_size=card.image_size,
+        normalisation=Normalisation(mean=card.mean, std=card.std), where=str(request.file),
+    )  # fmt: skip
+    outside = {**stated, "access": found.access, "rows": found.rows}
+    card = checked_card(card.model_dump() | {"outside": outside}, "import target")
+    measured = tried(request, card, partial(_adopt, request.file))
+    source = {
+        "file": request.file.name, "architecture": kind, "num_classes": card.num_classes, "protocol": "paper",
+        "sha256": file_sha256(request.file), "wrapping": "program", "prefix": "",
+    }  # fmt: skip
+    card = checked_card(card.model_dump() | {"source": source, **measured}, "import target")
+    with making_folder(request.out) as draft:
+        shutil.copyfile(request.file, draft / KINDS[kind].file)
+        write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
+    screen.out(f"{request.file.name}: {KINDS[kind].words} of {card.num_classes} classes; {GIVES[found.access]}")
+    for line in said_of(card):
+        screen.out(line)
+    screen.out(f"in a sweep file:  recipe: {{imported: {request.out}}}")
+    return 0
+
+
+def _adopt(file: Path, *given: Any, where: str) -> dict[str, Any]:
+    from tasks.imported import adopt_outside
+
+    return adopt_outside(file, *given, where=where)
+
+
+def _refuse_layers(request: TargetRequest, kind: str) -> None:
+    """What is said of a network of ours says nothing of a program."""
+    for option, value in (("--architecture", request.architecture), ("--transform-input", request.transform_input)):
+        if value is not None:
+            raise InputError(f"{option}: expected none with {KINDS[kind].words}, which brings its own, got {value}")

@@ -1,0 +1,48 @@
+"""Models that answer and show no layers, as targets: kept in an artifact, and opened from it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from core.models.classifiers import Classifier
+from core.outside.kinds import KINDS, is_outside
+from core.outside.model import OutsideModel
+from core.outside.opening import open_outside
+from tasks.context import Config
+from tasks.files import load_tensors, save_tensors
+from tasks.training import load_classifier, normalisation_from
+
+ORDER = "order"
+
+
+def keep_outside(file: Path, config: Config, order: Tensor, out: Path) -> None:
+    """What an artifact needs to open the model again: its file, and the order of its outputs."""
+    shutil.copyfile(file, out / KINDS[config["architecture"]].file)
+    save_tensors(out / f"{ORDER}.safetensors", {ORDER: order})
+
+
+def load_outside(folder: Path, config: Config, device: str, *, where: str | None = None) -> OutsideModel:
+    """The model of an `imported` artifact, opened on a device. Raises InputError, one line."""
+    said, kind = config["outside"], config["architecture"]
+    return OutsideModel(
+        open_outside(kind, folder / KINDS[kind].file, said, torch.device(device)),
+        answers=said["answers"],
+        access=said["access"],
+        num_classes=config["num_classes"],
+        normalisation=normalisation_from(config),
+        order=load_tensors(folder / f"{ORDER}.safetensors")[ORDER],
+        where=where or str(folder),
+    )
+
+
+def load_target(
+    folder: Path, config: Config, device: str, *, readout: str | None = None
+) -> Classifier | OutsideModel:
+    """The model under attack: a classifier with its defense in place (`load_classifier`), or whatever answers."""
+    if is_outside(config["architecture"]):
+        return load_outside(folder, config, device)
+    return load_classifier(folder, config, device, readout=readout)
