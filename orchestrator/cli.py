@@ -11,13 +11,15 @@ import argparse
 import errno
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from core import screen
 from core.errors import InputError
+from core.spelling import suggestion
 from core.words import brief, printable
 from orchestrator.cluster import interrupts
 from orchestrator.doors.audit.arguments import add_audit_door
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 STORE_HELP = "the artifact store, a folder or s3://bucket/prefix (default: ./store)"
 PRICE_HELP = "price of a device-hour, e.g. 4.1: shows what is to be spent"
+_CHOICE = re.compile(r"invalid choice: '(?P<got>[^']*)' \(choose from (?P<known>.+)\)")
 EXIT_DONE, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, interrupts.EXIT_INTERRUPTED
 
 
@@ -75,6 +78,22 @@ class _Parser(argparse.ArgumentParser):
         for line in message.rstrip("\n").split("\n"):
             (screen.out if file in (None, sys.stdout) else screen.err)(line)
 
+    def error(self, message: str) -> NoReturn:
+        """As argparse; a choice that is none is answered with the one that was probably meant."""
+        if said := _CHOICE.search(message):
+            message += suggestion(said["got"], re.findall(r"[\w-]+", said["known"]))
+        super().error(message)
+
+
+class _Version(argparse.Action):
+    """`--version`: ours, and of which code, which is looked up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from orchestrator.stages.code_version import code_version, released_version
+
+        screen.out(f"smoothsweep {released_version()}, code {code_version()}")
+        parser.exit()
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
@@ -83,6 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         "Sweeps recipes, inverts every trained model, compares what leaks.",
         epilog="Start with: smoothsweep run quickstart",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="which smoothsweep this is, and of which code")
     doors = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = _sweep_door(doors, "run", "do what the sweep file asks for; what is done already is not done again", _run)
@@ -211,11 +231,11 @@ def _plan(options: argparse.Namespace) -> int:
 def _status(options: argparse.Namespace) -> int:
     from orchestrator.doors.records.status import status_summary, status_text
     from orchestrator.planning.trials import trials_of
-    from orchestrator.store.opening import open_store
+    from orchestrator.store.opening import open_existing_store
     from sweeps.load import load_sweep
 
     loaded = load_sweep(options.sweep, options.overrides)
-    store = open_store(options.store)
+    store = open_existing_store(options.store)
     summary = status_summary(loaded.sweep.name, trials_of(loaded, store), store)
     screen.out_text(json.dumps(summary, indent=1) if options.json else status_text(summary))
     return EXIT_DONE

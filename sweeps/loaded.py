@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from core.errors import InputError
 from core.words import shown
+from sweeps.known_keys import known_keys
 from sweeps.mistakes import first_mistake
 from sweeps.schema import SWEEPS, InversionSweep, ToySweep
 from sweeps.settings import set_dotted
@@ -34,7 +35,8 @@ def check(raw: dict[str, Any], source: str) -> Sweep:
     try:
         return SWEEPS[experiment].model_validate(raw)
     except ValidationError as error:
-        raise InputError(f"{source}: {first_mistake(error)}") from None
+        found = first_mistake(error, lambda location: known_keys(SWEEPS[experiment], raw, location))
+        raise InputError(f"{source}: {found}") from None
 
 
 def with_values(raw: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:

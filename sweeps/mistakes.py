@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
 from core.priors.kinds import PRIORS
+from core.spelling import suggestion
 from core.words import brief, shown
 
+KeysAt = Callable[[Sequence[str | int]], Collection[str]]
+_CHOICE = re.compile(r"expected one of (?P<known>.+), got '(?P<got>[^']*)'")
+_KEY_OF_KIND = re.compile(r"(?P<got>[\w.]+): expected a key of [^()]+ \((?P<known>[^()]+)\), got .*")
 
-def first_mistake(error: ValidationError) -> str:
-    """One line for the first error: key, expected, got (and how many more)."""
+
+def first_mistake(error: ValidationError, keys_at: KeysAt = lambda _: ()) -> str:
+    """One line for the first error: key, expected, got (and how many more), and what may have been meant.
+
+    keys_at: the keys that are known where pydantic found another.
+    """
     mistakes = error.errors(include_url=False)
     first = mistakes[0]
     key = brief(".".join(str(part) for part in first["loc"] if not _is_union_tag(part, first["loc"])))
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
     sentence = _sentence(first)
+    sentence += _meant(first, sentence, keys_at)
     said = not key or sentence.startswith(f"{key}.")  # settings that core checks name their key themselves
     return f"{sentence if said else f'{key}: {sentence}'}{more}"
+
+
+def _meant(mistake: dict[str, Any], sentence: str, keys_at: KeysAt) -> str:
+    if mistake["type"] == "extra_forbidden":
+        return suggestion(mistake["loc"][-1], keys_at(mistake["loc"]))
+    said = _CHOICE.search(sentence) or _KEY_OF_KIND.fullmatch(sentence)
+    return suggestion(said["got"], re.findall(r"[\w.-]+", said["known"])) if said else ""
 
 
 def _is_union_tag(part: str | int, location: tuple[str | int, ...]) -> bool:

@@ -30,7 +30,7 @@ from orchestrator.search.record import write_end
 from orchestrator.stages.judges import unavailable_judges
 from orchestrator.stages.stage import with_ancestors
 from orchestrator.store.base import Store
-from orchestrator.store.opening import open_store
+from orchestrator.store.opening import open_existing_store, open_store
 from sweeps.load import load_sweep
 from sweeps.loaded import LoadedSweep
 from sweeps.schema import InversionSweep
@@ -134,9 +134,9 @@ def refuse_missing_judges(loaded: LoadedSweep, settings: InversionSweep) -> None
 
 
 def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path | None) -> int:
-    """Write the report from what is in the store now."""
+    """Write the report from what is in the store now. Raises InputError where there is no store."""
     loaded = load_sweep(sweep_file, overrides)
-    store = open_store(location)
+    store = open_existing_store(location)
     folder = out or store.sweep_folder(loaded.sweep.name)
     trials = trials_of(loaded, store)
     if not trials:

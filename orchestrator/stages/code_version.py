@@ -6,12 +6,22 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tomllib
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 
 from core.tree import TREE
 
 CODE_VERSION_VARIABLE = "SMOOTHSWEEP_CODE_VERSION"
+
+
+def released_version() -> str:
+    """The version of the package: of the sources beside us where they say it, else of what is installed."""
+    project = TREE / "pyproject.toml"
+    if project.is_file():
+        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
+    return version("smoothsweep")
 
 
 def code_version() -> str:

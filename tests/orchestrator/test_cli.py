@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from tiny import write_tiny
@@ -11,6 +12,7 @@ from orchestrator.cli import main
 from orchestrator.doors.confirm import Confirmation, confirm
 from orchestrator.planning.plan import make_plan
 from orchestrator.planning.trials import trials_of
+from orchestrator.stages.code_version import code_version
 from orchestrator.store.local import LocalStore
 from sweeps.load import load_sweep
 
@@ -28,6 +30,38 @@ def test_wrong_commands_exit_with_2(arguments):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"), [(["statsu"], "status"), (["data", "chek"], "check"), (["import", "piror"], "prior"),
+                             (["data", "check", "x", "--as", "celebra"], "celeba")]
+)  # fmt: skip
+def test_a_mistyped_command_is_told_which_one_was_meant(arguments, meant, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.endswith(f"did you mean {meant!r}?\n")
+
+
+def test_the_version_is_that_of_the_package_and_of_the_code(capsys, repository):
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    stated = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["version"]
+    assert capsys.readouterr().out == f"smoothsweep {stated}, code {code_version()}\n"
+
+
+@pytest.mark.parametrize("door", [["status", "SWEEP"], ["report", "SWEEP"], ["diff", "a", "b"], ["lineage", "a"]])
+@pytest.mark.parametrize("there", [False, True])
+def test_who_only_reads_a_store_makes_none(door, there, tmp_path, capsys):
+    store = tmp_path / "stroe"
+    if there:
+        store.write_text("a file")
+    sweep = str(write_tiny(tmp_path))
+    assert main([*(sweep if word == "SWEEP" else word for word in door), "--store", str(store)]) == 2
+    said = capsys.readouterr().err
+    assert "expected the store of an earlier run, got " in said and said.count("\n") == 1
+    assert store.is_file() if there else not store.exists()
 
 
 @pytest.mark.parametrize("door", ["run", "plan", "status", "report"])
