@@ -45,7 +45,8 @@ def test_a_key_with_a_letter_too_many_is_told_which_one_was_meant(place):
     [
         ("attack.kind=pppa", "ppa"), ("recipe.defense.kind=dropuot", "dropout"), ("data.kind=sinthetic", "synthetic"),
         ("prior.kind=eigenface", "eigenfaces"), ("protocol=papr", "paper"),
-        ("judges.embedder.name=facenett", "facenet"), ("recipe.optimizer=adm", "adam"), ("public.kind=unlabeled", "unlabelled"),
+        ("judges.embedder.name=facenett", "facenet"), ("recipe.optimizer=adm", "adam"),
+        ("public.kind=unlabeled", "unlabelled"),
     ],
 )  # fmt: skip
 def test_a_mistyped_kind_is_told_which_one_was_meant(tmp_path, override, meant):
