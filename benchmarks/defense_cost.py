@@ -34,6 +34,7 @@ _DEFENSES: Mapping[str, tuple[str, dict[str, object]]] = {
     "logit_clipping": ("logit_clipping", {"norm": 1.0}),
     "loft": ("loft", {"rank": 10}),
     "at_at": ("at_at", {}),
+    "ssd": ("ssd", {"eps": 0.5}),
 }
 _SMOOTHED = "label smoothing, alpha -0.05"
 _CASES = (("resnet_small", 32, 64, 15), ("resnet18", 64, 32, 7))  # architecture, pixels, batch, rounds

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainValidator, SerializeAsAny, Strict, field_validator, model_validator
 
+from core.attacks.access import Access
 from core.bounds import Fraction
 from core.defenses.schedules import AlphaSchedule, schedule_parameters, validate_schedule
 from sweeps.base import Model, Several
@@ -108,6 +109,7 @@ class LabelSmoothing(Smoothing):
         return {"kind": self.kind, **self.curve(protocol)}
 
     readouts: ClassVar[tuple[str, ...]] = ()
+    leaves: ClassVar[Access] = "gradients"
 
     def check_recipe(self, recipe: Model) -> None:
         """It can be trained under every recipe."""
@@ -142,6 +144,11 @@ class OtherDefense(Model):
     def readouts(self) -> tuple[str, ...]:
         """How a target of this defense may be read, where its answers are noisy."""
         return self._defense().readouts
+
+    @property
+    def leaves(self) -> Access:
+        """The most that an attacker can be shown of a target of this defense."""
+        return self._defense().leaves
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ def check_what_is_shown(sweep: InversionSweep) -> None:
     judge = sweep.judges.evaluator
     if isinstance(judge, ImportedClassifier) and (words := judge.answers_alone):
         raise ValueError(f"judges.evaluator: expected a classifier with features, got {words}, which answers alone")
+    check_what_a_defense_leaves(sweep)
     target = sweep.recipe
     if not isinstance(target, ImportedClassifier) or (words := target.answers_alone) is None:
         return
@@ -27,6 +28,19 @@ def check_what_is_shown(sweep: InversionSweep) -> None:
         raise ValueError(f"judges.gradients: expected none for {words} that gives {target.checked.access} alone")
     if sweep.attack is not None:
         _check_attack(sweep, words, target)
+
+
+def check_what_a_defense_leaves(sweep: InversionSweep) -> None:
+    """Raise ValueError for an attack or a judge that needs more of a target than the answers its defense alters."""
+    defense = sweep.recipe.defense
+    if defense is None:
+        return
+    wants = {"attack": access_needed(sweep.attack.built)} if sweep.attack is not None else {}
+    wants |= {f"judges.{name}": "gradients" for name in ("gradients", "robustness") if getattr(sweep.judges, name)}
+    for key, access in wants.items():
+        if ACCESS_LEVELS.index(access) > ACCESS_LEVELS.index(defense.leaves):
+            expected = f"expected nothing that sees more than {defense.leaves} of a target with defense {defense.kind}"
+            raise ValueError(f"{key}: {expected}, got one that sees {access}")
 
 
 def _check_attack(sweep: InversionSweep, words: str, target: ImportedClassifier) -> None:

@@ -16,9 +16,10 @@ from core.defenses.base import Defense
 from core.defenses.registry import make_defense, restore_weights
 from core.errors import AccuracyNotReached, InputError
 from core.models.classifiers import Classifier, build_classifier, usual_input
+from core.models.inference import evaluate_logits
 from core.models.normalisation import Normalisation
 from core.outside.kinds import KINDS, is_outside
-from core.training.batches import Stamp, preparation_generator
+from core.training.batches import Stamp, keeping_back_generator, preparation_generator
 from core.training.classifier import train_classifier
 from core.training.state import EpochRecord
 from tasks.context import Config, TaskContext
@@ -95,9 +96,11 @@ def train(
 
     hurry(): asked after every epoch, on every rank; whether a checkpoint is due though it is not its turn.
     With `stop_at_test_acc` in the configuration it ends with the first epoch that has this accuracy on `test`.
+    What the defense learns from images that it kept back, it learns last.
     """
-    worker = worker or Worker()
+    worker, defense = worker or Worker(), defense_from(config)
     recipe, goal = recipe_from(config), config.get(STOP_KEY)
+    data, stamp, back = without_kept_back(defense, data, stamp, config["seed"])
     model = new_classifier(config, data.num_classes)
 
     def reached(record: EpochRecord) -> bool:
@@ -116,7 +119,7 @@ def train(
         data,
         recipe,
         seed=config["seed"],
-        defense=defense_from(config),
+        defense=defense,
         alpha_of_epoch=smoothing_of_epoch(config["defense"], recipe.epochs),
         device=context.device,
         rank=worker.rank,
@@ -129,7 +132,22 @@ def train(
         stop_when=None if goal is None else reached,
         stamp=stamp,
     )
+    if back is not None:
+        logits = evaluate_logits(model, back.images, image_size=recipe.image_size, device=context.device)
+        defense.fit(model, logits, back.labels)
     return model, records
+
+
+def without_kept_back(
+    defense: Defense, data: ImageSet, stamp: Stamp | None, seed: int
+) -> tuple[ImageSet, Stamp | None, ImageSet | None]:
+    """The images to train on and what is stamped on them; and those that the defense keeps back, unless stamped."""
+    back = defense.keep_back(data.labels, keeping_back_generator(seed))
+    if back is None:
+        return data, stamp, None
+    trained = torch.ones(len(data), dtype=torch.bool).scatter(0, back, False).nonzero().squeeze(1)
+    clean = back if stamp is None else back[~stamp.chosen[back]]
+    return data.subset(trained), stamp.of(trained) if stamp is not None else None, data.subset(clean)
 
 
 def check_goal(config: Config, records: list[EpochRecord]) -> None:

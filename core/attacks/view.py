@@ -18,6 +18,7 @@ from core.attacks.execution import Execution, Prepared
 from core.attacks.lowres.inside import Inside
 from core.attacks.optimisation.objective import target_logits
 from core.errors import InputError
+from core.models.classifiers import Classifier
 
 Answer = Callable[[Tensor], Tensor]
 FORWARD_ROWS = 256  # images at once at most where nothing is kept for gradients
@@ -106,8 +107,10 @@ def view_of(
 
     gives: what the target itself can give; raises InputError, one line, for a view of more.
     `labels(images)` gives int64 [N], `scores(images)` float32 [N, C] (softmax); both take images [N, 3, S, S] from any
-    device and leave their answer on the CPU. What is asked under gradients counts as well.
+    device and leave their answer on the CPU. What is asked under gradients counts as well. Answers are those that
+    the target's defense leaves, and it gives no more than that.
     """
+    gives = min(gives, _shown_by(target), key=ACCESS_LEVELS.index)
     if ACCESS_LEVELS.index(access) > ACCESS_LEVELS.index(gives):
         raise InputError(f"target: expected access to its {access}, got a model that gives {gives} alone")
     common = {"num_classes": num_classes, "image_size": image_size, "execution": execution}
@@ -133,6 +136,11 @@ def view_of(
         return ScoreView(scores=scores, labels=labels, shown=shown, **common)
     inside = cache(lambda: Inside(target, shown, execution))
     return GradientView(logits=logits, inside=inside, scores=scores, labels=labels, shown=shown, **common)
+
+
+def _shown_by(target: nn.Module | Prepared | None) -> Access:
+    """The most that a network's defense leaves of it."""
+    return target.answer.leaves if isinstance(target, Classifier) else ACCESS_LEVELS[-1]
 
 
 def _counting(target: Answer, shown: list[int]) -> Prepared:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Generator, Tensor, nn
@@ -94,12 +94,14 @@ class Defense:
     """Plain training; a defense overrides what it changes. Parameters are checked by their types (`core.bounds`).
 
     combines_with_smoothing: None if it may be trained under any smoothing schedule, else the reason why not; readouts:
-    ways to read a trained network whose answers are noisy; noiseless: the one of them without noise.
+    ways to read a trained network whose answers are noisy; noiseless: the one of them without noise; leaves: the most
+    that an attacker can be shown, less than gradients where answers are altered at inference.
     """
 
     combines_with_smoothing: ClassVar[str | None] = None
     readouts: ClassVar[tuple[str, ...]] = ()
     noiseless: ClassVar[str | None] = None
+    leaves: ClassVar[Literal["labels", "scores", "gradients"]] = "gradients"
 
     def __post_init__(self) -> None:
         """Refuse a parameter that is not what its type says; a defense adds what no type can say."""
@@ -134,6 +136,13 @@ class Defense:
         Returns new tensors and leaves its arguments as they are.
         """
         return images, labels
+
+    def keep_back(self, labels: Tensor, generator: Generator) -> Tensor | None:
+        """Rows (int64, of labels int64 [N]) that are not trained on, because `fit` learns from them; None for none."""
+        return None
+
+    def fit(self, model: Classifier, logits: Tensor, labels: Tensor) -> None:
+        """Learn from the trained network's logits [n, C] of the images that were kept back, into buffers of its."""
 
     def read(self, model: Classifier, readout: str | None, *, protocol: str, seed: int) -> None:
         """Choose how a trained network answers: one of `readouts`, None for what the protocol says. seed: of its noise.

@@ -22,6 +22,7 @@ from core.defenses.mixup import Mixup
 from core.defenses.plain import LabelSmoothing
 from core.defenses.random_erasing import RandomErasing
 from core.defenses.skip_removal import SkipRemoval
+from core.defenses.ssd import Ssd
 from core.defenses.weight_decay import WeightDecay
 from core.errors import InputError
 from core.models.classifiers import Classifier
@@ -41,6 +42,7 @@ DEFENSES: dict[str, type[Defense]] = {
     "logit_clipping": LogitClipping,
     "loft": Loft,
     "at_at": AtAt,
+    "ssd": Ssd,
 }
 
 

@@ -278,6 +278,10 @@ FAMILIES: dict[str, Family] = {
     "at_at": Family(
         name="AT-AT", word="AT-AT", parameter="weight", read=_numbers("weight", usual=0.08), starts_plain=True,
         defaults={"eps": 5e-4, "step": 1e-4, "steps": 5}),
+    "ssd": Family(
+        name="SSD", word="SSD", parameter="eps", read=_numbers("eps"), starts_plain=False,
+        why="at eps 0 images are still kept back from the training",
+        defaults={"temperature": 0.1, "share": 0.1, "draws": "by_image"}),
 }  # fmt: skip
 """Kind of defense -> how a reader meets it, in the order of the report. Label smoothing, of which plain training is the
 middle, comes before all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torchvision
@@ -84,13 +84,26 @@ class LogitsWithAuxiliary(NamedTuple):
     auxiliary: Tensor
 
 
+class AsComputed(nn.Module):
+    """What is shown of a network: its logits. A defense that alters answers puts another in its place.
+
+    leaves: the most that anybody can be shown through it.
+    """
+
+    leaves: Literal["labels", "scores", "gradients"] = "gradients"
+
+    def forward(self, logits: Tensor, images: Tensor) -> Tensor:
+        """Logits [N, C] of images [N, 3, S, S] -> what takes their place, [N, C]."""
+        return logits
+
+
 class Classifier(nn.Module):
     """forward: images [N, 3, S, S] in [-1, 1] -> logits [N, C]; embed: -> the features [N, D] under the head.
 
     In training mode a backbone with an auxiliary head (inception_v3) makes forward return
     `LogitsWithAuxiliary`. A network that somebody else trained on images in another range has its own normalisation
     in front of the backbone (`wants`); it is no part of the weights. `neck`: between backbone and head, nothing unless
-    a defense puts layers there; what it gives are then the features.
+    a defense puts layers there; what it gives are then the features. `answer`: see `AsComputed`.
     """
 
     def __init__(self, architecture: str, backbone: nn.Module, head: nn.Linear) -> None:
@@ -100,6 +113,7 @@ class Classifier(nn.Module):
         self.backbone = backbone
         self.neck: nn.Module = nn.Identity()
         self.head = head
+        self.answer = AsComputed()
 
     @property
     def num_classes(self) -> int:
@@ -125,7 +139,7 @@ class Classifier(nn.Module):
         features = self.backbone(self.normalise(images))
         if isinstance(features, tuple):
             return LogitsWithAuxiliary(self.head(self.neck(features.logits)), features.aux_logits)
-        return self.head(self.neck(features))
+        return self.answer(self.head(self.neck(features)), images)
 
 
 def build_classifier(

@@ -18,7 +18,7 @@ from core.models.recipe import TrainingRecipe
 MIN_PER_RANK = 2  # BatchNorm cannot train on one image
 
 # What a random number is for; part of every derived seed, so that no two purposes share a stream.
-_ORDER, _AUGMENTATION, _NETWORK, _ALTERATION, _PREPARATION = range(5)
+_ORDER, _AUGMENTATION, _NETWORK, _ALTERATION, _PREPARATION, _KEEPING_BACK = range(6)
 
 Sampler = Callable[[Tensor, int, Generator], list[Tensor] | None]
 """Labels [N] on the CPU, batch size, generator -> the batches of an epoch (`Defense.sampler`); None: the usual ones."""
@@ -70,6 +70,11 @@ def network_seed(seed: int, epoch: int, rank: int) -> int:
 def preparation_generator(seed: int) -> Generator:
     """Where a defense draws the initial weights of new layers from: another stream than the network's own."""
     return _generator(seed, _PREPARATION)
+
+
+def keeping_back_generator(seed: int) -> Generator:
+    """Where a defense draws from when it chooses the images that are not trained on."""
+    return _generator(seed, _KEEPING_BACK)
 
 
 def alteration_generator(seed: int, epoch: int, step: int, rank: int) -> Generator:

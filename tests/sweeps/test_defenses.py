@@ -112,6 +112,36 @@ def test_mistakes_are_one_line_that_names_the_key(tmp_path, defense, changes, wo
     assert str(error.value).startswith(f"{path}: recipe") and "\n" not in str(error.value)
 
 
+SHIELDED = {"kind": "ssd", "eps": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "attack: expected nothing that sees more than scores of a target with defense ssd, got one that"),
+        ({"attack": None, "prior": None, "public": None, "judges": {"robustness": {}}},
+         "judges.robustness: expected nothing that sees more than scores of a target with defense ssd, got"),
+        ({"attack": {"kind": "selection_only"}, "judges": {"gradients": {}}},
+         "judges.gradients: expected nothing that sees more than scores of a target with defense ssd, got"),
+        ({"recipe": {**SMALL, "defense": {"alpha": 0.0}}, "attack": {
+            "kind": "ppa", "selection_target": {"trial": {"recipe.defense": SHIELDED}}}},
+         "attack.selection_target.trial: attack: expected nothing that sees more than scores of a target with defense ssd, got"),
+        ({"recipe": {**SMALL, "defense": SHIELDED, "stop_at_test_acc": 0.5}, "attack": {"kind": "random_latents"}},
+         "stop_at_test_acc: expected none with ssd, which alters answers after the training, got 0.5"),
+    ],
+)  # fmt: skip
+def test_what_sees_more_than_altered_answers_is_refused_before_anything_runs(tmp_path, changes, words):
+    with pytest.raises(InputError, match=words) as error:
+        load_sweep(write(tmp_path, SHIELDED, **changes))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["cma_es", "surrogate_labels"])
+def test_attacks_by_answers_meet_altered_ones(tmp_path, kind):
+    (trial,) = trials_of(load_sweep(write(tmp_path, SHIELDED, attack={"kind": kind})))
+    assert trial.stages[1].config["defense"]["parameters"]["draws"] == "by_image"
+
+
 def test_smoothing_is_refused_where_the_core_says_why(monkeypatch):
     monkeypatch.setattr(DEFENSES["focal"], "combines_with_smoothing", "its targets are one class each")
     assert recipe({"kind": "focal", "gamma": 2, "smoothing": {"alpha": 0.0}}).defense.final_alpha == 0

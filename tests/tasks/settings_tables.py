@@ -145,6 +145,8 @@ DEFENSES = {
     "mixup": {"alpha": ({"alpha": 0.2}, 2.0)},
     "logit_clipping": {"norm": ({"norm": 1.0}, 0.1)},
     "loft": {"rank": ({"rank": 4}, 3), "norm": ({"rank": 4}, False)},
+    "ssd": {"eps": ({"eps": 0.001}, 0.2), "temperature": ({"eps": 1.0}, 0.01), "share": ({"eps": 1.0}, 0.5),
+            "draws": ({"eps": 1.0}, "fresh")},
     "at_at": {"weight": ({}, 1.0), "eps": ({}, 0.1), "step": ({}, 0.01), "steps": ({}, 1)},
 }  # fmt: skip
 NEEDED = {"bido": {"lambda_input": 0.5, "lambda_label": 0.5}}

@@ -38,7 +38,10 @@ def export(artifact: Path, config: dict[str, Any], out: Path) -> None:
 
     Raises ValueError where the copy's logits are not the network's.
     """
-    model = load_classifier(artifact, config, "cpu", readout=defense_from(config).noiseless)
+    defense = defense_from(config)
+    if defense.leaves != "gradients":
+        raise ValueError("behind answers that are altered at inference: whoever has the weights has the network's own")
+    model = load_classifier(artifact, config, "cpu", readout=defense.noiseless)
     side = config["image_size"]
     signature = ModelSignature(
         inputs=Schema([TensorSpec(np.dtype("float32"), (-1, 3, side, side), name="images")]),

@@ -25,6 +25,7 @@ EXAMPLES = {
     "logit_clipping": {"norm": 1.0},
     "loft": {"rank": 5},
     "at_at": {},
+    "ssd": {"eps": 0.5},
 }
 WRONG = {
     "mid": [{"beta": -1}, {"beta": float("nan")}, {"beta": 0.1, "k": 0}, {"beta": 0.1, "beta_warmup": 1.5}],
@@ -68,6 +69,7 @@ WRONG = {
     "mixup": [{"alpha": 0}],
     "logit_clipping": [{"norm": 0}, {"norm": "long"}],
     "loft": [{"rank": 0}, {"rank": 2.5}, {"rank": 5, "norm": "batch"}],
+    "ssd": [{"eps": 0}, {"eps": 1, "temperature": 0}, {"eps": 1, "share": 1.0}, {"eps": 1, "draws": "never"}],
     "at_at": [{"weight": 0}, {"eps": 0}, {"step": -1e-4}, {"steps": 0}],
 }
 PAIRS = [

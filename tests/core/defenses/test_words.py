@@ -34,6 +34,8 @@ LABELS = [
     ({"kind": "loft", "rank": 50}, "LoFt rank 50"),
     ({"kind": "loft", "rank": 50, "norm": False}, "LoFt rank 50, norm False"),
     ({"kind": "at_at"}, "AT-AT 0.08"),
+    ({"kind": "ssd", "eps": 0.5}, "SSD 0.5"),
+    ({"kind": "ssd", "eps": 0.5, "draws": "fresh"}, "SSD 0.5, draws fresh"),
     ({"kind": "at_at", "weight": 0.2, "steps": 7}, "AT-AT 0.2, steps 7"),
     ({"kind": "weight_decay", "value": 1e-5}, "weight decay 1e-5"),
     ({"kind": "dropout", "p": 0.5, "smoothing": {"alpha": -0.05}}, "dropout 0.5 + smoothing -0.05"),

@@ -1,0 +1,160 @@
+"""Answers altered at inference, the Stealthy Shield Defense (ICLR 2025; ZhuangQu/Stealthy-Shield-Defense, `code.py`).
+
+The network is trained plainly. Its softmax answer f is moved towards the mean answer to images of a class that is drawn
+by softmax(f / temperature), no further than eps times the entropy of f (nats), and as close to that mean in KL as the
+budget allows. Nobody is shown the network's own answers or a gradient of them.
+
+Departures: the drawn class follows from the image (`draws: by_image`), so that an attack's numbers do not depend on
+what was asked before; `fresh` draws anew, as published. The images that the mean answers are of are kept back from the
+training class by class, at least one of each; the paper splits all images at random. Where f has zeros, 0 log 0 is 0
+(the official code gives NaN).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from annotated_types import Gt, Lt
+from torch import Generator, Tensor
+
+from core.bounds import Positive
+from core.defenses.base import Defense
+from core.errors import InputError
+from core.models.classifiers import AsComputed, Classifier
+
+_LEAST = 1e-12  # of a mean answer's entries, so that no ratio divides by zero
+_UNLIKELY = 1e-37  # of an answer's entries, so that its logarithm is finite in float32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ssd(Defense):
+    """eps: budget of an answer per nat of its entropy. temperature: of the class that is drawn, on probabilities.
+
+    share: of every class's training images kept back for the mean answers; draws: `by_image` or `fresh`.
+    """
+
+    leaves: ClassVar[Literal["labels", "scores", "gradients"]] = "scores"
+
+    eps: Positive
+    temperature: Positive = 0.1
+    share: Annotated[float, Gt(0), Lt(1)] = 0.1
+    draws: Literal["by_image", "fresh"] = "by_image"
+
+    def prepare(self, model: Classifier, *, generator: Generator) -> None:
+        """The mean answers lie with the weights, under `answer`; until they are fitted answers stay as computed."""
+        self.check(model.architecture)
+        model.answer = ShieldedAnswers(model.num_classes, self)
+
+    def keep_back(self, labels: Tensor, generator: Generator) -> Tensor:
+        """Every class's share of rows, at least one. Raises InputError, naming the class, where none would be left."""
+        kept = []
+        for label in labels.unique().tolist():
+            rows = (labels == label).nonzero().squeeze(1)
+            count = max(1, round(self.share * len(rows)))
+            if count >= len(rows):
+                raise InputError(
+                    f"defense ssd: share: expected to leave an image of class {label} to train on, got {len(rows)}"
+                )
+            kept.append(rows[torch.randperm(len(rows), generator=generator)[:count]])
+        return torch.cat(kept).sort().values
+
+    def fit(self, model: Classifier, logits: Tensor, labels: Tensor) -> None:
+        """The mean answer to the images of every class. Raises InputError for a class without an image."""
+        answers, rows = logits.double().softmax(1), []
+        for label in range(model.num_classes):
+            own = answers[labels == label]
+            if not len(own):
+                raise InputError(f"defense ssd: expected an image of every class kept back, got none of class {label}")
+            rows.append(own.mean(0))
+        model.answer.profiles.copy_(torch.stack(rows))
+        model.answer.fitted.fill_(1)
+
+    def seed_noise(self, model: Classifier, seed: int) -> bool:
+        """Only fresh draws are noise."""
+        model.answer.seed_noise(seed)
+        return self.draws == "fresh"
+
+
+class ShieldedAnswers(AsComputed):
+    """Logits [n, C] and the images they belong to -> log of the altered answers float32 [n, C], without gradients.
+
+    profiles: float32 [C, C], the mean answers, one row for each true class. In training mode, and before these are
+    fitted, logits stay as they are. Evaluation mode starts fresh draws anew.
+    """
+
+    leaves = Ssd.leaves
+
+    def __init__(self, classes: int, settings: Ssd) -> None:
+        super().__init__()
+        self.settings = settings
+        self.register_buffer("profiles", torch.zeros(classes, classes))
+        self.register_buffer("fitted", torch.zeros((), dtype=torch.uint8))
+        self.seed_noise(0)
+
+    def seed_noise(self, seed: int) -> None:
+        """Fresh draws begin here."""
+        self.seed, self.noise = seed, Generator().manual_seed(seed)
+
+    def train(self, mode: bool = True) -> ShieldedAnswers:
+        """Switch the mode; evaluation mode starts fresh draws anew."""
+        if not mode:
+            self.seed_noise(self.seed)
+        return super().train(mode)
+
+    def forward(self, logits: Tensor, images: Tensor) -> Tensor:
+        """What anybody is shown."""
+        if self.training or not self.fitted:
+            return logits
+        with torch.no_grad(), torch.autocast(logits.device.type, enabled=False):
+            answers = logits.double().softmax(1)
+            likely = torch.softmax(answers / self.settings.temperature, 1).cumsum(1)
+            drawn = torch.searchsorted(likely, self._uniform(images).to(likely.device)[:, None], right=True).squeeze(1)
+            towards = self.profiles[drawn.clamp(max=logits.shape[1] - 1)].double()
+            budget = self.settings.eps * entropy(answers)
+            return moved_towards(answers, towards, budget).clamp(min=_UNLIKELY).log().float()
+
+    def _uniform(self, images: Tensor) -> Tensor:
+        """A number in [0, 1) for every image, float64 [n] on the CPU."""
+        if self.settings.draws == "fresh":
+            return torch.rand(len(images), generator=self.noise, dtype=torch.float64)
+        pictures = images.detach().float().add(1).mul(127.5).round().clamp(0, 255).to(torch.uint8).cpu().contiguous()
+        digests = [hashlib.blake2b(picture.numpy().tobytes(), digest_size=8).digest() for picture in pictures]
+        return torch.tensor([(int.from_bytes(digest) >> 11) * 2.0**-53 for digest in digests], dtype=torch.float64)
+
+
+def entropy(answers: Tensor) -> Tensor:
+    """In nats, [n, C] -> [n]; zeros count as nothing."""
+    return -torch.xlogy(answers, answers).sum(1)
+
+
+def moved_towards(answers: Tensor, towards: Tensor, budget: Tensor) -> Tensor:
+    """The p nearest to `towards` q in KL(p || q) whose L1 distance to the answer f is at most the budget [n].
+
+    answers, towards: probabilities float64 [n, C]. p is q within reach, else f clipped to [low q, high q], where low
+    and high move half of the budget each.
+    """
+    towards = towards.clamp(min=_LEAST)
+    towards = towards / towards.sum(1, keepdim=True)
+    half = (budget / 2)[:, None]
+    ratios, order = (answers / towards).sort(dim=1)
+    f, q = answers.gather(1, order), towards.gather(1, order)
+    low = _level(f, q, ratios, half, up=True)
+    high = _level(f.flip(1), q.flip(1), ratios.flip(1), half, up=False)
+    clipped = torch.minimum(torch.maximum(answers, low * towards), high * towards)
+    within = (answers - towards).abs().sum(1, keepdim=True) <= 2 * half
+    return torch.where(within, towards, clipped)
+
+
+def _level(f: Tensor, q: Tensor, ratios: Tensor, mass: Tensor, *, up: bool) -> Tensor:
+    """The multiple of q [n, 1] to which entries must be filled up, or cut down, so that `mass` is moved.
+
+    f, q, ratios: [n, C], in the order in which entries are reached.
+    """
+    sign = 1.0 if up else -1.0
+    sums_f, sums_q = f.cumsum(1), q.cumsum(1)
+    moved = sign * (ratios * sums_q - sums_f)  # when the level stands at the entry's own ratio
+    reached = (moved < mass).sum(1, keepdim=True).clamp(min=1) - 1
+    return (sums_f.gather(1, reached) + sign * mass) / sums_q.gather(1, reached)
