@@ -125,7 +125,7 @@ SHIELDED = {"kind": "ssd", "eps": 0.5}
          "judges.gradients: expected nothing that sees more than scores of a target with defense ssd, got"),
         ({"recipe": {**SMALL, "defense": {"alpha": 0.0}}, "attack": {
             "kind": "ppa", "selection_target": {"trial": {"recipe.defense": SHIELDED}}}},
-         "attack.selection_target.trial: attack: expected nothing that sees more than scores of a target with defense ssd, got"),
+         "attack.selection_target.trial: attack: expected nothing that sees more than scores of a target with defense"),
         ({"recipe": {**SMALL, "defense": SHIELDED, "stop_at_test_acc": 0.5}, "attack": {"kind": "random_latents"}},
          "stop_at_test_acc: expected none with ssd, which alters answers after the training, got 0.5"),
     ],
