@@ -99,9 +99,8 @@ def test_no_gradient_and_nothing_but_answers_leaves_the_view():
     plain = model.head(model.embed(IMAGES)).softmax(1)
     assert (scores - plain).abs().sum(1).mean() > 0.1 and torch.equal(scores.argmax(1), model(IMAGES).argmax(1))
     assert torch.equal(view_of(model, "labels", **common).labels(IMAGES), scores.argmax(1))
-    with pytest.raises(InputError, match="target: expected access to its gradients, got a model that gives scores") as error:
+    with pytest.raises(InputError, match="target: expected access to its gradients, got a model that gives scores"):
         view_of(model, "gradients", **common)
-    assert "\n" not in str(error.value)
     assert not model(IMAGES.clone().requires_grad_()).requires_grad
 
 
