@@ -30,7 +30,7 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
     return tuple(
         Axis(
             key=names[key], role="attack" if key.split(".")[0] in OF_ATTACKER else "recipe", values=shown,
-            defense=key.startswith(DEFENSE), bare=key == DEFENSE or key.endswith(".kind"),
+            defense=key.startswith(DEFENSE), bare=key in (ATTACK, DEFENSE) or key.endswith(".kind"),
         )
         for key in keys
     )  # fmt: skip
