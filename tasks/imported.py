@@ -13,6 +13,7 @@ from core.data.images import ImageSet
 from core.errors import InputError
 from core.models.classifiers import Classifier
 from core.models.inference import evaluate_accuracy, fit_images
+from core.models.normalisation import Normalisation
 from core.models.reading import Claim, check_reading, order_by_name, usual_orders
 from core.outside.kinds import KINDS, is_outside
 from core.outside.model import OutsideModel
@@ -92,9 +93,15 @@ def _proven(
     check_reading(
         model, test, load_tensors(out / "test_logits.safetensors")["logits"], claim,
         orders=usual_orders(test.names, _training_sizes(data, test)), image_size=config["image_size"],
-        device=context.device, where=where,
+        device=context.device, where=where, **_readings(model, claim),
     )  # fmt: skip
     return metrics
+
+
+def _readings(model: Classifier | OutsideModel, claim: Claim) -> dict[str, Mapping[str, Normalisation]]:
+    """Which other normalisations come into question: none of a model that is sent pictures."""
+    sent_pictures = isinstance(model, OutsideModel) and model.opened.own_input
+    return {"readings": {"as pictures": claim.normalisation}} if sent_pictures else {}
 
 
 def _claim(config: Config, test: ImageSet, where: str) -> Claim:

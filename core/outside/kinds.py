@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
-OutsideKind = Literal["torchscript", "torch_export", "onnx"]
-OUTSIDE: tuple[str, ...] = get_args(OutsideKind)
+from core.uris import shown_uri
+
+OutsideKind = Literal["torchscript", "torch_export", "onnx", "function", "endpoint"]
+FUNCTION, URLS = "python:", ("http://", "https://")
 
 Answers = Literal["logits", "probabilities", "labels"]
 """What a model says of an image: numbers before the softmax, after it, or the class that it decides for."""
@@ -16,11 +19,11 @@ Answers = Literal["logits", "probabilities", "labels"]
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """words: for a sentence; file: what it is kept as, None where there is no file to keep; open: 'module:function' of
-    (source, settings, device) -> `core.outside.model.Opened`."""
+    """words: for a sentence; file: what it is kept as (of a function or endpoint, what describes it); open:
+    'module:function' of (source, settings, device) -> `core.outside.model.Opened`."""
 
     words: str
-    file: str | None
+    file: str
     open: str
 
 
@@ -32,7 +35,47 @@ KINDS: dict[str, Kind] = {
         words="a program of torch.export", file="program.pt2", open="core.outside.exported:open_exported"
     ),
     "onnx": Kind(words="an ONNX model", file="model.onnx", open="core.outside.onnx_file:open_onnx"),
+    "function": Kind(
+        words="a function of the user's", file="function.json", open="core.outside.function:open_function"
+    ),
+    "endpoint": Kind(words="an HTTP endpoint", file="endpoint.json", open="core.outside.endpoint:open_endpoint"),
 }
+
+
+@dataclass(frozen=True)
+class Named:
+    """A model that is no file but has a name: `python:module:factory`, or the URL of an endpoint."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return shown_uri(self.text)
+
+    @property
+    def kind(self) -> str:
+        return "function" if self.text.startswith(FUNCTION) else "endpoint"
+
+    @property
+    def name(self) -> str:
+        return str(self)[:300]
+
+    @property
+    def stem(self) -> str:
+        """A name for a folder."""
+        return re.sub(r"[^A-Za-z0-9.-]+", "-", self.text.partition("?")[0]).strip("-.")[:80]
+
+
+Source = Path | Named
+
+
+def as_source(text: str) -> Source:
+    """What somebody calls a model, on a command line."""
+    return Named(text) if text.startswith((FUNCTION, *URLS)) else Path(text)
+
+
+def kind_of(source: Source) -> str | None:
+    """As `kind_of_file`, of anything that a model can be called."""
+    return source.kind if isinstance(source, Named) else kind_of_file(source)
 
 
 def is_outside(architecture: str | None) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from orchestrator.doors.bringing.arguments import add_reading_options
+from core.outside.kinds import as_source
+from orchestrator.doors.bringing.arguments import add_endpoint_options, add_reading_options, terms_of
 
 ACCESS = ("gradients", "scores", "labels")
 MINUTES = 5.0
@@ -16,7 +17,7 @@ def add_audit_door(doors: argparse._SubParsersAction) -> None:
     audit = doors.add_parser(
         "audit", help="how much does one model leak? Attacks it, judges the loot, names the people exposed most"
     )
-    audit.add_argument("model", type=Path, metavar="MODEL", help="a checkpoint (.pth, .pt, .tar, .safetensors), a "
+    audit.add_argument("model", type=as_source, metavar="MODEL", help="a checkpoint (.pth, .pt, .tar, .safetensors), a "
                        "program (TorchScript, torch.export, ONNX), or the folder of an imported one")  # fmt: skip
     audit.add_argument("--data", type=Path, required=True, metavar="PATH", help="the private images it was trained on: "
                        "a folder with one folder per person, or a Parquet file")  # fmt: skip
@@ -38,6 +39,7 @@ def add_audit_door(doors: argparse._SubParsersAction) -> None:
         "Its weights do not say. What is said here is tried on the data before anything is attacked; a model that does "
         "not recognise them is refused, with the reading that fits better if there is one.",
     ))  # fmt: skip
+    add_endpoint_options(audit)
     audit.set_defaults(door=_audit)
 
 
@@ -51,5 +53,5 @@ def _audit(options: argparse.Namespace) -> int:
         architecture=options.architecture, image_size=options.image_size, mean=options.mean, std=options.std,
         input_range=options.input_range, class_names=options.class_names,
         transform_input=None if options.transform_input is None else options.transform_input == "true",
-        stated_acc=options.test_acc, answers=options.answers,
+        stated_acc=options.test_acc, answers=options.answers, terms=terms_of(options),
     ))  # fmt: skip

@@ -10,8 +10,10 @@ from pathlib import Path
 from core import screen
 from core.data.sources import list_labelled
 from core.errors import InputError
+from core.outside.kinds import Named, Source, kind_of
 from core.words import brief
 from orchestrator.doors.bringing.converting import TargetRequest, import_target_file
+from orchestrator.doors.bringing.named import Terms, described_source, kept_beside
 from sweeps.imported import CARD, ImportedClassifier, TargetCard
 
 EMBEDDERS = ("synthetic", "facenet", "mobilefacenet_a", "mobilefacenet_b")
@@ -26,7 +28,7 @@ class AuditRequest:
     """What whoever opened the door said; None where nothing was said. minutes: until when to refine; people: how many
     to attack at most."""
 
-    model: Path
+    model: Source
     data: Path
     public: Path | None
     access: str
@@ -44,11 +46,19 @@ class AuditRequest:
     transform_input: bool | None
     stated_acc: float | None
     answers: str | None
+    terms: Terms
 
     @property
     def folder(self) -> Path:
         """Where everything goes."""
         return self.out or Path("audits") / self.model.stem
+
+    @property
+    def _kind(self) -> str | None:
+        """The kind of model that it is, where it is no network of ours."""
+        if isinstance(self.model, Path) and (self.model / CARD).is_file():
+            return ImportedClassifier(imported=str(self.model.resolve())).checked.architecture
+        return kind_of(self.model)
 
     @property
     def embedder(self) -> dict[str, str] | None:
@@ -68,8 +78,9 @@ class AuditRequest:
 
     def check(self) -> None:
         """Raise InputError for what can be seen to be wrong before anything is read."""
-        if not self.model.exists():
+        if isinstance(self.model, Path) and not self.model.exists():
             raise InputError(f"MODEL {self.model}: expected a checkpoint or an imported folder, got nothing there")
+        self.terms.check(self.model, self._kind)
         if not math.isfinite(self.minutes) or self.minutes <= 0:
             raise InputError(f"--minutes: expected more than 0, got {self.minutes:g}")
         if self.people < 2:
@@ -88,7 +99,7 @@ def people_of(data: Path) -> int:
 def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard]:
     """The model as a folder with a card, converted where it is a checkpoint. A checkpoint that was converted by an
     earlier audit into the same place is not converted again. Raises InputError, also where the card cannot be true."""
-    if (request.model / CARD).is_file():
+    if isinstance(request.model, Path) and (request.model / CARD).is_file():
         _refuse_reading(request)
         folder = request.model
     else:
@@ -96,6 +107,8 @@ def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard
         if not _is_known(request, folder):
             import_target_file(_as_target(request, folder, people))
     card = ImportedClassifier(imported=str(folder.resolve())).checked
+    if card.architecture == "endpoint":
+        request.terms.agree(kept_beside(folder))
     if card.num_classes != people:
         raise InputError(f"--data {request.data}: expected the model's {card.num_classes} people, got {people}")
     return folder.resolve(), card
@@ -119,7 +132,7 @@ def _as_target(request: AuditRequest, folder: Path, people: int) -> TargetReques
         file=request.model, out=folder, architecture=request.architecture, classes=people,
         image_size=request.image_size, transform_input=request.transform_input, mean=request.mean, std=request.std,
         input_range=request.input_range, class_names=request.class_names, data=str(request.data), data_path=None,
-        stated_acc=request.stated_acc, alpha=None, answers=request.answers,
+        stated_acc=request.stated_acc, alpha=None, answers=request.answers, terms=request.terms,
     )  # fmt: skip
 
 
@@ -128,7 +141,11 @@ def _is_known(request: AuditRequest, folder: Path) -> bool:
     if not folder.exists():
         return False
     source = ImportedClassifier(imported=str(folder)).checked.source
-    if source is None or source.sha256 != hashlib.sha256(request.model.read_bytes()).hexdigest():
+    if isinstance(request.model, Named):
+        now = described_source(request.model, folder, request.terms).encode()
+    else:
+        now = request.model.read_bytes()
+    if source is None or source.sha256 != hashlib.sha256(now).hexdigest():
         raise InputError(f"--out {request.folder}: expected a folder of this model's audits, got one of another model")
     screen.out(f"{request.model.name}: converted before, as {folder} says; remove it to state another reading")
     return True

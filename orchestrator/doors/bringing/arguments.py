@@ -9,7 +9,8 @@ from typing import get_args
 from core.attacks.imported_gan import NETWORKS
 from core.data.names import PUBLISHED_SETS
 from core.errors import InputError
-from core.outside.kinds import Answers
+from core.outside.kinds import Answers, as_source
+from orchestrator.doors.bringing.named import PER_SECOND, QUERIES, Terms
 
 
 def add_import_doors(doors: argparse._SubParsersAction) -> None:
@@ -25,13 +26,14 @@ def add_import_doors(doors: argparse._SubParsersAction) -> None:
         "The weights do not say. Whatever is said here is tried on real images, now if there are any and before every "
         "attack: a classifier that does not recognise them is refused.",
     ))  # fmt: skip
+    add_endpoint_options(target)
     target.set_defaults(door=_import_target)
     gan = things.add_parser("gan", help="the GAN of GMI, KED-MI, LOMMA or PLG-MI, from the official checkpoints")
     gan.add_argument("--part", required=True, choices=tuple(NETWORKS), help="which part of an attack it is")
     gan.add_argument("--discriminator", type=Path, metavar="FILE", help="of its discriminator, unless it is a plg_gan")
     gan.set_defaults(door=_import_gan)
     for thing, folder in ((prior, "priors"), (target, "targets"), (gan, "gans")):
-        thing.add_argument("file", type=Path, metavar="FILE")
+        thing.add_argument("file", type=as_source if thing is target else Path, metavar="FILE")
         thing.add_argument("--out", type=Path, metavar="DIR", help=f"default: STORE/imported/{folder}/NAME")
         thing.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
 
@@ -63,6 +65,23 @@ def add_reading_options(reading: argparse._ArgumentGroup) -> None:
                          "outputs, as the data have them (default: the data's own order)")  # fmt: skip
 
 
+def add_endpoint_options(door: argparse.ArgumentParser) -> None:
+    """Options that say how an endpoint may be asked."""
+    asking = door.add_argument_group(
+        "how an endpoint is asked",
+        "Pictures of people leave this machine: nothing is sent without --yes. What was answered is never asked again.",
+    )  # fmt: skip
+    asking.add_argument("--yes", action="store_true", help="send the pictures of --data, and what attacks draw")
+    asking.add_argument("--queries", type=int, metavar="N", help=f"at most so many in all (default: {QUERIES})")
+    asking.add_argument("--per-second", type=float, metavar="N", help=f"no faster than that (default: {PER_SECOND:g})")
+    asking.add_argument("--token-env", metavar="NAME", help="the environment variable that holds its bearer token")
+
+
+def terms_of(options: argparse.Namespace) -> Terms:
+    """What was said of how an endpoint is asked."""
+    return Terms(yes=options.yes, queries=options.queries, per_second=options.per_second, token_env=options.token_env)
+
+
 def _import_prior(options: argparse.Namespace) -> int:
     from orchestrator.doors.bringing.converting import import_prior_file
 
@@ -77,6 +96,7 @@ def _import_target(options: argparse.Namespace) -> int:
         out=options.out or _imported_folder(options, "targets"),
         architecture=options.architecture,
         answers=options.answers,
+        terms=terms_of(options),
         classes=options.classes,
         image_size=options.image_size,
         transform_input=None if options.transform_input is None else options.transform_input == "true",

@@ -11,7 +11,7 @@ from typing import Any
 from core import screen
 from core.errors import InputError
 from core.files import making_folder, write_file
-from core.outside.kinds import kind_of_file
+from core.outside.kinds import kind_of
 from orchestrator.doors.bringing.describing import TargetRequest, described, refuse_existing, said_of, tried
 from orchestrator.doors.bringing.programs import import_program
 from sweeps.imported import CARD, WEIGHTS, TargetCard, checked_card
@@ -38,7 +38,9 @@ def import_target_file(request: TargetRequest) -> int:
     Raises InputError, one line, for a description that cannot be true, and for one that real images contradict.
     Returns the exit code.
     """
-    if (kind := kind_of_file(request.file)) is not None:
+    kind = kind_of(request.file)
+    request.terms.check(request.file, kind)
+    if kind is not None:
         return import_program(request, kind)
     from core.models.official_targets import import_target
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core.data.names import PUBLISHED_SETS
 from core.errors import InputError
-from core.outside.kinds import KINDS, is_outside
+from core.outside.kinds import KINDS, Source, is_outside
+from orchestrator.doors.bringing.named import Terms
 from sweeps.data import LabelledData
 from sweeps.imported import CARD_VERSION, TargetCard, checked_card
 
@@ -28,7 +29,7 @@ class TargetRequest:
     `core.outside.kinds.Answers`.
     """
 
-    file: Path
+    file: Source
     out: Path
     architecture: str | None
     classes: int
@@ -43,6 +44,7 @@ class TargetRequest:
     stated_acc: float | None
     alpha: float | None
     answers: str | None = None
+    terms: Terms = field(default_factory=Terms)
 
 
 def refuse_existing(out: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from core.errors import InputError
 from core.files import making_folder, write_file
 from core.outside.kinds import KINDS
 from orchestrator.doors.bringing.describing import TargetRequest, described, refuse_existing, said_of, tried
+from orchestrator.doors.bringing.named import kept_beside, source_file
 from sweeps.imported import CARD, checked_card
 
 GIVES = {
@@ -23,6 +25,12 @@ GIVES = {
 
 
 def import_program(request: TargetRequest, kind: str) -> int:
+    """As `_import`, with a place for what describes a model that is no file."""
+    with tempfile.TemporaryDirectory() as place:
+        return _import(request, kind, Path(place))
+
+
+def _import(request: TargetRequest, kind: str, place: Path) -> int:
     """Keep a program with a card that says what it gives; tried on real images where the data are given.
 
     Raises InputError, one line, for a description that cannot be true, for a file that does more than compute, and for
@@ -37,8 +45,12 @@ def import_program(request: TargetRequest, kind: str) -> int:
     _refuse_layers(request, kind)
     refuse_existing(request.out)
     answers = request.answers or "logits"
-    opened = open_outside(kind, request.file, {}, torch.device("cpu"))
     stated: dict[str, Any] = {"answers": answers, "access": "labels" if answers == "labels" else "scores"}
+    if kind == "endpoint":
+        described(request, architecture=kind, outside=stated)  # before anything of it is written, or asked
+        request.terms.agree(kept_beside(request.out))
+    file = source_file(request.file, request.out, request.terms, place)
+    opened = open_outside(kind, file, {"answers": answers}, torch.device("cpu"))
     card = described(request, architecture=kind, image_size=opened.side, outside=stated)
     found = try_outside(
         opened, answers=answers, num_classes=card.num_classes, image_size=card.image_size,
@@ -46,16 +58,18 @@ def import_program(request: TargetRequest, kind: str) -> int:
     )  # fmt: skip
     outside = {**stated, "access": found.access, "rows": found.rows}
     card = checked_card(card.model_dump() | {"outside": outside}, "import target")
-    measured = tried(request, card, partial(_adopt, request.file))
+    measured = tried(request, card, partial(_adopt, file))
     source = {
         "file": request.file.name, "architecture": kind, "num_classes": card.num_classes, "protocol": "paper",
-        "sha256": file_sha256(request.file), "wrapping": "program", "prefix": "",
+        "sha256": file_sha256(file), "wrapping": "program", "prefix": "",
     }  # fmt: skip
     card = checked_card(card.model_dump() | {"source": source, **measured}, "import target")
     with making_folder(request.out) as draft:
-        shutil.copyfile(request.file, draft / KINDS[kind].file)
+        shutil.copyfile(file, draft / KINDS[kind].file)
         write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
     screen.out(f"{request.file.name}: {KINDS[kind].words} of {card.num_classes} classes; {GIVES[found.access]}")
+    if kind == "function":
+        screen.out(f"every use of it runs the code of {request.file.name}, here and in every worker")
     for line in said_of(card):
         screen.out(line)
     screen.out(f"in a sweep file:  recipe: {{imported: {request.out}}}")
@@ -73,3 +87,6 @@ def _refuse_layers(request: TargetRequest, kind: str) -> None:
     for option, value in (("--architecture", request.architecture), ("--transform-input", request.transform_input)):
         if value is not None:
             raise InputError(f"{option}: expected none with {KINDS[kind].words}, which brings its own, got {value}")
+    for option, value in (("--mean", request.mean), ("--std", request.std), ("--input-range", request.input_range)):
+        if kind == "endpoint" and value is not None:
+            raise InputError(f"{option}: expected none with an endpoint, which is sent pictures, got {value}")

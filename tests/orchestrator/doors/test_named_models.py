@@ -1,0 +1,133 @@
+"""Functions and endpoints, brought in by name: nothing is sent without consent, and what was answered stays."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+from core.outside.answers import KeptAnswers
+from core.outside.kinds import Named, as_source
+from orchestrator.cli import main
+from orchestrator.doors.bringing.named import kept_beside
+from sweeps.imported import ImportedClassifier
+from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, write_people
+from tests.made_endpoint import serving
+from tests.made_programs import NAMES, shades_of
+
+CODE = """
+import torch
+from tests.made_programs import Shades
+
+def load():
+    network = Shades(torch.zeros(6))
+    network.load_state_dict(torch.load({weights!r}, weights_only=True))
+    return network
+"""
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    return write_people(tmp_path_factory.mktemp("people") / "people")
+
+
+@pytest.fixture(scope="module")
+def network(people):
+    return shades_of(people)
+
+
+@pytest.fixture(scope="module")
+def server(network):
+    mean, std = (torch.tensor(values) for values in (IMAGENET_MEAN, IMAGENET_STD))
+
+    def scores(pixels):
+        images = ((torch.from_numpy(pixels.copy()).float() / 255 - mean) / std).permute(2, 0, 1)
+        return network(images[None])[0].tolist()
+
+    with serving(scores) as made:
+        yield made
+
+
+def bring(model, people, out, *more):
+    given = ["import", "target", model, "--classes", str(len(PEOPLE)), "--data", str(people), "--out", str(out)]
+    return main([*given, "--image-size", str(SIDE), *map(str, more)])
+
+
+FAST = ["--per-second", "10000"]
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ([], "expected --yes, since up to 5000 pictures would be sent to it"),
+        (["--queries", "9"], "expected --yes, since up to 9 pictures"),
+        (["--yes", "--queries", "0"], "--queries: expected at least 1, got 0"),
+        (["--yes", "--per-second", "nan"], "--per-second: expected more than 0, got nan"),
+        (["--yes", "--input-range", "0", "1"], "--input-range: expected none with an endpoint"),
+        (["--yes", "--token-env", "NOBODY_SET_THIS"], "expected its token in the environment variable NOBODY_SET_THIS"),
+    ],
+)
+def test_without_consent_or_with_wrong_terms_nothing_is_sent(server, people, tmp_path, capsys, more, line):
+    before = len(server.seen)
+    assert bring(server.url, people, tmp_path / "out", *more) == 2
+    said = capsys.readouterr().err
+    assert line in said and said.count("\n") == 1
+    assert len(server.seen) == before and not (tmp_path / "out").exists()
+
+
+def test_an_audit_of_an_endpoint_asks_for_consent_too(server, people, tmp_path, capsys):
+    given = ["audit", server.url, "--data", str(people), "--public", str(people), "--image-size", str(SIDE)]
+    before = len(server.seen)
+    assert main([*given, "--out", str(tmp_path / "out")]) == 2
+    assert "expected --yes, since up to 5000 pictures would be sent to it" in capsys.readouterr().err
+    assert len(server.seen) == before and not (tmp_path / "out").exists()
+
+
+def test_terms_are_for_endpoints_alone(people, tmp_path, capsys):
+    torch.save({}, tmp_path / "own.pth")
+    assert bring(str(tmp_path / "own.pth"), people, tmp_path / "out", "--architecture", "resnet18", "--yes") == 2
+    assert "--yes: expected it with an endpoint alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("answers", "access"), [("logits", "scores"), ("labels", "labels")])
+def test_an_endpoint_becomes_a_target_and_is_never_asked_again_for_what_it_said(
+    server, people, tmp_path, answers, access
+):
+    out = tmp_path / "out"
+    assert bring(server.url, people, out, "--yes", *FAST, "--answers", answers) == 0
+    model = ImportedClassifier(imported=str(out))
+    assert (model.checked.architecture, model.checked.access) == ("endpoint", access)
+    assert model.checked.test_acc > 0.9 and set(model.checked.class_names) == set(NAMES)
+    assert json.loads(model.file.read_text())["url"] == server.url
+    asked = KeptAnswers(kept_beside(out)).asked
+    for path in out.iterdir():
+        path.unlink()
+    out.rmdir()
+    assert bring(server.url, people, out, "--yes", *FAST, "--answers", answers) == 0
+    assert KeptAnswers(kept_beside(out)).asked == asked > 0
+
+
+def test_a_budget_that_is_spent_stops_in_one_line_and_a_larger_one_goes_on(server, people, tmp_path, capsys):
+    out = tmp_path / "out"
+    assert bring(server.url, people, out, "--yes", *FAST, "--queries", 5) == 2
+    assert "expected no more than 5 queries" in capsys.readouterr().err and not out.exists()
+    assert bring(server.url, people, out, "--yes", *FAST, "--queries", 500) == 0
+
+
+def test_a_function_becomes_a_target_that_gives_gradients(network, people, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save(network.state_dict(), tmp_path / "weights.pth")
+    (tmp_path / "own_model_of_people.py").write_text(CODE.format(weights=str(tmp_path / "weights.pth")))
+    reading = ["--mean", *IMAGENET_MEAN, "--std", *IMAGENET_STD]
+    assert bring("python:own_model_of_people:load", people, tmp_path / "out", *reading) == 0
+    sys.modules.pop("own_model_of_people")
+    card = ImportedClassifier(imported=str(tmp_path / "out")).checked
+    assert (card.architecture, card.access) == ("function", "gradients") and card.test_acc > 0.9
+    assert "every use of it runs the code of python:own_model_of_people:load" in capsys.readouterr().out
+
+
+def test_what_somebody_calls_a_model_is_a_path_unless_it_says_otherwise():
+    assert as_source("python:a.b:c").kind == "function" and as_source("https://a/b").kind == "endpoint"
+    assert not isinstance(as_source("pythons/a.pt"), Named)
+    assert Named("https://example.org/a/b?token=x").stem == "https-example.org-a-b"
+    assert "secret" not in str(Named("https://user:secret@example.org/"))
