@@ -72,7 +72,13 @@ def standing(settings: InversionSweep, dataset: str, table: str) -> Standing:
 
 def own_columns(settings: InversionSweep, table: str) -> dict[str, str]:
     """Metric of the table -> our column of what the table really prints."""
-    return {"attack_acc5": "attack_acc5_last"} if table == "8" and attack_kind(settings) in LAST_IMAGE else {}
+    if table != "8":
+        return {}
+    if attack_kind(settings) in LAST_IMAGE:
+        return {"attack_acc5": "attack_acc5_last", "fid": "fid_lomma", "attack_acc1_std": "attack_acc1_std_batches"}
+    if attack_kind(settings) == "plg_mi":
+        return {"fid": "fid_plg", "attack_acc1_std": "attack_acc1_std_batches"}
+    return {}
 
 
 def attack_kind(settings: InversionSweep) -> str | None:
@@ -85,7 +91,8 @@ def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
     reasons = {"attack_acc1_std": SPREAD} | (CLEAN_DIFFERS if settings.protocol == "clean" else {})
     evaluator, embedder = settings.judges.evaluator, settings.judges.embedder
     if table == "8":
-        return reasons | _of_other_reports(settings)
+        measured = own_columns(settings, table)
+        return {name: why for name, why in (reasons | _of_other_reports(settings)).items() if name not in measured}
     if evaluator is not None and evaluator.architecture != "inception_v3":
         reasons["dist_eval"] = f"features of {evaluator.architecture}; the paper's are of Inception-v3"
     if embedder is not None and embedder.name != "facenet":
@@ -95,16 +102,12 @@ def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
 
 def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
     """What the evaluations of the low-resolution attacks count otherwise than our judges."""
-    lomma = attack_kind(settings) in LAST_IMAGE
     found = {"attack_acc5_std": SPREAD}
-    if lomma:
-        found["fid"] = "the paper's is of the recognised images alone, scaled to the upper half of the range"
+    if attack_kind(settings) in LAST_IMAGE:
         if settings.classes != LOMMA_CLASSES or settings.protocol != "paper":
             found["dist_knn"] = ("the paper's sums over labels below 300 and divides by the images of all, 500 people "
                                  "as its digits show: that is protocol paper with classes 0 to 499")  # fmt: skip
-    else:
-        found["fid"] = ("the paper's is of the recognised images alone, each stretched to the whole range, in the "
-                        "features of another Inception-v3")  # fmt: skip
+    elif attack_kind(settings) != "plg_mi":
         found["dist_knn"] = "the paper's is of pictures that are each stretched to the whole range"
     evaluator = settings.judges.evaluator
     if evaluator is not None and evaluator.architecture != "ir50_112":

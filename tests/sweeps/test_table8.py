@@ -92,8 +92,12 @@ def test_what_the_other_reports_count_otherwise_is_said(cells):
     for cell in cells:
         stands, attack = standing(cell.settings, "celeba", "8"), cell.settings.attack.kind
         lomma = attack in ATTACKS[:4]
-        assert stands.columns == ({"attack_acc5": "attack_acc5_last"} if lomma else {})
-        assert ("labels below 300" in stands.incomparable["dist_knn"]) == lomma
+        own = {"attack_acc1_std": "attack_acc1_std_batches"}
+        lommas = {**own, "attack_acc5": "attack_acc5_last", "fid": "fid_lomma"}
+        assert stands.columns == (lommas if lomma else {**own, "fid": "fid_plg"} if attack == "plg_mi" else {})
+        assert stands.columns.keys().isdisjoint(stands.incomparable)
+        assert ("labels below 300" in stands.incomparable.get("dist_knn", "")) == lomma
+        assert ("dist_knn" in stands.incomparable) == (attack != "plg_mi")
         assert "attack_acc1" not in stands.incomparable and "attack_acc5" not in stands.incomparable
 
 
