@@ -110,6 +110,7 @@ class LabelSmoothing(Smoothing):
 
     readouts: ClassVar[tuple[str, ...]] = ()
     leaves: ClassVar[Access] = "gradients"
+    alone: ClassVar[str | None] = None
 
     def check_recipe(self, recipe: Model) -> None:
         """It can be trained under every recipe."""
@@ -149,6 +150,11 @@ class OtherDefense(Model):
     def leaves(self) -> Access:
         """The most that an attacker can be shown of a target of this defense."""
         return self._defense().leaves
+
+    @property
+    def alone(self) -> str | None:
+        """Why it takes one worker, None where it does not."""
+        return self._defense().alone
 
     @property
     def parameters(self) -> dict[str, Any]:

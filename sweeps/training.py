@@ -139,6 +139,8 @@ class Recipe(Training):
     @model_validator(mode="after")
     def _defense_applies(self) -> Recipe:
         self.defense.check_recipe(self)
+        if self.defense.alone is not None and self.workers > 1:
+            raise ValueError(f"workers: expected 1 with {self.defense.kind}: {self.defense.alone}, got {self.workers}")
         if self.defense.leaves != "gradients" and self.stop_at_test_acc is not None:
             expected = f"expected none with {self.defense.kind}, which alters answers after the training"
             raise ValueError(f"stop_at_test_acc: {expected}, got {self.stop_at_test_acc}")

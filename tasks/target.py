@@ -18,6 +18,7 @@ from tasks.distributed import train_together
 from tasks.files import load_images, save_rows, save_tensors
 from tasks.manifests import metrics_of
 from tasks.poison import poisoned
+from tasks.settings import recipe_from
 from tasks.training import STOP_KEY, check_goal, defense_from, save_classifier, train_alone
 
 CALIBRATION_BINS = 10  # the paper's (Appendix C): ten bins, l2 norm
@@ -43,6 +44,7 @@ def train_target(config: Config, inputs: Inputs, out: Path, context: TaskContext
     return {
         **measure_utility(model, test, config, out, context),
         **accuracy_without_noise(model, test, config, context),
+        **defense_from(config).guarantees(recipe_from(config), images=len(data), epochs=len(records)),
         "train_acc": records[-1].train_acc,
         "logit_gap": records[-1].extra["top_logit_gap"],
         "epochs_trained": len(records),

@@ -66,9 +66,9 @@ class Step:
     model: the classifier itself, for its layers and modules; forward: one call of it as it is trained (through
     DistributedDataParallel, in the recipe's precision, output in float32), to be used exactly once; images, labels:
     [n, 3, S, S] in [-1, 1] and as `alter_batch` left them; criterion: label smoothing at this epoch's factor, per
-    image; epoch: zero-based, of `epochs`; generator: the CPU's, after what `alter_batch` drew. What a network draws
-    itself comes from torch's global generator, which the training loop seeds. The model may be asked beside `forward`,
-    by what leaves the parameters' gradients and the running statistics alone.
+    image; epoch: zero-based, of `epochs`; batch_size: the recipe's, of all ranks; generator: the CPU's, after what
+    `alter_batch` drew. What a network draws itself comes from torch's global generator, which the training loop seeds.
+    The model may be asked beside `forward`, by what leaves the parameters' gradients and the running statistics alone.
     """
 
     model: Classifier
@@ -79,6 +79,7 @@ class Step:
     epoch: int
     epochs: int
     generator: Generator
+    batch_size: int
 
 
 class StepLoss(NamedTuple):
@@ -95,9 +96,11 @@ class Defense:
 
     combines_with_smoothing: None if it may be trained under any smoothing schedule, else the reason why not; readouts:
     ways to read a trained network whose answers are noisy; noiseless: the one of them without noise; leaves: the most
-    that an attacker can be shown, less than gradients where answers are altered at inference.
+    that an attacker can be shown, less than gradients where answers are altered at inference; alone: why it takes one
+    worker, None where it does not.
     """
 
+    alone: ClassVar[str | None] = None
     combines_with_smoothing: ClassVar[str | None] = None
     readouts: ClassVar[tuple[str, ...]] = ()
     noiseless: ClassVar[str | None] = None
@@ -143,6 +146,10 @@ class Defense:
 
     def fit(self, model: Classifier, logits: Tensor, labels: Tensor) -> None:
         """Learn from the trained network's logits [n, C] of the images that were kept back, into buffers of its."""
+
+    def guarantees(self, recipe: TrainingRecipe, *, images: int, epochs: int) -> Mapping[str, float | None]:
+        """Numbers that the whole training has by construction, as metrics: `images` trained on for `epochs`."""
+        return {}
 
     def read(self, model: Classifier, readout: str | None, *, protocol: str, seed: int) -> None:
         """Choose how a trained network answers: one of `readouts`, None for what the protocol says. seed: of its noise.

@@ -12,6 +12,7 @@ from core.defenses.at_at import AtAt
 from core.defenses.base import Defense
 from core.defenses.bido import Bido
 from core.defenses.confidence_penalty import ConfidencePenalty
+from core.defenses.dp_sgd import DpSgd
 from core.defenses.dropout import Dropout
 from core.defenses.focal import Focal
 from core.defenses.freeze import Freeze
@@ -43,6 +44,7 @@ DEFENSES: dict[str, type[Defense]] = {
     "loft": Loft,
     "at_at": AtAt,
     "ssd": Ssd,
+    "dp_sgd": DpSgd,
 }
 
 

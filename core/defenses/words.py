@@ -282,6 +282,9 @@ FAMILIES: dict[str, Family] = {
         name="SSD", word="SSD", parameter="eps", read=_numbers("eps"), starts_plain=False,
         why="at eps 0 images are still kept back from the training",
         defaults={"temperature": 0.1, "share": 0.1, "draws": "by_image"}),
+    "dp_sgd": Family(
+        name="DP-SGD", word="DP-SGD", parameter="noise", read=_numbers("noise"), starts_plain=False,
+        why="without noise the clipping remains", defaults={"clip": 1.0}),
 }  # fmt: skip
 """Kind of defense -> how a reader meets it, in the order of the report. Label smoothing, of which plain training is the
 middle, comes before all."""

@@ -227,6 +227,13 @@ METRICS: tuple[Metric, ...] = (
         null="only a target with a bottleneck (defense mid) is read in more than one way",
     ),
     Metric(
+        key="dp_epsilon", label="privacy loss epsilon", unit="plain", bounds=AT_LEAST_0, better="low", group="check",
+        measured_by="target",
+        description="Of a differentially private training, at delta one over the number of training images: how much a "
+        "single image can change what is learnt, whatever the attack. Of a person with k images about k times as much.",
+        null="only a target trained by DP-SGD in batches of 32 or more has one",
+    ),
+    Metric(
         key="features_intra", label="distance within a class", unit="plain", bounds=(0.0, 1.0), better=None,
         group="check", measured_by="features",
         description="Median over the training images of the mean distance to all others of the same class, in the "

@@ -73,7 +73,7 @@ def train_classifier(
     """
     recipe = defense.adjust_recipe(recipe)
     _check(model, data, recipe, rank, world_size, wrap, evaluate_every)
-    _check_smoothing(defense, recipe, alpha_of_epoch)
+    _check_defense(defense, recipe, alpha_of_epoch, world_size)
     device = torch.device(device)
     model.to(device=device, memory_format=torch.channels_last)
     epochs = Epochs(
@@ -122,8 +122,12 @@ def _check(
     check_image_size(recipe.architecture, recipe.image_size)
 
 
-def _check_smoothing(defense: Defense, recipe: TrainingRecipe, alpha_of_epoch: Callable[[int], float]) -> None:
-    """Refuse smoothing in any epoch where the defense does not go with it."""
+def _check_defense(
+    defense: Defense, recipe: TrainingRecipe, alpha_of_epoch: Callable[[int], float], world_size: int
+) -> None:
+    """Refuse several workers, and smoothing in any epoch, where the defense does not go with them."""
+    if defense.alone is not None and world_size > 1:
+        raise InputError(f"defense {type(defense).__name__}: expected one worker, got {world_size}: {defense.alone}")
     reason = defense.combines_with_smoothing
     if reason is not None and any(alpha_of_epoch(epoch) for epoch in range(recipe.epochs)):
         raise InputError(f"defense {type(defense).__name__}: expected no label smoothing: {reason}")

@@ -64,6 +64,7 @@ def batch_loss(model: nn.Module, batch: Batch, settings: EpochSettings, step: in
             epoch=settings.epoch,
             epochs=recipe.epochs,
             generator=generator,
+            batch_size=recipe.batch_size,
         )
     )
     sums = _sums(loss, logits, labels.dominant if isinstance(labels, MixedLabels) else labels, list(facts.values()))

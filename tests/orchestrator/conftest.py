@@ -204,6 +204,7 @@ DEFENSES: tuple[tuple[dict[str, Any], tuple[float, float, float]], ...] = (
     ({"kind": "loft", "rank": 50}, (0.92, 0.57, 1.0)),
     ({"kind": "at_at"}, (0.915, 0.50, 7.0)),
     ({"kind": "ssd", "eps": 0.5}, (0.91, 0.55, 1.0)),
+    ({"kind": "dp_sgd", "noise": 0.5}, (0.87, 0.40, 9.0)),
 )
 
 
@@ -236,7 +237,7 @@ def defense_frames(
 
 @pytest.fixture(scope="session")
 def defense_data() -> Callable[..., ReportData]:
-    """Builds a sweep over defenses: 29 recipes; keyword arguments replace fields. failing: trials by their place in
+    """Builds a sweep over defenses: 30 recipes; keyword arguments replace fields. failing: trials by their place in
     the results that failed; only: the kinds of defense to keep beside plain training."""
 
     def build(

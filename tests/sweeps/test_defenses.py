@@ -142,6 +142,12 @@ def test_attacks_by_answers_meet_altered_ones(tmp_path, kind):
     assert trial.stages[1].config["defense"]["parameters"]["draws"] == "by_image"
 
 
+def test_a_defense_that_takes_one_worker_refuses_several(tmp_path):
+    defense = {"kind": "dp_sgd", "noise": 1.0}
+    with pytest.raises(InputError, match=r"workers: expected 1 with dp_sgd: the noise is drawn once, .*, got 2"):
+        load_sweep(write(tmp_path, defense, recipe={**SMALL, "defense": defense, "workers": 2}))
+
+
 def test_smoothing_is_refused_where_the_core_says_why(monkeypatch):
     monkeypatch.setattr(DEFENSES["focal"], "combines_with_smoothing", "its targets are one class each")
     assert recipe({"kind": "focal", "gamma": 2, "smoothing": {"alpha": 0.0}}).defense.final_alpha == 0

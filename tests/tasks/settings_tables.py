@@ -147,6 +147,7 @@ DEFENSES = {
     "loft": {"rank": ({"rank": 4}, 3), "norm": ({"rank": 4}, False)},
     "ssd": {"eps": ({"eps": 0.001}, 0.2), "temperature": ({"eps": 1.0}, 0.01), "share": ({"eps": 1.0}, 0.5),
             "draws": ({"eps": 1.0}, "fresh")},
+    "dp_sgd": {"noise": ({"noise": 0.5}, 1.0), "clip": ({"noise": 0.5}, 0.1)},
     "at_at": {"weight": ({}, 1.0), "eps": ({}, 0.1), "step": ({}, 0.01), "steps": ({}, 1)},
 }  # fmt: skip
 NEEDED = {"bido": {"lambda_input": 0.5, "lambda_label": 0.5}}

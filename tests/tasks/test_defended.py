@@ -49,6 +49,7 @@ DEFENDED = [
     {"kind": "loft", "rank": 4},
     {"kind": "at_at", "steps": 2},
     {"kind": "ssd", "eps": 1.0},
+    {"kind": "dp_sgd", "noise": 0.5},
     {"kind": "mixup", "alpha": 0.4},
 ]
 

@@ -31,7 +31,7 @@ def take_step(defense, model, images, labels, *, alpha=0.0, epoch=0, epochs=10, 
     criterion = SmoothedLoss(alpha=alpha)
     step = Step(
         model=model, forward=forward or model, images=images, labels=labels, criterion=criterion, epoch=epoch,
-        epochs=epochs, generator=draw,
+        epochs=epochs, generator=draw, batch_size=16,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

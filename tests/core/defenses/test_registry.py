@@ -26,6 +26,7 @@ EXAMPLES = {
     "loft": {"rank": 5},
     "at_at": {},
     "ssd": {"eps": 0.5},
+    "dp_sgd": {"noise": 0.5},
 }
 WRONG = {
     "mid": [{"beta": -1}, {"beta": float("nan")}, {"beta": 0.1, "k": 0}, {"beta": 0.1, "beta_warmup": 1.5}],
@@ -70,6 +71,7 @@ WRONG = {
     "logit_clipping": [{"norm": 0}, {"norm": "long"}],
     "loft": [{"rank": 0}, {"rank": 2.5}, {"rank": 5, "norm": "batch"}],
     "ssd": [{"eps": 0}, {"eps": 1, "temperature": 0}, {"eps": 1, "share": 1.0}, {"eps": 1, "draws": "never"}],
+    "dp_sgd": [{"noise": 0}, {"noise": -1}, {"noise": 1, "clip": 0}, {"noise": float("inf")}],
     "at_at": [{"weight": 0}, {"eps": 0}, {"step": -1e-4}, {"steps": 0}],
 }
 PAIRS = [

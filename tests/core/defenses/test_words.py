@@ -34,6 +34,8 @@ LABELS = [
     ({"kind": "loft", "rank": 50}, "LoFt rank 50"),
     ({"kind": "loft", "rank": 50, "norm": False}, "LoFt rank 50, norm False"),
     ({"kind": "at_at"}, "AT-AT 0.08"),
+    ({"kind": "dp_sgd", "noise": 0.5}, "DP-SGD 0.5"),
+    ({"kind": "dp_sgd", "noise": 0.5, "clip": 2.0}, "DP-SGD 0.5, clip 2"),
     ({"kind": "ssd", "eps": 0.5}, "SSD 0.5"),
     ({"kind": "ssd", "eps": 0.5, "draws": "fresh"}, "SSD 0.5, draws fresh"),
     ({"kind": "at_at", "weight": 0.2, "steps": 7}, "AT-AT 0.2, steps 7"),

@@ -26,6 +26,7 @@ from core.training.steps import EpochSettings, batch_loss
 TABLE = runpy.run_path(str(Path(__file__).parents[1] / "defenses/test_registry.py"))["EXAMPLES"]
 EXAMPLES = {name: parameters for name, parameters in TABLE.items() if name != "label_smoothing"}
 FACTS = {
+    "dp_sgd": {"clipped"},
     "at_at": {"towards_loss", "towards_acc"},
     "mid": {"kl", "sigma_mean", "beta"},
     "bido": {"input_dependence", "label_dependence", "distinct_labels"},

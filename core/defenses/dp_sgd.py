@@ -1,0 +1,140 @@
+"""Differentially private training, DP-SGD (Abadi et al., CCS 2016), accounted for by Opacus (Yousefpour et al., 2021).
+
+Every image's gradient is clipped to `clip`, the sum gets Gaussian noise of `noise` times `clip`, and is divided by the
+expected batch. Batches are drawn as the accountant assumes: every image enters each of them with the same probability.
+The guarantee is one for images: a person with k of them has about k times the epsilon, and the person is what an
+inversion is about.
+
+BatchNorm mixes the images of a batch, which no clipping undoes, so Opacus refuses it. As there, BatchNorm2d becomes
+GroupNorm of gcd(32, channels) groups; here it keeps its weights (there they are new). BatchNorm1d becomes LayerNorm,
+for small groups of flat features leave signs alone. The recipe's optimizer takes the private gradient as any other.
+Gradients of single images come from `torch.func`, not from Opacus's hooks, which networks that overwrite a layer's
+output do not allow; the two agree (tested).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import ClassVar
+
+import torch
+from torch import Generator, Tensor, nn
+from torch.func import functional_call, grad, vmap
+
+from core.bounds import Positive
+from core.checks import require
+from core.defenses.base import Defense, Step, StepLoss, criterion_losses, hard_labels, over_outputs, replace_module
+from core.models.classifiers import Classifier
+from core.models.recipe import TrainingRecipe
+
+_GROUPS = 32  # of GroupNorm, as Opacus has them
+_AT_ONCE = 16  # images whose gradients are held at once: each is as large as the network
+_LEAST_BATCH = 32  # expected; below it a batch of fewer than two images, which the loop leaves out, is not negligible
+_TINY = 1e-6  # in the divisor of the clipping, as in Opacus
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpSgd(Defense):
+    """noise: its deviation over `clip` (Opacus: noise_multiplier); clip: largest norm of an image's gradient."""
+
+    alone: ClassVar[str | None] = "the noise is drawn once, for the clipped gradients of the whole batch"
+
+    noise: Positive
+    clip: Positive = 1.0
+
+    def adjust_recipe(self, recipe: TrainingRecipe) -> TrainingRecipe:
+        """Raises InputError under bf16, and where Opacus, which states the epsilon, is not installed."""
+        require(recipe.precision == "fp32", "defense dp_sgd", "a recipe with precision fp32", recipe.precision)
+        installed = find_spec("opacus") is not None
+        require(installed, "defense dp_sgd", "opacus beside smoothsweep (pip install 'smoothsweep[dp]')", None)
+        return recipe
+
+    def prepare(self, model: Classifier, *, generator: Generator) -> None:
+        """No norm looks at more than one image."""
+        self.check(model.architecture)
+        for name, module in list(model.named_modules()):
+            if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
+                replace_module(model, name, norm_of_one(module))
+
+    def sampler(self, labels: Tensor, batch_size: int, generator: Generator) -> list[Tensor]:
+        """Poisson batches: as many as a permutation has, each image in each with probability batch_size / N."""
+        n = len(labels)
+        require(batch_size <= n, "defense dp_sgd", f"a batch_size of at most the {n} images", batch_size)
+        chosen = torch.rand(steps_of_epoch(n, batch_size), n, generator=generator, dtype=torch.float64) < batch_size / n
+        return [row.nonzero().squeeze(1) for row in chosen]
+
+    def loss(self, step: Step) -> StepLoss:
+        """The criterion; its backward pass leaves the private gradient. Facts: clipped, the share of clipped images."""
+        labels = hard_labels(step.labels)
+        with torch.no_grad():
+            losses, logits = criterion_losses(step, step.forward(step.images))
+        named = {name: p for name, p in step.model.named_parameters() if p.requires_grad}
+        sums, norms = clipped_sums(step, labels, named, self.clip)
+        carrier = losses.new_zeros(())
+        for name, parameter in named.items():
+            noise = torch.randn(parameter.shape, generator=step.generator).to(parameter)
+            private = (sums[name] + self.noise * self.clip * noise) / step.batch_size
+            carrier = carrier + (parameter * private).sum()
+        loss = losses.mean() + (carrier - carrier.detach())  # of the criterion's value, and the private gradient
+        return StepLoss(loss, logits, {"clipped": (norms > self.clip).float().mean()})
+
+    def guarantees(self, recipe: TrainingRecipe, *, images: int, epochs: int) -> Mapping[str, float | None]:
+        """dp_epsilon at delta = 1 / images, by Renyi accounting; None where batches are too small to be counted."""
+        if recipe.batch_size < _LEAST_BATCH:
+            return {"dp_epsilon": None}
+        steps = epochs * steps_of_epoch(images, recipe.batch_size)
+        return {"dp_epsilon": epsilon(self.noise, recipe.batch_size / images, steps, delta=1 / images)}
+
+
+def steps_of_epoch(images: int, batch_size: int) -> int:
+    """How many batches an epoch has: those of a permutation, the last shorter one counted as a whole."""
+    return math.ceil(images / batch_size)
+
+
+def epsilon(noise: float, rate: float, steps: int, *, delta: float) -> float:
+    """What Opacus's RDP accountant states for this many steps at a sampling rate in (0, 1]."""
+    from opacus.accountants import RDPAccountant  # takes seconds, and is an extra
+
+    accountant = RDPAccountant()
+    accountant.history = [(noise, rate, steps)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Optimal order is the")  # a looser bound is one all the same
+        return accountant.get_epsilon(delta)
+
+
+def norm_of_one(module: nn.BatchNorm1d | nn.BatchNorm2d) -> nn.Module:
+    """A norm over one image's features in the place of one over the batch, with its weights."""
+    features, affine = module.num_features, module.affine
+    if isinstance(module, nn.BatchNorm1d):
+        norm: nn.Module = nn.LayerNorm(features, eps=module.eps, elementwise_affine=affine)
+    else:
+        norm = nn.GroupNorm(math.gcd(_GROUPS, features), features, eps=module.eps, affine=affine)
+    if affine:
+        norm.weight, norm.bias = module.weight, module.bias
+    return norm
+
+
+def clipped_sums(
+    step: Step, labels: Tensor, named: Mapping[str, Tensor], clip: float
+) -> tuple[dict[str, Tensor], Tensor]:
+    """The sum over the batch of every image's gradient, none longer than `clip`; and their lengths before, [n]."""
+
+    def loss_of(parameters: Mapping[str, Tensor], image: Tensor, label: Tensor) -> Tensor:
+        output = functional_call(step.model, dict(parameters), (image[None],))
+        return over_outputs(output, lambda logits: step.criterion(logits, label[None]))[0].squeeze(0)
+
+    values = {name: parameter.detach() for name, parameter in named.items()}
+    each = vmap(grad(loss_of), in_dims=(None, 0, 0), randomness="different")
+    sums, norms = {name: torch.zeros_like(value) for name, value in values.items()}, []
+    for images, own in zip(step.images.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True):
+        gradients = each(values, images, own)
+        length = torch.stack([part.flatten(1).square().sum(1) for part in gradients.values()]).sum(0).sqrt()
+        factor = (clip / (length + _TINY)).clamp(max=1)
+        for name, part in gradients.items():
+            sums[name] += torch.einsum("n,n...->...", factor, part)
+        norms.append(length)
+    return sums, torch.cat(norms)

@@ -1,0 +1,122 @@
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from core.defenses.base import SmoothedLoss, Step
+from core.defenses.dp_sgd import DpSgd, clipped_sums, epsilon, norm_of_one, steps_of_epoch
+from core.errors import InputError
+from core.models.classifiers import build_classifier
+from core.models.recipe import TrainingRecipe
+
+
+def test_epsilons_that_opacus_states():
+    assert epsilon(1.0, 0.01, 1000, delta=1e-5) == pytest.approx(2.1014, abs=1e-4)
+    recipe = TrainingRecipe(batch_size=128, epochs=100)
+    found = [DpSgd(noise=noise).guarantees(recipe, images=34_000, epochs=100)["dp_epsilon"] for noise in (0.5, 1, 2, 4)]
+    assert found == pytest.approx([27.5, 3.57, 1.28, 0.57], rel=0.01)
+    stopped = DpSgd(noise=1.0).guarantees(recipe, images=34_000, epochs=10)["dp_epsilon"]
+    assert 0 < stopped < found[1]
+
+
+def test_no_epsilon_is_stated_where_batches_are_too_small_for_it():
+    found = DpSgd(noise=1.0).guarantees(TrainingRecipe(batch_size=31), images=100, epochs=1)
+    assert found == {"dp_epsilon": None}
+
+
+def test_the_gradient_is_the_sum_of_clipped_ones_over_the_expected_batch(tools):
+    """Against a loop over the images; the noise alone is left of a second step whose images say nothing."""
+    images, labels = tools.colours(per_class=5)
+    clip, noise = 0.5, 1e-9
+    defense = DpSgd(noise=noise, clip=clip)
+    model = tools.prepared(defense)
+    result = tools.take_step(defense, model, images, labels, alpha=-0.05)
+    result.loss.backward()
+    sums, over = {name: torch.zeros_like(p) for name, p in model.named_parameters()}, 0
+    for image, label in zip(images, labels, strict=True):
+        loss = SmoothedLoss(alpha=-0.05)(model(image[None]), label[None]).squeeze()
+        own = dict(zip(sums, torch.autograd.grad(loss, list(model.parameters())), strict=True))
+        length = torch.sqrt(sum(part.square().sum() for part in own.values()))
+        over += bool(length > clip)
+        for name, part in own.items():
+            sums[name] += part * min(1.0, clip / (length.item() + 1e-6))
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parameter.grad, sums[name] / 16, rtol=1e-3, atol=1e-6)  # expected: `take_step`'s 16
+    assert result.facts["clipped"].item() == pytest.approx(over / 20) and over > 0
+    plain = SmoothedLoss(alpha=-0.05)(model(images), labels).mean()
+    torch.testing.assert_close(result.loss.detach(), plain.detach())
+
+
+def test_gradients_of_single_images_are_those_of_opacus(tools):
+    from opacus import GradSampleModule
+
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), nn.Tanh(), nn.Flatten(), nn.Linear(4 * 6 * 6, 3))
+    images, labels = torch.randn(5, 3, 8, 8, generator=tools.generator()), torch.tensor([0, 1, 2, 0, 1])
+    step = Step(model=net, forward=net, images=images, labels=labels, criterion=SmoothedLoss(), epoch=0, epochs=1,
+                batch_size=5, generator=tools.generator())  # fmt: skip
+    sums, norms = clipped_sums(step, labels, dict(net.named_parameters()), 0.3)
+    hooked = GradSampleModule(net)  # whose hooks warn where no input wants a gradient
+    SmoothedLoss()(hooked(images.clone().requires_grad_()), labels).mean().backward()
+    each = {name: p.grad_sample for name, p in net.named_parameters()}
+    length = torch.stack([part.flatten(1).square().sum(1) for part in each.values()]).sum(0).sqrt()
+    torch.testing.assert_close(norms, length, rtol=1e-4, atol=1e-6)
+    for name, part in each.items():
+        factor = (0.3 / (length + 1e-6)).clamp(max=1)
+        torch.testing.assert_close(sums[name], torch.einsum("n,n...->...", factor, part), rtol=1e-4, atol=1e-6)
+
+
+def test_the_noise_has_the_deviation_that_is_accounted_for(tools):
+    defense = DpSgd(noise=50.0, clip=0.1)
+    model, (images, labels) = tools.prepared(defense), tools.colours(per_class=2)
+    tools.take_step(defense, model, images, labels).loss.backward()
+    noise = torch.cat([p.grad.flatten() for p in model.parameters()])
+    assert noise.std().item() == pytest.approx(50 * 0.1 / 16, rel=0.01) and abs(noise.mean().item()) < 0.01
+
+
+def test_poisson_batches_take_every_image_with_the_same_probability(tools):
+    defense, labels = DpSgd(noise=1.0), torch.zeros(200, dtype=torch.long)
+    batches = [batch for epoch in range(200) for batch in defense.sampler(labels, 40, tools.generator(epoch))]
+    assert len(batches) == 200 * steps_of_epoch(200, 40) == 1000
+    often = torch.bincount(torch.cat(batches), minlength=200) / len(batches)
+    assert often.mean().item() == pytest.approx(0.2, abs=0.005) and often.std().item() < 0.02
+    sizes = torch.tensor([len(batch) for batch in batches]).double()
+    assert sizes.var().item() == pytest.approx(200 * 0.2 * 0.8, rel=0.15)  # binomial: a permutation has none
+    with pytest.raises(InputError, match="dp_sgd: expected a batch_size of at most the 200 images, got 201"):
+        defense.sampler(labels, 201, tools.generator())
+
+
+@pytest.mark.parametrize("architecture", ["resnet_small", "vgg_small", "resnet18", "ir50_64"])
+def test_opacus_finds_nothing_left_that_mixes_images(architecture):
+    from opacus.validators import ModuleValidator
+
+    model = build_classifier(architecture, 4, protocol="clean").train()
+    assert ModuleValidator.validate(model)
+    DpSgd(noise=1.0).prepare(model, generator=torch.Generator())
+    assert ModuleValidator.validate(model) == []
+
+
+def test_norms_keep_their_weights():
+    norm = nn.BatchNorm2d(48)
+    nn.init.uniform_(norm.weight)
+    one = norm_of_one(norm)
+    assert (one.num_groups, one.num_channels) == (16, 48) and one.weight is norm.weight
+    assert isinstance(norm_of_one(nn.BatchNorm1d(10)), nn.LayerNorm)
+
+
+def test_more_noise_costs_accuracy_and_little_leaves_it(tools):
+    images, labels = tools.colours(seed=1)
+    hits = []
+    for noise in (0.01, 200.0):
+        model, _ = tools.train(DpSgd(noise=noise), epochs=4, lr=0.01)
+        hits.append((model(images).argmax(1) == labels).float().mean().item())
+    assert hits[0] > 0.9 > 0.6 > hits[1]
+
+
+def test_what_it_cannot_be_trained_with_is_refused(monkeypatch):
+    with pytest.raises(InputError, match="defense dp_sgd: expected a recipe with precision fp32, got 'bf16'"):
+        DpSgd(noise=1.0).adjust_recipe(TrainingRecipe(precision="bf16"))
+    monkeypatch.setattr("core.defenses.dp_sgd.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"expected opacus beside smoothsweep \(pip install 'smoothsweep\[dp\]'\)"):
+        DpSgd(noise=1.0).adjust_recipe(TrainingRecipe())
+    assert "opacus" in sys.modules
