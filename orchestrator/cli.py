@@ -1,4 +1,4 @@
-"""The doors: smoothsweep run | plan | status | report | study | audit | diff | lineage | ui | doctor |
+"""The doors: smoothsweep run | plan | status | report | study | audit | diff | lineage | rejudge | ui | doctor |
 import | data | init | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
@@ -132,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--store", metavar="STORE", help="read this whole store, and say what in it is damaged")
     doctor.set_defaults(door=_doctor)
     add_audit_door(doors)
-    add_record_doors(doors, STORE_HELP)
+    add_record_doors(doors, STORE_HELP, _sweep_options())
     add_import_doors(doors)
     add_data_doors(doors)
     _weights_doors(doors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from core import screen
@@ -12,7 +13,7 @@ from core.uris import shown_uri
 from orchestrator.doors.bringing.stage_weights import refuse_missing_weights
 from orchestrator.doors.confirm import Confirmation, confirm
 from orchestrator.doors.damage import healed, set_damaged_aside
-from orchestrator.planning.plan import make_plan, refuse_impossible
+from orchestrator.planning.plan import Plan, make_plan, refuse_impossible
 from orchestrator.planning.proposals import reaudit_trials, write_reaudit
 from orchestrator.planning.trial import Trial
 from orchestrator.planning.trial_notes import write_trial_notes
@@ -45,10 +46,13 @@ def run_and_report(
     address: str | None,
     out: Path | None,
     asked: Confirmation | None = None,
+    *,
+    guard: Callable[[Plan], None] | None = None,
 ) -> int:
     """Run what is missing, record, report. Returns the exit code; InputError before anything is started.
 
-    asked: when to have a person confirm the expected cost; None for the usual thresholds.
+    asked: when to have a person confirm the expected cost; None for the usual thresholds. guard: raises InputError for
+    a plan that the caller does not want to be run.
     """
     started = time.monotonic()
     loaded = load_sweep(sweep_file, overrides)
@@ -64,6 +68,8 @@ def run_and_report(
     plan = make_plan(trials, store, ahead_of(loaded, store))
     work = make_plan([*trials, *first], store, plan.ahead)
     refuse_impossible(work)
+    if guard is not None:
+        guard(plan)
     refuse_small_budget(loaded, work, store)
     confirm(plan, store, asked or Confirmation())
     with Workplace(address, loaded.sweep.resources, store, work.missing) as place:

@@ -1,7 +1,8 @@
 """Pictures that look alike though no byte of theirs agrees: a hash of 64 bits, and who lies next to whom.
 
 The hash is that of ImageHash's `phash` (github.com/JohannesBuchner/imagehash, imagehash/__init__.py) on many pictures
-at once; how they are made small is `core.data.decoding`'s.
+at once; how they are made small is `core.data.decoding`'s. Copies of another size, brightness or compression are near;
+mirrored, turned and closely cropped ones are not.
 """
 
 from __future__ import annotations

@@ -1,14 +1,17 @@
-"""`smoothsweep diff` and `smoothsweep lineage`: what may be said to those who read the store's records."""
+"""`smoothsweep diff`, `lineage` and `rejudge`: what may be said to those who begin with what is in the store."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 NAMES = "a sweep's name, SWEEP:axis=value,... for a recipe, or a trial's id"
 
 
-def add_record_doors(doors: argparse._SubParsersAction, store_help: str) -> None:
-    """Adds them to a parser's doors. store_help: of --store."""
+def add_record_doors(
+    doors: argparse._SubParsersAction, store_help: str, sweep_options: argparse.ArgumentParser
+) -> None:
+    """Adds them to a parser's doors. store_help: of --store; sweep_options: what every door of a sweep takes."""
     diff = doors.add_parser("diff", help="what differs between two trials, recipes or runs: settings, inputs, numbers")
     diff.add_argument("a", metavar="A", help=NAMES)
     diff.add_argument("b", metavar="B", help="likewise")
@@ -21,8 +24,20 @@ def add_record_doors(doors: argparse._SubParsersAction, store_help: str) -> None
     lineage.add_argument("--number", metavar="COLUMN", help="of a trial: only what this number stands on")
     lineage.add_argument("--store", default="store", metavar="STORE", help=store_help)
     lineage.set_defaults(door=_lineage)
+    _add_rejudge(doors, sweep_options)
     for door in (diff, lineage):
         door.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _add_rejudge(doors: argparse._SubParsersAction, sweep_options: argparse.ArgumentParser) -> None:
+    rejudge = doors.add_parser("rejudge", parents=[sweep_options], help="other judges for the reconstructions in the "
+                               "store; nothing is attacked anew")  # fmt: skip
+    rejudge.add_argument("--judges", nargs="+", action="extend", required=True, metavar="KEY=VALUE", help="set a key "
+                         "below judges, e.g. embedder.name=facenet, or fidelity={} for a judge more")  # fmt: skip
+    rejudge.add_argument("--name", metavar="NAME", help="of the new table, beside the old one (default: NAME-rejudged)")
+    rejudge.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: STORE/sweeps/NAME)")
+    rejudge.add_argument("--yes", action="store_true", help="the answer where it would ask, as `run` does")
+    rejudge.set_defaults(door=_rejudge)
 
 
 def _diff(options: argparse.Namespace) -> int:
@@ -35,3 +50,14 @@ def _lineage(options: argparse.Namespace) -> int:
     from orchestrator.doors.records.lineage import tell_lineage
 
     return tell_lineage(options.name, options.store, options.number, as_json=options.json)
+
+
+def _rejudge(options: argparse.Namespace) -> int:
+    from orchestrator.cluster import interrupts
+    from orchestrator.doors.records.rejudge import RejudgeRequest, rejudge
+
+    interrupts.listen()
+    return rejudge(RejudgeRequest(
+        sweep_file=options.sweep, overrides=options.overrides, judges=options.judges, store=options.store,
+        name=options.name, out=options.out, yes=options.yes,
+    ))  # fmt: skip

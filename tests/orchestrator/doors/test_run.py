@@ -58,6 +58,22 @@ def test_every_trial_has_a_row_with_every_judges_word(finished):
     assert "2/2 trials" in done.stderr and "alpha" in done.stdout
 
 
+def test_other_judges_score_the_same_reconstructions_and_nothing_is_attacked(finished):
+    sweep, store, _ = finished
+    made = [path for kind in ("target", "attack", "loot") for path in store.glob(f"{kind}/*/*")]
+    kept = {path: path.stat().st_mtime_ns for path in made}
+    old = table(store)
+    done = smoothsweep("rejudge", sweep, "--store", store, "--judges", "evaluator.epochs=1", "knowledge=null")
+    assert done.returncode == 0, done.stderr
+    new = pd.read_parquet(store / "sweeps" / "tiny-rejudged" / "results.parquet")
+    assert list(new["status"]) == ["done", "done"] and new["xi_train"].isna().all()
+    for column in ("test_acc", "embedder_acc1", "target_conf"):
+        assert list(new[column]) == list(old[column]), column
+    assert list(new["dist_eval"]) != list(old["dist_eval"]) and new["attack_acc1"].between(0, 1).all()
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept and table(store).equals(old)
+    assert len(list((store / "target").iterdir())) == 4, "two targets, the old evaluator and the new one"
+
+
 def test_the_page_is_self_contained_and_links_manifests_that_exist(finished):
     _, store, _ = finished
     folder = store / "sweeps" / "tiny"

@@ -32,7 +32,7 @@ def test_an_attack_that_trains_students_needs_theirs(tmp_path, monkeypatch):
         form: {"kind": "lomma_gmi", "form": form, "gan": {"batch_size": 8}, **changed}
         for form, changed in (("ours", {"students": students}), ("L_logit", {}))
     }
-    loaded = {form: load_sweep(write_tiny(tmp_path, attack=attack)) for form, attack in attacks.items()}
+    loaded = {form: load_sweep(write_tiny(tmp_path, attack=attack, prior=None)) for form, attack in attacks.items()}
     assert needed_files([loaded["ours"]]) == ["efficientnet_b1"] and needed_files([loaded["L_logit"]]) == []
     settings = [cell.settings for cell in expand(loaded["ours"])]
     with pytest.raises(InputError, match="pretrained efficientnet_b1: expected its ImageNet weights here, got none"):

@@ -86,6 +86,14 @@ def test_half_written_files_of_dead_writers_are_swept_away_and_those_of_others_k
     assert not list(tmp_path.rglob(".spent.jsonl.*"))
 
 
+def test_its_sweeps_are_those_that_left_a_note(tmp_path):
+    store = LocalStore(root=tmp_path / "store")
+    assert store.sweeps() == []
+    for name in ("tiny", "another"):
+        store.write_note(name, "state.json", b"{}")
+    assert store.sweeps() == ["another", "tiny"]
+
+
 def test_an_unwritable_store_is_one_line(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")

@@ -255,6 +255,8 @@ def test_marks_notes_and_reports_are_seen_elsewhere(s3, monkeypatch, tmp_path):
     prefix = s3.split("/", 3)[3]
     shown = [f"{prefix}/sweeps/tiny/{name}" for name in ("figures/x.png", "report.html", "state.json")]
     assert below(s3, "sweeps") == shown
+    other.write_note("another", "state.json", b"{}")
+    assert store.sweeps() == ["another", "tiny"]
 
 
 def test_no_more_manifests_are_read_than_asked_for_and_prepared_ones_not_again(s3, monkeypatch, tmp_path):
