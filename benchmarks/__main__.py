@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-BENCHMARKS = ("synthetic_faces", "priors", "attack_core", "orchestration", "workers", "data_loading",
+BENCHMARKS = ("synthetic_faces", "priors", "attack_core", "orchestration", "workers", "data_loading", "data_checking",
               "import_prior", "defense_cost", "scheduling", "search_quality", "verification", "black_box",
               "plg_mi")  # fmt: skip
 
