@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED = 0
 export MLFLOW_DISABLE_TELEMETRY = true
 
-.PHONY: env demo browser test explore test-slow test-gpu drills rehearsal mutants lint bench clean
+.PHONY: env demo browser test explore test-slow test-gpu drills rehearsal mutants lint bench docs clean
 
 env: $(STAMP)
 
@@ -56,6 +56,12 @@ lint: env
 
 bench: env
 	$(BIN)/python -m benchmarks
+
+# README, docs/ and the notebook as a site in build/site; a link that leads nowhere ends it.
+docs: env
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m tools.site build/pages
+	$(BIN)/zensical build --strict --clean
 
 clean:
 	rm -rf $(VENV) build *.egg-info

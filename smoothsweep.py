@@ -29,6 +29,7 @@ from core.audit.pictures import People, Pictures, people_of, public_pictures, re
 from core.audit.portfolio import COMPONENTS, PLUG_AND_PLAY, STORED_SIZE, evaluator_of, portfolio, spread
 from core.audit.results import Audit, Loot, Verdict, read_audit, verdict_of
 from core.data.images import ImageSet
+from core.data.labelled import SplitImages
 from core.data.synthetic import synthetic_faces
 from core.errors import InputError
 from core.models.inference import fit_images
@@ -37,8 +38,8 @@ from core.priors.kinds import PRIORS, make_settings
 from core.words import printable
 
 __all__ = [
-    "EIGENFACES", "PLUG_AND_PLAY", "Audit", "ImageSet", "InputError", "Judge", "Loot", "Model", "Verdict", "attack",
-    "audit", "fit_judge", "judge", "synthetic_faces",
+    "EIGENFACES", "PLUG_AND_PLAY", "Audit", "ImageSet", "InputError", "Judge", "Loot", "Model", "SplitImages",
+    "Verdict", "attack", "audit", "fit_judge", "judge", "synthetic_faces",
 ]  # fmt: skip
 
 EIGENFACES: Mapping[str, Any] = {"kind": "eigenfaces", "components": COMPONENTS}

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import tomllib
 
 import numpy as np
 import pandas as pd
@@ -68,6 +69,12 @@ def test_the_door_imports_core_alone(repository):
     }  # fmt: skip
     assert "core" in named and not named & {"orchestrator", "tasks", "sweeps", "ray", "mlflow", "pydantic"}
     assert set(smoothsweep.__all__) <= set(vars(smoothsweep))
+
+
+def test_a_wheel_has_the_door_and_the_sweeps(repository):
+    settings = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["setuptools"]
+    assert settings["py-modules"] == ["smoothsweep"] and "*.yaml" in settings["package-data"]["*"]
+    assert "sweeps*" in settings["packages"]["find"]["include"]
 
 
 def test_an_audit_finds_more_than_its_control(report):

@@ -13,11 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.attacks.access import ACCESS_LEVELS, Access
-from core.attacks.execution import Execution
+from core.attacks.execution import Execution, Prepared
 from core.attacks.view import View, view_of
 from core.checks import require, require_choice, require_count
 from core.devices import ExecutionConfig
 from core.errors import InputError
+from core.models.classifiers import Classifier
 from core.models.normalisation import Normalisation, Triple, input_layer
 
 Answers = Literal["logits", "probabilities", "labels"]
@@ -83,13 +84,20 @@ class Model:
         asked, shown = (AskedInside if inside else Asked)(self, device), images[:TRIED].to(device)
         with torch.no_grad():
             classes = asked.checked(shown).shape[1]
-        highest = "labels" if self.answers == "labels" else "gradients" if _has_gradient(asked, shown) else "scores"
+        highest, why = self._highest(asked, shown)
         if self.access is not None and ACCESS_LEVELS.index(self.access) > ACCESS_LEVELS.index(highest):
-            why = "its answers are labels" if highest == "labels" else "its answers carry no gradients"
             raise InputError(f"access: expected at most {highest}, since {why}, got {self.access}")
         return OpenModel(
             asked, access=self.access or highest, num_classes=classes, image_size=self.image_size, device=device
         )
+
+    def _highest(self, asked: Asked, shown: Tensor) -> tuple[Access, str]:
+        """The most that an attacker can see of it, and why."""
+        if self.answers == "labels":
+            return "labels", "its answers are labels"
+        if isinstance(self.classifier, Classifier) and self.classifier.answer.leaves != "gradients":
+            return self.classifier.answer.leaves, "its defense leaves no more"
+        return ("gradients", "") if _has_gradient(asked, shown) else ("scores", "its answers carry no gradients")
 
 
 class Asked(nn.Module):
@@ -158,7 +166,7 @@ class OpenModel:
             raise InputError(f"model: expected access to its {access} for {who}, got access to its {self.access}")
         if access not in self._views:
             # A function is not handed over as a module: nobody may copy or trace what might be an endpoint.
-            target = self.asked if self.asked.is_network else self.asked.forward
+            target = self.asked if self.asked.is_network else Prepared(self.asked)
             self._views[access] = view_of(
                 target, access, num_classes=self.num_classes, image_size=self.image_size, execution=self.execution
             )

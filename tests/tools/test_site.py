@@ -1,0 +1,52 @@
+"""The pages of the site: every page has its place, links lead to pages, notebooks are pages."""
+
+import re
+
+import pytest
+import yaml
+
+from tools.site import gather, relinked
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    out = tmp_path_factory.mktemp("site") / "pages"
+    gather(out)
+    gather(out)  # again: nothing of the first time is in the way
+    return out
+
+
+def places(entry):
+    if isinstance(entry, str):
+        return [entry]
+    values = entry.values() if isinstance(entry, dict) else entry
+    return [place for value in values for place in places(value)]
+
+
+def test_every_page_has_one_place_in_the_menu(pages, repository):
+    menu = places(yaml.safe_load((repository / "mkdocs.yml").read_text())["nav"])
+    assert sorted(menu) == sorted(page.name for page in pages.glob("*.md")) and len(menu) > 15
+
+
+def test_no_link_of_a_page_leaves_the_site(pages):
+    links = [(page.name, link) for page in pages.glob("*.md")
+             for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
+             if "://" not in link and link.partition("#")[0]]  # fmt: skip
+    assert len(links) > 40
+    assert not [(name, link) for name, link in links if not (pages / link.partition("#")[0]).is_file()]
+
+
+def test_links_and_fenced_text(repository):
+    text = "[a](docs/judges.md#x) [`b`](core/words.py) [c](https://d.e) [f](#g)\n```\n[a](docs/judges.md)\n```\n"
+    expected = "[a](judges.md#x) `b` [c](https://d.e) [f](#g)\n```\n[a](docs/judges.md)\n```\n"
+    assert relinked(text, repository) == expected
+    assert relinked("[r](../README.md#from-python) ![o](overview.png)", repository / "docs") == (
+        "[r](index.md#from-python) ![o](overview.png)"
+    )
+
+
+def test_a_notebook_is_a_page_with_what_its_cells_answered(pages):
+    text = (pages / "audit-notebook.md").read_text()
+    assert text.startswith("# How much does my model leak?") and "import smoothsweep" in text
+    assert "<table" in text and "data:image/png;base64," in text and "<style" not in text
+    assert "the judge takes" in text

@@ -1,0 +1,83 @@
+"""The pages of a site, gathered from the repository: `python -m tools.site FOLDER`; `make docs` builds them.
+
+README becomes the first page, notebooks become pages. A link to another page of the site stays a link; one to a file
+of the repository, which a site does not have, becomes its text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+AT_THE_TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
+
+
+def gather(out: Path) -> None:
+    """Write every page into the folder `out`, which is made anew."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    for page in (*(ROOT / name for name in AT_THE_TOP), *sorted((ROOT / "docs").glob("*.md"))):
+        (out / place_of(page)).write_text(relinked(page.read_text(), page.parent))
+    for notebook in sorted((ROOT / "docs").glob("*.ipynb")):
+        (out / place_of(notebook)).write_text(relinked(as_page(notebook), notebook.parent))
+    for picture in sorted((ROOT / "docs").glob("*.png")):
+        shutil.copy(picture, out / picture.name)
+
+
+def place_of(page: Path) -> str:
+    """The name of a file of the repository in the site."""
+    if page.suffix == ".ipynb":
+        return f"{page.stem}-notebook.md"
+    return "index.md" if page.name == "README.md" else page.name
+
+
+def relinked(text: str, folder: Path) -> str:
+    """The text with its links as they are in the site; what is fenced stays. folder: of the page."""
+    parts = FENCED.split(text)
+    return "".join(part if part.startswith("```") else LINK.sub(lambda m: _link(m, folder), part) for part in parts)
+
+
+def _link(found: re.Match[str], folder: Path) -> str:
+    mark, words, place = found.groups()
+    name, _, anchor = place.partition("#")
+    if "://" in name or name.startswith("data:") or not name:
+        return found.group(0)
+    target = (folder / name).resolve()
+    in_site = target.parent == ROOT / "docs" or (target.parent == ROOT and target.name in AT_THE_TOP)
+    if not in_site:
+        return words
+    return f"{mark}[{words}]({place_of(target)}{'#' + anchor if anchor else ''})"
+
+
+def as_page(notebook: Path) -> str:
+    """A notebook's cells, one below the other, with what they answered."""
+    cells = json.loads(notebook.read_text())["cells"]
+    return "\n\n".join(part for cell in cells for part in _of_cell(cell)) + "\n"
+
+
+def _of_cell(cell: dict[str, Any]) -> list[str]:
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return [source]
+    return [f"```python\n{source}\n```", *(_answer(output) for output in cell.get("outputs", []))]
+
+
+def _answer(output: dict[str, Any]) -> str:
+    data = output.get("data", {})
+    if "image/png" in data:
+        picture = "".join("".join(data["image/png"]).split())
+        return f'<img alt="" src="data:image/png;base64,{picture}">'
+    if "text/html" in data:
+        return re.sub(r"<style.*?</style>\s*", "", "".join(data["text/html"]), flags=re.DOTALL)
+    return "```text\n" + "".join(output.get("text", data.get("text/plain", ""))).rstrip() + "\n```"
+
+
+if __name__ == "__main__":
+    gather(Path(sys.argv[1]))
