@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 
 from core.errors import InputError
+from core.spelling import suggestion
 from core.words import shown
 from sweeps.loaded import LoadedSweep, check
 from sweeps.overrides import apply_overrides
@@ -51,8 +51,7 @@ def _unknown(path: Path) -> InputError:
     if not _is_name(path):
         return InputError(f"{path}: expected a sweep file, got no such file")
     names = list(shipped_sweeps())
-    close = get_close_matches(path.name.removesuffix(".yaml"), names, n=1)
-    meant = f"; did you mean {close[0]}?" if close else ""
+    meant = suggestion(path.name.removesuffix(".yaml"), names)
     return InputError(
         f"{path}: expected a sweep file, got no such file; nor is it a shipped sweep ({', '.join(names)}){meant}"
     )

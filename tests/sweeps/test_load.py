@@ -100,7 +100,7 @@ def test_a_shipped_sweep_is_found_by_its_name_from_anywhere(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(("name", "end"), [
-    ("quickstrat", "did you mean quickstart?"), ("table1-celeba", "did you mean table1_celeba?"), ("zzzzz", ")"),
+    ("quickstrat", "did you mean 'quickstart'?"), ("table1-celeba", "did you mean 'table1_celeba'?"), ("zzzzz", ")"),
 ])  # fmt: skip
 def test_a_name_that_no_shipped_sweep_has_is_one_line_with_those_there_are(tmp_path, monkeypatch, name, end):
     monkeypatch.chdir(tmp_path)

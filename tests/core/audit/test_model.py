@@ -7,7 +7,9 @@ from torch import nn
 
 from core.attacks.access import ACCESS_LEVELS
 from core.audit.model import Model
+from core.defenses.registry import make_defense
 from core.errors import InputError
+from core.models.classifiers import build_classifier
 
 SIDE, CLASSES = 8, 5
 
@@ -97,6 +99,15 @@ def test_access_can_be_less_than_the_answers_give_but_not_more(network, images):
         model_of(lambda shown: network(shown).argmax(1), answers="labels", num_classes=CLASSES, access="scores").open(
             images
         )
+
+
+def test_a_defense_that_alters_answers_leaves_an_attacker_no_more_than_it_shows(images):
+    defended = build_classifier("resnet_small", CLASSES, protocol="clean", seed=0)
+    make_defense("ssd", eps=1.0).prepare(defended, generator=torch.Generator().manual_seed(0))
+    shown = torch.rand(2, 3, 32, 32) * 2 - 1
+    assert model_of(defended, image_size=32).open(shown).access == "scores"
+    with pytest.raises(InputError, match="at most scores, since its defense leaves no more, got gradients"):
+        model_of(defended, image_size=32, access="gradients").open(shown)
 
 
 @pytest.mark.parametrize(("said", "words"), [
