@@ -6,7 +6,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-MOST_BYTES = 200_000
+MOST_BYTES = 60_000
 
 
 @pytest.fixture(scope="module")

@@ -71,9 +71,10 @@ def _of_cell(cell: dict[str, Any]) -> list[str]:
 
 def _answer(output: dict[str, Any]) -> str:
     data = output.get("data", {})
-    if "image/png" in data:
-        picture = "".join("".join(data["image/png"]).split())
-        return f'<img alt="" src="data:image/png;base64,{picture}">'
+    for kind in ("image/jpeg", "image/png"):
+        if kind in data:
+            picture = "".join("".join(data[kind]).split())
+            return f'<img alt="" src="data:{kind};base64,{picture}">'
     if "text/html" in data:
         return re.sub(r"<style.*?</style>\s*", "", "".join(data["text/html"]), flags=re.DOTALL)
     return "```text\n" + "".join(output.get("text", data.get("text/plain", ""))).rstrip() + "\n```"

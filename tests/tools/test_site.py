@@ -48,5 +48,5 @@ def test_links_and_fenced_text(repository):
 def test_a_notebook_is_a_page_with_what_its_cells_answered(pages):
     text = (pages / "audit-notebook.md").read_text()
     assert text.startswith("# How much does my model leak?") and "import smoothsweep" in text
-    assert "<table" in text and "data:image/png;base64," in text and "<style" not in text
+    assert "<table" in text and "data:image/jpeg;base64," in text and "<style" not in text
     assert "the judge takes" in text
