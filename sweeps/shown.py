@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from core.attacks.access import ACCESS_LEVELS
 from core.attacks.registry import access_needed, looks_at_layers
+from core.outside.consent import agreed_to
+from core.outside.kinds import BY_CONSENT
 from sweeps.imported import ImportedClassifier
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ def check_what_is_shown(sweep: InversionSweep) -> None:
     target = sweep.recipe
     if not isinstance(target, ImportedClassifier) or (words := target.answers_alone) is None:
         return
+    _check_consent(target, words)
     for name in ("features", "robustness"):
         if getattr(sweep.judges, name) is not None:
             raise ValueError(f"judges.{name}: expected none for {words}, whose layers nobody sees")
@@ -41,6 +44,17 @@ def check_what_a_defense_leaves(sweep: InversionSweep) -> None:
         if ACCESS_LEVELS.index(access) > ACCESS_LEVELS.index(defense.leaves):
             expected = f"expected nothing that sees more than {defense.leaves} of a target with defense {defense.kind}"
             raise ValueError(f"{key}: {expected}, got one that sees {access}")
+
+
+def _check_consent(target: ImportedClassifier, words: str) -> None:
+    """A folder from somebody else is not reason enough to run their code, or to send pictures where they say."""
+    if target.architecture not in BY_CONSENT:
+        return
+    if not target.file.is_file():
+        raise ValueError(f"recipe.imported: expected {words} described in {target.file}, got nothing there")
+    if not agreed_to(target.file):
+        raise ValueError(f"recipe.imported: expected {words} that you have brought in yourself by `smoothsweep import "
+                         f"target` or `audit`, got one from elsewhere: {target.file}")  # fmt: skip
 
 
 def _check_attack(sweep: InversionSweep, words: str, target: ImportedClassifier) -> None:

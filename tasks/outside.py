@@ -8,8 +8,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from core.errors import InputError
 from core.models.classifiers import Classifier
-from core.outside.kinds import KINDS, is_outside
+from core.outside.consent import agreed_to
+from core.outside.kinds import BY_CONSENT, KINDS, is_outside
 from core.outside.model import OutsideModel
 from core.outside.opening import open_outside
 from tasks.context import Config
@@ -26,8 +28,14 @@ def keep_outside(file: Path, config: Config, order: Tensor, out: Path) -> None:
 
 
 def load_outside(folder: Path, config: Config, device: str, *, where: str | None = None) -> OutsideModel:
-    """The model of an `imported` artifact, opened on a device. Raises InputError, one line."""
+    """The model of an `imported` artifact, opened on a device.
+
+    Raises InputError, one line, also for code and endpoints that only a store from elsewhere names.
+    """
     said, kind = config["outside"], config["architecture"]
+    if kind in BY_CONSENT and not agreed_to(folder / KINDS[kind].file):
+        words = f"{KINDS[kind].words} that you have brought in on this machine (`smoothsweep import target`, `audit`)"
+        raise InputError(f"{folder}: expected {words}, got one from elsewhere")
     return OutsideModel(
         open_outside(kind, folder / KINDS[kind].file, said, torch.device(device)),
         answers=said["answers"],

@@ -78,6 +78,10 @@ def kind_of(source: Source) -> str | None:
     return source.kind if isinstance(source, Named) else kind_of_file(source)
 
 
+BY_CONSENT = ("function", "endpoint")
+"""Kinds that do more than compute: `core.outside.consent`."""
+
+
 def is_outside(architecture: str | None) -> bool:
     """Whether the word that stands for an architecture names a kind of model that has none of ours."""
     return architecture in KINDS

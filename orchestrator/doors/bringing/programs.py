@@ -12,7 +12,8 @@ from typing import Any
 from core import screen
 from core.errors import InputError
 from core.files import making_folder, write_file
-from core.outside.kinds import KINDS
+from core.outside.consent import agree_to
+from core.outside.kinds import BY_CONSENT, KINDS
 from orchestrator.doors.bringing.describing import TargetRequest, described, refuse_existing, said_of, tried
 from orchestrator.doors.bringing.named import kept_beside, source_file
 from sweeps.imported import CARD, checked_card
@@ -50,6 +51,8 @@ def _import(request: TargetRequest, kind: str, place: Path) -> int:
         described(request, architecture=kind, outside=stated)  # before anything of it is written, or asked
         request.terms.agree(kept_beside(request.out))
     file = source_file(request.file, request.out, request.terms, place)
+    if kind in BY_CONSENT:
+        agree_to(file)  # it was named by whoever runs this command
     opened = open_outside(kind, file, {"answers": answers}, torch.device("cpu"))
     card = described(request, architecture=kind, image_size=opened.side, outside=stated)
     found = try_outside(

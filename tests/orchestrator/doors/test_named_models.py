@@ -6,11 +6,15 @@ import sys
 import pytest
 import torch
 
+from core.errors import InputError
 from core.outside.answers import KeptAnswers
 from core.outside.kinds import Named, as_source
 from orchestrator.cli import main
+from orchestrator.doors.audit.sweep_file import as_file, audit_sweep
 from orchestrator.doors.bringing.named import kept_beside
 from sweeps.imported import ImportedClassifier
+from sweeps.load import load_sweep
+from tasks.outside import keep_outside, load_outside
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, write_people
 from tests.made_endpoint import serving
 from tests.made_programs import NAMES, shades_of
@@ -24,6 +28,12 @@ def load():
     network.load_state_dict(torch.load({weights!r}, weights_only=True))
     return network
 """
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    """Where a user's consent is noted."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +134,39 @@ def test_a_function_becomes_a_target_that_gives_gradients(network, people, tmp_p
     card = ImportedClassifier(imported=str(tmp_path / "out")).checked
     assert (card.architecture, card.access) == ("function", "gradients") and card.test_acc > 0.9
     assert "every use of it runs the code of python:own_model_of_people:load" in capsys.readouterr().out
+
+
+def sweep_of(folder, people, place):
+    card = ImportedClassifier(imported=str(folder)).checked
+    tree = audit_sweep(model=folder, card=card, data=people, public=people, embedder=None, access=card.access, people=3,
+                       seeds=[1], whole=True)  # fmt: skip
+    (place / "audit.yaml").write_text(as_file(tree))
+    return place / "audit.yaml"
+
+
+@pytest.mark.parametrize("kind", ["function", "endpoint"])
+def test_a_folder_from_somebody_else_runs_no_code_and_sends_nothing(
+    server, network, people, tmp_path, monkeypatch, kind
+):
+    """Sweep file and folder may both be somebody else's: what this user has imported is noted beside neither."""
+    monkeypatch.chdir(tmp_path)
+    torch.save(network.state_dict(), tmp_path / "weights.pth")
+    (tmp_path / "own_model_elsewhere.py").write_text(CODE.format(weights=str(tmp_path / "weights.pth")))
+    model = server.url if kind == "endpoint" else "python:own_model_elsewhere:load"
+    terms = ["--yes", *FAST] if kind == "endpoint" else ["--mean", *IMAGENET_MEAN, "--std", *IMAGENET_STD]
+    assert bring(model, people, tmp_path / "out", *terms) == 0
+    sys.modules.pop("own_model_elsewhere", None)
+    file, before = sweep_of(tmp_path / "out", people, tmp_path), len(server.seen)
+    load_sweep(file)  # ours
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another user"))
+    with pytest.raises(InputError, match="that you have brought in yourself by `smoothsweep import target`"):
+        load_sweep(file)
+    artifact, config = tmp_path / "artifact", ImportedClassifier(imported=str(tmp_path / "out")).checked.reading
+    artifact.mkdir()
+    keep_outside(ImportedClassifier(imported=str(tmp_path / "out")).file, config, torch.arange(6), artifact)
+    with pytest.raises(InputError, match="got one from elsewhere"):  # nor an artifact of a store
+        load_outside(artifact, config, "cpu")
+    assert len(server.seen) == before and "own_model_elsewhere" not in sys.modules
 
 
 def test_what_somebody_calls_a_model_is_a_path_unless_it_says_otherwise():
