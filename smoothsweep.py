@@ -58,8 +58,8 @@ def attack(
     public: images uint8 [N, 3, R, R] that show none of the people in the model, or a folder or Parquet file, read at
     `size` pixels (default: 64, or the model's own if smaller). settings: the attack as a sweep file's `attack` has it,
     kind and parameters; by default Plug & Play as `smoothsweep audit` tries it. prior: likewise a sweep file's `prior`,
-    or anything with the methods of `core.priors.base.Prior`. The images of a class follow from seed and class alone, for
-    a model that answers the same picture alike every time.
+    or anything with the methods of `core.priors.base.Prior`. The images of a class follow from seed and class alone,
+    for a model that answers the same picture alike every time.
 
     Raises InputError, one line: an attack that needs to see more than the model shows, settings out of range, too few
     public images, answers of the model that are not what was said.
