@@ -19,13 +19,14 @@ class Seen:
     """What n readable pictures of a list show.
 
     index: int64 [n], their places in the list; where: their names; digests: of all their pixels, equal only for the
-    same picture, however it is encoded; hashes: how they look; shapes: int64 [n, 2], width and height in pixels;
-    frames: int64 [n]; unreadable: a sentence for each of the list's others.
+    same picture, however it is encoded; small: uint8 [n, 32, 32, 3]; hashes: how they look; shapes: int64 [n, 2], width
+    and height in pixels; frames: int64 [n]; unreadable: a sentence for each of the list's others.
     """
 
     index: np.ndarray
     where: tuple[str, ...]
     digests: tuple[bytes, ...]
+    small: np.ndarray
     hashes: Hashes
     shapes: np.ndarray
     frames: np.ndarray
@@ -39,8 +40,8 @@ class Seen:
         rows = np.asarray(rows, dtype=np.int64)
         return Seen(
             index=self.index[rows], where=tuple(self.where[row] for row in rows),
-            digests=tuple(self.digests[row] for row in rows), hashes=self.hashes.of(rows), shapes=self.shapes[rows],
-            frames=self.frames[rows],
+            digests=tuple(self.digests[row] for row in rows), small=self.small[rows], hashes=self.hashes.of(rows),
+            shapes=self.shapes[rows], frames=self.frames[rows],
         )  # fmt: skip
 
 
@@ -68,6 +69,6 @@ def look_at(entries: Sequence[Entry], *, workers: int | None = None) -> Seen:
     readable = np.array(sorted(digests), dtype=np.int64)
     return Seen(
         index=readable, where=tuple(entries[i].where for i in readable), digests=tuple(digests[i] for i in readable),
-        hashes=hashes(small[readable]), shapes=facts[readable, :2], frames=facts[readable, 2],
+        small=small[readable], hashes=hashes(small[readable]), shapes=facts[readable, :2], frames=facts[readable, 2],
         unreadable=tuple(f"{entries[i].where} ({text})" for i, text in sorted(why.items())),
     )  # fmt: skip

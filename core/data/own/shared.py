@@ -9,7 +9,7 @@ import numpy as np
 
 from core.data.listing import few
 from core.data.own.looking import Seen, look_at
-from core.data.own.perceptual import NEAR, nearest
+from core.data.own.perceptual import ALIKE, NEAR, correlations, nearest
 from core.data.sources import list_labelled, list_unlabelled
 from core.errors import InputError
 
@@ -28,16 +28,19 @@ def same(some: Seen, others: Seen | None = None) -> Pairs:
 
 
 def alike(some: Seen, others: Seen | None = None) -> Pairs:
-    """Pictures of `some` of which another one differs in at most 4 of 64 bits; `same` tells of those that are equal.
+    """Pictures of `some` that look like another one; `same` tells of those that are equal.
 
-    others: None for those of `some` that come before. Each picture is named once, with the nearest.
+    Of alike pictures at most 4 of 64 bits differ, and their grey levels correlate by 0.85 or more. others: None for
+    those of `some` that come before. Each picture is named once, with the nearest.
     """
     known = {name for name, _ in same(some, others)}
     rows = np.array([row for row, name in enumerate(some.where) if name not in known], dtype=np.int64)
     left = some.at(rows)
     against = left if others is None else others
     index, distance = nearest(left.hashes, None if others is None else others.hashes)
-    return tuple((left.where[row], against.where[index[row]]) for row in np.flatnonzero(distance <= NEAR))
+    near = np.flatnonzero(distance <= NEAR)
+    near = near[correlations(left.small[near], against.small[index[near]]) >= ALIKE]
+    return tuple((left.where[row], against.where[index[row]]) for row in near)
 
 
 def refuse_shared(private: Path, public: Path) -> Pairs:

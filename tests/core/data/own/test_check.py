@@ -56,6 +56,15 @@ def test_a_picture_that_only_looks_like_a_public_one_is_a_warning(tmp_path):
     assert refuse_shared(own, public) == check.near["of private and public"]
 
 
+def test_pictures_whose_bits_agree_by_chance_are_not_alike(tmp_path, monkeypatch):
+    """Every picture is made near every other one: what they show decides."""
+    own, public = made(tmp_path, public={"copy.jpg": encoded(scene(3).resize((70, 70)), **JPEG)})
+    monkeypatch.setattr("core.data.own.perceptual.np.bitwise_count", lambda differing: np.zeros(differing.shape, int))
+    assert refuse_shared(own, public) == ()
+    (public / "copy.jpg").rename(public / "-.jpg")  # the first is the nearest of equals
+    assert refuse_shared(own, public) == (("ann/3.png", "-.jpg"),)
+
+
 def test_near_duplicates_are_told_by_part_and_two_people_s_are_a_doubt(tmp_path):
     picture = scene(50)
     dimmed = picture.point(lambda value: int(0.9 * value))

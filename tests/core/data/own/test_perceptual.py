@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.fft import dct
 
-from core.data.own.perceptual import NEAR, Hashes, hashes, nearest
+from core.data.own.perceptual import NEAR, Hashes, correlations, grey_of, hashes, nearest
 from tests.labelled_files import encoded, scene
 
 
@@ -34,6 +34,17 @@ def distance(one, other):
 )
 def test_a_resized_dimmed_grey_or_compressed_copy_is_near_and_another_picture_is_not(seed, changed):
     assert distance(scene(seed), changed(scene(seed))) <= NEAR < distance(scene(seed), scene(seed + 100))
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_correlation_is_that_of_numpy_and_none_where_there_is_nothing_to_see(seed):
+    pictures = np.random.default_rng(seed).integers(0, 256, (6, 32, 32, 3), dtype=np.uint8)
+    pictures[5] = 77
+    found = correlations(pictures[:3], pictures[3:])
+    grey = grey_of(pictures).reshape(6, -1).astype(np.float64)
+    assert found[2] == 0
+    for row in range(2):
+        assert found[row] == pytest.approx(np.corrcoef(grey[row], grey[3 + row])[0, 1], abs=1e-4)
 
 
 def test_the_bits_are_those_of_the_published_hash():
