@@ -172,7 +172,8 @@ def said_of(card: TargetCard) -> list[str]:
     """How the weights will be read, and what was measured."""
     mean, std = (" ".join(f"{value:g}" for value in values) for values in (card.mean, card.std))
     order = "the data's own order" if card.class_names is None else f"{card.class_names[0]}, {card.class_names[1]}, ..."
-    lines = [f"images of {card.image_size} pixels, mean {mean}, std {std}; classes: {order}"]
+    shown = "sent as pictures" if card.architecture == "endpoint" else f"mean {mean}, std {std}"
+    lines = [f"images of {card.image_size} pixels, {shown}; classes: {order}"]
     measured = {"test accuracy": card.test_acc, "test accuracy other input": card.test_acc_other_input}
     lines += [f"{name}: {value:.2%}" for name, value in measured.items() if value is not None]
     if card.test_acc is None:

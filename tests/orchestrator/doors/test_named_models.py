@@ -101,12 +101,13 @@ def test_terms_are_for_endpoints_alone(people, tmp_path, capsys):
 
 @pytest.mark.parametrize(("answers", "access"), [("logits", "scores"), ("labels", "labels")])
 def test_an_endpoint_becomes_a_target_and_is_never_asked_again_for_what_it_said(
-    server, people, tmp_path, answers, access
+    server, people, tmp_path, capsys, answers, access
 ):
     out = tmp_path / "out"
     assert bring(server.url, people, out, "--yes", *FAST, "--answers", answers) == 0
     model = ImportedClassifier(imported=str(out))
     assert (model.checked.architecture, model.checked.access) == ("endpoint", access)
+    assert f"images of {SIDE} pixels, sent as pictures" in capsys.readouterr().out
     assert model.checked.test_acc > 0.9 and set(model.checked.class_names) == set(NAMES)
     assert json.loads(model.file.read_text())["url"] == server.url
     asked = KeptAnswers(kept_beside(out)).asked
