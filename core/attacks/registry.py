@@ -90,7 +90,7 @@ PARTS: dict[str, PartKind] = {
         version=1, make="core.attacks.surrogate.parts:make_answered_scores", access="scores", protocol=False
     ),
     "surrogates": PartKind(
-        version=1, make="core.attacks.surrogate.parts:make_surrogates", trains=True, protocol=False, taught=True
+        version=2, make="core.attacks.surrogate.parts:make_surrogates", trains=True, protocol=False, taught=True
     ),
     "starts": PartKind(version=1, make="core.attacks.black_box.brep_starts:make_starts", access="labels"),
     "general_gan": PartKind(
