@@ -12,8 +12,8 @@ from sweeps.training import trial_words
 COLUMNS = frozenset({
     "trial", "seed", "phase", "protocol", "status", "failure", "reasons", "prior", "attack", "class", "recipe",
     "attack_access", "attack_control", "attack_published", "recipe_architecture", "recipe_defense",
-    "recipe_defense_parameters", "recipe_alpha", "recipe_schedule", "recipe_epochs", "recipe_workers", *BY_KEY,
-    *TIME_COLUMNS,
+    "recipe_defense_parameters", "recipe_alpha", "recipe_schedule", "recipe_epochs", "recipe_workers", "recipe_poison",
+    *BY_KEY, *TIME_COLUMNS,
 })  # fmt: skip
 """Columns of the results that are no axes: an axis of that name would take another's place."""
 

@@ -64,7 +64,7 @@ def given_of(needs: tuple[str, ...], config: Config, inputs: Inputs, device: str
     public = load_tensors(inputs["public"] / "images.safetensors")["images"] if "public" in needs else None
     plain = ("prior", "public", "target", "discriminator")
     return Given(
-        protocol=config.get("protocol"),
+        protocol=config["protocol"] if "protocol" in config else None,  # noqa: SIM401 - a part may not be told it
         prior=prior,
         public=public,
         discriminator=(lambda: load_discriminator(inputs["prior"]).to(device)) if "discriminator" in needs else None,

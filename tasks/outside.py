@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from core.errors import InputError
+from core.files import write_file
 from core.models.classifiers import Classifier
 from core.outside.consent import agreed_to
 from core.outside.kinds import BY_CONSENT, KINDS, is_outside
@@ -23,7 +23,7 @@ ORDER = "order"
 
 def keep_outside(file: Path, config: Config, order: Tensor, out: Path) -> None:
     """What an artifact needs to open the model again: its file, and the order of its outputs."""
-    shutil.copyfile(file, out / KINDS[config["architecture"]].file)
+    write_file(out / KINDS[config["architecture"]].file, file.read_bytes())
     save_tensors(out / f"{ORDER}.safetensors", {ORDER: order})
 
 

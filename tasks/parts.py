@@ -28,7 +28,7 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     Returns its facts, and how often it asked the target: over all attempts, where it goes on from a state it kept.
 
     config: part (a row of PARTS), image_size (of the target's input); of one that is imported, content and path of a
-    folder of networks; else settings, protocol where it reaches the part (`PartKind.protocol`), how networks run.
+    folder of networks; else settings, protocol where it reaches the part (`PartKind.told_protocol`), how networks run.
     """
     kind = PARTS[config["part"]]
     if "content" in config:

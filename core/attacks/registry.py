@@ -46,7 +46,7 @@ class PartKind:
 
     version: raised when the same settings would give other numbers; make: 'module:function' of
     (settings, given, view, workshop) -> MadePart; access: what of the target it is shown; trains: whether it trains a
-    network, and so may take a training's share of a device; protocol: whether the protocol reaches it beyond its
+    network, and so may take a training's share of a device; told_protocol: whether the protocol reaches it beyond its
     inputs: else it is not told (`given.protocol` is None) and one artifact serves both; taught: whether it learns what
     a target answered, so that its classes are the target's though it is shown none; layers: whether it looks at the
     layers under the target's last one.
@@ -56,7 +56,7 @@ class PartKind:
     make: str
     access: Access = "none"
     trains: bool = False
-    protocol: bool = True
+    told_protocol: bool = True
     taught: bool = False
     layers: bool = False
 
@@ -75,26 +75,26 @@ PARTS: dict[str, PartKind] = {
     "pool": PartKind(version=4, make="core.attacks.ppa.pool_parts:make_pool"),
     "candidates": PartKind(version=4, make="core.attacks.ppa.pool_parts:make_candidates", access="scores"),
     "temperature": PartKind(
-        version=1, make="core.attacks.ppa.tempering:make_temperature", access="gradients", protocol=False
+        version=1, make="core.attacks.ppa.tempering:make_temperature", access="gradients", told_protocol=False
     ),
     "pool_features": PartKind(
         version=1, make="core.attacks.ppa.pool_parts:make_pool_features", access="gradients", layers=True
     ),
     "plg_labels": PartKind(version=1, make="core.attacks.plg.labels:make_labels", access="scores"),
     "plg_gan": PartKind(version=1, make="core.attacks.plg.gan_part:make_gan", access="gradients", trains=True),
-    "pictures": PartKind(version=1, make="core.attacks.surrogate.parts:make_pictures", protocol=False),
+    "pictures": PartKind(version=1, make="core.attacks.surrogate.parts:make_pictures", told_protocol=False),
     "answered_labels": PartKind(
-        version=1, make="core.attacks.surrogate.parts:make_answered_labels", access="labels", protocol=False
+        version=1, make="core.attacks.surrogate.parts:make_answered_labels", access="labels", told_protocol=False
     ),
     "answered_scores": PartKind(
-        version=1, make="core.attacks.surrogate.parts:make_answered_scores", access="scores", protocol=False
+        version=1, make="core.attacks.surrogate.parts:make_answered_scores", access="scores", told_protocol=False
     ),
     "surrogates": PartKind(
-        version=2, make="core.attacks.surrogate.parts:make_surrogates", trains=True, protocol=False, taught=True
+        version=2, make="core.attacks.surrogate.parts:make_surrogates", trains=True, told_protocol=False, taught=True
     ),
     "starts": PartKind(version=1, make="core.attacks.black_box.brep_starts:make_starts", access="labels"),
     "general_gan": PartKind(
-        version=1, make="core.attacks.lowres.parts:make_general_gan", trains=True, protocol=False
+        version=1, make="core.attacks.lowres.parts:make_general_gan", trains=True, told_protocol=False
     ),
     "specific_gan": PartKind(
         version=1, make="core.attacks.lowres.parts:make_specific_gan", access="gradients", trains=True, layers=True

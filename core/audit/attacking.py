@@ -148,7 +148,7 @@ class Attacker:
             view = self.model.view(row.access if "target" in part.needs else "none", f"attack {kind}")
             started, shown = time.monotonic(), view.queries
             workshop = Bench(lambda fraction, text: on_progress(0.0, f"{kind}: {part.name} {text}"))
-            given = self._with(PROTOCOL if row.protocol else None, earlier)
+            given = self._with(PROTOCOL if row.told_protocol else None, earlier)
             found = row.function()(part.settings, given, view, workshop)
             self._made[key] = _Made(
                 key=key, part=found, queries=view.queries - shown, seconds=time.monotonic() - started

@@ -16,6 +16,7 @@ from core.audit.statistics import Tally
 from core.errors import InputError
 from core.metrics.accuracy import result_slots
 from core.metrics.comparisons import Pair
+from core.metrics.verdicts import HIGHER, LOWER
 
 HALF = 0.5
 """Share of the reconstructions from which on a person counts as recognised."""
@@ -64,7 +65,7 @@ class Verdict:
     @property
     def people(self) -> pd.DataFrame:
         """A row per class, the most exposed first: class, name, share of its images that are hits."""
-        shares = self.images.groupby(["class", "name"], as_index=False)["hit"].mean().rename(columns={"hit": "share"})
+        shares = self.images.groupby(["class", "name"], sort=True)["hit"].mean().reset_index(name="share")
         return shares.sort_values(["share", "class"], ascending=[False, True], ignore_index=True)
 
 
@@ -91,8 +92,8 @@ class Audit:
     def __str__(self) -> str:
         best, control = self.attacks.iloc[0], self.attacks[self.attacks["control"]].iloc[0]
         sure = {
-            "higher": "clearly more than images of people in general give away",
-            "lower": "less than images drawn without any attack",
+            HIGHER: "clearly more than images of people in general give away",
+            LOWER: "less than images drawn without any attack",
         }.get(self.beyond.verdict, "whether that is more than images of people in general give cannot be told")
         known = int((self.people["share"] >= HALF).sum())
         return (

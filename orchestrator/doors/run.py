@@ -94,9 +94,8 @@ def run_and_report(
     page, damaged = None, False
     if known:
         page, damaged = healed(lambda: _report(loaded, known, store, run.failures, folder, recorder))
-    for line in closing_lines(run, time.monotonic() - started, page, may_end=agenda is not None):
-        run.display.say(line)
-    for line in _where_to_compare(recorder, tracking_uri, location):
+    closing = closing_lines(run, time.monotonic() - started, page, may_end=agenda is not None)
+    for line in (*closing, *_where_to_compare(recorder, tracking_uri, location)):
         run.display.say(line)
     return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
 

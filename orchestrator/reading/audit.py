@@ -11,6 +11,7 @@ import pandas as pd
 from core.attacks.access import ACCESS_LEVELS
 from core.attacks.registry import PARTS
 from core.metrics.table import metric_of
+from core.metrics.verdicts import HIGHER
 from orchestrator.reading.findings.findings import SEES
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
 from orchestrator.reading.numbers.format import count, duration, number
@@ -174,10 +175,10 @@ def _answer(audit: Audit) -> tuple[str, ...]:
         f"{share(audit, best.leak)} for the person{beside}. {audit.recognised} of "
         f"{count(len(audit.people), 'person', 'people')} are recognised in half or more of their images."
     )
-    if audit.beyond.verdict == "higher":
+    if audit.beyond.verdict == HIGHER:
         sure = "The model gives away more than images of people in general do: the difference is clear."
     elif audit.beyond.n < 2:
-        sure = "One run of the attacks cannot tell how much of that is chance: give it more --minutes."
+        sure = "One run of the attacks does not tell how much of that is chance: give it more --minutes."
     else:
         sure = "Whether that is more than images of people in general give cannot be told from these numbers."
     return first, sure

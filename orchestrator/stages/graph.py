@@ -161,7 +161,7 @@ def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage])
     config = {"part": part.name, "settings": dict(part.settings), "image_size": settings.recipe.image_size}
     if part.workers > 1:
         config["workers"] = part.workers
-    if PARTS[part.name].protocol:
+    if PARTS[part.name].told_protocol:
         config["protocol"] = settings.protocol
     return Stage(
         name=part.name,

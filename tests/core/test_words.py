@@ -57,7 +57,7 @@ def test_pages_keep_line_breaks_and_lose_directions():
         ["plan", "no\x1b[2Jsuch\nfile.yaml"],
         ["plan", "SWEEP", "--set", "recipe.\x1b[2Jlr\n=1"],
         ["plan", "SWEEP", "--set", 'recipe.architecture="\\e[2J\\n\\u202e"'],
-        ["plan", "SWEEP", "--set", 'data={kind: labelled, path: "/no\\e[2J\\n"}'],
+        ["run", "SWEEP", "--set", 'data={kind: labelled, path: "/no\\e[2J\\n"}'],
         ["plan", "SWEEP", "--set", '"a\\e": 1'],
         ["plan", "SWEEP", "--store", "s3://\x1b[2J\n"],
         ["plan", "SWEEP", "--price", "\x1b[2J\n"],

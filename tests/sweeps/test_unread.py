@@ -49,9 +49,13 @@ def test_what_nothing_reads_or_something_lacks_is_one_line(tmp_path, attacks, ch
     assert str(refusal.value).endswith(f": {message}") and "\n" not in str(refusal.value)
 
 
+OF_THE_PRIOR = ("ppa", "rlb_mi", "brep_mi", "cma_es", "surrogate_labels", "surrogate_scores", "selection_only",
+                "random_latents")  # fmt: skip
+
+
 @pytest.mark.parametrize("kind", ATTACKS)
 def test_every_attack_decodes_by_what_it_reads(kind):
     """What is read includes whatever parts are made of, so that no prior is missed and none asked for in vain."""
     attack = make_attack(kind)
     assert attack.decoder in attack.reads and set(attack.needs) <= attack.reads
-    assert ("prior" in attack.reads) == (kind in ("ppa", "rlb_mi", "brep_mi", "selection_only", "random_latents"))
+    assert ("prior" in attack.reads) == (kind in OF_THE_PRIOR)

@@ -80,7 +80,7 @@ def test_a_part_that_the_protocol_does_not_reach_is_made_once_for_both():
     """Not told, it cannot depend on it: what tells its stages apart is what it is given."""
     clean, paper = (stages_of("lomma_gmi", protocol).attack.inputs for protocol in ("clean", "paper"))
     shared = {name for name in clean if clean[name].fingerprint == paper[name].fingerprint}
-    assert shared == {name for name in clean if name in PARTS and not PARTS[name].protocol} == {"general_gan"}
+    assert shared == {name for name in clean if name in PARTS and not PARTS[name].told_protocol} == {"general_gan"}
     assert "protocol" not in clean["general_gan"].config and clean["students"].config["protocol"] == "clean"
 
 

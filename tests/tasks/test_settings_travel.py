@@ -370,7 +370,8 @@ def test_of_a_trained_generator(key, few_faces, travels):
         (Knowledge, TRAINING, {"augmentation", "checkpoint_every"}),
         (Augmentation, AUGMENTATION, set()),
         (schema_of("ppa").model_fields["pool"].annotation, POOL, set()),
-        (schema_of("ppa"), ATTACK, {"kind", "loot_size"}),  # loot_size: of the loot's stage
+        # loot_size: of the loot's stage; other targets and feature_weight: tests/tasks/test_other_targets.py
+        (schema_of("ppa"), ATTACK, {"kind", "loot_size", "sampling_target", "selection_target", "feature_weight"}),
         (schema_of("selection_only"), ATTACK, {"kind", "loot_size"}),
         (schema_of("random_latents"), RANDOM_LATENTS, {"kind", "loot_size", "readout"}),  # which it refuses
         # logarithm: where probabilities underflow (black_box/test_rlb_mi.py); starts: of its part's stage

@@ -128,7 +128,7 @@ def part(name, settings, *, asks=True):
         inputs = {"public": pipeline.stage("attack.prior.public")}
         inputs |= {"target": pipeline.stage("target")} if asks else {}
         config = {"part": name, "settings": settings, "image_size": 32}
-        config |= {"protocol": protocol} if PARTS[name].protocol else {}
+        config |= {"protocol": protocol} if PARTS[name].told_protocol else {}
         return Stage(name=name, config=config, inputs=inputs)
 
     return make

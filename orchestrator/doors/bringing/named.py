@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from core.errors import InputError
+from core.files import write_file
 from core.outside.kinds import KINDS, Named, Source
 
 QUERIES, PER_SECOND = 5000, 5.0
@@ -57,7 +58,7 @@ def source_file(source: Source, out: Path, terms: Terms, place: Path) -> Path:
     if not isinstance(source, Named):
         return source
     file = place / KINDS[source.kind].file
-    file.write_text(described_source(source, out, terms), encoding="utf-8")
+    write_file(file, described_source(source, out, terms))
     return file
 
 

@@ -105,10 +105,10 @@ def given(target, prior, public):
     def find(name, protocol="clean"):
         common, parts, networks = {"protocol": protocol, "prior": prior, "public": public}, {}, {}
         for part in make_attack(name, **EXAMPLES[name]).parts:
-            key = (protocol if PARTS[part.name].protocol else None, part.name, repr(part.settings))
+            key = (protocol if PARTS[part.name].told_protocol else None, part.name, repr(part.settings))
             if key not in made:
                 kind = PARTS[part.name]
-                told = common if kind.protocol else {**common, "protocol": None}
+                told = common if kind.told_protocol else {**common, "protocol": None}
                 asked = Given(**told, parts=parts, networks=networks)
                 made[key] = kind.function()(part.settings, asked, look(target, kind.access), Silent())
             parts, networks = (

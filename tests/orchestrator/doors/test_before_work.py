@@ -79,7 +79,7 @@ def test_a_priors_weights_file_is_opened_before_any_work(tmp_path, capsys):
 
 def test_every_stage_that_is_checked_has_its_check():
     checked = {name for name, task in TASKS.items() if task.check}
-    assert checked == {"prior", "target", "attack", "embeddings", "knowledge"}
+    assert checked == {"prior", "target", "attack", "embeddings", "knowledge", "judge_features"}
     for name in checked:
         with pytest.raises((KeyError, TypeError, InputError)):  # it reads the configuration
             TASKS[name].refuse({"kind": "nobody", "architecture": "nobody"}, {})

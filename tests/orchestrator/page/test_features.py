@@ -49,7 +49,7 @@ def test_every_recipe_has_its_maps_its_distributions_and_their_medians(data):
 def test_they_are_files_of_the_report_which_mlflow_gets(data, monkeypatch):
     summary = summarise(data, resamples=50)
     monkeypatch.setattr("orchestrator.page.figures.of_sweep.plot", lambda *_, **__: None)
-    for name in ("judges", "exposure", "alphas", "training", "overview"):
+    for name in ("judges", "exposure", "alphas", "training", "overview", "advantage"):
         monkeypatch.setattr(Figures, name, lambda _: None)
     drawn = Figures(data=data, summary=summary, colours=assign(summary)).files()
     assert {name for name, one in drawn.items() if one} == {"features-maps.png", "features-distances.png"}
