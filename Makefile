@@ -29,7 +29,7 @@ browser:
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; }
 
 test: env browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The property tests with examples that no run before has drawn.
 explore: env

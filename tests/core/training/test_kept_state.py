@@ -15,7 +15,7 @@ from core.training.gan_pair import GanPair, fresh_pair
 from core.training.kept_state import KeptState
 from core.training.team import descend
 
-CONSTANT = {"config", "recipe", "settings", "protocol", "seed", "device"}
+CONSTANT = {"config", "recipe", "settings", "protocol", "seed", "device", "number"}
 
 
 def kinds(base=KeptState):

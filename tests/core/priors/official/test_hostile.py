@@ -1,5 +1,6 @@
 """Broken and hostile files: refused in one line, nothing executed, memory and time bounded."""
 
+import codecs
 import pickle
 import struct
 import sys
@@ -35,6 +36,7 @@ def _audit(event, arguments):
         _watched[-1].append(f"{event} {arguments}"[:200])
 
 
+codecs.lookup("ascii")  # Python loads its code at the first use, which would look like something executed
 sys.addaudithook(_audit)
 
 
