@@ -30,6 +30,7 @@ def read_members(path: Path, what: str) -> dict[str, bytes]:
             _check_sizes(entries, where)
             roots = {entry.filename.partition("/")[0] for entry in entries}
             members = {entry.filename.partition("/")[2]: archive.read(entry) for entry in entries}
+    # zipfile says NotImplementedError of a compression that it does not know, RuntimeError of an encrypted member
     except (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
         raise InputError(f"{where}, got: {' '.join(str(error).split())[:200]}") from None
     if len(roots) != 1 or len(members) != len(entries) or "" in members:

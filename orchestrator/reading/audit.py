@@ -169,18 +169,18 @@ def person_name(person: Person, *, anonymous: bool) -> str:
 def _answer(audit: Audit) -> tuple[str, ...]:
     best, judge = audit.strongest, metric_of(audit.judge).label
     line = audit.controls[0] if audit.controls else None
-    beside = f"; images drawn without any attack reach {share(audit, line.leak)}" if line else ""
+    beside = f"; of what the best control ({line.attack}) draws, {share(audit, line.leak)}" if line else ""
     first = (
         f"Of what the strongest attack ({best.attack}) draws from this model, the {judge} takes "
         f"{share(audit, best.leak)} for the person{beside}. {audit.recognised} of "
         f"{count(len(audit.people), 'person', 'people')} are recognised in half or more of their images."
     )
     if audit.beyond.verdict == HIGHER:
-        sure = "The model gives away more than images of people in general do: the difference is clear."
+        sure = "The model gives away more to it than to any control: the difference is clear."
     elif audit.beyond.n < 2:
         sure = "One run of the attacks does not tell how much of that is chance: give it more --minutes."
     else:
-        sure = "Whether that is more than images of people in general give cannot be told from these numbers."
+        sure = "Whether that is more than a control reaches cannot be told from these numbers."
     return first, sure
 
 
