@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.mutants.mutations import Mutant, mutants_of
+from tools.mutants.mutations import Mutant, places_of
 from tools.mutants.report import summary_lines, write_table
 from tools.mutants.running import LEAST_S, TIMES, UNNOTICED, Copy, load_libraries
 from tools.mutants.targets import ROOMS, Target, targets
@@ -77,12 +77,12 @@ def sample(
     """As many faults of each room, drawn from all that its modules can have; fewer where there are not as many."""
     rooms, questions = [room for room in ROOMS if any(target.room == room for target in chosen)], []
     for number, room in enumerate(rooms):
-        pool = [(target, mutant) for target in chosen if target.room == room
-                for mutant in mutants_of(root, target.module)]  # fmt: skip
+        pool = [(target, place) for target in chosen if target.room == room
+                for place in places_of(root, target.module)]  # fmt: skip
         share = count // len(rooms) + (number < count % len(rooms))
-        for target, mutant in random.Random(f"{seed} {room}").sample(pool, min(share, len(pool))):
+        for target, place in random.Random(f"{seed} {room}").sample(pool, min(share, len(pool))):
             limit_s = max(LEAST_S, TIMES * sum(seconds[test] for test in target.tests))
-            questions.append(Question(mutant=mutant, room=room, tests=target.tests, limit_s=limit_s))
+            questions.append(Question(mutant=place.mutant(), room=room, tests=target.tests, limit_s=limit_s))
     random.Random(seed).shuffle(questions)  # a run that is interrupted says something of every room
     return questions
 

@@ -27,19 +27,32 @@ class Mutant:
     source: str
 
 
-def mutants_of(root: Path, module: str) -> list[Mutant]:
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a fault can be put; the changed source, which costs a copy of the module's tree, is made when asked for."""
+
+    module: str
+    line: int
+    tree: cst.Module
+    original: cst.CSTNode
+    changed: cst.CSTNode
+
+    def mutant(self) -> Mutant:
+        return Mutant(
+            module=self.module, line=self.line, before=_words(self.tree, self.original),
+            after=_words(self.tree, self.changed), source=deep_replace(self.tree, self.original, self.changed).code,
+        )  # fmt: skip
+
+
+def places_of(root: Path, module: str) -> list[Place]:
     """Every fault that the operators know for a module, in the order of its lines."""
     wrapper = MetadataWrapper(cst.parse_module((root / module).read_text()))
     finder = _Finder()
     wrapper.visit(finder)
-    tree = wrapper.module
     return [
-        Mutant(
-            module=module, line=line, before=_words(tree, original), after=_words(tree, changed),
-            source=deep_replace(tree, original, changed).code,
-        )
+        Place(module=module, line=line, tree=wrapper.module, original=original, changed=changed)
         for line, original, changed in finder.found
-    ]  # fmt: skip
+    ]
 
 
 class _Finder(cst.CSTVisitor):
