@@ -11,8 +11,9 @@ from core.data.enlarging import aligned_corners
 from core.data.stretching import stretched
 from orchestrator.planning.trial import inversion_stages
 from orchestrator.scheduling.execute import execute_with_inputs
-from tasks.files import load_tensors
+from tasks.files import load_tensors, save_tensors
 from tasks.loot import decoded_loot
+from tasks.official_reports import Verdicts, reported
 from tasks.training import load_classifier
 from tests.tasks import test_plg
 from tests.tasks.test_lowres_attacks import ATTACKS, sweep
@@ -92,6 +93,16 @@ def test_plgs_distance_is_that_of_saved_pictures_and_its_spread_that_of_restarts
     assert metrics["dist_knn"] != pytest.approx(metrics["dist_eval"], rel=1e-3)  # of the images themselves
     share = rows.assign(restart=found["restart"].numpy()).groupby("restart")["hit"].mean()
     assert metrics["attack_acc1_std_batches"] == pytest.approx(statistics.stdev(share))
+
+
+@pytest.mark.parametrize(("of", "spread"), [("lomma", 2 * 0.5**0.5 / 3), ("plg", (1 / 3) ** 0.5)])
+def test_lommas_spread_is_a_mean_of_deviations_and_plgs_the_root_of_a_mean_of_variances(tmp_path, of, spread):
+    """Three classes, a batch each, of two restarts: one right, both right, one right."""
+    labels, answers = torch.tensor([0, 0, 1, 1, 2, 2]), torch.tensor([0, 1, 1, 1, 0, 2])
+    save_tensors(tmp_path / "reconstructions.safetensors", {"restart": torch.tensor([0, 1] * 3)})
+    verdicts = Verdicts(logits=torch.eye(3)[answers], labels=labels, embed=torch.flatten)
+    found = reported({"report": {"of": of, "classes": 1}}, {"attack": tmp_path}, verdicts, "cpu")
+    assert found == {"attack_acc1_std_batches": pytest.approx(spread)}
 
 
 @pytest.mark.parametrize("attack", [*ATTACKS, "plg_mi"])

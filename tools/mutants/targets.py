@@ -37,17 +37,19 @@ OF_PICTURES = (f"{TRAVEL}::test_of_labelled_pictures", f"{TRAVEL}::test_of_unlab
 
 TESTS: dict[str, tuple[str, ...]] = {
     "tasks/attack.py": ("tests/tasks/test_attack.py", OF_AN_ATTACK, "tests/tasks/test_noisy_target.py"),
-    "tasks/attacking.py": ("tests/tasks/test_attack.py", OF_AN_ATTACK),
+    "tasks/attacking.py": ("tests/tasks/test_attack.py", "tests/tasks/test_outside.py", OF_AN_ATTACK),
     "tasks/class_names.py": ("tests/tasks/test_class_names.py",),
     "tasks/classes.py": ("tests/tasks/test_classes.py", "tests/tasks/test_attack.py"),
     "tasks/context.py": ("tests/tasks/test_context.py", "tests/tasks/test_training.py"),
     "tasks/data.py": ("tests/tasks/test_data.py", *OF_PICTURES),
     "tasks/devices.py": ("tests/tasks/test_devices.py", "tests/orchestrator/planning/test_fits.py"),
+    "tasks/feature_checks.py": ("tests/tasks/test_feature_space.py",),
     "tasks/fidelity.py": ("tests/tasks/test_fidelity.py",),
     "tasks/files.py": ("tests/tasks/test_files.py", "tests/tasks/test_target.py"),
     "tasks/imported.py": ("tests/tasks/test_imported.py", "tests/orchestrator/stages/test_imported_reading.py"),
     "tasks/judges.py": ("tests/tasks/test_judges.py", "tests/tasks/test_fidelity.py"),
     "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", f"{TRAVEL}::test_of_a_surrogate"),
+    "tasks/lowres_fid.py": ("tests/tasks/test_published_fid.py",),
     "tasks/loot.py": ("tests/tasks/test_loot.py", f"{TRAVEL}::test_of_the_loot"),
     "tasks/manifests.py": ("tests/tasks/test_judges.py",),
     "tasks/prior.py": ("tests/tasks/test_prior.py",),
@@ -74,10 +76,13 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/sweeps/test_imported_cards.py", "tests/orchestrator/stages/test_imported_reading.py", FAR,
     ),
     "sweeps/paper_numbers.py": ("tests/sweeps/test_paper_numbers.py",),
-    "sweeps/paper_settings.py": ("tests/sweeps/test_departures.py", "tests/sweeps/test_paper_numbers.py"),
+    "sweeps/paper_settings.py": tuple(f"tests/sweeps/test_{name}.py" for name in (
+        "published_settings", "departures", "paper_numbers"
+    )),
     "sweeps/recipes.py": ("tests/sweeps/test_search.py", "tests/orchestrator/search/test_agenda.py"),
     "sweeps/search.py": ("tests/sweeps/test_search.py", FAR),
     "sweeps/space.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
+    "sweeps/shown.py": ("tests/orchestrator/doors/test_programs.py", "tests/sweeps/test_defenses.py"),
     "sweeps": SPANNING,
     "core/attacks/ppa/inversion.py": (
         "tests/core/attacks/ppa/test_ppa.py", "tests/core/attacks/ppa/test_ppa_golden.py",
@@ -89,10 +94,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/attacks/optimisation/objective.py": (
         "tests/core/attacks/optimisation/test_descent.py", "tests/core/attacks/ppa/test_ppa.py",
         "tests/core/attacks/ppa/test_ppa_golden.py", "tests/core/attacks/test_execution.py",
+        "tests/core/attacks/ppa/test_adaptive.py",
     ),
     "core/attacks/ppa/pool_parts.py": ("tests/core/attacks/ppa/test_pool.py", *FAMILY),
+    "core/attacks/ppa/restarts.py": ("tests/core/attacks/ppa/test_adaptive.py",),
     "core/attacks/ppa/config.py": ("tests/core/attacks/ppa/test_ppa_config.py", *FAMILY),
     "core/attacks/ppa/variants.py": FAMILY,
+    "core/attacks/imported_gan.py": ("tests/tasks/test_imported_gans.py",),
+    "core/attacks/official_gans.py": ("tests/core/attacks/test_official_gans.py", "tests/tasks/test_imported_gans.py"),
     "core/attacks/registry.py": (
         DECLARED, "tests/tasks/test_stage_numbers.py::test_every_version_is_that_of_the_kept_numbers", *FAMILY,
     ),

@@ -65,6 +65,11 @@ def test_the_interval_holds_the_truth():
     assert inside >= 0.9 * times
 
 
+@pytest.mark.parametrize(("share", "trials", "variance"), [(0.8, 8, 0.74 * 0.26 / 10), (1.0, 1, 2 / 3 * 1 / 3 / 3)])
+def test_a_share_varies_as_with_a_success_and_a_failure_more(share, trials, variance):
+    assert Rate(share=share, trials=trials).variance == pytest.approx(variance)
+
+
 @pytest.mark.parametrize("wrong", [{"share": 1.2, "trials": 3}, {"share": 0.5, "trials": 0}])
 def test_impossible_rates_are_refused(wrong):
     with pytest.raises(InputError, match="rate: expected a share"):

@@ -126,6 +126,15 @@ def test_the_published_fids_are_judges_of_their_own_over_what_the_evaluator_reco
     assert "decoded" not in clean.loot.config and clean.judge_fid_plg.config == stages.judge_fid_plg.config
 
 
+def test_a_published_fid_of_a_users_own_file_is_held_to_its_digest(tmp_path):
+    own = tmp_path / "own.safetensors"
+    own.write_bytes(b"weights")
+    digest = hashlib.sha256(b"weights").hexdigest()
+    asked = settings({"evaluator": EVALUATOR, "fid_plg": {"weights": str(own), "sha256": digest}})
+    stage = inversion_stages(asked, 1).judge_fid_plg
+    assert stage.hints == {"path": str(own), "sha256": digest} == stage.inputs["real"].hints
+
+
 def test_other_judges_keep_their_stages_beside_the_published_fids(staged):
     """Whoever adds them to a sweep of protocol clean makes nothing else anew."""
     for name in ("fid_inception", "inception_v3"):

@@ -18,6 +18,7 @@ from core.attacks.ppa.neighbours import group_neighbours
 from core.attacks.ppa.restarts import around
 from core.attacks.ppa.selection import select, select_by_margin
 from core.attacks.ppa.tempering import fitted_temperature, make_temperature, mean_confidence
+from core.attacks.seeds import generator
 from core.attacks.view import view_of
 from core.devices import ExecutionConfig
 from core.errors import InputError
@@ -193,6 +194,8 @@ def test_restarts_begin_around_the_candidates_and_follow_from_seed_and_class():
     assert torch.equal(confidence[600:], starts[2])
     gaps = w[300:].view(2, 300, 3) - starts[0][None, :, 0]
     assert gaps[..., 0].std().item() == pytest.approx(0.5, rel=0.1) and not gaps[..., 1:].any()
+    first = torch.randn(300, 1, 3, generator=generator(1, 2, "restart", 1))  # by which the first one is moved
+    torch.testing.assert_close(gaps[0], 0.5 * first[:, 0] * torch.tensor([1.0, 0.0, 0.0]))
     assert not torch.equal(gaps[0], gaps[1]) and torch.equal(drawn()[0], w)
     assert not torch.equal(drawn(seed=2)[0], w) and not torch.equal(drawn(target_class=0)[0], w)
 

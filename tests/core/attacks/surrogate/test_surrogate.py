@@ -10,7 +10,7 @@ from core.attacks.execution import Execution
 from core.attacks.given import Given
 from core.attacks.registry import make_attack
 from core.attacks.surrogate.config import SurrogateTraining
-from core.attacks.surrogate.parts import make_answered_labels, make_answered_scores, make_surrogates
+from core.attacks.surrogate.parts import make_answered_labels, make_answered_scores, make_pictures, make_surrogates
 from core.attacks.surrogate.training import answer_weights
 from core.attacks.view import view_of
 from core.devices import ExecutionConfig
@@ -77,6 +77,35 @@ def test_labels_are_asked_once_per_picture_and_a_class_never_answered_is_counted
     scores = make_answered_scores({}, given(pictures=pictures), look("scores"), None)
     assert torch.equal(scores.tensors["answers"].argmax(1), made.tensors["answers"])
     assert torch.equal(scores.tensors["hits"], made.tensors["hits"])
+
+
+class Levels:
+    """A prior whose images are as bright as their only latent, mapped to psi times its z."""
+
+    z_dim = w_dim = num_ws = 1
+    resolution = SIDE
+
+    def sample_z(self, n, seed):
+        return (seed + torch.arange(float(n)))[:, None].numpy() / 100
+
+    def map(self, z, *, psi, cutoff):
+        assert cutoff == 1
+        return psi * z[:, None]
+
+    def synthesize(self, w):
+        images = w[:, :, :, None].expand(-1, 3, SIDE, SIDE).clone()
+        images[:, :, :2] = images[:, :, -2:] = images[..., :2] = images[..., -2:] = -1  # what a crop leaves out
+        return images
+
+
+def test_the_pictures_are_those_of_the_settings():
+    settings = {"size": 5, "seed": 7, "truncation_psi": 2.0, "truncation_cutoff": 1, "crop": SIDE - 4}
+    sees = Given(protocol="clean", parts={}, prior=Levels())
+    made = make_pictures(settings, sees, look("none"), None).tensors
+    levels = 2 * (7 + torch.arange(5.0)) / 100
+    torch.testing.assert_close(made["w"], levels[:, None, None])
+    shown = ((levels + 1) / 2 * 255).round().to(torch.uint8)[:, None, None, None]
+    assert torch.equal(made["images"], shown.expand(-1, 3, SIDE, SIDE))
 
 
 def test_a_budget_below_one_query_per_class_is_refused_in_one_line(pictures):
