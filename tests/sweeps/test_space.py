@@ -83,6 +83,11 @@ def test_enumeration_and_count_agree_and_every_configuration_comes_once():
     assert drawn <= {repr(sorted(values.items())) for values in found} and len(drawn) > 150
 
 
+@pytest.mark.parametrize(("beyond", "larger"), [(-1, True), (0, False), (1, False)])
+def test_a_space_is_larger_than_fewer_than_it_has(beyond, larger):
+    assert SCHEDULES.is_larger_than(SCHEDULES.count + beyond) is larger
+
+
 def test_steps_are_counted_from_low_without_rounding_noise():
     assert Dimension(key="a", low=-0.5, high=0.3, step=0.1).values == (-0.5, -0.4, -0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3)
     assert Dimension(key="a", low=0.0, high=1.0, step=0.4).values == (0.0, 0.4, 0.8)

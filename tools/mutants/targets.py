@@ -24,7 +24,10 @@ STORING = tuple(
     f"tests/orchestrator/{name}.py" for name in ("store/test_local", "store/test_damage", "store/remote/test_store")
 )
 DECLARED, GRAPH = "tests/core/attacks/test_declarations.py", "tests/orchestrator/stages/test_graph.py"
-FAMILY = (DECLARED, "tests/core/attacks/test_family.py", "tests/tasks/test_attack.py")
+FAMILY = (
+    DECLARED, "tests/core/attacks/test_family_settings.py", "tests/core/attacks/test_family.py",
+    "tests/tasks/test_attack.py",
+)  # fmt: skip
 LATENTS = ("tests/core/attacks/black_box/test_brep_mi.py", "tests/core/attacks/black_box/test_brep_golden.py", *FAMILY)
 LEARNT = (
     "tests/core/attacks/black_box/test_rlb_mi.py", "tests/core/attacks/black_box/test_rlb_golden.py",
@@ -65,7 +68,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/training.py": (
         "tests/tasks/test_target.py", "tests/tasks/test_training.py", "tests/tasks/test_defended.py", *OF_A_TRAINING,
     ),
-    "tasks/parts.py": ("tests/tasks/test_plg.py", "tests/tasks/test_attack.py", OF_AN_ATTACK),
+    "tasks/parts.py": ("tests/tasks/test_plg.py", "tests/tasks/test_imported_gans.py", "tests/tasks/test_attack.py", OF_AN_ATTACK),
     "tasks": ("tests/tasks/test_attack.py", OF_AN_ATTACK),
     "sweeps/defenses.py": ("tests/sweeps/test_defenses.py", FAR),
     "sweeps/dimension.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),

@@ -19,7 +19,7 @@ from orchestrator.stages import fingerprints, judges
 from orchestrator.stages.stage import with_ancestors
 from sweeps.schema import InversionSweep
 from tasks.registry import TASKS
-from tests.every_stage import imported_folder
+from tests.every_stage import every_stage, imported_folder
 from tests.tiny import tiny_sweep
 
 OF_THE_IDENTITY = {"content", "card"}
@@ -184,3 +184,15 @@ def test_a_file_counts_by_its_content_and_wherever_it_lies(file, tmp_path, fresh
     if key is not None:  # else what has gone is a part of a folder
         with pytest.raises(InputError, match=rf"^{key}: expected a file or folder, got nothing at "):
             stages_of(**changes[1])
+
+
+def test_an_accuracy_that_another_trial_reached_comes_as_an_input_and_is_no_setting(tmp_path):
+    goals = {0.0: None, -0.2: {"trial": {"recipe.defense.alpha": 0.0}}}
+    cells = [{"recipe.defense.alpha": alpha, "recipe.stop_at_test_acc": goal} for alpha, goal in goals.items()]
+    targets = [stage for stage in every_stage(tmp_path, cells=cells) if stage.name == "target"]
+    (stopped,) = [target for target in targets if "reference" in target.inputs]
+    assert stopped.inputs["reference"].config["defense"]["alpha"] == 0.0
+    assert not any("stop_at_test_acc" in target.config for target in targets)
+    numbers = [stage.config.get("stop_at_test_acc") for stage in stages_of(
+        recipe={**tiny_sweep()["recipe"], "stop_at_test_acc": 0.5}) if stage.name == "target"]  # fmt: skip
+    assert sorted(numbers, key=str) == [0.5, None]  # the target's, and the evaluator's
