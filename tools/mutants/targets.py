@@ -68,7 +68,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/training.py": (
         "tests/tasks/test_target.py", "tests/tasks/test_training.py", "tests/tasks/test_defended.py", *OF_A_TRAINING,
     ),
-    "tasks/parts.py": ("tests/tasks/test_plg.py", "tests/tasks/test_imported_gans.py", "tests/tasks/test_attack.py", OF_AN_ATTACK),
+    "tasks/parts.py": (
+        "tests/tasks/test_plg.py", "tests/tasks/test_imported_gans.py", "tests/tasks/test_attack.py", OF_AN_ATTACK,
+    ),
     "tasks": ("tests/tasks/test_attack.py", OF_AN_ATTACK),
     "sweeps/defenses.py": ("tests/sweeps/test_defenses.py", FAR),
     "sweeps/dimension.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
