@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from core.errors import InputError
-from core.metrics.comparisons import compare_recipes, on_common_seeds
+from core.metrics.comparisons import compare_recipes, joint_deviations, on_common_seeds
 
 
 def draw(shape, seed, *, between_seeds=0.3, shared=1.0, between_classes=0.5, noise=0.5):
@@ -108,6 +108,19 @@ def test_false_claims_among_all_pairs_stay_below_the_level(shape, spreads):
         single += any(pair.p <= 0.05 for pair in found.pairs)
     assert claims / 200 <= 0.05 + 0.031  # two standard errors of the simulation
     assert single / 200 > 0.12  # the correction is needed: uncorrected p-values fail
+
+
+def test_a_recipes_level_does_not_move_its_deviations():
+    """They are around nothing, whatever each recipe's mean is."""
+    cells = draw((3, 2, 6), 5)
+    levels = np.array([0.0, 40.0, -7.0])[:, None, None]
+    for students in (False, True):
+        found, moved = (joint_deviations(each, 50, 1, students=students) for each in (cells, cells + levels))
+        np.testing.assert_allclose(moved, found, atol=1e-9)
+    alone = joint_deviations(cells[:, :1, :], 4000, 1)  # one seed: classes alone
+    deviation = cells[:, 0].std(axis=1, ddof=1) / 6**0.5
+    np.testing.assert_allclose(alone.std(axis=0), deviation, rtol=0.1)
+    np.testing.assert_allclose(alone.mean(axis=0), 0, atol=3 * deviation.max() / 4000**0.5)
 
 
 def test_one_seed_gives_differences_and_nothing_else():

@@ -189,6 +189,7 @@ def test_restarts_begin_around_the_candidates_and_follow_from_seed_and_class():
     def drawn(seed=1, target_class=2):
         return around(starts, pool, Restarts(count=3, spread=0.5), seed=seed, target_class=target_class)
 
+    assert Restarts() == Restarts(count=2, spread=0.5)
     w, index, confidence = drawn()
     assert torch.equal(w[:300], starts[0]) and torch.equal(index, starts[1].repeat(3))
     assert torch.equal(confidence[600:], starts[2])
