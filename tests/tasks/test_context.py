@@ -6,6 +6,7 @@ import socket
 import time
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 from tasks import context
@@ -72,3 +73,9 @@ def test_with_shared_folders_a_worker_has_its_own_input_and_a_folder_that_is_joi
         assert data == tmp_path / "brought" / "data"
         assert (made.work, made.device, made.shared) == (tmp_path / "mine", "cpu", shared)
     assert not (tmp_path / "open").exists()
+
+
+def test_a_manifest_says_with_which_libraries_and_where_it_was_made(paper):
+    manifest = paper.store.manifest(paper.stage("target"))
+    assert set(manifest["libraries"]) == {"python", "torch", "torchvision", "numpy", "ray", "scikit-learn", "pyarrow"}
+    assert manifest["libraries"]["numpy"] == np.__version__ and manifest["device"] == "cpu"

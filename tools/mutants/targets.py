@@ -93,7 +93,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/core/attacks/ppa/test_ppa.py", "tests/core/attacks/ppa/test_ppa_golden.py",
         "tests/core/attacks/test_execution.py", "tests/tasks/test_attack.py",
     ),
-    "core/attacks/execution.py": ("tests/core/attacks/test_execution.py",),
+    "core/attacks/execution.py": (
+        "tests/core/attacks/test_execution.py", "tests/core/attacks/surrogate/test_surrogate.py",
+    ),
     "core/attacks/optimisation/crop_rule.py": ("tests/core/attacks/optimisation/test_crops.py", *FAMILY),
     "core/attacks/ppa/grouping.py": ("tests/core/attacks/test_execution.py", "tests/core/attacks/ppa/test_ppa.py"),
     "core/attacks/optimisation/objective.py": (
@@ -133,7 +135,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "orchestrator/scheduling/limits.py": ("tests/orchestrator/scheduling/test_limits.py",),
     "orchestrator/scheduling/execute.py": ("tests/orchestrator/store/test_local.py",
                                            "tests/orchestrator/running/test_two_drivers.py",
-                                           "tests/tasks/test_target.py"),
+                                           "tests/tasks/test_context.py", "tests/tasks/test_target.py"),
     "orchestrator/store": STORING, "orchestrator/store/remote": STORING,
     "orchestrator/store/opening.py": STORING[:1],
     "orchestrator/store/remote/joining.py": STORING[2:], "orchestrator/store/remote/layout.py": STORING[2:],

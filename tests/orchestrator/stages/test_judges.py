@@ -57,6 +57,9 @@ def test_a_judge_that_needs_no_staged_weights_is_always_heard(staged, tmp_path):
     assert unavailable_judges(settings({})) == unavailable_judges(settings({"embedder": {"name": "synthetic"}})) == {}
     named = {"embedder": {"name": "facenet", "weights": str(own)}, "fidelity": {"weights": str(own), "neighbours": 1}}
     assert unavailable_judges(settings(named)) == {}
+    stage = inversion_stages(settings(named), 1).judge_embedder
+    assert stage.hints == {"path": str(own)} == stage.inputs["real"].hints
+    assert stage.inputs["real"].inputs["data"].config["size"] == 160  # facenet's own
 
 
 def test_staged_weights_count_by_their_content(staged):
