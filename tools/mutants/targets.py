@@ -49,7 +49,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/feature_checks.py": ("tests/tasks/test_feature_space.py",),
     "tasks/fidelity.py": ("tests/tasks/test_fidelity.py",),
     "tasks/files.py": ("tests/tasks/test_files.py", "tests/tasks/test_target.py"),
-    "tasks/imported.py": ("tests/tasks/test_imported.py", "tests/orchestrator/stages/test_imported_reading.py"),
+    "tasks/imported.py": (
+        "tests/tasks/test_imported.py", "tests/orchestrator/stages/test_imported_reading.py",
+        "tests/orchestrator/doors/test_programs.py",
+    ),
     "tasks/judges.py": ("tests/tasks/test_judges.py", "tests/tasks/test_fidelity.py"),
     "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", f"{TRAVEL}::test_of_a_surrogate"),
     "tasks/lowres_fid.py": ("tests/tasks/test_published_fid.py",),
@@ -128,7 +131,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/orchestrator/stages/test_judges.py", FAR, "tests/orchestrator/planning/test_plan.py",
     ),
     "orchestrator/stages/fingerprints.py": ("tests/orchestrator/planning/test_plan.py", GRAPH),
-    "orchestrator/stages/judges.py": (GRAPH, "tests/orchestrator/stages/test_identity.py", FAR),
+    "orchestrator/stages/judges.py": (
+        "tests/orchestrator/stages/test_judges.py", GRAPH, "tests/orchestrator/stages/test_identity.py", FAR,
+    ),
     "orchestrator/planning/trial.py": ("tests/orchestrator/planning/test_plan.py", FAR),
     "orchestrator/planning/plan.py": ("tests/orchestrator/planning/test_plan.py",),
     "orchestrator/planning/history.py": ("tests/orchestrator/planning/test_plan.py",),

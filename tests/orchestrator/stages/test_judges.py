@@ -59,7 +59,22 @@ def test_a_judge_that_needs_no_staged_weights_is_always_heard(staged, tmp_path):
     assert unavailable_judges(settings(named)) == {}
     stage = inversion_stages(settings(named), 1).judge_embedder
     assert stage.hints == {"path": str(own)} == stage.inputs["real"].hints
-    assert stage.inputs["real"].inputs["data"].config["size"] == 160  # facenet's own
+
+
+def test_of_a_published_set_every_judge_sees_pictures_of_its_own_size(staged, tmp_path):
+    (tmp_path / "celeba").mkdir()
+    (tmp_path / "celeba" / "list.txt").write_text("faces")
+    stage_file(staged, "facenet")
+    small = {"architecture": "vgg_small", "pretrained": False, "epochs": 1}
+    judged = {"embedder": {"name": "facenet"}, "evaluator": {**small, "image_size": 48},
+              "knowledge": {**small, "image_size": 40}}  # fmt: skip
+    stages = inversion_stages(settings(judged, data={"kind": "celeba", "path": str(tmp_path / "celeba")}), 1)
+    sizes = {
+        "target": stages.target.inputs["data"], "embedder": stages.judge_embedder.inputs["real"].inputs["data"],
+        "evaluator": stages.judge_evaluator.inputs["real"].inputs["data"], "knowledge": stages.knowledge.inputs["data"],
+    }  # fmt: skip
+    found = {name: stage.config["size"] for name, stage in sizes.items()}
+    assert found == {"target": 32, "embedder": 160, "evaluator": 48, "knowledge": 40}
 
 
 def test_staged_weights_count_by_their_content(staged):
