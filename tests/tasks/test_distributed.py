@@ -6,11 +6,11 @@ import torch
 from core.data.synthetic import synthetic_faces
 from core.training.epochs import Epochs
 from sweeps.training import Recipe
-from tasks import ray_train
+from tasks import distributed, ray_train
 from tasks.context import TaskContext, read_progress
 from tasks.distributed import train_together
 from tasks.files import load_images, save_images
-from tasks.training import train_alone
+from tasks.training import train, train_alone
 from tests.one_rank import Elsewhere, Killed, one_rank
 
 EPOCHS = 4
@@ -73,6 +73,20 @@ def test_a_rank_of_ray_train_trains_the_same_target(data, alone, tmp_path, monke
     [trainer] = asked
     assert trainer.scaling.num_workers == 2 and trainer.run.storage_path == str(tmp_path / "work")
     assert len(trainer.reports) == EPOCHS - 1 and read_progress(tmp_path / "work")["fraction"] == 1.0
+
+
+def test_a_rank_is_told_its_place_and_how_its_network_is_joined(data, tmp_path, monkeypatch):
+    seen = []
+
+    def watched(*given, worker, **more):
+        joined = worker.wrap(torch.nn.Linear(1, 1))  # inside of the group
+        seen.append((worker.rank, worker.world_size, type(joined)))
+        return train(*given, worker=worker, **more)
+
+    monkeypatch.setattr(distributed, "train", watched)
+    with one_rank(monkeypatch):
+        train_together({**config(), "epochs": 1}, data, context(tmp_path / "work"))
+    assert seen == [(0, 1, torch.nn.parallel.DistributedDataParallel)]
 
 
 def test_a_lost_rank_does_no_epoch_again(data, alone, tmp_path, monkeypatch, epochs):
