@@ -38,3 +38,10 @@ def test_every_module_of_a_room_is_mutated_once_and_has_tests(repository):
     assert {target.module for target in found if target.room == "orchestrator"} == {
         f"orchestrator/{name}.py" for name in OF_THE_ORCHESTRATOR
     }
+
+
+def test_of_a_module_without_a_test_of_its_name_those_that_import_it_are_asked_first(repository):
+    asked = {target.module: target.tests for target in targets(repository)}
+    for module, test in (("surrogate/parts", "surrogate/test_surrogate"), ("ppa/selection", "ppa/test_adaptive")):
+        assert f"core/attacks/{module}.py" not in TESTS
+        assert asked[f"core/attacks/{module}.py"][0] == f"tests/core/attacks/{test}.py"

@@ -6,8 +6,10 @@ of stages (`tasks/registry.py`), which is names and numbers.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOMS = ("tasks", "sweeps", "core/attacks", "core/metrics", "orchestrator")
@@ -57,7 +59,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", f"{TRAVEL}::test_of_a_surrogate"),
     "tasks/lowres_fid.py": ("tests/tasks/test_published_fid.py",),
     "tasks/loot.py": ("tests/tasks/test_loot.py", f"{TRAVEL}::test_of_the_loot"),
-    "tasks/manifests.py": ("tests/tasks/test_judges.py",),
+    "tasks/manifests.py": ("tests/tasks/test_judges.py", "tests/tasks/test_feature_space.py"),
     "tasks/prior.py": ("tests/tasks/test_prior.py",),
     "tasks/distributed.py": ("tests/tasks/test_distributed.py",),
     "tasks/stylegan.py": ("tests/tasks/test_prior.py", f"{TRAVEL}::test_of_a_trained_generator"),
@@ -187,10 +189,25 @@ def _counts(module: str) -> bool:
 
 
 def _tests_of(root: Path, module: str, room: str) -> tuple[str, ...]:
-    """The test file of the module's name, if there is one, and what the table names; nothing twice."""
+    """The test file of the module's name, if there is one, and what the table names; of a module that has neither, the
+    room's tests that import it and those of its folder. Nothing twice."""
     folder, name = module.rsplit("/", 1)
     own = f"tests/{folder}/test_{name}"
     mine = [own] if (root / own).exists() else []
     if module in TESTS:
         return tuple(dict.fromkeys([*mine, *TESTS[module]]))
-    return (*mine, *BESIDE.get(folder, ())) if mine else TESTS.get(folder, TESTS[room])
+    if mine:
+        return (*mine, *BESIDE.get(folder, ()))
+    importing = _importing(root, room).get(module.removesuffix(".py").replace("/", "."), [])
+    return tuple(dict.fromkeys([*importing, *TESTS.get(folder, TESTS[room])]))
+
+
+@cache
+def _importing(root: Path, room: str) -> dict[str, list[str]]:
+    """Module -> the test files of a room that import something of it."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((root / "tests" / room).rglob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for module in {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}:
+            found.setdefault(module, []).append(path.relative_to(root).as_posix())
+    return found
