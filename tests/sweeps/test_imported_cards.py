@@ -87,6 +87,7 @@ def test_any_change_of_a_targets_card_is_read_or_refused_in_one_line(tmp_path, d
         card = ImportedClassifier(imported=str(tmp_path)).checked
     except InputError as error:
         one_line(error)
+        assert str(error).startswith(str(tmp_path / "target.json"))
         return
     assert 2 <= card.num_classes <= 100_000 and 16 <= card.image_size <= 2048
     assert all(map(math.isfinite, (*card.mean, *card.std))) and min(card.std) > 0
