@@ -15,8 +15,8 @@ from tasks.settings import InputConfigs, embedding_settings
 def check_features(config: Config, inputs: InputConfigs) -> None:
     """Raise InputError where the data have fewer images to map than the perplexity allows.
 
-    Rendered and the user's own pictures are counted. Of a published set, and where broken pictures may be left out, the
-    stage itself counts what is there.
+    Pictures are counted by their labels, none is read: where broken ones may be left out, the stage itself counts what
+    is there, and of a published set that is not on this machine (a plan needs none) nothing is known.
     """
     settings, counts = embedding_settings(config), _training_counts(inputs["data"])
     if counts is not None:
@@ -30,7 +30,10 @@ def _training_counts(data: Mapping[str, Any]) -> tuple[int, ...] | None:
     if data["kind"] == "labelled":
         names = ("test_fraction", "split_seed", "largest_classes", "samples_per_class")
         return _counted(data["path"], **{name: data.get(name) for name in names})
-    return None
+    if not Path(data["path"]).expanduser().is_dir():
+        return None
+    names = ("kind", "classes", "pictures", "split_seed", "samples_per_class")
+    return _counted_published(data["path"], **{name: data.get(name) for name in names})
 
 
 @lru_cache(maxsize=8)
@@ -38,3 +41,10 @@ def _counted(path: str, **options: Any) -> tuple[int, ...]:
     from core.data.labelled import training_labels  # brings torch
 
     return tuple(training_labels(Path(path).expanduser(), **options).bincount().tolist())
+
+
+@lru_cache(maxsize=8)
+def _counted_published(path: str, **options: Any) -> tuple[int, ...]:
+    from core.data.published import published_training_labels  # brings torch
+
+    return tuple(published_training_labels(path=Path(path).expanduser(), **options).bincount().tolist())

@@ -82,6 +82,21 @@ def list_published(
     return kind_of_set.lister(root, options, refusing(root))
 
 
+def published_training_labels(
+    kind: str, path: Path | str, *, classes: int | None, pictures: str | None, split_seed: int,
+    samples_per_class: int | None,
+) -> Tensor:  # fmt: skip
+    """The labels int64 [N] of the training pictures that `write_published` writes where none is broken; reads none.
+
+    Raises InputError as `list_published`, and for a class that has fewer than `samples_per_class`.
+    """
+    listing = list_published(kind, path, classes=classes, pictures=pictures, split_seed=split_seed)
+    labels = listing.labels[listing.train]
+    if samples_per_class is None:
+        return labels
+    return labels[choose_per_class(labels, samples_per_class, seed=split_seed, names=listing.names)]
+
+
 def published_set(
     kind: str, root: Path, *, classes: int | None, pictures: str | None, split_seed: int
 ) -> tuple[PublishedSet, ListOptions]:

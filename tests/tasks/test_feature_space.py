@@ -3,9 +3,11 @@
 import pandas as pd
 import pytest
 from labelled_files import people
+from published_trees import facescrub
 from tiny import write_tiny
 
 from core.analysis.embeddings import feature_distances
+from core.data.published import write_published
 from core.errors import InputError
 from core.models.inference import embed_images
 from orchestrator.cli import main
@@ -75,7 +77,23 @@ def test_images_are_counted_before_anything_is_trained(tmp_path, data, most):
     check_features({**CONFIG, "perplexity": most - 0.5}, inputs)
     with pytest.raises(InputError, match=f"perplexity: expected less than the {most} training images to map"):
         check_features({**CONFIG, "perplexity": float(most)}, inputs)
-    check_features({**CONFIG, "perplexity": 900.0}, {"data": {"kind": "facescrub"}})
+
+
+@pytest.mark.parametrize("per_class", [None, 4])
+def test_a_published_set_is_counted_where_it_is(tmp_path, per_class):
+    """Actors come first: of the five people the first and the last are mapped."""
+    data = {"kind": "facescrub", "classes": 5, "split_seed": 42, "path": str(facescrub(tmp_path / "faces"))}
+    data |= {"samples_per_class": per_class} if per_class else {}
+    written = write_published(
+        "facescrub", data["path"], tmp_path / "out", size=4, classes=5, samples_per_class=per_class
+    )
+    labels = load_images(tmp_path / "out", "train").labels
+    assert written.num_train == len(labels)
+    most = int(((labels == 0) | (labels == 4)).sum())
+    check_features({**CONFIG, "perplexity": most - 0.5}, {"data": data})
+    with pytest.raises(InputError, match=f"perplexity: expected less than the {most} training images to map"):
+        check_features({**CONFIG, "perplexity": float(most)}, {"data": data})
+    check_features({**CONFIG, "perplexity": 900.0}, {"data": {**data, "path": str(tmp_path / "elsewhere")}})
 
 
 @pytest.mark.parametrize("door", ["plan", "run"])
