@@ -89,7 +89,7 @@ def table1(stage):
             "evaluator": {"pretrained": False, "epochs": 1, "batch_size": 16},
             "embedder": {"name": "facenet", "weights": str(stage / "facenet.pt")},
             "fidelity": {"weights": str(fid), "sha256": sha256(fid.read_bytes()).hexdigest()},
-            "knowledge": {"pretrained": False, "epochs": 1, "batch_size": 8},
+            "knowledge": {"image_size": 64, "pretrained": False, "epochs": 1, "batch_size": 8},
             "features": {"perplexity": 5},
         }),
     }  # fmt: skip
