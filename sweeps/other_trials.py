@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sweeps.schema import InversionSweep
 
 OF_A_TARGET = ("recipe", "data")
+WHOSE_PICTURES = ("kind", "path", "identities", "largest_classes", "classes", "spread", "seed")
+"""Keys of the data that decide who is in them; the others choose among their pictures."""
 BESIDE_A_TARGET = ("judges", "search", "budget", "reaudit", "grid", "cells", "baseline", "paper", "min_test_acc")
 
 
@@ -32,7 +34,8 @@ def stopping_reference(settings: InversionSweep) -> InversionSweep | None:
 def swapped_targets(settings: InversionSweep) -> dict[str, InversionSweep]:
     """Setting of the attack, such as `sampling_target` -> the trial whose target it names, where it names one.
 
-    Raises InputError for a key that makes no target, and for a target of another input size or number of classes.
+    Raises InputError for a key that makes no target, and for a target of another input size, number of classes, or of
+    other people: what it would answer to the class under attack is somebody else.
     """
     roles = settings.attack.built.other_targets if settings.attack is not None else {}
     named = {role: getattr(settings.attack, role) for role in roles}
@@ -55,6 +58,11 @@ def _swapped(settings: InversionSweep, role: str, named: OtherTrial) -> Inversio
     counts = _classes(settings), _classes(other)
     if None not in counts and counts[0] != counts[1]:
         raise InputError(f"{where}: expected {counts[0]} classes, as the attacked target has, got {counts[1]}")
+    for key in WHOSE_PICTURES:
+        mine, theirs = getattr(settings.data, key, None), getattr(other.data, key, None)
+        if mine != theirs:
+            expected = f"expected the people of the attacked target, data.{key} {shown(mine)}"
+            raise InputError(f"{where}: {expected}, got {shown(theirs)}")
     return other
 
 

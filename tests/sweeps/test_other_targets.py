@@ -68,6 +68,8 @@ def test_a_trial_may_have_three_targets_and_says_so(tmp_path):
         ({"recipe.epoch": 2}, "attack.selection_target.trial"),
         ({"recipe.image_size": 48}, "expected inputs of 32 pixels"),
         ({"data.identities": 5}, "expected 4 classes"),
+        ({"data.seed": 8}, "expected the people of the attacked target, data.seed 0, got 8"),
+        ({"data.spread": 0.6}, "expected the people of the attacked target, data.spread 0.4, got 0.6"),
         ({}, "selection_target"),
     ],
 )
@@ -85,6 +87,15 @@ def test_a_brought_in_target_of_other_classes_is_refused_in_one_line(tmp_path):
     other = {"trial": {"recipe": {"imported": str(tmp_path / "brought")}}}
     with pytest.raises(InputError, match=r"sampling_target\.trial: expected 4 classes, .* got 7"):
         cells(tmp_path, {"sampling_target": other}, grid={}, baseline={})
+
+
+def test_ones_own_people_are_told_by_file_and_choice(tmp_path):
+    own = {"kind": "labelled", "path": "faces.parquet", "size": 32}
+    chosen = {"selection_target": {"trial": {"data.samples_per_class": 4}}}
+    assert cells(tmp_path, chosen, data=own)[0].swapped_targets()
+    for key, value in (("path", "others.parquet"), ("largest_classes", 3)):
+        with pytest.raises(InputError, match=f"expected the people of the attacked target, data.{key} "):
+            cells(tmp_path, {"selection_target": {"trial": {f"data.{key}": value}}}, data=own)
 
 
 def test_an_attack_without_such_stages_has_no_such_setting(tmp_path):

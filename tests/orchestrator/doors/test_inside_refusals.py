@@ -55,6 +55,9 @@ WRONG = {
     "a target of other people": (
         swapped("selection_target", {"data.identities": 5}),
         "attack.selection_target.trial: expected 4 classes, as the attacked target has, got 5"),
+    "a target of as many other people": (
+        swapped("selection_target", {"data.seed": 8}),
+        "attack.selection_target.trial: expected the people of the attacked target, data.seed 0, got 8"),
     "a target brought in with other classes": (
         brought_in, "attack.sampling_target.trial: expected 4 classes, as the attacked target has, got 7"),
     "a perplexity of more than there are drawn people's pictures": (
