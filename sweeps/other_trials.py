@@ -55,7 +55,7 @@ def _swapped(settings: InversionSweep, role: str, named: OtherTrial) -> Inversio
     if other.recipe.image_size != settings.recipe.image_size:
         expected = f"expected inputs of {settings.recipe.image_size} pixels, as the attacked target has"
         raise InputError(f"{where}: {expected}, got {other.recipe.image_size}")
-    counts = _classes(settings), _classes(other)
+    counts = known_classes(settings), known_classes(other)
     if None not in counts and counts[0] != counts[1]:
         raise InputError(f"{where}: expected {counts[0]} classes, as the attacked target has, got {counts[1]}")
     for key in WHOSE_PICTURES:
@@ -77,7 +77,7 @@ def _other(settings: InversionSweep, raw: dict[str, Any], values: Mapping[str, A
         raise InputError(f"{where}: {' '.join(message.split())}") from None
 
 
-def _classes(settings: InversionSweep) -> int | None:
+def known_classes(settings: InversionSweep) -> int | None:
     """How many classes the target tells apart, None where the data alone say it."""
     if isinstance(settings.recipe, ImportedClassifier):
         return settings.recipe.checked.num_classes

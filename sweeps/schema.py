@@ -19,7 +19,7 @@ from sweeps.base import Model, Several
 from sweeps.data import LabelledData, Public, PublishedData, PublishedPublic, SyntheticData
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges
-from sweeps.other_trials import stopping_reference, swapped_targets
+from sweeps.other_trials import known_classes, stopping_reference, swapped_targets
 from sweeps.paper_numbers import datasets_of
 from sweeps.resolved import CLASSES
 from sweeps.search import Budget, Reaudit, Search
@@ -181,8 +181,8 @@ class InversionSweep(AnySweep):
             image_size=self.recipe.image_size, prior_kind=self.prior and self.prior.kind,
             has_public=self.public is not None,
         )  # fmt: skip
-        if self.data.classes_known is not None:
-            attack.check_classes(self.data.classes_known)
+        if (classes := known_classes(self)) is not None:
+            attack.check_classes(classes)
         if self.public is not None and self.public.most is not None:
             attack.check_public(self.public.most)
         defense = self.recipe.defense

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from core.attacks.given import on_cpu
-from core.attacks.imported_gan import NETWORKS, check_imported
+from core.attacks.imported_gan import NETWORKS, check_imported, check_imported_classes
 from core.attacks.networks import load_network, save_network
 from core.attacks.registry import PARTS
 from core.attacks.view import View
-from core.errors import InputError
 from core.training.team import ALONE
 from tasks.attacking import OpenTarget, given_of
+from tasks.class_names import class_names_of
 from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import load_tensors, save_tensors
+from tasks.files import save_tensors
 from tasks.parts_together import make_together
 from tasks.unfinished import load_checkpoint, save_checkpoint
 
@@ -56,19 +56,11 @@ def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
 
     Raises InputError for networks of another part, size of images, or number of classes than the target's.
     """
-    folder, classes = Path(config["path"]).expanduser(), None
     check_imported(config["path"], config["part"], config["image_size"])
     if "target" in inputs:
-        trained = load_tensors(inputs["target"] / "weights.safetensors")
-        classes = len(trained["head.bias"])
+        check_imported_classes(config["path"], config["part"], len(class_names_of(inputs)))
     for name in NETWORKS[config["part"]]:
-        network = load_network(folder, name)
-        if classes is not None and network.config.classes not in (0, classes):
-            raise InputError(
-                f"attack.gan.imported: {config['path']}: {name}: expected the target's {classes} classes, "
-                f"got {network.config.classes}"
-            )
-        save_network(network, out, name)
+        save_network(load_network(Path(config["path"]).expanduser(), name), out, name)
     return {}
 
 

@@ -28,6 +28,17 @@ def check_imported(folder: str, part: str, image_size: int) -> None:
         require(side == image_size, f"attack.gan.imported: {folder}: {name}", f"images of {image_size} pixels", side)
 
 
+def check_imported_classes(folder: str, part: str, classes: int) -> None:
+    """Raise InputError, one line, for networks that tell other classes apart than a target of so many.
+
+    A network that knows none (a plain generator, a critic) suits every target.
+    """
+    for name, card in imported_cards(Path(folder).expanduser(), part).items():
+        found = card.config.classes
+        require(found in (0, classes), f"attack.gan.imported: {folder}: {name}", f"the target's {classes} classes",
+                found)  # fmt: skip
+
+
 def imported_cards(folder: Path, part: str) -> dict[str, NetworkCard]:
     """The checked card of each network of this part. Raises InputError."""
     require_choice("import gan", part, tuple(NETWORKS))

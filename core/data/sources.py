@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from core.errors import InputError
 
 TRAIN, TEST, VALIDATION = "train", "test", "validation"
+COLUMNS = ("image", "label", "identity", "split")  # of a Parquet file
 _SPLITS = {"train": TRAIN, "test": TEST, "validation": VALIDATION, "valid": VALIDATION, "val": VALIDATION}
 _IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".jp2"}
 _CLUTTER = {"thumbs.db", "desktop.ini"}  # left in folders by desktops, besides names that start with a dot
@@ -42,6 +43,18 @@ def list_labelled(path: Path) -> tuple[list[Entry], tuple[str, ...]]:
     if path.is_dir():
         return _list_class_folders(path)
     return _parquet_entries(_read_table(path), path, labelled=True), ()
+
+
+def class_count(path: Path) -> int:
+    """How many classes `list_labelled` finds there, without reading a picture. Raises InputError as it does."""
+    if path.is_dir():
+        entries, classes = _list_class_folders(path)
+        return len({entry.label for entry in entries} | set(classes))
+    table = _read_table(path, ("label", "identity"))
+    name = next((name for name in ("label", "identity") if name in table.column_names), None)
+    if name is None:
+        raise InputError(f"data {path}: expected a column 'label' or 'identity', got neither")
+    return len(set(_values(table, path, name)))
 
 
 def list_unlabelled(path: Path) -> list[Entry]:
@@ -82,12 +95,12 @@ def _require_existing(path: Path) -> None:
 # Parquet
 
 
-def _read_table(path: Path) -> pa.Table:
+def _read_table(path: Path, columns: Sequence[str] = COLUMNS) -> pa.Table:
     _require_existing(path)
     try:
         with pq.ParquetFile(path) as file:
             names = file.schema_arrow.names
-            table = file.read([n for n in ("image", "label", "identity", "split") if n in names])
+            table = file.read([name for name in columns if name in names])
     except (pa.ArrowException, OSError) as error:
         raise InputError(
             f"data {path}: expected a Parquet file or a folder per class, got an unreadable file"

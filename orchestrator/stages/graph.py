@@ -13,6 +13,7 @@ from core.errors import InputError
 from core.priors.card import read_prior_card
 from core.priors.kinds import PriorFolder
 from orchestrator.stages.fingerprints import content_of, normalised
+from orchestrator.stages.listed_classes import refuse_listed_classes
 from orchestrator.stages.other_people import refuse_same_people
 from orchestrator.stages.stage import Stage
 from sweeps.data import PublishedData, PublishedPublic
@@ -122,6 +123,7 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     if "public" in attack.reads:
         refuse_same_people(settings)
         made["public"] = public_stage(settings)
+    refuse_listed_classes(settings)
     others = {role: target_stage(other, seed) for role, other in settings.swapped_targets().items()}
     asked = {attack.other_targets[role]: {"target": stage} for role, stage in others.items()}
     swapped = {role: stage for role, stage in others.items() if attack.other_targets[role] is None and stage != target}

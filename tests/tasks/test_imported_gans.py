@@ -14,7 +14,9 @@ from orchestrator.cli import main
 from orchestrator.planning.trial import inversion_stages
 from orchestrator.scheduling.execute import execute_with_inputs
 from sweeps.loaded import check
+from tasks.context import TaskContext
 from tasks.files import load_tensors
+from tasks.parts import make_part
 from tests.official_gans import networks_of, official_files
 
 PARTS = {"gmi": "general_gan", "ked": "specific_gan", "plg_mi": "plg_gan"}
@@ -85,7 +87,7 @@ def test_what_cannot_be_used_is_refused_when_the_sweep_is_read(kind, part, chang
     assert "\n" not in str(refusal.value)
 
 
-def test_one_of_another_size_or_number_of_classes_is_refused(tmp_path, clean, capsys):
+def test_one_of_another_size_or_number_of_classes_is_refused(tmp_path, capsys):
     for name, changes in (("large", {"resolution": 64}), ("many", {"classes": 7})):
         (tmp_path / name).mkdir()
         files = official_files("specific_gan", tmp_path / name, **changes)
@@ -94,8 +96,19 @@ def test_one_of_another_size_or_number_of_classes_is_refused(tmp_path, clean, ca
         assert main(asked) == 0
     with pytest.raises(InputError, match=r"large gan: generator: expected images of 32 pixels, got 64"):
         stages_of("ked", tmp_path / "large gan")
-    part = stages_of("ked", tmp_path / "many gan").attack.inputs["specific_gan"]
     with pytest.raises(InputError, match=r"many gan: discriminator: expected the target's 3 classes, got 7"):
-        execute_with_inputs(clean.store, part)
+        stages_of("ked", tmp_path / "many gan")
     assert main(asked) == 2  # the folder exists
     assert "expected a new folder" in capsys.readouterr().err
+
+
+def test_a_target_without_weights_of_ours_has_its_classes_counted_by_name(folders, tmp_path):
+    """A program, or a head without a bias of its own: their artifacts hold no `head.bias`."""
+    config = {"part": "plg_gan", "image_size": 32, "content": "", "path": str(folders["plg_gan"])}
+    (tmp_path / "out").mkdir()
+    (tmp_path / "names.json").write_text('["a", "b", "c"]')
+    make_part(config, {"target": tmp_path}, tmp_path / "out", TaskContext(work=tmp_path))
+    assert load_network(tmp_path / "out", "generator").config.classes == 3
+    (tmp_path / "names.json").write_text('["a", "b"]')
+    with pytest.raises(InputError, match=r"plg_gan: generator: expected the target's 2 classes, got 3"):
+        make_part(config, {"target": tmp_path}, tmp_path / "out", TaskContext(work=tmp_path))

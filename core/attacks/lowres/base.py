@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.access import Access
 from core.attacks.base import Aggregate, Attack
-from core.attacks.imported_gan import check_imported
+from core.attacks.imported_gan import check_imported, check_imported_classes
 from core.attacks.lowres.config import SIDES, GanTraining
 from core.bounds import Count, NotNegative, Positive
 from core.checks import require
@@ -71,6 +71,11 @@ class LowResolution(Attack):
         require(image_size in SIDES, "recipe.image_size", f"{sides} pixels with this attack", image_size)
         if self.gan.imported is not None:
             check_imported(self.gan.imported, self.decoder, image_size)
+
+    def check_classes(self, count: int) -> None:
+        """Raise InputError for an imported GAN that knows the classes of another target."""
+        if self.gan.imported is not None:
+            check_imported_classes(self.gan.imported, self.decoder, count)
 
     def check_public(self, count: int) -> None:
         """Raise InputError for fewer public images than a batch of the GAN's training has."""

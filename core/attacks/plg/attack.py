@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.access import Access
 from core.attacks.base import Aggregate, Attack, Part
-from core.attacks.imported_gan import check_imported
+from core.attacks.imported_gan import check_imported, check_imported_classes
 from core.attacks.plg.config import SIDES, ConditionalTraining
 from core.attacks.ppa.config import LOSSES, Loss
 from core.checks import require, require_choice, require_count, require_number
@@ -99,6 +99,11 @@ class PLGMI(Attack):
         require(image_size in SIDES, "attack plg_mi: side of the target's input", "64 pixels, or 16 or 32", image_size)
         if self.gan.imported is not None:
             check_imported(self.gan.imported, self.decoder, image_size)
+
+    def check_classes(self, count: int) -> None:
+        """Raise InputError for an imported generator of another number of classes."""
+        if self.gan.imported is not None:
+            check_imported_classes(self.gan.imported, self.decoder, count)
 
     def check_public(self, count: int) -> None:
         """Raise InputError for fewer public images than a class is to be labelled with."""

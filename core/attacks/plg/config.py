@@ -45,7 +45,6 @@ class ConditionalConfig:
 class ConditionalTraining(Importable):
     """How the pair is trained, or the folder of one that is trained already.
 
-from core.attacks.importable import Importable
     steps: iterations, each one step of the generator and then critic_steps of the discriminator; lr, betas: Adam's, of
     both; inversion_weight: of the target's loss beside the hinge loss; loss: which loss of the target, a name of
     `core.attacks.optimisation.losses.ATTACK_LOSSES`; z_dim, width: of the networks.

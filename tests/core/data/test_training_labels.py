@@ -4,6 +4,8 @@ import pytest
 from labelled_files import people, regular_folders
 
 from core.data.labelled import load_labelled, training_labels
+from core.data.sources import class_count
+from core.errors import InputError
 
 
 @pytest.mark.parametrize("options", [
@@ -17,3 +19,12 @@ def test_no_picture_is_read_and_the_labels_are_the_same(tmp_path, options):
         assert training_labels(place, **options).tolist() == read.train.labels.tolist()
     broken = people(tmp_path / "broken.parquet", image=[b"no picture"] * 12)
     assert len(training_labels(broken)) == 9
+
+
+def test_classes_are_counted_as_the_reader_numbers_them(tmp_path):
+    by_label = people(tmp_path / "labels.parquet", identity=None, label=[n // 4 for n in range(12)])
+    for place in (people(tmp_path / "own.parquet"), by_label, regular_folders(tmp_path / "folders")):
+        assert class_count(place) == len(load_labelled(place, size=8).train.names)
+    nameless = people(tmp_path / "nameless.parquet", identity=None, label=None)
+    with pytest.raises(InputError, match="expected a column 'label' or 'identity'"):
+        class_count(nameless)
