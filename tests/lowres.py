@@ -25,6 +25,11 @@ def golden(name):
     return torch.from_numpy(np.array(array)) if array.dtype.kind in "fiub" else array
 
 
+def has_golden(name):
+    """Whether an array of that name is stored."""
+    return name in _arrays()
+
+
 def _uniform(name, shape):
     count = math.prod(shape)
     with np.errstate(over="ignore"):
@@ -119,3 +124,36 @@ def pooled(images):
     """The mean over the 8 x 8 blocks of an image, flattened: 192 numbers."""
     side = images.shape[-1] // 8
     return images.unflatten(3, (8, side)).unflatten(2, (8, side)).mean((3, 5)).flatten(1)
+
+
+class Spied:
+    """A search's objective whose latents, gradients and mean losses are kept, before every step."""
+
+    def __init__(self, objective):
+        self.objective, self.z, self.gradient, self.prior, self.identity = objective, [], [], [], []
+
+    def __call__(self, leaf, step):
+        found, ask = self.objective(leaf, step), self.objective
+        with torch.no_grad():
+            z = ask.latent(leaf, step)
+            images = ask.decoder(z[:, None])
+            self.z.append(z.clone())
+            self.prior.append(-ask.realness((images + 1) / 2).mean())
+            self.identity.append(ask.identity(images, ask.labels).mean())
+        self.gradient.append(found.latent)
+        return found
+
+    def velocity(self, lr=0.02, momentum=0.9):
+        """What Nesterov's momentum makes of the gradients: the velocity after every step."""
+        v, found = torch.zeros_like(self.gradient[0]), []
+        for gradient in self.gradient:
+            v = momentum * v - lr * gradient
+            found.append(v)
+        return found
+
+
+def check_losses(watched, prefix, *at, atol=2e-5):
+    """The mean prior and identity losses of every step are those stored under this prefix; at: leading indices."""
+    for name, found in (("prior", watched.prior), ("iden", watched.identity)):
+        expected = golden(f"{prefix}_{name}_loss")[at]
+        torch.testing.assert_close(torch.stack(found), expected, check_dtype=False, atol=atol, rtol=0)

@@ -9,7 +9,19 @@ from core.models.classifiers import ARCHITECTURES, build_classifier, usual_input
 from core.models.image_sizes import IN_UNIT_RANGE, fixed_image_size
 from core.models.normalisation import USUAL
 from core.models.official_targets import import_target
-from tests.lowres import blocky, digest_of, golden, images64, networks, normal, s, state_by_formula, thinned, u
+from tests.lowres import (
+    blocky,
+    digest_of,
+    golden,
+    has_golden,
+    images64,
+    networks,
+    normal,
+    s,
+    state_by_formula,
+    thinned,
+    u,
+)
 
 OFFICIAL = {
     "vgg16_bn": "VGG16", "ir50_64": "FaceNet64", "ir50_112": "FaceNet112", "ir152_64": "IR152_64",
@@ -83,6 +95,8 @@ def check(model, official, images, tolerance):
     for name, values in found.items():
         expected = golden(f"net_{official}_{name}")
         torch.testing.assert_close(thinned(values, expected.shape[1]), expected, atol=tolerance, rtol=0)
+        if has_golden(whole := f"net_{official}_{name}_sum"):
+            torch.testing.assert_close(values.double().sum(1), golden(whole), atol=1e-2, rtol=0)
 
 
 def test_the_vgg_evaluating_training_and_its_gradient():
@@ -94,7 +108,9 @@ def test_the_vgg_evaluating_training_and_its_gradient():
         pixels.grad[:, :, ::4, ::4].flatten(1), golden("net_VGG16_grad_x"), atol=2e-3, rtol=1e-3
     )
     with torch.no_grad():
-        logits = model.train()(shown(images))
+        features = model.train().embed(shown(images))
+        logits = model.head(features)
+    torch.testing.assert_close(thinned(features, 128), golden("net_VGG16_train_feature"), atol=2e-3, rtol=0)
     torch.testing.assert_close(thinned(logits, 100), golden("net_VGG16_train_logits"), atol=2e-3, rtol=0)
 
 

@@ -80,9 +80,13 @@ def test_a_walk_matches(run):
                         ("candidate", "candidates")):  # fmt: skip
         found = torch.stack([getattr(one, field)[0] for one in passes])
         torch.testing.assert_close(found, golden(f"{run}_{name}"), atol=1e-5, rtol=0, msg=name)
+    accepted, verdicts = golden(f"{run}_accepted").bool(), golden(f"{run}_evaluator_correct")
+    assert int(GOLDEN[f"{run}_target_queries"]) == 33 * len(passes) + int(accepted.sum())
+    assert torch.equal(verdicts >= 0, accepted)  # the official evaluator looks at accepted points alone
     if not rules:
         assert labels_of.shown == 33 * len(passes)
-        assert int(GOLDEN[f"{run}_target_queries"]) == labels_of.shown + int(golden(f"{run}_accepted").sum())
+        candidates = torch.stack([one.candidates[0] for one in passes])
+        assert torch.equal(evaluated(candidates)[accepted] == label, verdicts[accepted] == 1)
 
     iterations, radius, success, returned = GOLDEN[f"{run}_final_iter_radius_success_returned"]
     assert int(walks.iterations) == iterations

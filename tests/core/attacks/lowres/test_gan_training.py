@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from core.attacks.lowres.config import GanTraining, PlainGanConfig
 from core.attacks.lowres.gan_draws import Draws, StepDraw
@@ -68,42 +69,85 @@ def check_norms(network, kind, letter, rel=5e-3):
         assert norm == pytest.approx(stored[name], rel=rel, abs=1e-6), name
 
 
+def answers_of(discriminator):
+    """What the discriminator says from now on, call by call."""
+    said = []
+    discriminator.register_forward_hook(lambda module, given, found: said.append(found))
+    return said
+
+
+def of_steps(said, calls):
+    """[6] of lists: what was said in each step of the discriminator, `calls` a step; and what in the generator's."""
+    before = 5 * calls
+    rest = said[before:-calls]
+    return [said[step * calls : (step + 1) * calls] for step in range(5)] + [said[-calls:]], rest
+
+
+def check_steps(found, name, *, later):
+    """As of the official script: three steps closely, the others, which Adam's first signs lead apart, less so."""
+    expected = golden(name)
+    torch.testing.assert_close(found[:3], expected[:3], check_dtype=False, **FIRST)
+    torch.testing.assert_close(found[3:], expected[3:], check_dtype=False, **later)
+
+
 def test_gmis_training_is_that_of_the_official_script():
     state = official_pair(Critic, "DGWGAN", 0)
-    watched = Watched(Wasserstein(critic=state.discriminator))
+    watched, said = Watched(Wasserstein(critic=state.discriminator)), answers_of(state.discriminator)
     train_pair(state, OfficialDraws("gmi", ["gan_img"]), watched, steps=6)
-    losses, expected = torch.tensor([x.item() for x in watched.judged]), golden("gmi_gan_d_loss")
-    torch.testing.assert_close(losses[:3], expected[:3], check_dtype=False, **FIRST)
-    torch.testing.assert_close(losses[3:], expected[3:], check_dtype=False, atol=0, rtol=1e-2)
+    losses, later = torch.stack([x.detach() for x in watched.judged]), {"atol": 0, "rtol": 1e-2}
+    check_steps(losses, "gmi_gan_d_loss", later=later)
     of_generator = golden("gmi_gan_g_loss_step5").item()
     assert [loss.item() for loss in watched.made] == [pytest.approx(of_generator, abs=1e-2)]
+    steps, [of_fakes] = of_steps([one.detach() for one in said], 3)  # between fakes and reals, of fakes, of reals
+    _, fakes, reals = (torch.stack(one) for one in zip(*steps, strict=True))
+    torch.testing.assert_close(of_fakes, golden("gmi_gan_g_logit_step5"), atol=2e-2, rtol=0)
+    distance = reals.mean(1) - fakes.mean(1)
+    for name, found in (("wd", distance), ("fake_logit", fakes), ("real_logit", reals)):
+        check_steps(found, f"gmi_gan_{name}", later={"atol": 5e-2, "rtol": 1e-2})
+    check_steps((losses + distance) / 10, "gmi_gan_gp", later=later)
     check_norms(state.generator, "gmi", "G")
     check_norms(state.discriminator, "gmi", "D")
 
 
 def standin_teacher():
-    """Target 0 with a norm without weights before its tanh, in training mode: batch statistics."""
-    norm = torch.nn.BatchNorm1d(16, affine=False)
+    """Target 0 with a norm without weights before its tanh, in training mode: batch statistics. And what it said."""
+    norm, said = torch.nn.BatchNorm1d(16, affine=False), []
 
     def soft_labels(images, step):
         with torch.no_grad():
-            return (norm((pooled(images) - 0.5) @ golden("si_T0_A")).tanh() @ golden("si_T0_B")).softmax(1)
+            said.append(norm((pooled(images) - 0.5) @ golden("si_T0_A")).tanh() @ golden("si_T0_B"))
+        return said[-1].softmax(1)
 
-    return soft_labels
+    return soft_labels, norm, said
 
 
 def test_keds_training_is_that_of_the_official_script():
     state = official_pair(MinibatchDiscriminator, "KEDD10", 10, like="KEDD")
-    objective = InversionSpecific(
-        discriminator=state.discriminator, soft_labels=standin_teacher(), protocol="paper"
-    )
-    watched = Watched(objective)
+    soft_labels, norm, taught = standin_teacher()
+    objective = InversionSpecific(discriminator=state.discriminator, soft_labels=soft_labels, protocol="paper")
+    watched, said, later = Watched(objective), answers_of(state.discriminator), {"atol": 0.1, "rtol": 0}
     train_pair(state, OfficialDraws("ked", ["gan_img", "gan_unl1", "gan_unl2"]), watched, steps=6)
-    losses, expected = torch.tensor([x.item() for x in watched.judged]), golden("ked_gan_d_loss")
-    torch.testing.assert_close(losses[:3], expected[:3], check_dtype=False, **FIRST)
-    torch.testing.assert_close(losses[3:], expected[3:], check_dtype=False, atol=0.1, rtol=0)
-    of_generator = golden("ked_gan_g_loss_entropysum_featurematch_step5")[0].item()
+    check_steps(torch.stack([x.detach() for x in watched.judged]), "ked_gan_d_loss", later=later)
+    of_generator, entropy, matched = golden("ked_gan_g_loss_entropysum_featurematch_step5").tolist()
     assert [loss.item() for loss in watched.made] == [pytest.approx(of_generator, abs=1e-2)]
+    steps, (of_fakes, _) = of_steps([one[1].detach() for one in said], 3)  # of the labelled, of reals, of fakes
+    labelled, reals, fakes = (torch.stack(one) for one in zip(*steps, strict=True))
+    assert entropy_sum(of_fakes).item() == pytest.approx(entropy, abs=5e-2)
+    assert (watched.made[0] - 1e-4 * entropy_sum(of_fakes)).item() == pytest.approx(matched, abs=1e-2)
+    for name, found in (("logits_label_first6", labelled[..., :6]), ("logits_fake_first6", fakes[..., :6]),
+                        ("lse_unlabel", reals.logsumexp(2)), ("lse_fake", fakes.logsumexp(2))):  # fmt: skip
+        check_steps(found, f"ked_gan_{name}", later={"atol": 0.5, "rtol": 0})
+    teacher = torch.stack(taught)
+    torch.testing.assert_close(teacher, golden("ked_gan_teacher_logits"), atol=1e-4, rtol=0)
+    moved = torch.stack([norm.running_mean, norm.running_var])
+    torch.testing.assert_close(moved, golden("ked_gan_teacher_bn_after_mean_var"), atol=1e-5, rtol=0)
+    agreed = (labelled.argmax(2) == teacher.argmax(2)).double().mean(1)
+    assert agreed[:3].tolist() == golden("ked_gan_acc")[:3].tolist()
+    of_labels = torch.stack([soft_cross_entropy(*one) for one in zip(labelled, teacher.softmax(2), strict=True)])
+    check_steps(of_labels, "ked_gan_loss_label", later=later)
+    mass, made_mass = reals.logsumexp(2), fakes.logsumexp(2)
+    half = 0.5 * (F.softplus(mass) - mass + F.softplus(made_mass)).mean(1)
+    check_steps(half, "ked_gan_loss_unlabel", later=later)
     check_norms(state.generator, "ked", "G")
     check_norms(state.discriminator, "ked", "D")
 

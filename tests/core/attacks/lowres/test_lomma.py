@@ -15,8 +15,9 @@ from core.attacks.view import view_of
 from core.data.enlarging import truncated_bytes
 from core.devices import ExecutionConfig
 from core.errors import InputError
+from core.metrics.accuracy import topk_hits
 from core.training.team import ALONE
-from tests.lowres import blocky, golden, pooled, s
+from tests.lowres import Spied, blocky, check_losses, golden, pooled, s
 
 KEPT = (1, 2, 3, 4, 5, 10, 20, 30)
 
@@ -57,9 +58,9 @@ def many_classes(images):
     return mass - torch.nn.functional.softplus(mass)
 
 
-def objective(form, judge, latent):
-    return Objective(decoder=decode, realness=judge, identity=identity(form), labels=golden("lomma_iden"),
-                     weight=100.0, scale=1 / 5, latent=latent)  # fmt: skip
+def objective(form, judge, latent=lambda z, step: z):
+    return Spied(Objective(decoder=decode, realness=judge, identity=identity(form), labels=golden("lomma_iden"),
+                           weight=100.0, scale=1 / 5, latent=latent))  # fmt: skip
 
 
 def test_the_mean_feature_and_the_pull_are_the_official_ones():
@@ -92,35 +93,39 @@ def test_the_identity_loss_and_its_gradient(name, form, weight):
 @pytest.mark.parametrize("form", ["ours", "llogit", "laug"])
 def test_the_search_on_gmi(form):
     for restart in (0, 1):
-        seen = []
-        ask = objective(form, critic, lambda z, step, seen=seen: seen.append(z.detach().clone()) or z)
-        found = momentum(golden("lomma_gmi_z0")[restart], ask, steps=30, lr=0.02, momentum=0.9, clip=1.0)
+        watched = objective(form, critic)
+        found = momentum(golden("lomma_gmi_z0")[restart], watched, steps=30, lr=0.02, momentum=0.9, clip=1.0)
+        check_losses(watched, f"lomma_gmi_{form}", restart)
         torch.testing.assert_close(found.w, golden(f"lomma_gmi_{form}_z_final")[restart], atol=5e-5, rtol=0)
         expected = golden(f"lomma_gmi_{form}_total_loss")[restart]
         torch.testing.assert_close(found.loss.mean(1), expected, check_dtype=False, atol=2e-3, rtol=0)
         if form == "ours" and restart == 0:
-            states = torch.stack([[*seen, found.w][step] for step in KEPT])
+            states = torch.stack([[*watched.z, found.w][step] for step in KEPT])
             torch.testing.assert_close(states, golden("lomma_gmi_ours_z"), atol=5e-5, rtol=0)
+            velocity = torch.stack([watched.velocity()[step - 1] for step in KEPT])
+            torch.testing.assert_close(velocity, golden("lomma_gmi_ours_v"), atol=5e-5, rtol=0)
 
 
 @pytest.mark.parametrize("form", ["ours", "llogit", "laug"])
 def test_the_search_on_ked_clamps_within_the_graph(form):
-    noise, leaves, shown = golden("lomma_ked_eps"), [], []
+    noise, leaves = golden("lomma_ked_eps"), []
 
     def latent(leaf, step):
-        leaves.append(leaf.detach().clone())
-        shown.append(sampled(leaf, noise[step], 1.0))
-        return shown[-1]
+        if len(leaves) == step:
+            leaves.append(leaf.detach().clone())
+        return sampled(leaf, noise[step], 1.0)
 
     start = torch.stack([torch.zeros(5, 100), torch.ones(5, 100)], 1)
-    found = distribution(start, objective(form, many_classes, latent), steps=30, lr=0.02)
+    watched = objective(form, many_classes, latent)
+    found = distribution(start, watched, steps=30, lr=0.02)
+    check_losses(watched, f"lomma_ked_{form}")
     states = torch.stack([[*leaves, found.w][step] for step in KEPT])
     torch.testing.assert_close(states[:, :, 0], golden(f"lomma_ked_{form}_mu"), atol=2e-5, rtol=0)
     torch.testing.assert_close(states[:, :, 1], golden(f"lomma_ked_{form}_logvar"), atol=2e-5, rtol=0)
     expected = golden(f"lomma_ked_{form}_total_loss")
     torch.testing.assert_close(found.loss.mean(1), expected, check_dtype=False, atol=2e-3, rtol=0)
     if form == "ours":
-        clamped = torch.stack([shown[step - 1].detach() for step in KEPT])
+        clamped = torch.stack([watched.z[step - 1] for step in KEPT])
         torch.testing.assert_close(clamped, golden("lomma_ked_ours_z_clamped"), atol=2e-5, rtol=0)
 
 
@@ -131,9 +136,14 @@ def test_the_draws_are_clamped_and_judged_as_the_official_evaluation_does():
         z = torch.stack([sampled(leaf[batch], golden("evalp_eps")[batch, draw], 1.0) for batch in range(5)])
         torch.testing.assert_close(z, golden("evalp_z_clamped")[:, draw], atol=1e-5, rtol=0)
         pictures = truncated_bytes(decode(z.flatten(0, 1)[:, None]), 112)
-        logits = (pooled((pictures + 1) / 2) - 0.5) @ golden("si_E_A") @ golden("si_E_B")
+        features = (pooled((pictures + 1) / 2) - 0.5) @ golden("si_E_A")
+        torch.testing.assert_close(features, golden("evalp_eval_feat")[:, draw].flatten(0, 1), atol=2e-4, rtol=0)
+        logits = features @ golden("si_E_B")
         expected = golden("evalp_eval_logits")[:, draw].flatten(0, 1)
         torch.testing.assert_close(logits, expected, atol=2e-4, rtol=0)
+        hits = torch.stack([topk_hits(logits, golden("evalp_labels").flatten(), k) for k in (1, 5)], 1)
+        shares = 100 * hits.double().unflatten(0, (5, 4)).mean(1)
+        assert torch.equal(shares, golden("evalp_acc_acc5_per_seed")[:, draw])
 
 
 class Linear(torch.nn.Module):
