@@ -49,6 +49,11 @@ def u(name, shape):
     return _single(_uniform(name, shape))
 
 
+def whole_bytes(name, shape):
+    """Pixels: 256 times what is uniform, rounded down."""
+    return np.floor(256 * _uniform(name, shape)).astype(np.uint8)
+
+
 def s(name, shape):
     """Uniform in [-1, 1)."""
     return _single(2 * _uniform(name, shape) - 1)

@@ -1,15 +1,20 @@
 """PLG-MI's pseudo-labels: which images a class gets, and what happens to equal confidences."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from core.attacks.given import Given
-from core.attacks.plg.labels import make_labels, top_n
+from core.attacks.plg.labels import ask, make_labels, top_n
 from core.attacks.seeds import generator
+from core.data.celeba64 import central_face
+from core.data.listing import fit_square
 from core.data.transforms import to_unit
 from core.errors import InputError
+from tests.lowres import pooled
 from tests.plg import golden
 
 CLASSES = 5
@@ -23,6 +28,27 @@ class Scores:
     def scores(self, images):
         bright = images.mean((1, 2, 3))
         return (-((bright[:, None] - torch.linspace(-1, 1, CLASSES)) ** 2) * 20).softmax(1)
+
+
+class StandIn:
+    """The stand-in target 0 on images in [-1, 1]."""
+
+    num_classes, image_size = 10, 64
+
+    def scores(self, images):
+        features = ((pooled((images + 1) / 2) - 0.5) @ golden("si_T0_A")).tanh()
+        return (features @ golden("si_T0_B")).softmax(1)
+
+
+def test_from_the_pictures_to_the_official_selection():
+    """Aligned faces of constant blocks, cut, reduced and asked about as any public pictures are."""
+    blocks = golden("plg_topn_blocks_uint8").numpy().repeat(25, 1).repeat(23, 2)[:, :218, :178]
+    faces = [fit_square(central_face(row, Image.fromarray(one)), 64, "shorter_side") for row, one in enumerate(blocks)]
+    public = torch.from_numpy(np.stack(faces)).permute(0, 3, 1, 2).contiguous()
+    scores = ask(StandIn(), public)
+    torch.testing.assert_close(scores, golden("plg_topn_prob"), rtol=0, atol=1e-5)
+    names = [f"{number:06d}.jpg" for number in golden("plg_topn_file_numbers").tolist()]
+    assert torch.equal(top_n(scores, 4, "paper", paths=names), golden("plg_topn_selected"))
 
 
 def test_the_official_selection_by_ascending_confidence():
