@@ -111,8 +111,11 @@ class MinibatchDiscriminator(nn.Module):
         for number in range(1, self.steps + 1):
             x = getattr(self, f"layer{number}")(x)
         features = x.flatten(1)
-        parts = features.split(groups) if groups else (features,)
-        likeness = torch.cat([self.mbd1(part) for part in parts])
+        if groups == 1:  # nothing to compare an image with: 0, and no gradient
+            likeness = features.new_zeros(features.shape[0], self.config.width)
+        else:
+            parts = features.split(groups) if groups else (features,)
+            likeness = torch.cat([self.mbd1(part) for part in parts])
         return features, self.fc_layer(torch.cat([features, likeness], 1))
 
 

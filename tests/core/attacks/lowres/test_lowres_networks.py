@@ -67,6 +67,21 @@ def test_the_discriminator_couples_the_images_of_a_batch():
     assert not torch.allclose(discriminator(images)[1][:2], discriminator(images[:2])[1], atol=1e-3)
 
 
+def test_an_image_alone_is_like_nothing_and_that_takes_no_comparison():
+    """What groups of one leave out is 0 to the bit, and so is its gradient."""
+    discriminator = MinibatchDiscriminator(PlainGanConfig(resolution=32, width=4, classes=5))
+    images = torch.rand(3, 3, 32, 32)
+    found = []
+    for ask in (lambda x: discriminator(x, groups=1)[1], lambda x: torch.cat([discriminator(i[None])[1] for i in x])):
+        pixels = images.clone().requires_grad_(True)
+        logits = ask(pixels)
+        logits.logsumexp(1).sum().backward()
+        found.append((logits.detach(), pixels.grad))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    assert torch.equal(discriminator.mbd1(discriminator(images[:1])[0]), torch.zeros(1, 4))
+
+
 @pytest.mark.parametrize("side", [32, 64])
 @pytest.mark.parametrize("width", [2, 8])
 def test_narrow_pairs_of_either_side_fit_together(side, width):
