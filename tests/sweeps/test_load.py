@@ -217,12 +217,24 @@ def test_the_surrogates_defaults_are_the_official_ones():
     assert (other.momentum, other.lr_min) == (None, None)
 
 
-@pytest.mark.parametrize("name", ["quickstart.yaml", "lfw.yaml", "toy.yaml"])
+@pytest.mark.parametrize(
+    "name", ["quickstart.yaml", "lfw.yaml", "toy.yaml", "attacks_small.yaml", "attacks_small_lfw.yaml"]
+)
 def test_shipped_sweeps_load_and_open_with_what_they_show(repository, name):
     loaded = load_sweep(repository / "sweeps" / name)
     assert expand(loaded)
     for word in ("Hardware", "Expect"):
         assert word in loaded.intro
+
+
+def test_the_small_attacks_are_the_same_on_drawn_people_and_on_faces(repository):
+    drawn, faces = (
+        yaml.safe_load((repository / "sweeps" / f"attacks_small{end}.yaml").read_text()) for end in ("", "_lfw")
+    )
+    for key in ("seeds", "recipe", "prior", "attack", "grid", "baseline"):
+        assert drawn[key] == faces[key]
+    assert len(drawn["classes"]) == len(faces["classes"])
+    assert drawn["judges"]["evaluator"] == faces["judges"]["evaluator"]
 
 
 @pytest.mark.parametrize("key", ["recipe", "judges.evaluator"])
