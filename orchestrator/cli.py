@@ -123,9 +123,10 @@ def _parser() -> argparse.ArgumentParser:
 
     add_study_doors(doors, _sweep_options())
 
-    ui = doors.add_parser("ui", help="MLflow's pages on the local store")
+    ui = doors.add_parser("ui", help="MLflow's pages on the local store, opened where the newest sweep is compared")
     ui.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     ui.add_argument("--port", type=int, default=5000, help="port on this machine (default: 5000)")
+    ui.add_argument("--no-browser", action="store_false", dest="browser", help="print the links, open nothing")
     ui.set_defaults(door=_ui)
 
     doctor = doors.add_parser("doctor", help="what this machine can run; with --store: whether a store is as written")
@@ -248,22 +249,10 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _ui(options: argparse.Namespace) -> int:
-    from orchestrator.store.opening import open_store
+    from orchestrator.doors.records.ui import serve_pages
 
-    store = open_store(options.store)  # of a remote one, its mirror here
-    database = store.root / "mlflow.db"
-    if not database.is_file():
-        raise InputError(f"{database}: expected the MLflow database of an earlier run, got none")
-    from orchestrator.tracking import follow, local_uri, refusals
-
-    with refusals(local_uri(store)):
-        remarks = follow(local_uri(store), store.root)
-    for line in remarks:
-        screen.err(line)
-    screen.out(f"MLflow on http://127.0.0.1:{options.port} (Ctrl-C ends it)")
-    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", f"sqlite:///{database}"]
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.execv(sys.executable, [*command, "--host", "127.0.0.1", "--port", str(options.port)])
+    serve_pages(options.store, options.port, browser=options.browser)
+    return EXIT_DONE
 
 
 def _doctor(options: argparse.Namespace) -> int:

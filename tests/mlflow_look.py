@@ -5,6 +5,8 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
+from orchestrator.running.recorder import open_recorder
+
 
 def look(uri, name="tiny"):
     """The client, and the runs by kind, deleted ones left out."""
@@ -40,3 +42,14 @@ def files(client, run):
 def text_of(client, run, path):
     """An artifact's text."""
     return Path(client.download_artifacts(run.info.run_id, path)).read_text()
+
+
+def record(loaded, store, trials, failures=None, files=(), **closing):
+    """Write all of it, as the end of a sweep does."""
+    recorder = open_recorder(loaded, store, None, models="none")
+    for trial in trials:
+        recorder.add(trial, (failures or {}).get(trial.id))
+    recorder.finish()
+    recorder.close(list(files), failed=len(failures or {}), **closing)
+    assert not recorder.unwritten
+    return recorder

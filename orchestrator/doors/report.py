@@ -18,7 +18,7 @@ from orchestrator.planning.trial import Trial
 from orchestrator.reading.axes import by_attack, stated_defense, sweep_axes
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.tables import text_table
-from orchestrator.reading.leak.hiding import hiding_frame, hiding_text, hidings
+from orchestrator.reading.leak.hiding import Hidings, hiding_frame, hiding_text, hidings
 from orchestrator.reading.numbers.model import (
     Axis,
     ContactSheet,
@@ -37,6 +37,7 @@ from orchestrator.search.budget import spent
 from orchestrator.stages.code_version import code_version
 from orchestrator.stages.stage import with_ancestors
 from orchestrator.store.base import Store
+from orchestrator.tracking.verdicts import Verdicts, verdicts_of
 from sweeps.axes import axis_keys, axis_names, axis_value
 from sweeps.loaded import LoadedSweep
 from sweeps.paper_settings import standing
@@ -49,15 +50,16 @@ HISTORY = ("loss", "train_acc", "test_acc")
 
 def write_sweep_report(
     loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
-) -> tuple[str, list[Path]]:
-    """Write results.parquet, report.html and figures into `out`; returns the table as text and the files."""
+) -> tuple[str, list[Path], Verdicts]:
+    """Write results.parquet, report.html and figures into `out`; returns the table as text, the files, what is said of
+    each recipe."""
     table = write_results(trials, store, failures, out)
     data = report_data(loaded, trials, store, table, out)
     summary = summarise(data)
     data = replace(data, sheets=tuple(_sheets(_of_sweep(trials), data.axes, store, sheet_recipes(summary))))
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *sorted((out / "figures").glob("*.png"))]
-    texts = [text_table(summary)]
+    texts, found = [text_table(summary)], Hidings()
     if len(summary.attacks) > 1:
         found = hidings(summary)
         texts.append(hiding_text(summary, found))
@@ -69,7 +71,7 @@ def write_sweep_report(
         write_rows(published_frame(published), out / COMPARISON)
         texts.append(published_text(published))
         files.append(out / COMPARISON)
-    return "\n\n".join(texts), files
+    return "\n\n".join(texts), files, verdicts_of(summary, found)
 
 
 def report_data(

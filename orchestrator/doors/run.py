@@ -25,7 +25,7 @@ from orchestrator.running.sweep_run import SweepRun, begin_run, closing_lines, e
 from orchestrator.running.workplace import Workplace
 from orchestrator.search.agenda import Agenda
 from orchestrator.search.ahead import ahead_of, refuse_small_budget
-from orchestrator.search.budget import Meter
+from orchestrator.search.budget import Meter, spent
 from orchestrator.search.reaudit import frontier_recipes
 from orchestrator.search.record import write_end
 from orchestrator.stages.judges import unavailable_judges
@@ -165,14 +165,15 @@ def _report(
         from orchestrator.doors.toy_report import write_toy_report as write
     else:
         from orchestrator.doors.report import write_sweep_report as write
-    text, files = write(loaded, trials, store, failures, out)
+    text, files, verdicts = write(loaded, trials, store, failures, out)
     screen.out_text(text)
     if recorder is not None or out == store.sweep_folder(loaded.sweep.name):
         write_trial_notes(store, loaded.sweep.name, trials)
     if out == store.sweep_folder(loaded.sweep.name):
         store.publish(out, loaded.sweep.name)
     if recorder is not None:
-        recorder.close(files, failed=len(failures))
+        _, wall_s = spent(store, loaded.sweep.name)
+        recorder.close(files, failed=len(failures), verdicts=verdicts, wall_s=wall_s)
     return out / "report.html"
 
 

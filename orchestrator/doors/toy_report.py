@@ -18,6 +18,7 @@ from orchestrator.reading.results import relative_links, write_results
 from orchestrator.reading.toy import ToyData, ToyFigure, ToyPanel
 from orchestrator.stages.code_version import code_version
 from orchestrator.store.base import Store
+from orchestrator.tracking.verdicts import Verdicts
 from sweeps.loaded import LoadedSweep
 
 PAPER = TREE / "sweeps" / "paper" / "toy.json"
@@ -27,15 +28,15 @@ NO_STOP_STEPS = 5000
 
 def write_toy_report(
     loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
-) -> tuple[str, list[Path]]:
-    """Write results.parquet and report.html into `out`; returns the table as text and the files."""
+) -> tuple[str, list[Path], Verdicts]:
+    """Write results.parquet and report.html into `out`; returns the table as text, the files, and no verdicts."""
     table = write_results(trials, store, failures, out)
     paper = {row["alpha"]: row for row in json.loads(PAPER.read_text())["rows"]}
     files = [out / "results.parquet"]
     done = [trial for trial in trials if store.has(trial.stages[0])]
     if done:
         files.append(write_report(_toy_data(loaded, done, store, table, paper, out), out))
-    return _text(table, paper), [*files, *sorted((out / "figures").glob("*.png"))]
+    return _text(table, paper), [*files, *sorted((out / "figures").glob("*.png"))], Verdicts()
 
 
 def _toy_data(

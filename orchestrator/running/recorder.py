@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from core.errors import InputError
@@ -13,7 +13,7 @@ from core.words import note
 from orchestrator.planning.trial import Trial
 from orchestrator.stages.code_version import code_version
 from orchestrator.store.base import Store
-from orchestrator.tracking import Closing, Tracker, local_uri, refusals, told, tracking_errors
+from orchestrator.tracking import Closing, Tracker, Verdicts, local_uri, refusals, told, tracking_errors
 from sweeps.loaded import LoadedSweep
 
 REPORT = "report"  # among what is not written: the report, the means over seeds, the models
@@ -62,7 +62,7 @@ class Recorder:
         self._trials: dict[str, Trial] = {}  # of the driver's own plan, whose trials these are
         self._waiting: dict[str, str | None] = {}  # trial id -> failure, in the order they came
         self._refused: dict[str, int] = {}
-        self._closing: tuple[list[Path], int] | None = None
+        self._closing: Closing | None = None  # still without the trials
         self._problem = ""  # the last, while MLflow is away
         self._moved_at = time.monotonic()  # when something was last written
         self._given_up = False
@@ -83,13 +83,19 @@ class Recorder:
             self._wait(lambda: not self._waiting)
             self.unwritten.update(dict.fromkeys(self._waiting, self._problem or "MLflow does not answer"))
 
-    def close(self, files: list[Path], *, failed: int) -> None:
-        """Add the means over seeds, the report and the models, and end the sweep's run; after `finish`."""
+    def close(
+        self, files: list[Path], *, failed: int, verdicts: Verdicts | None = None, wall_s: float = 0.0
+    ) -> None:
+        """Add the means over seeds, the report, its verdicts and the models, and end the sweep's run; after `finish`.
+
+        wall_s: see `Closing`.
+        """
         with self._changed:
             if self._waiting:  # it has not answered for as long as we wait
                 self.unwritten[REPORT] = self._problem or "MLflow does not answer"
             else:
-                self._closing = (files, failed)
+                said = verdicts or Verdicts()
+                self._closing = Closing(trials=(), files=tuple(files), failed=failed, verdicts=said, wall_s=wall_s)
                 self._changed.notify_all()
                 self._wait(lambda: self._closing is None)
                 if self._closing is not None:
@@ -135,7 +141,7 @@ class Recorder:
                 self._changed.wait_for(lambda: self._given_up, timeout=pause)
             pause = min(2 * pause, self._patience.most)
 
-    def _attempt(self, trial_id: str | None, failure: str | None, closing: tuple[list[Path], int] | None) -> bool:
+    def _attempt(self, trial_id: str | None, failure: str | None, closing: Closing | None) -> bool:
         """Write the oldest trial, or the end of the sweep. False while MLflow is away."""
         try:
             if self._problem and self.tracker is not None:
@@ -145,7 +151,7 @@ class Recorder:
             if trial_id is not None:
                 tracker.record(self._trials[trial_id], parent, failure)
             elif closing is not None:
-                given = Closing(trials=tuple(self._trials.values()), files=tuple(closing[0]), failed=closing[1])
+                given = replace(closing, trials=tuple(self._trials.values()))
                 self.remarks += tracker.close_sweep(parent, given, models=self._models, progress=self._moved)
         except (OSError, InputError, *tracking_errors()) as error:
             return self._failed(trial_id, self._line(error))

@@ -15,7 +15,7 @@ from core.files import write_file
 from core.metrics.table import METRICS
 from core.tree import TREE
 from orchestrator.store.base import Store
-from orchestrator.tracking.answer import Answer
+from orchestrator.tracking.pages.answer import Answer
 from orchestrator.tracking.recipes import RecipeMeans
 from orchestrator.tracking.server.scratch import scratch
 

@@ -13,7 +13,11 @@ from typing import Any
 
 from core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
 from orchestrator.planning.trial import Trial
+from orchestrator.reading.axes import sweep_axes
+from orchestrator.reading.numbers.format import ascii_text
+from orchestrator.reading.numbers.summary import attack_label, recipe_label
 from sweeps.imported import ImportedClassifier
+from sweeps.loaded import LoadedSweep
 from sweeps.schema import InversionSweep
 
 OF_TRAINING = ("image_size", "batch_size", "optimizer", "lr", "lr_schedule", "weight_decay", "precision")
@@ -76,6 +80,22 @@ def _is_said(name: str, text: str, said: dict[str, str]) -> bool:
     kinds = KINDS if name.endswith("kind") else ()
     same = (key for key, value in said.items() if value == text)
     return any(key == name or key.endswith(f"_{name}") or key in kinds for key in same)
+
+
+def run_words(trial: Trial, loaded: LoadedSweep | None) -> str:
+    """What tells the trial's cell from others, as the report calls it: `alpha -0.2 · attack loss Poincaré`."""
+    if loaded is None or not isinstance(trial.settings, InversionSweep):
+        words = [f"{name} {value}" for name, value in trial.cell.axes.items() if value is not None]
+    else:
+        axes, values = sweep_axes(loaded, [trial]), trial.cell.axes
+        words = [label(axes, values) for label in (recipe_label, attack_label)]
+    return ascii_text(" · ".join(filter(None, words))) or "the recipe"
+
+
+def run_name(trial: Trial, loaded: LoadedSweep | None) -> str:
+    """The name of a trial's run."""
+    phase = [trial.phase] if trial.phase != "sweep" else []
+    return " · ".join([run_words(trial, loaded), f"seed {trial.seed}", *phase])
 
 
 def metrics_of(row: dict[str, Any]) -> dict[str, float]:

@@ -10,7 +10,7 @@ import pandas as pd
 
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.stability import CURVES, STAGE
-from orchestrator.stages.stage import Stage
+from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
 from orchestrator.tracking.names import metrics_of
 
@@ -37,6 +37,12 @@ def finished_at(trial: Trial, store: Store) -> int:
     """When the last of its finished stages ended, in milliseconds; 0 before any has."""
     finished = [store.manifest(stage)["finished_at"] for stage in trial.stages if store.has(stage)]
     return int(max(finished, default=0) * 1000)
+
+
+def work_ms(trial: Trial, store: Store) -> int:
+    """How long its finished stages took, one after the other, in milliseconds; those that it shares with others too."""
+    finished = [stage for stage in with_ancestors(trial.stages) if store.has(stage)]
+    return int(1000 * sum(store.manifest(stage)["seconds"] for stage in finished))
 
 
 def _curves(stage: Stage, store: Store) -> Iterator[Any]:

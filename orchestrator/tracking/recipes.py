@@ -15,8 +15,9 @@ from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.estimates import Settings, collect, estimate
 from orchestrator.reading.results import per_class_rows, trial_row
 from orchestrator.store.base import Store
-from orchestrator.tracking.names import metrics_of, recipe_params
-from orchestrator.tracking.points import finished_at
+from orchestrator.tracking.names import metrics_of, recipe_params, run_words
+from orchestrator.tracking.points import finished_at, work_ms
+from sweeps.loaded import LoadedSweep
 
 SETTINGS = Settings()
 NOTE = (
@@ -31,6 +32,7 @@ class RecipeMeans:
     direction is better, and n_seeds.
 
     content: fingerprint of the trials the means are over; at: when the last of them finished, in milliseconds;
+    worked: how long the trials' stages took, one after the other, in milliseconds.
     rows: the trials' rows in the order of their seeds; trial: the first of them; target: fingerprint of what was
     trained, whatever the seed: cells that differ in the attack alone share it.
     """
@@ -43,6 +45,7 @@ class RecipeMeans:
     seeds: tuple[int, ...]
     content: str
     at: int
+    worked: int
     rows: list[dict[str, Any]]
 
     @property
@@ -71,14 +74,8 @@ def recipe_content(trials: Iterable[Trial]) -> str:
     return sha256(" ".join(sorted(trial.id for trial in trials)).encode()).hexdigest()[:12]
 
 
-def recipe_label(trial: Trial) -> str:
-    """The axes in words, without the seed."""
-    words = [f"{name} {value}" for name, value in trial.cell.axes.items() if value is not None]
-    return " · ".join(words) or "the recipe"
-
-
-def recipe_means(trials: Sequence[Trial], store: Store) -> RecipeMeans:
-    """The means of one recipe over its finished trials, at least one of them."""
+def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep | None = None) -> RecipeMeans:
+    """The means of one recipe over its finished trials, at least one of them. loaded: the sweep, for their words."""
     trials = sorted(trials, key=lambda trial: trial.seed)
     rows = [trial_row(trial, store) for trial in trials]
     samples = collect(pd.DataFrame(rows), per_class_rows(trials, store))
@@ -93,7 +90,7 @@ def recipe_means(trials: Sequence[Trial], store: Store) -> RecipeMeans:
             metrics.update({key: end for key, end in ends.items() if math.isfinite(end)})
     metrics["n_seeds"] = float(len(trials))
     return RecipeMeans(
-        label=recipe_label(trials[0]),
+        label=run_words(trials[0], loaded),
         target=_target(trials[0]),
         trial=trials[0],
         params=recipe_params(trials[0], rows[0]),
@@ -101,5 +98,6 @@ def recipe_means(trials: Sequence[Trial], store: Store) -> RecipeMeans:
         seeds=tuple(trial.seed for trial in trials),
         content=recipe_content(trials),
         at=max(finished_at(trial, store) for trial in trials),
+        worked=sum(work_ms(trial, store) for trial in trials),
         rows=rows,
     )

@@ -11,6 +11,7 @@ from orchestrator.tracking.searching import PROPOSAL
 KIND = "smoothsweep.kind"
 KEYS = {"sweep": "smoothsweep.sweep", "trial": "smoothsweep.trial", "recipe": "smoothsweep.recipe"}
 CONTENT = "smoothsweep.content"  # of a recipe's run: which trials its means are over
+TOLD = "smoothsweep.told"  # fingerprint of the report's verdict that the run holds
 PARENT = "mlflow.parentRunId"
 PAGE = 500
 
@@ -20,11 +21,14 @@ class Found:
     """A run that exists. status: RUNNING, FINISHED, FAILED or KILLED.
 
     content: of a recipe, which trials its means are over; of a trial, which proposal of a search it belongs to.
+    started: in milliseconds. told: fingerprint of the report's verdict that it holds, empty without one.
     """
 
     run_id: str
     status: str
     content: str = ""
+    started: int = 0
+    told: str = ""
 
 
 class Runs:
@@ -69,11 +73,14 @@ class Runs:
             if not token:
                 return
 
-    def create(self, kind: str, fingerprint: str, name: str, tags: dict[str, str]) -> Found:
-        """A new run with these tags, in one transaction."""
+    def create(
+        self, kind: str, fingerprint: str, name: str, tags: dict[str, str], started: int | None = None
+    ) -> Found:
+        """A new run with these tags, in one transaction. started: when its work began, in milliseconds; None: now."""
         tags = {KIND: kind, KEYS[kind]: fingerprint, "mlflow.runName": name, **tags}
-        run = self._client.create_run(self._experiment_id, tags=tags)
-        return self.note(kind, fingerprint, Found(run_id=run.info.run_id, status="RUNNING"))
+        run = self._client.create_run(self._experiment_id, start_time=started, tags=tags)
+        found = Found(run_id=run.info.run_id, status="RUNNING", started=run.info.start_time)
+        return self.note(kind, fingerprint, found)
 
     def note(self, kind: str, fingerprint: str, found: Found) -> Found:
         """Remember what has become of a run."""
@@ -90,7 +97,10 @@ class Runs:
 def _enter(known: dict[tuple[str, str], Found], key: tuple[str, str], run: Any) -> dict[str, str]:
     """Note the run unless a better one is known. Returns the run that is one too many, with the one kept instead."""
     content = run.data.tags.get(CONTENT) or run.data.tags.get(PROPOSAL, "")
-    new = Found(run_id=run.info.run_id, status=run.info.status, content=content)
+    new = Found(
+        run_id=run.info.run_id, status=run.info.status, content=content, started=run.info.start_time,
+        told=run.data.tags.get(TOLD, ""),
+    )  # fmt: skip
     old = known.setdefault(key, new)
     if old is new:
         return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ from core.words import note
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.results import trial_row
 from orchestrator.store.base import Store
-from orchestrator.tracking.answer import Answer, answer, answer_text
 from orchestrator.tracking.datasets import dataset_inputs
 from orchestrator.tracking.models import candidates, register
-from orchestrator.tracking.names import trial_params
-from orchestrator.tracking.points import trial_points, write
+from orchestrator.tracking.names import run_name, trial_params
+from orchestrator.tracking.pages.answer import Answer, answer, answer_text
+from orchestrator.tracking.pages.arrival import MODEL_TRAINING, PRIMARY_METRIC, show
+from orchestrator.tracking.points import finished_at, trial_points, work_ms, write
 from orchestrator.tracking.provenance import provenance_tags, write_provenance
 from orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
 from orchestrator.tracking.runs import CONTENT, Found, Runs
@@ -25,24 +26,27 @@ from orchestrator.tracking.server import connection
 from orchestrator.tracking.server.moving import artifact_folder, follow
 from orchestrator.tracking.server.scratch import scratch, sweep_away_scratch
 from orchestrator.tracking.trials import table_json, trial_status, trial_tags, write_trial_files
+from orchestrator.tracking.verdicts import Told, Verdicts, tell
 from sweeps.loaded import LoadedSweep
 
-PRIMARY_METRIC = "mlflow.experiment.primaryMetric"
 PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}
 HOW_TO_COMPARE = (
-    "Recipes side by side: filter by ``tags.`smoothsweep.kind` = 'recipe'``, expand rows, select, Compare; "
-    "single seeds: `'trial'`."
+    "Side by side, with columns and charts: the saved views `Trials` and `Recipes`, which `smoothsweep ui` opens; or "
+    "filter by ``tags.`smoothsweep.kind` = 'recipe'`` (single seeds: `'trial'`), select, Compare."
 )
 NOTE = "mlflow.note.content"  # what MLflow's pages show as the description, in Markdown
 
 
 @dataclass(frozen=True, kw_only=True)
 class Closing:
-    """What the end of a sweep writes: every trial that was given, the report's files, how many trials failed."""
+    """What the end of a sweep writes: every trial that was given, the report's files and verdicts, how many trials
+    failed. wall_s: how long the sweep was run, all its runs together; 0 where nobody measured it."""
 
     trials: Sequence[Trial]
     files: Sequence[Path]
     failed: int
+    verdicts: Verdicts = field(default_factory=Verdicts)
+    wall_s: float = 0.0
 
 
 class Tracker:
@@ -99,7 +103,10 @@ class Tracker:
             self._write_trial(trial, row, parent, None)
 
     def _write_trial(self, trial: Trial, row: dict[str, Any], parent: str, found: Found | None) -> None:
-        found = found or self._runs.create("trial", trial.id, trial.label, {"mlflow.parentRunId": parent})
+        worked, at = work_ms(trial, self.store), finished_at(trial, self.store)
+        started = at - worked if at else None
+        parentage = {"mlflow.parentRunId": parent}
+        found = found or self._runs.create("trial", trial.id, run_name(trial, self._loaded), parentage, started)
         tags = {**trial_tags(trial, row, self.store), **strategy_tags(self._loaded)}
         points = list(trial_points(trial, row, self.store))
         write(self._client, found.run_id, params=trial_params(trial, row), tags=tags, points=points)
@@ -112,12 +119,12 @@ class Tracker:
         if found.status in ("FAILED", "KILLED") and not row["failure"]:
             self._client.delete_tag(found.run_id, "smoothsweep.failure")
         status = trial_status(row)
-        self._client.set_terminated(found.run_id, status)
-        self._runs.note("trial", trial.id, Found(run_id=found.run_id, status=status))
+        self._client.set_terminated(found.run_id, status, end_time=found.started + worked if at else None)
+        self._runs.note("trial", trial.id, replace(found, status=status))
 
     def record_recipe(self, trials: Sequence[Trial], parent: str) -> RecipeMeans:
         """Write the means of one recipe over its finished trials (at least one), unless its run has just these."""
-        means = recipe_means(trials, self.store)
+        means = recipe_means(trials, self.store, self._loaded)
         fingerprint, found = recipe_id(trials[0]), self._runs.get("recipe", recipe_id(trials[0]))
         if found is not None and found.status == "FINISHED" and found.content == means.content:
             return means
@@ -127,7 +134,7 @@ class Tracker:
         tags = {"smoothsweep.phase": phase_of(trials[0]), NOTE: means.note, "mlflow.loggedArtifacts": TABLE_OF_SEEDS}
         if found is None:
             tags["mlflow.parentRunId"] = parent
-            found = self._runs.create("recipe", fingerprint, f"{means.label} · mean", tags)
+            found = self._runs.create("recipe", fingerprint, f"{means.label} · mean", tags, means.at - means.worked)
         self._write_recipe(found, means, tags)
         return means
 
@@ -146,9 +153,8 @@ class Tracker:
         write(self._client, found.run_id, params=means.params, tags=tags, points=points)
         table = table_json(list(means.rows[0]), [list(row.values()) for row in means.rows])
         self._client.log_text(found.run_id, table, "seeds.json")
-        self._client.set_terminated(found.run_id, "FINISHED")
-        done = Found(run_id=found.run_id, status="FINISHED", content=means.content)
-        self._runs.note("recipe", recipe_id(means.trial), done)
+        self._client.set_terminated(found.run_id, "FINISHED", end_time=found.started + means.worked)
+        self._runs.note("recipe", recipe_id(means.trial), replace(found, status="FINISHED", content=means.content))
 
     def close_sweep(
         self, parent: str, closing: Closing, *, models: str = "none", progress: Callable[[], None] = lambda: None
@@ -160,6 +166,7 @@ class Tracker:
         self._runs.read()  # another driver may have written the same trials
         self._tag_proposals(progress)
         recipes = self._record_recipes(closing.trials, parent, progress)
+        self._tell_verdicts(closing, progress)
         for path in closing.files:
             self._client.log_artifact(parent, str(path), "figures" if path.suffix == ".png" else None)
             progress()
@@ -169,13 +176,43 @@ class Tracker:
         text = "\n\n".join(part for part in (answer_text(found), intro) if part)
         tags = {NOTE: text[:4900], "smoothsweep.recommended": found.recommended.label if found.recommended else ""}
         write(self._client, parent, params={}, tags=tags, points=[])
+        self._tell_sweep(closing, found)
         self._describe_experiment(text, found)
         if closing.trials and (inputs := dataset_inputs(closing.trials[0], self.store)):
             self._client.log_inputs(parent, datasets=inputs)
         progress()
         remarks = [*self._remarks, *self._register(found, models, progress)]
-        self._client.set_terminated(parent, "FAILED" if closing.failed else "FINISHED")
+        started = self._client.get_run(parent).info.start_time
+        ended = started + int(1000 * closing.wall_s) if closing.wall_s else None  # pauses between runs are no work
+        self._client.set_terminated(parent, "FAILED" if closing.failed else "FINISHED", end_time=ended)
         return remarks
+
+    def _tell_verdicts(self, closing: Closing, progress: Callable[[], None]) -> None:
+        """What the report says of each recipe, on its run and on those of its trials, where they do not say it yet."""
+        of_trials = closing.verdicts.of_trials
+        for trial in closing.trials:
+            told = of_trials.get(trial.id) if phase_of(trial) == "sweep" else None
+            if told is None:
+                continue
+            self._tell("trial", trial.id, replace(told, numbers={}), finished_at(trial, self.store))
+            self._tell("recipe", recipe_id(trial), told, finished_at(trial, self.store))
+            progress()
+
+    def _tell_sweep(self, closing: Closing, found: Answer) -> None:
+        """On the sweep's own run: the numbers of the recipe that the answer names, and every recipe's word."""
+        at = max((finished_at(trial, self.store) for trial in closing.trials), default=0)
+        told = Told(tags=closing.verdicts.whole)
+        if found.least is not None and found.leak is not None:
+            shown = {key: found.least.metrics[key] for key in ("test_acc", found.leak) if key in found.least.metrics}
+            verdict = closing.verdicts.of_trials.get(found.least.trial.id, Told())
+            told = Told(tags={**verdict.tags, **told.tags}, numbers={**shown, **verdict.numbers})
+        self._tell("sweep", self.experiment, told, at)
+
+    def _tell(self, kind: str, fingerprint: str, told: Told, at: int) -> None:
+        found = self._runs.get(kind, fingerprint)
+        if found is not None and found.told != told.fingerprint:
+            tell(self._client, found.run_id, told, before=found.told, at=at)
+            self._runs.note(kind, fingerprint, replace(found, told=told.fingerprint))
 
     def _tag_proposals(self, progress: Callable[[], None]) -> None:
         """Which proposal of the search each trial belongs to, where its run does not say it yet."""
@@ -221,8 +258,7 @@ class Tracker:
             return found.experiment_id
         folder = artifact_folder(self.store.root, name)
         location = folder.as_uri() if self.uri.startswith("sqlite:") else None
-        kind = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison
-        return self._client.create_experiment(name, artifact_location=location, tags={**kind, **PRIMARY})
+        return self._client.create_experiment(name, artifact_location=location, tags={**MODEL_TRAINING, **PRIMARY})
 
     def _describe_experiment(self, text: str, found: Answer) -> None:
         self._client.set_experiment_tag(self._experiment_id, NOTE, f"{text[:4400]}\n\n{HOW_TO_COMPARE}")
@@ -230,6 +266,7 @@ class Tracker:
             greater = str(BY_KEY[found.leak].better == "high").lower()
             for key, value in {"name": found.leak, "greaterIsBetter": greater}.items():
                 self._client.set_experiment_tag(self._experiment_id, f"{PRIMARY_METRIC}.{key}", value)
+        show(self._client, self._client.get_experiment(self._experiment_id), found.leak)
 
 
 TABLE_OF_SEEDS = '[{"path": "seeds.json", "type": "table"}]'

@@ -117,7 +117,7 @@ def test_a_search_is_reported_from_its_store(searched, tmp_path, monkeypatch):
 def test_the_whole_report_is_written_with_every_trial_in_the_table(searched, tmp_path, monkeypatch):
     monkeypatch.setattr(reporting, "comparison_sheet", lambda *_, **__: None)
     loaded, store, trials = searched
-    text, files = reporting.write_sweep_report(loaded, trials, store, {}, tmp_path)
+    text, files, _ = reporting.write_sweep_report(loaded, trials, store, {}, tmp_path)
     table = pd.read_parquet(tmp_path / "results.parquet")
     assert table["phase"].value_counts().to_dict() == {"proxy": 24, "sweep": 20, "reaudit": 8}
     assert "proxy" not in text and tmp_path / "report.html" in files

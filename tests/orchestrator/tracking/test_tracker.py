@@ -3,27 +3,16 @@
 import json
 
 import pytest
-from mlflow_look import doubled, files, look, text_of
+from mlflow_look import doubled, files, look, record, text_of
 
 from benchmarks.tracking import write_artifacts
 from orchestrator.planning.trials import trials_of
 from orchestrator.reading.results import trial_row
-from orchestrator.running.recorder import open_recorder
 from orchestrator.tracking import Tracker
 from orchestrator.tracking.recipes import recipe_id
 from sweeps.load import load_sweep
 
 RAMP = {"recipe.defense.alpha": [0.0, -0.2]}
-
-
-def record(loaded, store, trials, failures=None, files=()):
-    recorder = open_recorder(loaded, store, None, models="none")
-    for trial in trials:
-        recorder.add(trial, (failures or {}).get(trial.id))
-    recorder.finish()
-    recorder.close(list(files), failed=len(failures or {}))
-    assert not recorder.unwritten
-    return recorder
 
 
 def test_one_run_for_the_sweep_each_trial_and_each_recipe(load, store, uri, finished, tmp_path):

@@ -1,0 +1,41 @@
+"""`smoothsweep ui`: MLflow's pages on the local store, and the links to where its sweeps are compared."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from core import screen
+from core.errors import InputError
+from orchestrator.doors.records.opening import HOST, answers, open_beside
+from orchestrator.store.opening import open_store
+from orchestrator.tracking import arrivals, follow, local_uri, refusals
+
+
+def serve_pages(location: str, port: int, *, browser: bool) -> None:
+    """Become MLflow's server on the store at `location`. Does not return.
+
+    browser: whether to open the newest sweep in the user's. Raises InputError, before anything is started, where
+    nothing was recorded or the port is taken: the links would lead to another's pages.
+    """
+    store = open_store(location)  # of a remote one, its mirror here
+    database = store.root / "mlflow.db"
+    if not database.is_file():
+        raise InputError(f"{database}: expected the MLflow database of an earlier run, got none")
+    if answers(port):
+        raise InputError(f"--port {port}: expected a free port, got one that another server listens on")
+    uri, root = local_uri(store), f"http://{HOST}:{port}"
+    with refusals(uri):
+        remarks, found = follow(uri, store.root), arrivals(uri)
+    for line in remarks:
+        screen.err(line)
+    screen.out(f"MLflow on {root} (Ctrl-C ends it)")
+    for one in found:
+        screen.out(f"{one.sweep}: trials side by side  {root}{one.table}")
+        screen.out(f"{one.sweep}: charts               {root}{one.charts}")
+    if browser and found:
+        open_beside(port, root + found[0].table)
+    sys.stdout.flush()
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]
+    os.execv(sys.executable, [*command, "--host", HOST, "--port", str(port)])

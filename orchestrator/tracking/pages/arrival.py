@@ -1,0 +1,77 @@
+"""Where somebody who opens MLflow should arrive: the newest sweep, its trials side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from core.metrics.table import BY_KEY
+from orchestrator.tracking.pages.views import route, saved_views
+from orchestrator.tracking.runs import KEYS, KIND
+from orchestrator.tracking.server.connection import connect
+
+MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison
+PRIMARY_METRIC = "mlflow.experiment.primaryMetric"
+AT_MOST = 20  # experiments that are looked into
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arrival:
+    """One sweep's pages. table, charts: their address from the server's root on."""
+
+    sweep: str
+    table: str
+    charts: str
+
+
+def arrivals(uri: str) -> list[Arrival]:
+    """The sweeps of a tracking store, the one that was worked on last first.
+
+    Views that are missing, of a sweep recorded before there were any, are added. InputError if there is no MLflow.
+    """
+    client = connect(uri)
+    found = []
+    for experiment in client.search_experiments(max_results=AT_MOST, order_by=["last_update_time DESC"]):
+        last = _last_run(client, experiment.experiment_id)
+        if last is not None:
+            leak = experiment.tags.get(f"{PRIMARY_METRIC}.name")
+            show(client, experiment, leak if leak in BY_KEY and BY_KEY[leak].group == "leak" else None)
+            found.append((last, experiment))
+    found.sort(key=lambda pair: -pair[0])
+    return [
+        Arrival(sweep=one.name, table=route(one.experiment_id), charts=route(one.experiment_id, charts=True))
+        for _, one in found
+    ]
+
+
+def show(client: Any, experiment: Any, leak: str | None, measured: Collection[str] | None = None) -> None:
+    """Have the experiment's pages show model training, with saved views. Calling it again changes nothing.
+
+    measured: names of the metrics that its runs hold; None to ask for those of one trial and one recipe.
+    """
+    if measured is None:
+        measured = _measured(client, experiment.experiment_id)
+    tags = {**MODEL_TRAINING, **saved_views(leak, measured, at=experiment.creation_time)}
+    for key, value in tags.items():
+        if experiment.tags.get(key) != value:
+            client.set_experiment_tag(experiment.experiment_id, key, value)
+
+
+def _last_run(client: Any, experiment_id: str) -> int | None:
+    """When a sweep was begun here last, in milliseconds; None where there is no run of ours."""
+    runs = _some(client, experiment_id, "sweep")
+    return runs[0].info.start_time if runs else None
+
+
+def _measured(client: Any, experiment_id: str) -> set[str]:
+    runs = [run for kind in ("trial", "recipe") for run in _some(client, experiment_id, kind)]
+    return {name for run in runs for name in run.data.metrics}
+
+
+def _some(client: Any, experiment_id: str, kind: str) -> list[Any]:
+    """The newest run of a kind, if there is one."""
+    assert kind in KEYS
+    return client.search_runs(
+        [experiment_id], f"tags.`{KIND}` = '{kind}'", max_results=1, order_by=["attributes.start_time DESC"]
+    )

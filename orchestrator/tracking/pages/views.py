@@ -1,0 +1,100 @@
+"""Saved views of MLflow's page of runs: which runs, in which order, with which columns and charts.
+
+MLflow keeps a view that somebody named and shared as a tag of the experiment, which every browser reads that opens a
+link with its name: key and fields as in mlflow/mlflow, mlflow/server/js/src/experiment-tracking/components/
+experiment-page/utils/savedViewEnvelope.ts, models/ExperimentPageUIState.tsx and ../runs-charts/runs-charts.types.ts.
+A shared view cannot hold which rows are expanded; a filter shows the runs that it leaves at the top level instead.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+from urllib.parse import urlencode
+
+from core.metrics.table import BY_KEY, CLASS_METRICS
+from orchestrator.tracking.runs import KIND
+from orchestrator.tracking.verdicts import HIDING, NUMBERS, VERDICT
+
+TAG = "mlflow.sharedViewState."
+TRIALS, RECIPES = "trials", "recipes"
+NAMES = {TRIALS: "Trials", RECIPES: "Recipes: means over seeds"}
+CURVES = ("epoch/alpha", "epoch/test_acc", "epoch/train_acc", "epoch/loss", "epoch/logit_gap")
+CURVES_SECTION, FIRST_SECTION, OTHERS_SECTION = "epoch", "Accuracy against leak", "Model metrics"
+
+
+def saved_views(leak: str | None, measured: Collection[str], *, at: int) -> dict[str, str]:
+    """Tags of an experiment that are its saved views.
+
+    leak: the metric that decides, None where none was measured. measured: names of the metrics that runs hold.
+    at: when the views were made, in milliseconds; equal arguments give equal tags.
+    """
+    tags = {}
+    for view, kind in ((TRIALS, "trial"), (RECIPES, "recipe")):
+        state = json.dumps(_state(kind, leak, measured), separators=(",", ":"))
+        tags[TAG + view] = json.dumps({"name": NAMES[view], "createdAt": at, "state": state}, separators=(",", ":"))
+    return tags
+
+
+def route(experiment_id: str, view: str = TRIALS, *, charts: bool = False) -> str:
+    """Where the page lies on any MLflow server, from its root on: its table, or its charts."""
+    query = {"viewStateShareKey": view, "compareRunsMode": "CHART" if charts else "TABLE"}
+    return f"/#/experiments/{experiment_id}/runs?{urlencode(query)}"
+
+
+def _state(kind: str, leak: str | None, measured: Collection[str]) -> dict[str, Any]:
+    columns = [
+        "attributes.`Duration`",
+        *(f"metrics.`{key}`" for key in [*_columns(leak, measured), *(["n_seeds"] if kind == "recipe" else [])]),
+        *(f"tags.`{key}`" for key in (VERDICT, HIDING)),
+        *(f"metrics.`{key}`" for key in NUMBERS),
+    ]
+    order = {} if leak is None else {
+        "orderByKey": f"metrics.`{leak}`", "orderByAsc": BY_KEY[leak].better == "low",
+    }  # fmt: skip
+    return {
+        "searchFilter": f"tags.`{KIND}` = '{kind}'",
+        **order,
+        "selectedColumns": columns,
+        "runsHiddenMode": "SHOW_ALL",  # else the charts hold ten runs
+        "hideEmptyCharts": True,
+        "isAccordionReordered": True,  # sections in this order
+        "compareRunSections": [
+            {"uuid": name, "name": name, "display": name != OTHERS_SECTION, "isReordered": False}
+            for name in (FIRST_SECTION, CURVES_SECTION, OTHERS_SECTION)
+        ],
+        "compareRunCharts": _charts(leak, measured, CURVES if kind == "trial" else ()),
+    }
+
+
+def _columns(leak: str | None, measured: Collection[str]) -> list[str]:
+    """The target's accuracy, the leak that decides, then what the other judges say."""
+    wanted = dict.fromkeys(("test_acc", *([leak] if leak else ()), *CLASS_METRICS, "xi_test"))
+    return [key for key in wanted if key in measured]
+
+
+def _charts(leak: str | None, measured: Collection[str], curves: Collection[str]) -> list[dict[str, Any]]:
+    charts = []
+    for judge in dict.fromkeys(([leak] if leak else []) + [key for key in CLASS_METRICS if key in measured]):
+        title = f"test accuracy against {BY_KEY[judge].label}"
+        charts.append(_scatter(title, ("METRIC", "test_acc"), ("METRIC", judge)))
+    if leak is not None:
+        charts.append(_scatter(f"alpha against {BY_KEY[leak].label}", ("PARAM", "recipe_alpha"), ("METRIC", leak)))
+    return charts + [_line(key) for key in curves if key in measured]
+
+
+def _scatter(title: str, x: tuple[str, str], y: tuple[str, str]) -> dict[str, Any]:
+    axes = {name: {"type": axis[0], "key": axis[1]} for name, axis in (("xaxis", x), ("yaxis", y))}
+    return {"type": "SCATTER", "displayName": title, **axes, **_card(title, FIRST_SECTION), "runsCountToCompare": 100}
+
+
+def _line(key: str) -> dict[str, Any]:
+    return {
+        "type": "LINE", "metricKey": key, "selectedMetricKeys": [key], "xAxisKey": "step", "lineSmoothness": 0,
+        "range": {}, "yAxisKey": "metric", "useGlobalXaxisKey": True, **_card(key, CURVES_SECTION),
+    }  # fmt: skip
+
+
+def _card(name: str, section: str) -> dict[str, Any]:
+    return {"uuid": name, "metricSectionId": section, "deleted": False, "isGenerated": False}

@@ -1,0 +1,81 @@
+"""What the report says of a recipe, on its runs: tags to filter and colour by, numbers to sort by.
+
+A verdict is younger than the runs it is about: it needs the whole sweep. It is written when the report is, and again
+where a run does not say it yet (MLflow was away, the run was made anew, further seeds have changed it).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from orchestrator.reading.leak.hiding import Hidings
+from orchestrator.reading.numbers.format import ascii_text, is_null
+from orchestrator.reading.numbers.summary import Summary
+from orchestrator.tracking.points import write
+from orchestrator.tracking.runs import TOLD
+
+VERDICT = "smoothsweep.verdict"  # beside the baseline under the same attack: lower, higher, cannot tell; baseline
+HIDING = "smoothsweep.hiding"  # under all attacks: removes, hides, removes and hides, leaks more, cannot tell
+NUMBERS = ("removed", "removed_low", "removed_high", "hidden", "hidden_low", "hidden_high")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A verdict as one run holds it: tags by name, numbers (in the unit of the leak, large is good) by metric."""
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def fingerprint(self) -> str:
+        return sha256(json.dumps([dict(self.tags), dict(self.numbers)], sort_keys=True).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdicts:
+    """of_trials: trial -> what the report says of its recipe under its attack; the trials of one recipe are told the
+    same. whole: tags of the sweep itself."""
+
+    of_trials: Mapping[str, Told] = field(default_factory=dict)
+    whole: Mapping[str, str] = field(default_factory=dict)
+
+
+def verdicts_of(summary: Summary, found: Hidings) -> Verdicts:
+    """What the report's table and its verdicts say, for every trial that they count."""
+    of_trials: dict[str, Told] = {}
+    if summary.primary is None:
+        return Verdicts()
+    for _, row in summary.frame.iterrows():
+        word = "baseline" if row["is_baseline"] else row.get(f"{summary.primary}_verdict") or ""
+        hiding = found.verdicts.get(row["recipe"])
+        tags = {VERDICT: word, HIDING: hiding.word if hiding else ""}
+        ends = {} if hiding is None else {
+            name + end: value
+            for name, number in (("removed", hiding.removed), ("hidden", hiding.hidden))
+            for end, value in (("", number.value), ("_low", number.low), ("_high", number.high))
+        }  # fmt: skip
+        numbers = {name: float(value) for name, value in ends.items() if not is_null(value)}
+        told = Told(tags={key: value for key, value in tags.items() if value}, numbers=numbers)
+        of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and told.tags else (), told))
+    words = "; ".join(f"{ascii_text(recipe)}: {one.word}" for recipe, one in found.verdicts.items())
+    return Verdicts(of_trials=of_trials, whole={HIDING: words} if words else {})
+
+
+def tell(client: Any, run_id: str, told: Told, *, before: str, at: int) -> None:
+    """Have the run say just this. before: fingerprint of what it says now, empty for nothing. at: in milliseconds.
+
+    A number that has changed is a further point of its metric: no step holds two.
+    """
+    from mlflow.entities import Metric
+
+    points = []
+    for name, value in told.numbers.items():
+        known = client.get_metric_history(run_id, name)
+        if not known or max(known, key=lambda point: point.step).value != value:
+            points.append(Metric(name, value, at, len(known)))
+    blank = dict.fromkeys((VERDICT, HIDING), "") if before else {}
+    write(client, run_id, params={}, tags={**blank, **told.tags, TOLD: told.fingerprint}, points=points)
