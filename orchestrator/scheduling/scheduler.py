@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import time
 from collections import deque
 from typing import Any
@@ -19,6 +18,7 @@ import ray
 from core.durations import duration
 from core.errors import ArtifactDamaged, SweepStopped
 from orchestrator.cluster.connection import remove_lost_groups
+from orchestrator.planning.inside import classes_of
 from orchestrator.scheduling.draining import Departures
 from orchestrator.scheduling.handed_over import Beginnings
 from orchestrator.scheduling.limits import BEGIN_S, Limits
@@ -27,8 +27,7 @@ from orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFli
 from orchestrator.scheduling.worker import WORKER_RETRIES, execute_remotely, execute_shard_remotely, is_group
 from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
-from tasks.class_names import NAMES_FILE
-from tasks.classes import CLASSES_FOLDER, batches, classes_to_do, groups, remaining_beside
+from tasks.classes import CLASSES_FOLDER, batches, groups, remaining_beside
 from tasks.context import MachineLeaves
 from tasks.registry import task
 
@@ -154,7 +153,7 @@ class StageScheduler:
 
     async def _fan_out(self, stage: Stage) -> None:
         """Submit groups of classes, never more than twice what the devices can hold."""
-        classes = await asyncio.to_thread(self._classes_to_do, stage)
+        classes = await asyncio.to_thread(classes_of, stage, self.store)
         todo = remaining_beside(classes, await asyncio.to_thread(self.store.kept, stage, CLASSES_FOLDER))
         whole = batches(classes, stage.config.get("class_batch", 1))
         left = [batch for batch in whole if not set(todo).isdisjoint(batch)]
@@ -180,12 +179,6 @@ class StageScheduler:
             for submission in submissions:
                 submission.cancel()
         await asyncio.to_thread(self.store.mark, stage, 1.0, "collecting")
-
-    def _classes_to_do(self, stage: Stage) -> list[int]:
-        """Reads one file of one input: the others need not come to this machine."""
-        labelled = next((source for name in task(stage.name).labelled if (source := stage.inputs.get(name))), None)
-        file = self.store.file(labelled, NAMES_FILE) if labelled else None
-        return classes_to_do(stage.config, len(json.loads(file.read_text())) if file else 0)
 
     async def _run(self, stage: Stage, remote: Any, *arguments: Any) -> Any:
         """Ray tasks of the stage until one ends on a machine that stays: its result, or why there is none."""

@@ -18,10 +18,14 @@ LOOK_EVERY_S = 0.2
 WINDOWED = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")  # one of them is set where a browser can show itself
 
 
-def open_beside(port: int, address: str) -> None:
-    """Start the process that waits for this one, which is about to become the server at `port`, and opens `address`."""
-    if sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in WINDOWED):
-        subprocess.Popen([sys.executable, "-m", __name__, str(port), address])
+def open_beside(port: int, address: str) -> subprocess.Popen[bytes] | None:
+    """Start the process that waits for this one, which is about to become the server at `port`, and opens `address`.
+
+    Returns it; None where no browser could show itself.
+    """
+    if sys.platform not in ("darwin", "win32") and not any(os.environ.get(name) for name in WINDOWED):
+        return None
+    return subprocess.Popen([sys.executable, "-m", __name__, str(port), address])
 
 
 def answers(port: int) -> bool:

@@ -1,4 +1,4 @@
-"""What of a sweep is done, running, failed, missing; open is what a spent budget has left."""
+"""What of a sweep is done, running (and how far), failed, missing; open is what a spent budget has left."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from core.words import printable
+from orchestrator.planning.inside import Inside, inside
 from orchestrator.planning.plan import make_plan
 from orchestrator.planning.state import read_state
 from orchestrator.planning.trial import Trial
@@ -13,11 +14,15 @@ from orchestrator.store.base import Store
 
 
 def status_summary(name: str, trials: list[Trial], store: Store) -> dict[str, Any]:
-    """Trials by state, stages by kind, and what runs at this moment, as JSON values."""
+    """Trials by state, stages by kind, what runs at this moment and what was begun and runs no longer, as JSON values.
+
+    Epochs and classes are told from the store: from what stages leave there while they are at work.
+    """
     plan = make_plan(trials, store)
     state = read_state(store, name) or {"alive": False, "running": [], "failures": {}}
     stopped = state.get("stopped", {})
-    running = state["running"] if state["alive"] else []
+    far = inside(plan.missing, store)
+    running = [_at_work(entry, far.pop(entry["fingerprint"], None)) for entry in state["running"] if state["alive"]]
     rows = []
     for trial in trials:
         done = [stage for stage in trial.stages if stage.fingerprint in plan.cached]
@@ -42,7 +47,11 @@ def status_summary(name: str, trials: list[Trial], store: Store) -> dict[str, An
         "counts": dict(Counter(row["state"] for row in rows)),
         "stages": {kind: {"done": done_kinds[kind], "total": total} for kind, total in kinds.items()},
         "running": running,
-    }
+        "begun": [
+            {"stage": stage.name, "fingerprint": stage.fingerprint, **vars(far[stage.fingerprint])}
+            for stage in plan.missing if stage.fingerprint in far
+        ],
+    }  # fmt: skip
 
 
 def status_text(summary: dict[str, Any]) -> str:
@@ -56,10 +65,20 @@ def status_text(summary: dict[str, Any]) -> str:
     lines.append("")
     stages = ", ".join(f"{kind} {row['done']}/{row['total']}" for kind, row in summary["stages"].items())
     lines.append(f"stages: {stages}")
-    for entry in summary["running"]:
-        percent = f"{100 * entry['fraction']:.0f} %"
-        lines.append(f"running: {entry['stage']} {entry['fingerprint'][:8]} {percent} {entry['text']}")
+    for title, entries in (("running:", summary["running"]), ("begun, not running:", summary["begun"])):
+        lines += [title, *map(_line, entries)] if entries else []
     return "\n".join(map(printable, lines))
+
+
+def _at_work(entry: dict[str, Any], known: Inside | None) -> dict[str, Any]:
+    """What the driver says of a stage in work, and what the stage has left since."""
+    said = Inside(fraction=entry["fraction"], words=entry["text"])
+    return {**entry, **vars(known or said)}
+
+
+def _line(entry: dict[str, Any]) -> str:
+    percent = f"{100 * entry['fraction']:3.0f} %"
+    return f"  {entry['stage']:<16} {entry['fingerprint'][:8]}  {percent}  {entry['words']}".rstrip()
 
 
 def _trial_state(done: bool, failed: bool, alive: bool) -> str:

@@ -33,8 +33,7 @@ def serve_pages(location: str, port: int, *, browser: bool) -> None:
     for one in found:
         screen.out(f"{one.sweep}: trials side by side  {root}{one.table}")
         screen.out(f"{one.sweep}: charts               {root}{one.charts}")
-    if browser and found:
-        open_beside(port, root + found[0].table)
+    beside = open_beside(port, root + found[0].table) if browser and found else None  # noqa: F841 - ours until then
     sys.stdout.flush()
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]

@@ -11,16 +11,8 @@ from benchmarks.tracking import write_artifacts
 from orchestrator.page.pictures import contact_sheet_png
 from orchestrator.planning.trials import trials_of
 from orchestrator.store.local import LocalStore
-from orchestrator.tracking.server.connection import connect, local_uri
+from orchestrator.tracking.server.connection import local_uri
 from sweeps.load import load_sweep
-
-
-@pytest.fixture(scope="session")
-def empty_database(tmp_path_factory):
-    """An MLflow database with its tables and nothing in them."""
-    path = tmp_path_factory.mktemp("empty") / "mlflow.db"
-    connect(f"sqlite:///{path}")
-    return path
 
 
 @pytest.fixture(autouse=True)

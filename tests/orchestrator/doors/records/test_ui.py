@@ -3,6 +3,7 @@
 import http.server
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -29,13 +30,15 @@ def free_port():
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory):
+def swept(tmp_path_factory, empty_database):
     """A store with one recorded sweep of two recipes under two seeds, its artifacts made up."""
     folder = tmp_path_factory.mktemp("ui")
     with pytest.MonkeyPatch.context() as small:
         for name, value in {"EPOCHS": 5, "CLASSES": 4, "SIDE": 16}.items():
             small.setattr(made_up, name, value)
         store = LocalStore(root=folder / "store")
+        store.root.mkdir()
+        shutil.copy(empty_database, store.root / "mlflow.db")
         loaded = load_sweep(write_tiny(folder, seeds=[1, 2]))
         trials = trials_of(loaded)
         made_up.write_artifacts(trials, store)
@@ -93,10 +96,7 @@ def test_it_is_opened_by_the_browser_that_the_user_names(tmp_path, monkeypatch):
     browser.chmod(0o755)
     monkeypatch.setenv("BROWSER", f"{browser} %s")
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
-        opening.open_beside(server.server_port, "http://127.0.0.1/#/experiments/1")
-        late = time.monotonic() + 30
-        while not (told.exists() and told.read_text()) and time.monotonic() < late:
-            time.sleep(0.05)
+        assert opening.open_beside(server.server_port, "http://127.0.0.1/#/experiments/1").wait(timeout=60) == 0
     assert told.read_text() == "http://127.0.0.1/#/experiments/1\n"
 
 
@@ -105,7 +105,7 @@ def test_without_a_window_no_text_browser_takes_the_terminal(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(opening.sys, "platform", "linux")
     monkeypatch.setattr(opening.subprocess, "Popen", lambda *_: pytest.fail("a browser was opened"))
-    opening.open_beside(1, "http://x")
+    assert opening.open_beside(1, "http://x") is None
 
 
 @pytest.fixture

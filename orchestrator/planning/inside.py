@@ -1,0 +1,58 @@
+"""How far stages are that have been begun: epochs, steps or classes, told from what they leave in the store."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.stages.stage import Stage
+from orchestrator.store.base import Store
+from tasks.class_names import NAMES_FILE
+from tasks.classes import CLASSES_FOLDER, classes_to_do, remaining_beside
+from tasks.registry import task
+
+_OF = re.compile(r"(\d+)/(\d+)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inside:
+    """fraction: in [0, 1]. words: `epoch 31 of 48`, `9 of 16 classes`; empty where the stage says nothing."""
+
+    fraction: float
+    words: str
+
+
+def inside(stages: Iterable[Stage], store: Store) -> dict[str, Inside]:
+    """Fingerprint -> how far, for those of these unfinished stages that have left something. Brings no artifact here
+    but the class names of what is attacked."""
+    ready = [stage for stage in stages if all(store.has(source) for source in stage.inputs.values())]
+    found = {}
+    for stage, mark in zip(ready, store.marks(ready), strict=True):
+        known = _classes_done(stage, store) if task(stage.name).shard else _marked(mark)
+        if known is not None:
+            found[stage.fingerprint] = known
+    return found
+
+
+def classes_of(stage: Stage, store: Store) -> list[int]:
+    """The classes of a sharded stage. Reads one file of one input: the others need not come to this machine."""
+    labelled = next((source for name in task(stage.name).labelled if (source := stage.inputs.get(name))), None)
+    file = store.file(labelled, NAMES_FILE) if labelled else None
+    return classes_to_do(stage.config, len(json.loads(file.read_text())) if file else 0)
+
+
+def _classes_done(stage: Stage, store: Store) -> Inside | None:
+    """What tasks of any number of machines have finished; None before the first class."""
+    kept = store.kept(stage, CLASSES_FOLDER)
+    if not kept:
+        return None
+    classes = classes_of(stage, store)
+    done = len(classes) - len(remaining_beside(classes, kept))
+    return Inside(fraction=done / len(classes), words=f"{done} of {len(classes)} classes")
+
+
+def _marked(mark: dict[str, Any] | None) -> Inside | None:
+    return None if mark is None else Inside(fraction=mark["fraction"], words=_OF.sub(r"\1 of \2", mark["text"]))
