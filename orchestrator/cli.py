@@ -224,7 +224,8 @@ def _plan(options: argparse.Namespace) -> int:
     with pictures_may_be_absent() as absent:
         planned = make_plan(trials_of(loaded, store), store, ahead_of(loaded, store))
         refuse_impossible(planned)
-        summary = {**plan_summary(planned, store, price), "absent": absent}
+        stated = None if options.overrides else loaded.hardware  # what the file says is of the file as it is
+        summary = {**plan_summary(planned, store, price), "absent": absent, "stated": stated}
     screen.out_text(json.dumps(summary, indent=1) if options.json else plan_text(summary))
     return EXIT_DONE
 

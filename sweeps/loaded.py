@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,6 +17,8 @@ from sweeps.settings import set_dotted
 
 Sweep = InversionSweep | ToySweep
 
+_HARDWARE = re.compile(r"^Hardware: (.+?)(?=^\w+: |^$|\Z)", re.MULTILINE | re.DOTALL)  # up to the next word of its kind
+
 
 class LoadedSweep:
     """A checked sweep with the raw settings it came from and the comment that opens its file."""
@@ -25,6 +28,12 @@ class LoadedSweep:
         self.raw = raw
         self.intro = intro
         self.source = source
+
+    @property
+    def hardware(self) -> str | None:
+        """What the file's opening comment says after "Hardware:", as one line; None where it says nothing of it."""
+        said = _HARDWARE.search(self.intro)
+        return " ".join(said[1].split()) if said else None
 
 
 def check(raw: dict[str, Any], source: str) -> Sweep:

@@ -10,6 +10,7 @@ from typing import Any
 
 from core.errors import InputError
 from orchestrator.planning.history import History, read_history
+from orchestrator.planning.reference import MACHINE, borrowed
 from orchestrator.planning.trial import Trial
 from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
@@ -90,7 +91,8 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
     """The plan as JSON values: counts, device-hours to run and device-hours reused, each with a range.
 
     Device-hours are null where a kind of stage was never measured in this store; `known_device_hours` then is the part
-    that can be told. price: dollars per device-hour; without one there are no dollars.
+    that can be told, and `about` what it would be by the rates of another machine, null where those do not know it
+    either. price: dollars per device-hour; without one there are no dollars.
     """
     missing = {stage.fingerprint for stage in plan.missing}
     to_run, reused = defaultdict(list), defaultdict(list)
@@ -105,6 +107,8 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
     held = devices_held(known, history) if known else lambda _: 1.0
     further, capped = _cost_ahead(plan.ahead, history, held)
     costs = {name: history.total(stages, held) for name, stages in to_run.items()}
+    lent = {name: borrowed(stages, history, held) for name, stages in to_run.items()}
+    lent_whole = (sum(seconds for seconds, _ in lent.values()), sum(n for _, n in lent.values()) + further[3])
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
     counts: dict[str, int] = defaultdict(int)
     for stage in plan.stages:
@@ -116,6 +120,7 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
         "stages_cached": len(plan.cached),
         "stages_to_run": len(missing),
         **_cost(_with_ahead(_sum(costs), further, capped), price),
+        "about": _about(_sum(costs), lent_whole),
         "price_per_device_hour": price,
         "measured_on": sorted(set().union(*(history.devices.get(name, ()) for name in costs))),
         "reused": {"stages": len(plan.cached), **_cost(_sum(savings), price)},
@@ -133,6 +138,7 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
                 "cached": len(reused[name]),
                 "to_run": len(to_run[name]),
                 **_cost(costs.get(name, NOTHING), price),
+                "about": _about(costs.get(name, NOTHING), lent.get(name, (0.0, 0))),
                 "reused": _cost(savings.get(name, NOTHING), price),
             }
             for name in counts
@@ -196,6 +202,15 @@ def devices_held(settings: Sweep, history: History) -> Callable[[Stage], float]:
 def _sum(totals: dict[str, Total]) -> Total:
     mean, least, most, unknown = map(sum, zip(NOTHING, *totals.values(), strict=True))
     return mean, least, most, unknown
+
+
+def _about(total: Total, lent: tuple[float, int]) -> dict[str, Any] | None:
+    """What is known and what another machine's rates say of the rest; None where nothing is missing or they do not."""
+    mean, _, _, unknown = total
+    seconds, without = lent
+    if not unknown or without:
+        return None
+    return {"hours": (mean + seconds) / 3600, "stages": unknown, "machine": MACHINE}
 
 
 def _cost(total: Total, price: float | None) -> dict[str, Any]:

@@ -27,7 +27,9 @@ def plan_text(summary: dict[str, Any]) -> str:
         lines += ["", *search_text(summary)]
     absent = [f"{key}: nothing at {place} yet; planned as if no stage had seen it"
               for key, place in summary.get("absent", {}).items()]  # fmt: skip
-    return "\n".join(map(printable, [*lines, "", *expectation(summary), *absent]))
+    stated = summary.get("stated")
+    says = [f"the sweep file says: {stated}"] if stated and summary["device_hours"] is None else []
+    return "\n".join(map(printable, [*lines, "", *expectation(summary), *says, *absent]))
 
 
 def search_text(summary: dict[str, Any]) -> list[str]:
@@ -52,13 +54,18 @@ def expectation(summary: dict[str, Any]) -> list[str]:
     most = "at most " if ahead and summary["device_hours"] is not None else ""
     whole = {**summary, "to_run": summary["stages_to_run"] + ahead}
     lines = [f"expected device time: {most}{time_text(whole)}{measured}"]
+    if summary["about"]:
+        lines = [f"{lines[0]} ({summary['about']['machine']})"]
     if (price := summary["price_per_device_hour"]) is not None:
         lines.append(f"expected price: {most}{dollars_text(whole)} at ${price:,.2f} per device-hour")
     return lines
 
 
 def time_text(cost: dict[str, Any]) -> str:
-    """Device time of what is to run, with its range: '3.0 h (between 2.5 h and 3.5 h)', or why it is unknown."""
+    """Device time of what is to run, with its range: '3.0 h (between 2.5 h and 3.5 h)', what it took elsewhere, or why
+    it is unknown."""
+    if about := cost.get("about"):
+        return f"about {_hours(about['hours'])}, from another machine"
     return _with_range(cost, cost["device_hours"], cost["device_hours_range"], cost["known_device_hours"], _hours)
 
 

@@ -41,7 +41,7 @@ def test_what_is_shared_is_counted_once(tmp_path):
         "data": 1, "public": 1, "prior": 1, "pool": 1, "target": 5, "candidates": 4, "attack": 4, "loot": 4,
         "embeddings": 2, "judge_evaluator": 4, "judge_embedder": 4, "knowledge": 4,
     }  # fmt: skip
-    assert summary["device_hours"] is None and "unknown" in plan_text(summary)
+    assert summary["device_hours"] is None and summary["stages_of_unknown_cost"] == 37
 
 
 def test_costs_come_from_stages_of_the_same_size_and_unknown_stays_unknown(tmp_path):
@@ -175,8 +175,9 @@ def test_unknown_dollars_are_unknown_not_nothing(tmp_path):
     trials = trials_of(load_sweep(write_tiny(tmp_path)))
     summary = plan_summary(make_plan(trials, store), store, price=3.0)
     assert summary["dollars"] is None and summary["dollars_range"] is None and summary["measured_on"] == []
-    assert all("unknown" in line and "$0" not in line for line in expectation(summary)[:1])
-    assert expectation(summary)[1].startswith("expected price: unknown")
+    hours, price = expectation(summary)
+    assert "about" in hours and "from another machine" in hours and "$" not in hours
+    assert price.startswith("expected price: unknown"), "nobody pays for another machine's time"
 
 
 def test_a_finished_sweep_costs_nothing_more(tmp_path):

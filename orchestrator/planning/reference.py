@@ -1,0 +1,133 @@
+"""What stages of the small shipped sweeps took on a machine of ours: for a plan in a store that has measured nothing.
+
+A rate says how long one unit of a stage's work takes, and the unit is counted from the configuration. What cannot be
+counted (images of a folder, a defense with steps of its own, a part of an attack that is not listed) has no rate, and
+its cost stays unknown. Such a number is told as what it is, "about, from another machine"; nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from orchestrator.planning.history import History
+from orchestrator.stages.stage import Stage
+
+MACHINE = "two cores of an AMD EPYC, no GPU, one stage on each"
+"""Where the rates are from: medians of the manifests of one `make demo`."""
+
+PASSES_OF_A_STEP = 3  # a step of training or descent goes forward and back; the rates are per image and pass forward
+PER_IMAGE_TRAINED = {"resnet_small": 7.8e-4, "vgg_small": 6.3e-4}  # seconds per image and epoch, at 32 pixels
+PER_PASS = 4.8e-4  # of an image through eigenfaces and resnet_small, at 32 pixels
+PER_SIDE = 32.0
+
+Units = Callable[[Stage], float | None]
+
+
+def _drawn(stage: Stage) -> float | None:
+    """Synthetic images drawn, in those of 64 pixels."""
+    config = stage.config
+    if config.get("kind") != "synthetic":
+        return None
+    per_class = config.get("per_identity") or config["train_per_class"] + config["test_per_class"]
+    return config["identities"] * per_class * (config["size"] / 64.0) ** 2
+
+
+def _fitted(stage: Stage) -> float | None:
+    return _drawn(stage.inputs["public"]) if stage.config["kind"] == "eigenfaces" else None
+
+
+def _people(stage: Stage) -> int | None:
+    """Classes of the private images that a target, or what is made from it, knows; None where they are not drawn."""
+    data = stage if stage.name == "data" else stage.inputs.get("data")
+    if data is None:
+        target = stage.inputs.get("target")
+        return None if target is None else _people(target)
+    if data.config.get("kind") != "synthetic":
+        return None
+    return min(data.config["identities"], data.config.get("largest_classes") or data.config["identities"])
+
+
+def _trained(stage: Stage) -> float | None:
+    """Seconds of a plain training."""
+    people, config = _people(stage), stage.config
+    defense = config.get("defense", {}).get("kind", "label_smoothing")
+    if people is None or defense != "label_smoothing" or config.get("workers", 1) > 1:
+        return None
+    per_class = config.get("samples_per_class") or stage.inputs["data"].config["train_per_class"]
+    return _epochs(config, people * per_class)
+
+
+def _epochs(config: Mapping[str, Any], images: float) -> float | None:
+    rate = PER_IMAGE_TRAINED.get(config["architecture"])
+    return None if rate is None else rate * config["epochs"] * images * (config["image_size"] / PER_SIDE) ** 2
+
+
+def _inverted(stage: Stage) -> float | None:
+    """Passes of candidates of Plug & Play, in those of 32 pixels."""
+    classes, config = _attacked(stage), stage.config
+    small = all(stage.inputs[name].config.get(key) == value for name, key, value in (
+        ("prior", "kind", "eigenfaces"), ("target", "architecture", "resnet_small"),
+    ) if name in stage.inputs)  # fmt: skip
+    if classes is None or config["kind"] != "ppa" or not small:
+        return None
+    passes = PASSES_OF_A_STEP * config["steps"] + config["selection_repeats"]
+    return classes * config["candidates"] * passes * (config["image_size"] / PER_SIDE) ** 2
+
+
+def _attacked(stage: Stage) -> int | None:
+    listed = stage.config["classes"]
+    if isinstance(listed, int):
+        return listed
+    return _people(stage) if listed == "all" else len(listed)
+
+
+def _reconstructed(stage: Stage) -> float | None:
+    """Images in the loot that a stage makes or reads."""
+    attack = stage.inputs.get("attack") or stage.inputs["loot"].inputs["attack"]
+    classes, each = _attacked(attack), attack.config.get("selected")
+    return None if classes is None or each is None else classes * each
+
+
+def _learnt(stage: Stage) -> float | None:
+    """Seconds of a surrogate's training on the loot."""
+    images = _reconstructed(stage)
+    return None if images is None else _epochs(stage.config, images)
+
+
+RATES: dict[str, tuple[float, Units]] = {
+    "data": (1.0e-3, _drawn),
+    "public": (7.6e-4, _drawn),
+    "prior": (5.5e-4, _fitted),
+    "pool": (1.2e-4, lambda stage: stage.config["settings"].get("size")),
+    "candidates": (4.0e-4, lambda stage: stage.inputs["pool"].config["settings"].get("size")),
+    "target": (1.0, _trained),
+    "attack": (PER_PASS, _inverted),
+    "loot": (2.1e-4, _reconstructed),
+    "embeddings": (4.5e-4, lambda stage: _drawn(stage.inputs["data"])),
+    "judge_evaluator": (4.0e-4, _reconstructed),
+    "judge_embedder": (1.1e-3, _reconstructed),
+    "knowledge": (1.2, _learnt),
+}
+"""Kind of stage -> seconds per unit, and how many units a stage is of."""
+
+
+def reference_s(stage: Stage) -> float | None:
+    """Seconds that such a stage took on `MACHINE`; None where there is no rate for it."""
+    if stage.name not in RATES:
+        return None
+    rate, units = RATES[stage.name]
+    count = units(stage)
+    return None if count is None else rate * count
+
+
+def borrowed(
+    stages: Iterable[Stage], history: History, held: Callable[[Stage], float] = lambda _: 1.0
+) -> tuple[float, int]:
+    """(device-seconds by the rates, stages without a rate) of those stages that this store has never measured."""
+    seconds, without = 0.0, 0
+    for stage in stages:
+        if history.expected(stage) is None:
+            found = reference_s(stage)
+            seconds, without = seconds + held(stage) * (found or 0.0), without + (found is None)
+    return seconds, without

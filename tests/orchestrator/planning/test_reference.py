@@ -1,0 +1,92 @@
+"""A plan in a store that has measured nothing: what another machine took, told as that; nothing where nobody knows."""
+
+import json
+
+import pytest
+from tiny import write_tiny
+
+from orchestrator.cli import main
+from orchestrator.planning.history import History
+from orchestrator.planning.plan import make_plan, plan_summary
+from orchestrator.planning.reference import MACHINE, RATES, borrowed, reference_s
+from orchestrator.planning.trials import trials_of
+from orchestrator.stages.stage import with_ancestors
+from orchestrator.store.local import LocalStore
+from sweeps.load import load_sweep, shipped_sweeps
+from tasks.registry import TASKS
+
+SMALL = ("quickstart", "attacks_small", "audit_small", "defenses_small", "robustness_small", "backdoors_small", "toy")
+
+
+def stages_of(loaded):
+    """Kind -> a stage of it: of the first trial its own, the target that is attacked for one."""
+    first = trials_of(loaded)[0]
+    return {stage.name: stage for stage in (*with_ancestors(first.stages), *first.stages)}
+
+
+def test_the_quickstart_is_told_before_anything_is_measured(tmp_path, capsys):
+    """One `make demo` took 14 device-minutes in its stages."""
+    store = str(tmp_path / "store")
+    assert main(["plan", "quickstart", "--store", store, "--json"]) == 0
+    about = json.loads(capsys.readouterr().out)
+    assert about["device_hours"] is None and about["about"]["stages"] == about["stages"] == 103
+    assert 60 * about["about"]["hours"] == pytest.approx(14.0, rel=0.15) and about["about"]["machine"] == MACHINE
+    assert main(["plan", "quickstart", "--store", store]) == 0
+    said = capsys.readouterr().out
+    assert f"from another machine ({MACHINE})" in said and "unknown" not in said
+    assert "the sweep file says: two CPU cores, 6 GiB of memory, under ten minutes." in said
+    assert main(["plan", "quickstart", "--store", store, "--set", "seeds=[1]"]) == 0
+    assert "sweep file says" not in capsys.readouterr().out, "it says so of the file, not of what was made of it"
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_every_stage_has_a_time_or_none_and_no_time_is_nothing(name):
+    found = {kind: reference_s(stage) for kind, stage in stages_of(load_sweep(shipped_sweeps()[name])).items()}
+    assert found and all(seconds is None or seconds > 0 for seconds in found.values())
+    assert all(found[kind] is None for kind in found if kind not in RATES)
+
+
+def test_rates_are_of_stages_that_there_are():
+    assert set(RATES) <= set(TASKS)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "times"),
+    [
+        ({"recipe.epochs": 4}, "target", 2.0), ({"data.train_per_class": 16}, "target", 2.0),
+        ({"recipe.image_size": 16}, "target", 0.25), ({"attack.candidates": 8}, "attack", 2.0),
+        ({"attack.steps": 6}, "attack", 22 / 13), ({"data.identities": 8}, "attack", 2.0),
+        ({"classes": [0, 1]}, "attack", 0.5), ({"attack.selected": 4}, "loot", 2.0),
+        ({"public.identities": 120}, "prior", 2.0), ({"judges.knowledge.epochs": 4}, "knowledge", 2.0),
+    ],
+)  # fmt: skip
+def test_the_time_grows_as_the_work_does(change, kind, times, tmp_path):
+    path = write_tiny(tmp_path, grid={}, baseline={})
+    before = stages_of(load_sweep(path))[kind]
+    after = stages_of(load_sweep(path, [f"{key}={json.dumps(value)}" for key, value in change.items()]))[kind]
+    assert reference_s(after) == pytest.approx(times * reference_s(before))
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ("recipe.defense.kind=at_at", "target"), ("recipe.architecture=resnet18", "target"),
+        ("recipe.workers=2", "target"),
+        ("attack={kind: brep_mi}", "attack"),
+    ],
+)  # fmt: skip
+def test_what_nobody_has_measured_stays_unknown(change, kind, tmp_path):
+    loaded = load_sweep(write_tiny(tmp_path, grid={}, baseline={}), [change])
+    assert reference_s(stages_of(loaded)[kind]) is None
+    store = LocalStore(root=tmp_path / "store")
+    summary = plan_summary(make_plan(trials_of(loaded), store), store)
+    assert summary["about"] is None and summary["by_stage"][kind]["about"] is None
+    assert summary["by_stage"]["data"]["about"]["hours"] > 0
+
+
+def test_what_this_store_has_measured_is_not_borrowed(tmp_path):
+    stages, history = stages_of(load_sweep(write_tiny(tmp_path))), History()
+    before, _ = borrowed(stages.values(), history)
+    history.add_stage(stages["attack"], 100.0)
+    after, without = borrowed(stages.values(), history)
+    assert before - after == pytest.approx(reference_s(stages["attack"])) and without == 0
