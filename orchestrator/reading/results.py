@@ -14,6 +14,7 @@ from core.files import write_file
 from core.metrics.metric import Metric
 from core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
 from orchestrator.planning.trial import Trial
+from orchestrator.reading.numbers.balanced import balanced_accuracies
 from orchestrator.stages.judges import unavailable_judges
 from orchestrator.stages.stage import with_ancestors
 from orchestrator.store.artifacts import MANIFEST
@@ -58,6 +59,7 @@ def trial_row(trial: Trial, store: Store, failure: str | None = None) -> dict[st
     manifests = {s.name: store.manifest(s) for s in trial.stages if store.has(s)}
     done = len(manifests) == len(trial.stages)
     metrics = {key: value for manifest in manifests.values() for key, value in manifest["metrics"].items()}
+    metrics |= balanced_accuracies(trial, store)
     columns = TOY_COLUMNS if isinstance(trial.settings, ToySweep) else tuple(BY_KEY)
     return {
         "trial": trial.id,

@@ -54,7 +54,7 @@ def test_rates_are_of_stages_that_there_are():
     ("change", "kind", "times"),
     [
         ({"recipe.epochs": 4}, "target", 2.0), ({"data.train_per_class": 16}, "target", 2.0),
-        ({"recipe.image_size": 16}, "target", 0.25), ({"attack.candidates": 8}, "attack", 2.0),
+        ({"recipe.image_size": 64}, "target", 4.0), ({"attack.candidates": 8}, "attack", 2.0),
         ({"attack.steps": 6}, "attack", 22 / 13), ({"data.identities": 8}, "attack", 2.0),
         ({"classes": [0, 1]}, "attack", 0.5), ({"attack.selected": 4}, "loot", 2.0),
         ({"public.identities": 120}, "prior", 2.0), ({"judges.knowledge.epochs": 4}, "knowledge", 2.0),

@@ -1,0 +1,42 @@
+"""Balanced accuracy on real images: the mean over classes, each counting alike however many test images it has.
+
+Read from the accuracies by class that a classifier's artifact holds beside its manifest, so that it is there for stores
+of any age that have them. Equal to the accuracy where all classes have equally many test images.
+"""
+
+from __future__ import annotations
+
+from math import fsum
+from pathlib import Path
+
+import pandas as pd
+
+from orchestrator.planning.trial import Trial
+from orchestrator.stages.stage import Stage
+from orchestrator.store.base import Store
+
+BY_CLASS = "per_class.parquet"
+TARGET, EVALUATOR = "test_acc_balanced", "evaluator_real_acc_balanced"
+
+
+def balanced_accuracies(trial: Trial, store: Store) -> dict[str, float]:
+    """Column -> balanced accuracy in [0, 1] of the trial's target and evaluator, where their artifacts say it."""
+    named = {stage.name: stage for stage in trial.stages}
+    judge = named.get("judge_evaluator")
+    classifiers = {
+        TARGET: named.get("target") or named.get("imported"),
+        EVALUATOR: judge.inputs.get("evaluator") if judge is not None and store.has(judge) else None,
+    }
+    found = {column: _balanced(stage, store) for column, stage in classifiers.items() if stage is not None}
+    return {column: value for column, value in found.items() if value is not None}
+
+
+def mean_over_classes(path: Path) -> float:
+    """The mean of the column test_acc, one row per class that has test images (recall, macro averaged)."""
+    shares = pd.read_parquet(path, columns=["test_acc"])["test_acc"]
+    return fsum(shares) / len(shares)
+
+
+def _balanced(stage: Stage, store: Store) -> float | None:
+    path = store.file(stage, BY_CLASS) if store.has(stage) else None
+    return None if path is None else mean_over_classes(path)
