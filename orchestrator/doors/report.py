@@ -19,6 +19,7 @@ from orchestrator.reading.axes import by_attack, stated_defense, sweep_axes
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.tables import text_table
 from orchestrator.reading.leak.hiding import Hidings, hiding_frame, hiding_text, hidings
+from orchestrator.reading.leak.queries import asked_by_parts, query_frame
 from orchestrator.reading.numbers.model import (
     Axis,
     ContactSheet,
@@ -44,6 +45,7 @@ from sweeps.paper_settings import standing
 
 COMPARISON = "published_comparison.parquet"
 VERDICTS = "verdicts.parquet"
+QUERIES = "queries.parquet"
 FEATURE_FILES = ("map.parquet", "distances.parquet")
 HISTORY = ("loss", "train_acc", "test_acc")
 
@@ -66,6 +68,10 @@ def write_sweep_report(
         if found.verdicts:
             write_rows(hiding_frame(found), out / VERDICTS)
             files.append(out / VERDICTS)
+    asked = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
+    if len(asked):
+        write_rows(asked, out / QUERIES)
+        files.append(out / QUERIES)
     published = beside_paper(data, summary)
     if published is not None:
         write_rows(published_frame(published), out / COMPARISON)

@@ -1,0 +1,69 @@
+"""What a leak costs an attacker in questions: per recipe a curve of the leak against images shown to the target.
+
+Queries are counted exactly, by what shows an attack its target. Some are asked per class, some once for all classes by
+a part (a pool's scores, students that learn from answers): those are shared out over the classes attacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.registry import PARTS
+from orchestrator.planning.trial import Trial
+from orchestrator.reading.numbers.format import is_null
+from orchestrator.reading.numbers.summary import Summary
+from orchestrator.stages.stage import with_ancestors
+from orchestrator.store.base import Store
+
+ASKS_NOTHING = "none"  # the access of an attack that sees no answer
+
+
+def asked_by_parts(trials: list[Trial], store: Store) -> dict[str, float]:
+    """Finished trial -> images that the parts of its attack have shown to its target, once for all classes."""
+    found = {}
+    for trial in trials:
+        if not all(store.has(stage) for stage in trial.stages):
+            continue
+        parts = [s for s in with_ancestors(trial.stages) if s.name in PARTS and "target" in s.inputs and store.has(s)]
+        found[trial.id] = sum(store.metrics(stage).get("queries") or 0.0 for stage in parts)
+    return found
+
+
+def query_frame(summary: Summary, by_parts: Mapping[str, float]) -> pd.DataFrame:
+    """One row per recipe and attack, of each recipe in the order of its queries.
+
+    queries_class, queries_once: images shown while a class was attacked, and by parts for all classes; means over the
+    seeds. queries: both per class. leak, low, high: by the metric that decides, in its unit. reached: the strongest
+    leak among the recipe's attacks, controls left out, that ask at most so much; NaN for a control, and where the
+    queries are not known.
+    """
+    rows = [_row(summary, index, cell, by_parts) for index, cell in summary.frame.iterrows()] if summary.primary else []
+    if not rows:
+        return pd.DataFrame()
+    frame = pd.DataFrame(rows)
+    order = {recipe: place for place, recipe in enumerate(summary.recipes)}
+    frame = frame.sort_values(["recipe", "queries"], key=lambda column: column.map(order) if column.name == "recipe"
+                              else column, kind="stable").reset_index(drop=True)  # fmt: skip
+    counted = frame["leak"].where(~frame["control"] & frame["queries"].notna())
+    strongest = (summary.spec.sign * counted).groupby(frame["recipe"]).cummax()
+    return frame.assign(reached=summary.spec.sign * strongest.where(counted.notna()))
+
+
+def _row(summary: Summary, index: Any, cell: pd.Series, by_parts: Mapping[str, float]) -> dict[str, Any]:
+    """The cell's queries and its leak. Without classes known to the judge, what parts ask cannot be shared out."""
+    key = summary.primary
+    asked = 0.0 if cell["access"] == ASKS_NOTHING else float("nan") if is_null(cell["queries"]) else cell["queries"]
+    once = float(np.mean([by_parts[trial] for trial in cell["trials"] if trial in by_parts] or [0.0]))
+    hits = [sample.by_class for sample in summary.samples[index][key].values()]
+    classes = len(hits[0]) if hits and hits[0] is not None else None
+    shared = 0.0 if once == 0 else once / classes if classes else float("nan")
+    return {
+        "recipe": cell["recipe"], "attack": cell["attack"], "access": cell["access"], "control": bool(cell["control"]),
+        "n": int(cell["n"]), "classes": classes, "queries_class": asked, "queries_once": once,
+        "queries": asked + shared, "metric": key, "leak": cell[key], "low": cell[f"{key}_low"],
+        "high": cell[f"{key}_high"],
+    }  # fmt: skip

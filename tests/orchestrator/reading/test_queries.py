@@ -1,0 +1,76 @@
+"""The leak against queries: counted per class, parts shared out, and a curve that only grows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from tiny import write_tiny
+
+from benchmarks import tracking as made_up
+from orchestrator.planning.trials import trials_of
+from orchestrator.reading.leak.queries import asked_by_parts, query_frame
+from orchestrator.reading.numbers.model import Axis, ReportData
+from orchestrator.reading.numbers.summary import summarise
+from orchestrator.store.local import LocalStore
+from sweeps.load import load_sweep
+
+CLASSES = 10
+ATTACKS = {  # attack -> access, is a control, queries per class, queries of parts, hit rate
+    "white": ("gradients", False, 500.0, 0.0, 0.6), "labels": ("labels", False, 9000.0, 0.0, 0.3),
+    "students": ("scores", False, 20.0, 1000.0, 0.2), "chance": ("none", True, None, 0.0, 0.1),
+    "untold": ("scores", False, None, 0.0, 0.9),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found():
+    rows, hits, parts = [], [], {}
+    for alpha in (0.0, -0.2):
+        for attack, (access, control, queries, once, rate) in ATTACKS.items():
+            for seed in (1, 2):
+                trial, leak = f"{alpha} {attack} {seed}", rate / (2 if alpha else 1)
+                rows.append({
+                    "trial": trial, "seed": seed, "status": "done", "failure": None, "alpha": alpha, "attack_settings":
+                    attack, "attack_access": access, "attack_control": control, "attack_published": True,
+                    "queries": queries, "test_acc": 0.9, "embedder_acc1": leak,
+                })  # fmt: skip
+                hits += [{"trial": trial, "class": f"c{c}", "embedder_acc1": leak} for c in range(CLASSES)]
+                parts[trial] = once
+    axes = (Axis(key="alpha"), Axis(key="attack_settings", role="attack", bare=True))
+    data = ReportData(title="t", results=pd.DataFrame(rows), per_class=pd.DataFrame(hits), axes=axes,
+                      baseline={"alpha": 0.0})  # fmt: skip
+    return query_frame(summarise(data, resamples=50), parts)
+
+
+def test_the_row_of_a_recipe_under_an_attack(found):
+    row = found[(found["recipe"] == "alpha\xa00") & (found["attack"] == "students")].iloc[0]
+    assert (row["access"], row["n"], row["classes"], row["metric"]) == ("scores", 2, CLASSES, "embedder_acc1")
+    assert (row["queries_class"], row["queries_once"], row["queries"]) == (20.0, 1000.0, 120.0)
+    assert row["leak"] == pytest.approx(0.2) and row["low"] <= row["leak"] <= row["high"]
+
+
+def test_each_recipe_has_a_curve_in_the_order_of_its_queries_that_only_grows(found):
+    assert len(found) == 2 * len(ATTACKS)
+    for _, curve in found.groupby("recipe"):
+        assert list(curve["attack"]) == ["chance", "students", "white", "labels", "untold"]
+        np.testing.assert_allclose(curve["reached"].dropna() / curve["leak"].max() * 0.9, [0.2, 0.6, 0.6])
+        assert curve["reached"].isna().tolist() == [True, False, False, False, True], "a control reaches nothing"
+
+
+def test_who_asks_nothing_asks_nothing_and_what_is_not_known_is_not_nothing(found):
+    asked = found.set_index("attack")["queries"]
+    assert (asked["chance"] == 0.0).all() and asked["untold"].isna().all()
+
+
+def test_no_leak_no_curve():
+    rows = pd.DataFrame([{"trial": "t", "seed": 1, "status": "done", "failure": None, "test_acc": 0.9}])
+    assert query_frame(summarise(ReportData(title="t", results=rows, axes=())), {}).empty
+
+
+def test_parts_are_counted_once_per_target_and_only_of_finished_trials(tmp_path, monkeypatch):
+    """The candidates of Plug & Play: a pool scored by the target, once for all classes."""
+    store, trials = LocalStore(root=tmp_path / "store"), trials_of(load_sweep(write_tiny(tmp_path)))
+    known = made_up._metrics
+    counted = {"candidates": {"queries": 40.0}, "pool": {"queries": 7.0}}  # a pool is not scored: it has no target
+    monkeypatch.setattr(made_up, "_metrics", lambda stage: {**known(stage), **counted.get(stage.name, {})})
+    made_up.write_artifacts(trials[:1], store)
+    assert asked_by_parts(trials, store) == {trials[0].id: 40.0}
