@@ -184,4 +184,5 @@ def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: st
         missing = f"{trials} trials are" if trials else "means over seeds and report are"
         return [f"{missing} not in MLflow yet ({reason}); the same command records them and runs nothing again"]
     here = f"compare in MLflow: smoothsweep ui --store {location}"
-    return [*recorder.remarks, f"MLflow: {shown_uri(tracking_uri)}" if tracking_uri else here]
+    page = recorder.tracker.page if recorder.tracker else ""
+    return [*recorder.remarks, f"MLflow: {shown_uri(tracking_uri).rstrip('/')}{page}" if tracking_uri else here]

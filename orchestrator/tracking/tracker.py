@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from core.metrics.table import BY_KEY
 from core.words import note
@@ -17,6 +18,7 @@ from orchestrator.tracking.models import candidates, register
 from orchestrator.tracking.names import run_name, trial_params
 from orchestrator.tracking.pages.answer import Answer, answer, answer_text
 from orchestrator.tracking.pages.arrival import MODEL_TRAINING, PRIMARY_METRIC, show
+from orchestrator.tracking.pages.views import route
 from orchestrator.tracking.points import finished_at, trial_points, work_ms, write
 from orchestrator.tracking.provenance import provenance_tags, write_provenance
 from orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
@@ -64,6 +66,11 @@ class Tracker:
         self._experiment_id = self._open_experiment()
         self._runs = Runs(self._client, self._experiment_id)
         sweep_away_scratch()
+
+    @property
+    def page(self) -> str:
+        """Where the sweep is compared, from the root of MLflow's pages on; empty where the URI is no such pages."""
+        return route(self._experiment_id) if urlsplit(self.uri).scheme in ("http", "https") else ""
 
     def answers(self) -> bool:
         """Whether the tracking store can be reached now."""
