@@ -195,12 +195,16 @@ class Tracker:
         return remarks
 
     def _tell_verdicts(self, closing: Closing, progress: Callable[[], None]) -> None:
-        """What the report says of each recipe, on its run and on those of its trials, where they do not say it yet."""
+        """What the report says of each recipe, on its run and on those of its trials, where they do not say it yet.
+
+        Tags can be written over, numbers cannot: those of a sweep that is not whole wait until it is.
+        """
         of_trials = closing.verdicts.of_trials
         for trial in closing.trials:
             told = of_trials.get(trial.id) if phase_of(trial) == "sweep" else None
             if told is None:
                 continue
+            told = replace(told, numbers={}) if closing.failed else told
             self._tell("trial", trial.id, replace(told, numbers={}), finished_at(trial, self.store))
             self._tell("recipe", recipe_id(trial), told, finished_at(trial, self.store))
             progress()
@@ -212,10 +216,12 @@ class Tracker:
         if found.least is not None and found.leak is not None:
             shown = {key: found.least.metrics[key] for key in ("test_acc", found.leak) if key in found.least.metrics}
             verdict = closing.verdicts.of_trials.get(found.least.trial.id, Told())
-            told = Told(tags={**verdict.tags, **told.tags}, numbers={**shown, **verdict.numbers})
+            numbers = {} if closing.failed else {**shown, **verdict.numbers}
+            told = Told(tags={**verdict.tags, **told.tags}, numbers=numbers)
         self._tell("sweep", self.experiment, told, at)
 
     def _tell(self, kind: str, fingerprint: str, told: Told, at: int) -> None:
+        """Have a run say this, unless it does."""
         found = self._runs.get(kind, fingerprint)
         if found is not None and found.told != told.fingerprint:
             tell(self._client, found.run_id, told, before=found.told, at=at)

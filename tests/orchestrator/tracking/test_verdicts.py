@@ -89,6 +89,21 @@ def test_what_was_missed_is_written_by_the_next_closing_and_what_changed_is_told
     assert not doubled(client, [run for runs in kinds.values() for run in runs])
 
 
+def test_a_sweep_that_is_not_whole_leaves_no_number_behind(swept, store, uri):
+    """Which could not be taken back when the rest is there."""
+    loaded, trials, summary = swept
+    verdicts = verdicts_of(summary, Hidings(verdicts={name_of(summary): verdict()}))
+    record(loaded, store, trials[:3], failures={"another": "diverged"}, verdicts=verdicts)
+    _, kinds = look(uri)
+    assert not {*NUMBERS, "test_acc"} & set(kinds["sweep"][0].data.metrics)
+    assert not any(set(NUMBERS) & set(run.data.metrics) for run in kinds["recipe"])
+    assert by_alpha(kinds["recipe"])[-0.2].data.tags[HIDING] == "removes"
+    record(loaded, store, trials, verdicts=verdicts)
+    client, kinds = look(uri)
+    assert kinds["sweep"][0].data.metrics["removed"] == by_alpha(kinds["recipe"])[-0.2].data.metrics["removed"] == 0.3
+    assert len(client.get_metric_history(kinds["sweep"][0].info.run_id, "test_acc")) == 1
+
+
 def test_a_recipe_under_further_seeds_is_told_again(load, finished, store, uri):
     """Its run may be made anew, which forgets what the old one said."""
     told = Told(tags={HIDING: "removes"}, numbers={"removed": 0.3})
