@@ -13,14 +13,14 @@ from core.words import note
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.results import trial_row
 from orchestrator.store.base import Store
-from orchestrator.tracking.datasets import dataset_inputs
 from orchestrator.tracking.models import candidates, register
 from orchestrator.tracking.names import run_name, trial_params
+from orchestrator.tracking.origins.datasets import dataset_inputs
+from orchestrator.tracking.origins.provenance import provenance_tags, write_provenance
 from orchestrator.tracking.pages.answer import Answer, answer, answer_text
 from orchestrator.tracking.pages.arrival import MODEL_TRAINING, PRIMARY_METRIC, show
 from orchestrator.tracking.pages.views import route
 from orchestrator.tracking.points import finished_at, trial_points, work_ms, write
-from orchestrator.tracking.provenance import provenance_tags, write_provenance
 from orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
 from orchestrator.tracking.runs import CONTENT, Found, Runs
 from orchestrator.tracking.searching import PROPOSAL, proposal_tags, strategy_tags
