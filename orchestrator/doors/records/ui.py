@@ -7,6 +7,7 @@ import sys
 
 from core import screen
 from core.errors import InputError
+from core.words import printable
 from orchestrator.doors.records.opening import HOST, answers, open_beside
 from orchestrator.store.opening import open_store
 from orchestrator.tracking import arrivals, follow, local_uri, refusals
@@ -29,10 +30,11 @@ def serve_pages(location: str, port: int, *, browser: bool) -> None:
         remarks, found = follow(uri, store.root), arrivals(uri)
     for line in remarks:
         screen.err(line)
-    screen.out(f"MLflow on {root} (Ctrl-C ends it)")
+    lines = [f"MLflow on {root} (Ctrl-C ends it)"]
     for one in found:
-        screen.out(f"{one.sweep}: trials side by side  {root}{one.table}")
-        screen.out(f"{one.sweep}: charts               {root}{one.charts}")
+        lines += [f"{printable(one.sweep)}: {what:<7} {root}{route}"
+                  for what, route in (("trials", one.table), ("charts", one.charts))]  # fmt: skip
+    screen.out_text("\n".join(lines))  # as they are: the name of a view is no secret, though its key is called one
     beside = open_beside(port, root + found[0].table) if browser and found else None  # noqa: F841 - ours until then
     sys.stdout.flush()
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")

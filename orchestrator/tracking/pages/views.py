@@ -20,6 +20,7 @@ from orchestrator.tracking.verdicts import HIDING, NUMBERS, VERDICT
 TAG = "mlflow.sharedViewState."
 TRIALS, RECIPES = "trials", "recipes"
 NAMES = {TRIALS: "Trials", RECIPES: "Recipes: means over seeds"}
+RUN_NAME = "attributes.`Run Name`"
 CURVES = ("epoch/alpha", "epoch/test_acc", "epoch/train_acc", "epoch/loss", "epoch/logit_gap")
 CURVES_SECTION, FIRST_SECTION, OTHERS_SECTION = "epoch", "Accuracy against leak", "Model metrics"
 
@@ -38,17 +39,17 @@ def saved_views(leak: str | None, measured: Collection[str], *, at: int) -> dict
 
 
 def route(experiment_id: str, view: str = TRIALS, *, charts: bool = False) -> str:
-    """Where the page lies on any MLflow server, from its root on: its table, or its charts."""
-    query = {"viewStateShareKey": view, "compareRunsMode": "CHART" if charts else "TABLE"}
+    """Where the page lies on any MLflow server, from its root on: its table, or its charts; of model training."""
+    mode = "CHART" if charts else "TABLE"
+    query = {"viewStateShareKey": view, "workflowType": "machine_learning", "compareRunsMode": mode}
     return f"/#/experiments/{experiment_id}/runs?{urlencode(query)}"
 
 
 def _state(kind: str, leak: str | None, measured: Collection[str]) -> dict[str, Any]:
+    seeds = ["n_seeds"] if kind == "recipe" else []
     columns = [
-        "attributes.`Duration`",
-        *(f"metrics.`{key}`" for key in [*_columns(leak, measured), *(["n_seeds"] if kind == "recipe" else [])]),
+        *(f"metrics.`{key}`" for key in (*_columns(leak, measured), *seeds, *NUMBERS)),
         *(f"tags.`{key}`" for key in (VERDICT, HIDING)),
-        *(f"metrics.`{key}`" for key in NUMBERS),
     ]
     order = {} if leak is None else {
         "orderByKey": f"metrics.`{leak}`", "orderByAsc": BY_KEY[leak].better == "low",
@@ -56,7 +57,9 @@ def _state(kind: str, leak: str | None, measured: Collection[str]) -> dict[str, 
     return {
         "searchFilter": f"tags.`{KIND}` = '{kind}'",
         **order,
-        "selectedColumns": columns,
+        "selectedColumns": ["attributes.`Duration`", *columns],
+        "columnOrder": [RUN_NAME, "duration", *columns, "runDateAndNestInfo"],  # as the page's grid calls its columns
+        "columnWidths": {RUN_NAME: 340, "duration": 90},  # pixels
         "runsHiddenMode": "SHOW_ALL",  # else the charts hold ten runs
         "hideEmptyCharts": True,
         "isAccordionReordered": True,  # sections in this order

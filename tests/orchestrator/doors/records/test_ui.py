@@ -64,7 +64,7 @@ def test_it_prints_where_each_sweep_is_compared_and_becomes_the_server(swept, mo
         with pytest.raises(Became):
             main(["ui", "--store", str(swept.root), "--port", str(port), *options])
     said = capsys.readouterr().out
-    table, charts = (f"http://127.0.0.1:{port}/#/experiments/1/runs?viewStateShareKey=trials&compareRunsMode={mode}"
+    table, charts = (f"http://127.0.0.1:{port}/#/experiments/1/runs?viewStateShareKey=trials&workflowType=machine_learning&compareRunsMode={mode}"
                      for mode in ("TABLE", "CHART"))  # fmt: skip
     assert said.count(table) == said.count(charts) == 2 and f"MLflow on http://127.0.0.1:{port}" in said
     assert opened == [(port, table)], "and nothing where nothing is to be opened"

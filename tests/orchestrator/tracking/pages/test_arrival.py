@@ -26,7 +26,8 @@ def test_the_newest_sweep_comes_first_with_its_saved_views(recorded, uri):
     found = arrivals(uri)
     assert [one.sweep for one in found] == ["newer", "older"]
     number = experiment("newer").experiment_id
-    assert found[0].table == f"/#/experiments/{number}/runs?viewStateShareKey=trials&compareRunsMode=TABLE"
+    page = f"/#/experiments/{number}/runs?viewStateShareKey=trials&workflowType=machine_learning"
+    assert found[0].table == f"{page}&compareRunsMode=TABLE"
     assert found[0].charts.endswith("compareRunsMode=CHART")
     state = json.loads(json.loads(experiment("newer").tags[f"{TAG}trials"])["state"])
     shown = client.search_runs([number], state["searchFilter"], order_by=[f"{state['orderByKey']} ASC"])
