@@ -38,5 +38,5 @@ def serve_pages(location: str, port: int, *, browser: bool) -> None:
     beside = open_beside(port, root + found[0].table) if browser and found else None  # noqa: F841 - ours until then
     sys.stdout.flush()
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri]
+    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--backend-store-uri", uri]  # one reader
     os.execv(sys.executable, [*command, "--host", HOST, "--port", str(port)])

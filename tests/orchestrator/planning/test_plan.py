@@ -41,7 +41,7 @@ def test_what_is_shared_is_counted_once(tmp_path):
         "data": 1, "public": 1, "prior": 1, "pool": 1, "target": 5, "candidates": 4, "attack": 4, "loot": 4,
         "embeddings": 2, "judge_evaluator": 4, "judge_embedder": 4, "knowledge": 4,
     }  # fmt: skip
-    assert summary["device_hours"] is None and summary["stages_of_unknown_cost"] == 37
+    assert summary["device_hours"] is None and summary["stages_of_unknown_cost"] == 35
 
 
 def test_costs_come_from_stages_of_the_same_size_and_unknown_stays_unknown(tmp_path):
