@@ -15,28 +15,19 @@ from orchestrator.doors.search_report import search_view
 from orchestrator.page.pictures import comparison_sheet
 from orchestrator.page.writing import write_report
 from orchestrator.planning.trial import Trial
-from orchestrator.reading.axes import by_attack, stated_defense, sweep_axes
+from orchestrator.reading.axes import by_attack, first_finished, stated_defense, sweep_axes
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.tables import text_table
 from orchestrator.reading.leak.hiding import Hidings, hiding_frame, hiding_text, hidings
 from orchestrator.reading.leak.queries import asked_by_parts, query_frame
-from orchestrator.reading.numbers.model import (
-    Axis,
-    ContactSheet,
-    FeatureView,
-    PaperReference,
-    ReportData,
-    Spent,
-    StageLink,
-)
+from orchestrator.reading.numbers.model import Axis, ContactSheet, FeatureView, PaperReference, ReportData, Spent
 from orchestrator.reading.numbers.summary import recipe_label, summarise
 from orchestrator.reading.published.comparison import beside_paper, published_frame
 from orchestrator.reading.published.text import published_text
 from orchestrator.reading.results import per_class_rows, relative_links, write_results, write_rows
-from orchestrator.reading.stability import stability_curves
 from orchestrator.search.budget import spent
 from orchestrator.stages.code_version import code_version
-from orchestrator.stages.stage import with_ancestors
+from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
 from orchestrator.tracking.verdicts import Verdicts, verdicts_of
 from sweeps.axes import axis_keys, axis_names, axis_value
@@ -47,6 +38,7 @@ COMPARISON = "published_comparison.parquet"
 VERDICTS = "verdicts.parquet"
 QUERIES = "queries.parquet"
 FEATURE_FILES = ("map.parquet", "distances.parquet")
+CURVES = "gradients.parquet"
 HISTORY = ("loss", "train_acc", "test_acc")
 
 
@@ -87,7 +79,8 @@ def report_data(
     axes = sweep_axes(loaded, trials)
     per_class = per_class_rows(trials, store)
     compared, phase = _of_sweep(trials), table["phase"]
-    alphas, curves = _curves(compared, axes, store)
+    known = partial(first_finished, compared, axes, store)
+    histories = {r: pd.read_parquet(store.file(stage, "history.parquet")) for r, stage in known("target").items()}
     return ReportData(
         title=loaded.sweep.name, axes=axes, protocol=loaded.sweep.protocol, facts=_facts(loaded, trials, store),
         intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
@@ -99,10 +92,12 @@ def report_data(
         baseline=_baseline(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
         reasons=_reasons(table), paper=_paper(loaded, compared),
         search=search_view(loaded, store, partial(recipe_label, axes)),
-        alpha_curves=alphas, training_curves=curves, features=_features(compared, axes, store),
-        gradient_curves=stability_curves(compared, store, lambda trial: recipe_label(axes, trial.cell.axes)),
-        links={trial.id: _links(trial, store, out) for trial in trials}, spent=_spent(loaded, store),
-        real_images=_test_images(trials, store),
+        alpha_curves={recipe: history["alpha"].tolist() for recipe, history in histories.items()},
+        training_curves={recipe: _by_epoch(history) for recipe, history in histories.items()},
+        features={recipe: _features(store, stage) for recipe, stage in known("judge_features").items()},
+        gradient_curves={r: pd.read_parquet(store.file(s, CURVES)) for r, s in known("judge_gradients").items()},
+        links={t.id: relative_links(t, store, out, workers=float(t.settings.recipe.workers)) for t in trials},
+        spent=_spent(loaded, store), real_images=_test_images(trials, store),
     )  # fmt: skip
 
 
@@ -124,14 +119,6 @@ def _primary(loaded: LoadedSweep, table: pd.DataFrame) -> str | None:
 def _spent(loaded: LoadedSweep, store: Store) -> Spent | None:
     device_s, wall_s = spent(store, loaded.sweep.name)
     return Spent(device_s=device_s, wall_s=wall_s) if wall_s else None
-
-
-def _links(trial: Trial, store: Store, out: Path) -> tuple[StageLink, ...]:
-    workers = float(trial.settings.recipe.workers)
-    return tuple(
-        StageLink(**link, devices=workers if link["stage"] == "target" else 1.0)
-        for link in relative_links(trial, store, out)
-    )
 
 
 def _paper(loaded: LoadedSweep, trials: list[Trial]) -> PaperReference | None:
@@ -186,33 +173,13 @@ def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, 
     return facts
 
 
-def _curves(
-    trials: list[Trial], axes: tuple[Axis, ...], store: Store
-) -> tuple[dict[str, list[float]], dict[str, list[dict[str, float]]]]:
-    """Effective alpha and training curves of each recipe's first finished seed."""
-    alphas: dict[str, list[float]] = {}
-    curves: dict[str, list[dict[str, float]]] = {}
-    for trial in trials:
-        label = recipe_label(axes, trial.cell.axes)
-        target = next((s for s in trial.stages if s.name == "target"), None)
-        if label in alphas or target is None or not store.has(target):
-            continue
-        history = pd.read_parquet(store.file(target, "history.parquet"))
-        alphas[label] = history["alpha"].tolist()
-        curves[label] = [row.dropna().to_dict() for _, row in history[["epoch", *HISTORY]].iterrows()]
-    return alphas, curves
+def _by_epoch(history: pd.DataFrame) -> list[dict[str, float]]:
+    return [row.dropna().to_dict() for _, row in history[["epoch", *HISTORY]].iterrows()]
 
 
-def _features(trials: list[Trial], axes: tuple[Axis, ...], store: Store) -> dict[str, FeatureView]:
-    """How the target of each recipe's first finished seed places its training images, where the sweep asks for it."""
-    found: dict[str, FeatureView] = {}
-    for trial in trials:
-        label = recipe_label(axes, trial.cell.axes)
-        stage = next((s for s in trial.stages if s.name == "judge_features"), None)
-        if label not in found and stage is not None and store.has(stage):
-            points, distances = (pd.read_parquet(store.file(stage, name)) for name in FEATURE_FILES)
-            found[label] = FeatureView(points=points, distances=distances)
-    return found
+def _features(store: Store, stage: Stage) -> FeatureView:
+    points, distances = (pd.read_parquet(store.file(stage, name)) for name in FEATURE_FILES)
+    return FeatureView(points=points, distances=distances)
 
 
 def _sheets(

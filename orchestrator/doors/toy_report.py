@@ -13,7 +13,6 @@ from safetensors.numpy import load_file
 from core.tree import TREE
 from orchestrator.page.writing import write_report
 from orchestrator.planning.trial import Trial
-from orchestrator.reading.numbers.model import StageLink
 from orchestrator.reading.results import relative_links, write_results
 from orchestrator.reading.toy import ToyData, ToyFigure, ToyPanel
 from orchestrator.stages.code_version import code_version
@@ -55,7 +54,7 @@ def _toy_data(
         ),
         intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
         facts={"Sweep file": loaded.source, "Store": store.location, "Code": code_version()},
-        links={t.id: tuple(StageLink(**link) for link in relative_links(t, store, out)) for t in trials},
+        links={t.id: relative_links(t, store, out) for t in trials},
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from core.metrics.table import metric_of
 from orchestrator.page.render import fill
-from orchestrator.page.sheets import data_uri
+from orchestrator.page.sheets import cut, data_uri
 from orchestrator.reading.audit import Audit, audit_sentences, person_name, share
 from orchestrator.reading.numbers.format import duration
 
@@ -89,16 +89,9 @@ class _Paper(FPDF):
         for at, row in enumerate((head, *rows)):
             self.set_font("sans", "B" if at == 0 else "", 8)
             for cell, width in zip(row, widths, strict=True):
-                self.cell(width, 5, self._cut(cell, width - 2), border="B")
+                self.cell(width, 5, cut(cell, width - 2, self.get_string_width), border="B")
             self.ln()
         self.ln(3)
-
-    def _cut(self, words: str, width: float) -> str:
-        if self.get_string_width(words) <= width:
-            return words
-        while words and self.get_string_width(words + "\u2026") > width:
-            words = words[:-1]
-        return words + "\u2026"
 
 
 def audit_pdf(

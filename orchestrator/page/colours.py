@@ -27,31 +27,33 @@ FAMILIES = (
 )  # fmt: skip
 """A colour for each defense, for its recipes share one."""
 
+Pair = tuple[str, str]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Colours:
-    """light and dark: recipe label -> hex colour, on paper and on a dark screen."""
+    """pairs: recipe label -> its hex colours on paper and on a dark screen."""
 
-    light: dict[str, str]
-    dark: dict[str, str]
+    pairs: dict[str, Pair]
     behind: str = REST[0]
 
     def of(self, recipe: str) -> str:
         """The colour of a recipe in a figure; a label the sweep does not know (a curve's own name) looks neutral."""
-        names = {ascii_text(name): colour for name, colour in self.light.items()}
+        names = {ascii_text(name): light for name, (light, _) in self.pairs.items()}
         return names.get(ascii_text(recipe), SOFT)
 
     def css_class(self, recipe: str) -> str:
         """The CSS class of a recipe."""
-        names = [ascii_text(name) for name in self.light]
+        names = [ascii_text(name) for name in self.pairs]
         return f"r{names.index(ascii_text(recipe))}" if ascii_text(recipe) in names else "rx"
 
     def css(self) -> str:
         """Rules setting `--rc` for each recipe, light and dark, and what figures' colours become on a dark screen."""
-        light = "".join(f".{self.css_class(recipe)}{{--rc:{value}}}" for recipe, value in self.light.items())
-        dark = "".join(f".{self.css_class(recipe)}{{--rc:{value}}}" for recipe, value in self.dark.items())
-        pairs = DARK | {value: self.dark[recipe] for recipe, value in self.light.items()} | {REST[0]: REST[1]}
-        named = "".join(f"--c{one[1:]}:{other};" for one, other in pairs.items())
+        light, dark = (
+            "".join(f".{self.css_class(recipe)}{{--rc:{pair[side]}}}" for recipe, pair in self.pairs.items())
+            for side in (0, 1)
+        )
+        named = "".join(f"--c{one[1:]}:{other};" for one, other in (DARK | dict([*self.pairs.values(), REST])).items())
         # Paper is white whatever the screen's scheme was: dark colours hold on screens only.
         return f".rx{{--rc:var(--soft)}}{light}@media screen and (prefers-color-scheme:dark){{:root{{{named}}}{dark}}}"
 
@@ -61,13 +63,8 @@ def assign(summary: Summary) -> Colours:
     where they are several; else a palette."""
     ordered = numeric_order(summary)
     if ordered:
-        pairs = _diverging(ordered, summary.baseline_recipe)
-    else:
-        pairs = _by_family(summary) if defense_groups(summary) else _categorical(summary)
-    return Colours(
-        light={recipe: pair[0] for recipe, pair in pairs.items()},
-        dark={recipe: pair[1] for recipe, pair in pairs.items()},
-    )
+        return Colours(pairs=_diverging(ordered, summary.baseline_recipe))
+    return Colours(pairs=_by_family(summary) if defense_groups(summary) else _categorical(summary))
 
 
 def numeric_order(summary: Summary) -> list[tuple[str, float]]:
@@ -84,19 +81,18 @@ def numeric_order(summary: Summary) -> list[tuple[str, float]]:
     return sorted(found.items(), key=lambda item: item[1])
 
 
-def _diverging(ordered: list[tuple[str, float]], baseline: str | None) -> dict[str, tuple[str, str]]:
+def _diverging(ordered: list[tuple[str, float]], baseline: str | None) -> dict[str, Pair]:
     centre = next(value for recipe, value in ordered if recipe == baseline)
     below = [recipe for recipe, value in ordered if value < centre][::-1]
     above = [recipe for recipe, value in ordered if value > centre]
     pairs = {recipe: BASELINE for recipe, _ in ordered}
     for side, ramp in ((below, COOL), (above, WARM)):
         for rank, recipe in enumerate(side, start=1):
-            share = rank / len(side)
-            pairs[recipe] = (_mix(ramp[0][0], ramp[1][0], share), _mix(ramp[0][1], ramp[1][1], share))
+            pairs[recipe] = tuple(_mix(*ends, rank / len(side)) for ends in zip(*ramp, strict=True))
     return pairs
 
 
-def _categorical(summary: Summary) -> dict[str, tuple[str, str]]:
+def _categorical(summary: Summary) -> dict[str, Pair]:
     """A colour each; where there are too many recipes, one for those on the front and grey for the rest."""
     others = [recipe for recipe in summary.recipes if recipe != summary.baseline_recipe]
     pairs = dict.fromkeys(others, REST)
@@ -109,7 +105,7 @@ def _categorical(summary: Summary) -> dict[str, tuple[str, str]]:
     return pairs
 
 
-def _by_family(summary: Summary) -> dict[str, tuple[str, str]]:
+def _by_family(summary: Summary) -> dict[str, Pair]:
     """Recipes of one defense in one colour: their places and names tell them apart."""
     pairs = dict.fromkeys(summary.recipes, REST)
     for recipe, defended in summary.defenses.items():

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from orchestrator.page.sheets import sheet_image
-from orchestrator.page.stored import (
-    class_names,
-    image_in,
-    loot_labels,
-    reconstruction,
-    training_image,
-    training_labels,
-)
+from orchestrator.page.sheets import png, sheet_image
+from orchestrator.page.stored import class_names, image_in, loot_labels, reconstruction, training_image, training_labels
 from orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
+from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
 from sweeps.toy import ToySweep
 
@@ -40,8 +33,7 @@ def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Sto
         tiles = tuple(
             _reconstruction(store, s, label, 0) if s is not None and store.has(s.loot) else None for s in stages
         )
-        rows.append(SheetRow(name=names[label], real=_real(store, ready[0], label),
-                             reconstructions=tiles))  # fmt: skip
+        rows.append(SheetRow(name=names[label], real=_real(store, ready[0], label), reconstructions=tiles))
     caption = f"Seed {trials[0].seed}; the reconstruction each target was surest of; classes chosen by number."
     judge = "independent judge" if ready[0].judge_embedder else "evaluator"
     return ContactSheet(title=title, columns=tuple(columns), rows=tuple(rows), caption=caption, judge=judge)
@@ -64,9 +56,7 @@ def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:
     ]
     columns = tuple("best" if rank == 0 else f"no. {rank + 1}" for rank in range(count))
     sheet = ContactSheet(title=trial.label, columns=columns, rows=tuple(rows))
-    buffer = io.BytesIO()
-    sheet_image(sheet).save(buffer, format="PNG")
-    return buffer.getvalue()
+    return png(sheet_image(sheet))
 
 
 def _stages(trial: Trial) -> InversionStages | None:
@@ -91,12 +81,10 @@ def _real(store: Store, stages: InversionStages, label: int, nearest: tuple[Path
 
 def _nearest(store: Store, stages: InversionStages, label: int) -> tuple[Path, int] | None:
     """File and row of the training image that a judge found nearest to the class's best reconstruction."""
-    for judge in (stages.judge_embedder, stages.judge_evaluator):
-        if judge is not None and store.has(judge):
-            rows = _judged(store.file(judge, "per_image.parquet"))
-            if "nearest" in rows:
-                data = store.file(judge.inputs["real"].inputs["data"], "train.safetensors")
-                return data, int(rows[(rows["class"] == label) & (rows["rank"] == 0)]["nearest"].iloc[0])
+    for judge, rows in _judged(store, stages, label, 0):
+        if "nearest" in rows:
+            data = store.file(judge.inputs["real"].inputs["data"], "train.safetensors")
+            return data, int(rows["nearest"].iloc[0])
     return None
 
 
@@ -107,14 +95,18 @@ def _reconstruction(store: Store, stages: InversionStages, label: int, rank: int
 
 def _verdict(store: Store, stages: InversionStages, label: int, rank: int) -> bool | None:
     """The independent judge's word where there is one, else the evaluator's."""
+    return next((bool(rows["hit"].iloc[0]) for _, rows in _judged(store, stages, label, rank)), None)
+
+
+def _judged(store: Store, stages: InversionStages, label: int, rank: int) -> Iterator[tuple[Stage, pd.DataFrame]]:
+    """Every judge that has looked, the independent one first, with its row of this reconstruction."""
     for judge in (stages.judge_embedder, stages.judge_evaluator):
         if judge is not None and store.has(judge):
-            verdicts = _judged(store.file(judge, "per_image.parquet"))
-            return bool(verdicts[(verdicts["class"] == label) & (verdicts["rank"] == rank)]["hit"].iloc[0])
-    return None
+            rows = _per_image(store.file(judge, "per_image.parquet"))
+            yield judge, rows[(rows["class"] == label) & (rows["rank"] == rank)]
 
 
 @lru_cache(maxsize=8)
-def _judged(path: Path) -> pd.DataFrame:
+def _per_image(path: Path) -> pd.DataFrame:
     """A judge's rows, image by image: a sheet asks for them tile by tile, and a finished artifact never changes."""
     return pd.read_parquet(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -75,10 +76,14 @@ def _paste(image: Image.Image, tile: Tile | None, at: tuple[int, int], size: int
 
 def _fit(words: str, width: float) -> str:
     """The words cut to `width` pixels; line breaks, which the font cannot draw in one line, become spaces."""
-    words = " ".join(words.split())
-    if font(14).getlength(words) <= width:
+    return cut(" ".join(words.split()), width, font(14).getlength)
+
+
+def cut(words: str, width: float, measure: Callable[[str], float]) -> str:
+    """The words, or as many letters of them as fit into `width` as `measure` has it, with dots."""
+    if measure(words) <= width:
         return words
-    while words and font(14).getlength(words + "\u2026") > width:
+    while words and measure(words + "\u2026") > width:
         words = words[:-1]
     return words + "\u2026"
 

@@ -20,58 +20,51 @@ LARGEST = 224
 QUALITY = 95  # of the JPEGs, without subsampling of colours: the losses are far below what anybody sees
 
 
+Pictures = tuple[np.ndarray, ...] | tuple[bytes, ...]
+"""uint8 [3, H, W] each, or JPEGs of one size."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """The pictures of one question, uint8 [3, H, W] each, in the order of the page."""
+    """The pictures of one question, in the order of the page."""
 
-    examples: tuple[np.ndarray, ...]
-    options: tuple[np.ndarray, ...]
+    examples: Pictures
+    options: Pictures
 
-
-@dataclass(frozen=True, kw_only=True)
-class Drawn:
-    """The same as files: JPEGs of one size."""
-
-    examples: tuple[bytes, ...]
-    options: tuple[bytes, ...]
+    @property
+    def pictures(self) -> Pictures:
+        return self.examples + self.options
 
 
-def drawn(questions: Sequence[Shown]) -> list[Drawn]:
-    """Every picture of the page at one and the same size, so that no recipe is told by its resolution."""
-    pictures = [picture for question in questions for picture in (*question.examples, *question.options)]
-    side = min(LARGEST, max(picture.shape[1] for picture in pictures))
-    return [
-        Drawn(
-            examples=tuple(_jpeg(picture, side) for picture in question.examples),
-            options=tuple(_jpeg(picture, side) for picture in question.options),
-        )
-        for question in questions
-    ]
+def drawn(questions: Sequence[Shown]) -> list[Shown]:
+    """Every picture of the page as a JPEG of one and the same size, so that no recipe is told by its resolution."""
+    side = min(LARGEST, max(picture.shape[1] for question in questions for picture in question.pictures))
+    return [Shown(examples=_jpegs(one.examples, side), options=_jpegs(one.options, side)) for one in questions]
 
 
-def pictures_digest(questions: Sequence[Drawn]) -> str:
+def pictures_digest(questions: Sequence[Shown]) -> str:
     """SHA-256 (hex) over all files in the order of the page."""
     digest = hashlib.sha256()
     for question in questions:
-        for file in (*question.examples, *question.options):
+        for file in question.pictures:
             digest.update(len(file).to_bytes(8, "little") + file)
     return digest.hexdigest()
 
 
-def study_page(questions: Sequence[Drawn], *, digest: str, real_people: bool) -> str:
+def study_page(questions: Sequence[Shown], *, digest: str, real_people: bool) -> str:
     """The whole page. digest: of the study's key, which the answers carry."""
     shown = [
-        {
-            "number": number,
-            "examples": [_uri(file) for file in question.examples],
-            "options": [_uri(file) for file in question.options],
-        }
-        for number, question in enumerate(questions)
+        {"number": number, "examples": map(_uri, one.examples), "options": map(_uri, one.options)}
+        for number, one in enumerate(questions)
     ]
     return fill(
         "study.html", questions=shown, options=len(questions[0].options), digest=digest, real_people=real_people,
         policy=policy("study.js"), style=Markup(resource("study.css")), script=Markup(resource("study.js")),
     )  # fmt: skip
+
+
+def _jpegs(pictures: Sequence[np.ndarray], side: int) -> tuple[bytes, ...]:
+    return tuple(_jpeg(picture, side) for picture in pictures)
 
 
 def _jpeg(picture: np.ndarray, side: int) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 
@@ -79,13 +79,8 @@ def _groups(frame: pd.DataFrame, beside: Sequence[Axis]) -> list[tuple[str, pd.D
     """The rows that differ in smoothing and samples alone, and what they share in words."""
     if not beside:
         return [("", frame)]
-    keys: list[tuple[Hashable, ...]] = [tuple(map(str, row)) for row in frame[[axis.key for axis in beside]].to_numpy()]
-    groups = []
-    for key in dict.fromkeys(keys):
-        rows = frame[[other == key for other in keys]]
-        words = (axis_value(axis, rows[axis.key].iloc[0]) for axis in beside)
-        groups.append((", ".join(words), rows))
-    return groups
+    groups = [rows for _, rows in frame.groupby([frame[axis.key].map(str) for axis in beside], sort=False)]
+    return [(", ".join(axis_value(axis, rows[axis.key].iloc[0]) for axis in beside), rows) for rows in groups]
 
 
 def _points(rows: pd.DataFrame, key: str, over: str) -> tuple[AdvantagePoint, ...]:
@@ -95,9 +90,8 @@ def _points(rows: pd.DataFrame, key: str, over: str) -> tuple[AdvantagePoint, ..
         plain = row[key] - difference
         if is_null(difference) or is_null(plain) or not plain:
             continue
-        ends = [math.nan, math.nan] if row["is_baseline"] else [row[f"{key}_diff_low"], row[f"{key}_diff_high"]]
-        low, high = sorted((sign * float(end) / abs(plain) for end in ends), key=lambda end: (math.isnan(end), end))
-        value = sign * float(difference) / abs(plain)
+        ends = [math.nan] * 2 if row["is_baseline"] else [row[f"{key}_diff_low"], row[f"{key}_diff_high"]]
+        value, low, high = (sign * float(one) / abs(plain) for one in (difference, *ends[::sign]))
         points.append(AdvantagePoint(x=float(row[over]), value=value, low=low, high=high))
     return tuple(points)
 

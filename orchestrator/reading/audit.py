@@ -227,8 +227,8 @@ def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False
         "judge": {"metric": audit.judge, "real_photographs": audit.ceiling},
         "attacks": [_attack_json(one) for one in audit.reached],
         "beyond_control": {
-            "difference": _known(audit.beyond.difference), "low": _known(audit.beyond.low),
-            "high": _known(audit.beyond.high), "verdict": audit.beyond.verdict or None,
+            **{name: _known(getattr(audit.beyond, name)) for name in ("difference", "low", "high")},
+            "verdict": audit.beyond.verdict or None,
         },
         "by_access": {level: one.attack for level, one in audit.by_access().items()},
         "people": [{"person": person_name(p, anonymous=anonymous), "label": p.label, "share": p.share}

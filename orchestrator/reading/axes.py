@@ -9,6 +9,8 @@ from core.defenses.words import recipe_words
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.model import Axis
 from orchestrator.reading.numbers.summary import attack_label, recipe_label
+from orchestrator.stages.stage import Stage
+from orchestrator.store.base import Store
 from sweeps.axes import axis_keys, axis_names
 from sweeps.imported import ImportedClassifier
 from sweeps.loaded import LoadedSweep
@@ -53,6 +55,16 @@ def by_attack(trials: Sequence[Trial], axes: Sequence[Axis]) -> dict[str, dict[s
         recipes = groups.setdefault(attack_label(axes, values), {})
         recipes.setdefault(recipe_label(axes, values), []).append(trial)
     return groups
+
+
+def first_finished(trials: Sequence[Trial], axes: Sequence[Axis], store: Store, name: str) -> dict[str, Stage]:
+    """Recipe -> the stage of this name of its first finished seed; recipes without any are left out."""
+    found: dict[str, Stage] = {}
+    for trial in trials:
+        stage = next((stage for stage in trial.stages if stage.name == name), None)
+        if stage is not None and store.has(stage):
+            found.setdefault(recipe_label(axes, trial.cell.axes), stage)
+    return found
 
 
 def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:

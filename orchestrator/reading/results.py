@@ -15,6 +15,8 @@ from core.metrics.metric import Metric
 from core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.balanced import balanced_accuracies
+from orchestrator.reading.numbers.format import is_null
+from orchestrator.reading.numbers.model import StageLink
 from orchestrator.stages.judges import unavailable_judges
 from orchestrator.stages.stage import with_ancestors
 from orchestrator.store.artifacts import MANIFEST
@@ -40,18 +42,14 @@ def one_type_a_column(table: pd.DataFrame) -> pd.DataFrame:
     An axis of several kinds of values (an accuracy to stop at, or another trial's) becomes text.
     """
     for name in table.columns:
-        kinds = {_kind(value) for value in table[name] if not _is_null(value)}
+        kinds = {_kind(value) for value in table[name] if not is_null(value)}
         if pd.api.types.is_object_dtype(table[name]) and len(kinds) > 1:
-            table[name] = [None if _is_null(value) else str(value) for value in table[name]]
+            table[name] = [None if is_null(value) else str(value) for value in table[name]]
     return table
 
 
 def _kind(value: Any) -> str:
     return "truth" if isinstance(value, bool) else "number" if isinstance(value, int | float) else "text"
-
-
-def _is_null(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value)
 
 
 def trial_row(trial: Trial, store: Store, failure: str | None = None) -> dict[str, Any]:
@@ -167,17 +165,16 @@ def per_class_rows(trials: list[Trial], store: Store) -> pd.DataFrame:
     return merged.groupby(["trial", "class"], as_index=False, sort=True).first()
 
 
-def relative_links(trial: Trial, store: Store, folder: Path) -> list[dict[str, Any]]:
-    """Of every finished stage of the trial: its name, its manifest's path as seen from `folder`, its seconds."""
-    stages = [stage for stage in with_ancestors(trial.stages) if store.has(stage)]
-    return [
-        {
-            "stage": stage.name,
-            "path": Path(os.path.relpath(store.place(stage) / MANIFEST, folder)).as_posix(),
-            "seconds": float(store.manifest(stage)["seconds"]),
-        }
-        for stage in stages
-    ]
+def relative_links(trial: Trial, store: Store, folder: Path, *, workers: float = 1.0) -> tuple[StageLink, ...]:
+    """To every finished stage of the trial, as seen from `folder`. workers: the devices that its training held."""
+    return tuple(
+        StageLink(
+            stage=stage.name, path=Path(os.path.relpath(store.place(stage) / MANIFEST, folder)).as_posix(),
+            seconds=float(store.manifest(stage)["seconds"]), devices=workers if stage.name == "target" else 1.0,
+        )
+        for stage in with_ancestors(trial.stages)
+        if store.has(stage)
+    )  # fmt: skip
 
 
 def write_results(trials: list[Trial], store: Store, failures: dict[str, str], folder: Path) -> pd.DataFrame:

@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 
 from orchestrator.planning.trial import Trial
-from orchestrator.reading.stability import CURVES, STAGE
 from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
 from orchestrator.tracking.names import metrics_of
@@ -29,7 +28,7 @@ def trial_points(trial: Trial, row: dict[str, Any], store: Store) -> Iterator[An
     for stage in trial.stages:
         if stage.name == "target" and store.has(stage):
             yield from _curves(stage, store)
-        if stage.name == STAGE and store.has(stage):
+        if stage.name == "judge_gradients" and store.has(stage):
             yield from _gradients(stage, store)
 
 
@@ -63,7 +62,7 @@ def _gradients(stage: Stage, store: Store) -> Iterator[Any]:
     """What was met along the descents, means over the classes; step = zero-based step of the descent."""
     from mlflow.entities import Metric
 
-    path = store.file(stage, CURVES)
+    path = store.file(stage, "gradients.parquet")
     if path is None:
         return
     at = int(store.manifest(stage)["finished_at"] * 1000)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from core.metrics.metric import Metric
-from core.words import minus
-from orchestrator.page.figures.canvas import ACCENT, INK, LINE, PAPER, SOFT, Canvas, words_for
+from orchestrator.page.figures.canvas import ACCENT, INK, LINE, PAPER, SOFT, Canvas, percent, plain, words_for
 from orchestrator.page.figures.labels import Labels, text_width
 
 if TYPE_CHECKING:
@@ -96,9 +95,8 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
     axes = canvas.axes(left + 44, top + 30, left + width - 12, top + height - 44)
     axes.set(xlim=panel.x, ylim=panel.y)
     axes.locator_params(nbins=5 if width < 400 else 7)
-    percent = panel.spec.unit == "percent"
-    axes.xaxis.set_major_formatter(_percent)
-    axes.yaxis.set_major_formatter(_percent if percent else lambda value, _: minus(f"{value:g}"))
+    axes.xaxis.set_major_formatter(percent)
+    axes.yaxis.set_major_formatter(percent if panel.spec.unit == "percent" else plain)
     axes.set_xlabel("test accuracy, %", fontsize=12, color=SOFT)
     corner = {"xycoords": "axes fraction", "textcoords": "offset pixels"}
     axes.annotate(words_for(panel.title), (0, 1), (0 if panel.shape is None else 18, 12), fontsize=12.5,
@@ -115,10 +113,6 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
     for point in panel.points:
         if point.name:
             drawing.name(point)
-
-
-def _percent(value: float, _: int) -> str:
-    return minus(f"{round(100 * value, 6):g}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from core.words import minus
 from orchestrator.page.colours import CATEGORIES
-from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, words_for
-from orchestrator.reading.advantage import AdvantagePanel, AdvantagePoint
+from orchestrator.page.figures import lines
+from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, plain, words_for
+from orchestrator.reading.advantage import AdvantagePanel
 
 WIDE, HIGH, ACROSS = 430.0, 300.0, 2
 
@@ -25,7 +26,8 @@ def advantage_figure(panels: Sequence[AdvantagePanel]) -> Canvas | None:
 
 
 def _draw(canvas: Canvas, panel: AdvantagePanel, left: float, top: float) -> None:
-    axes = canvas.axes(left + 52, top + 34, left + WIDE - 20, top + HIGH - 48)
+    box = (left + 52, top + 34, left + WIDE - 20, top + HIGH - 48)
+    axes = lines.panel(canvas, box, panel.title, panel.x_label, whole=False)
     axes.axhline(0, color=SOFT, lw=1)
     seen = [0.0]
     for index, (name, points) in enumerate(panel.curves.items()):
@@ -37,14 +39,8 @@ def _draw(canvas: Canvas, panel: AdvantagePanel, left: float, top: float) -> Non
         if held:
             low, high = [p.low for p in held], [p.high for p in held]
             axes.vlines([p.x for p in held], low, high, color=colour, lw=1, alpha=0.6)
-        seen += _ends(points)
+        seen += [end for p in points for end in (p.value, p.low, p.high) if math.isfinite(end)]
     axes.set(ylim=limits(seen))
     axes.yaxis.set_major_formatter(lambda value, _: minus(f"{100 * value:+.0f} %") if value else "0")
-    axes.xaxis.set_major_formatter(lambda value, _: minus(f"{value:g}"))
-    axes.set_xlabel(panel.x_label, fontsize=12, color=SOFT)
-    axes.set_title(words_for(panel.title), loc="left", fontsize=12.5, weight="bold", color=INK)
+    axes.xaxis.set_major_formatter(plain)
     axes.legend(fontsize=10.5, frameon=False, labelcolor=INK)
-
-
-def _ends(points: Sequence[AdvantagePoint]) -> list[float]:
-    return [end for p in points for end in (p.value, p.low, p.high) if math.isfinite(end)]

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from markupsafe import Markup
 
-from core.words import upright
+from core.words import minus, upright
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -176,6 +176,16 @@ def _themed(tree: ElementTree.Element) -> ElementTree.Element:
             named = re.sub(r"(?<=: )#([0-9a-f]{6})", r"var(--c\1,#\1)", node.attrib["style"])
             node.set("style", re.sub(r"(font: .*?px|font: \w+ .*?px) [^;]*", r"\1 var(--sans)", named))
     return tree
+
+
+def plain(value: float, _: int) -> str:
+    """A number at a tick."""
+    return minus(f"{value:g}")
+
+
+def percent(value: float, _: int) -> str:
+    """A fraction at a tick, in per cent."""
+    return minus(f"{round(100 * value, 6):g}")
 
 
 def limits(values: Sequence[float], *, share: float = 0.12, least: float = 0.02) -> tuple[float, float]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from core.words import minus
 from orchestrator.page.colours import Colours
-from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, words_for
+from orchestrator.page.figures import lines as drawn
+from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, percent
 from orchestrator.reading.findings.searches import value_words
 from orchestrator.reading.numbers.search_model import Progress, Proposed, SearchView
 
@@ -31,7 +31,7 @@ def alpha_curves(
     marked = {name: points for name, points in lines.items() if named is None or name in named}
     _lines(canvas, axes, {name: points for name, points in lines.items() if name not in marked}, colours, alpha=0.5)
     _lines(canvas, axes, marked, colours)
-    _end_labels(axes, marked, colours)
+    drawn.name_ends(axes, _ends(marked), colours)
     return canvas
 
 
@@ -52,10 +52,10 @@ def training_curves(curves: Mapping[str, Sequence[Mapping[str, float]]], colours
     if train or test:
         both = [*train.values(), *test.values()]
         axes = _panel(canvas, both, (410, 720), "Accuracy, %: test and training (dashed)")
-        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
+        axes.yaxis.set_major_formatter(percent)
         _lines(canvas, axes, train, colours, ls=(0, (5, 4)), lw=1.6)
         _lines(canvas, axes, test, colours)
-        _end_labels(axes, test or train, colours)
+        drawn.name_ends(axes, _ends(test or train), colours)
     return canvas
 
 
@@ -66,12 +66,10 @@ def search_steps(view: SearchView, gone: Progress) -> Canvas:
     head = "Hypervolume" if len(view.objectives) > 1 else f"Best {view.objectives[0].label}"
     canvas = Canvas(WIDTH, HEIGHT, f"{head} over the device time spent")
     spots = [(hour * factor, value) for hour, value in zip(gone.hours, gone.values, strict=True)]
-    axes = _panel(canvas, [spots], (64, WIDTH - 20), head)
+    axes = _panel(canvas, [spots], (64, WIDTH - 20), head, f"{unit} spent")
     axes.set(xlim=(0, end * factor))
-    axes.set_xlabel(f"{unit} spent", fontsize=12, color=SOFT)
     axes.step(*zip(*spots, (end * factor, spots[-1][1]), strict=True), where="post", color=SOFT, lw=2.2)
-    done = [p for p in view.full if p.status == "done" and p.feasible and p.point(view.objectives) is not None]
-    for proposal, spot in zip(done, spots, strict=True):
+    for proposal, spot in zip(gone.met, spots, strict=True):
         if proposal.number in gone.best:
             (dot,) = axes.plot(*([value] for value in spot), "o", ms=9, color=INK, clip_on=False)
             canvas.tell(dot, _found(view, proposal), recipe=proposal.recipe or "")
@@ -84,15 +82,13 @@ def _found(view: SearchView, proposal: Proposed) -> str:
     return "\n".join([f"{name} (proposal {proposal.number})", *shown])
 
 
-def _panel(canvas: Canvas, lines: Collection[Curve], across: tuple[float, float], title: str) -> Axes:
-    axes = canvas.axes(across[0], 34, across[1], HEIGHT - 46)
+def _panel(
+    canvas: Canvas, lines: Collection[Curve], across: tuple[float, float], title: str, x_label: str = "epoch"
+) -> Axes:
+    axes = drawn.panel(canvas, (across[0], 34, across[1], HEIGHT - 46), title, x_label)
     points = [point for curve in lines for point in curve]
     first, last = (pick(x for x, _ in points) for pick in (min, max))
     axes.set(xlim=(first, last if last > first else first + 1), ylim=limits([y for _, y in points], least=0.005))
-    axes.locator_params(axis="x", integer=True, nbins=6)
-    axes.yaxis.set_major_formatter(lambda value, _: minus(f"{value:g}"))
-    axes.set_xlabel("epoch", fontsize=12, color=SOFT)
-    axes.set_title(words_for(title), loc="left", fontsize=12.5, weight="bold", color=INK)
     return axes
 
 
@@ -102,12 +98,5 @@ def _lines(canvas: Canvas, axes: Axes, lines: Mapping[str, Curve], colours: Colo
         canvas.tell(line, name, recipe=name)
 
 
-def _end_labels(axes: Axes, lines: Mapping[str, Curve], colours: Colours) -> None:
-    """Each curve's name at its end, pushed down where two would touch."""
-    ends = sorted((-axes.transData.transform(points[-1])[1], name) for name, points in lines.items())
-    last = -1e9
-    for height, name in ends:
-        last = max(height, last + 16)
-        axes.annotate(words_for(name), (1, lines[name][-1][1]), (10, height - last - 4), color=colours.of(name),
-                      fontsize=12, weight="bold", xycoords=("axes fraction", "data"),
-                      textcoords="offset pixels")  # fmt: skip
+def _ends(lines: Mapping[str, Curve]) -> dict[str, float]:
+    return {name: points[-1][1] for name, points in lines.items()}

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from core.words import minus
 from orchestrator.page.colours import Colours
-from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, words_for
+from orchestrator.page.figures.canvas import SOFT, Canvas, limits, percent
+from orchestrator.page.figures.lines import name_ends, panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,12 +34,12 @@ def gradient_curves(curves: Curves, colours: Colours) -> Canvas | None:
         across = COLUMNS[number]
         above = _panel(canvas, across, 0.0, f"Gradient cosine, {name}")
         below = _panel(canvas, across, ROW, "Saturated softmax and zero gradients (dashed), %")
-        below.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
+        below.yaxis.set_major_formatter(percent)
         below.set(ylim=(-0.03, 1.03))
-        ends, seen = {}, []
+        ends, seen = {}, [0.0]
         for recipe, rows in curves.items():
             cosine = _series(rows, loss, "cosine")
-            seen += [cosine[end].to_numpy(dtype=float) for end in ("mean", "low", "high")]
+            seen += cosine[["mean", "low", "high"]].stack().dropna().tolist()
             _band(canvas, above, cosine, recipe, colours)
             for quantity, dashes in SHARES.items():
                 found = _series(rows, loss, quantity)
@@ -48,11 +47,9 @@ def gradient_curves(curves: Curves, colours: Colours) -> Canvas | None:
                 canvas.tell(line, f"{recipe}: {quantity.replace('zero', 'zero gradients')}", recipe=recipe)
             if len(cosine):
                 ends[recipe] = float(cosine["mean"].iloc[-1])
-        known = np.concatenate(seen) if seen else np.array([])
-        known = known[np.isfinite(known)]
-        above.set(ylim=limits([0.0, *known], share=0.06))
+        above.set(ylim=limits(seen, share=0.06))
         if number == len(LOSSES) - 1:
-            _names(above, ends, colours)
+            name_ends(above, ends, colours)
     return canvas
 
 
@@ -72,20 +69,6 @@ def _band(canvas: Canvas, axes: Axes, rows: pd.DataFrame, recipe: str, colours: 
 
 
 def _panel(canvas: Canvas, across: tuple[float, float], top: float, title: str) -> Axes:
-    axes = canvas.axes(across[0], top + 34, across[1], top + ROW - 46)
-    axes.locator_params(axis="x", integer=True, nbins=6)
-    axes.yaxis.set_major_formatter(lambda value, _: minus(f"{value:g}"))
+    axes = panel(canvas, (across[0], top + 34, across[1], top + ROW - 46), title, "step")
     axes.axhline(0, color=SOFT, lw=1)
-    axes.set_xlabel("step", fontsize=12, color=SOFT)
-    axes.set_title(words_for(title), loc="left", fontsize=12.5, weight="bold", color=INK)
     return axes
-
-
-def _names(axes: Axes, ends: Mapping[str, float], colours: Colours) -> None:
-    """Each curve's name at its end, pushed down where two would touch."""
-    heights = sorted((-axes.transData.transform((0.0, value))[1], name) for name, value in ends.items())
-    last = -1e9
-    for height, name in heights:
-        last = max(height, last + 16)
-        axes.annotate(words_for(name), (1, ends[name]), (10, height - last - 4), color=colours.of(name), fontsize=12,
-                      weight="bold", xycoords=("axes fraction", "data"), textcoords="offset pixels")  # fmt: skip

@@ -11,7 +11,7 @@ import pandas as pd
 from core.metrics.table import CLASS_METRICS, metric_of
 from core.metrics.verdicts import CANNOT_TELL
 from orchestrator.page.colours import Colours
-from orchestrator.page.figures.canvas import INK, LINE, PAPER, SOFT, Canvas, words_for
+from orchestrator.page.figures.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
 from orchestrator.page.figures.labels import text_width
 from orchestrator.reading.findings.pairs import by_leak
 from orchestrator.reading.findings.shown import shown_rows
@@ -125,7 +125,7 @@ def _rows(summary: Summary, colours: Colours, rows: Sequence[int], title: str, w
     canvas = Canvas(WIDTH, 84 + height * len(lines), title)
     axes = canvas.axes(left, 34, WIDTH - right, 34 + height * len(lines), grid="x")
     axes.set(xlim=(0, 1), ylim=(len(lines) - 0.5, -0.5), yticks=[])
-    axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:g}")
+    axes.xaxis.set_major_formatter(percent)
     axes.set_xlabel(what, fontsize=12, color=SOFT)
     for y, (row, name) in enumerate(lines):
         at = {"xycoords": ("axes fraction", "data"), "textcoords": "offset pixels", "fontsize": 12.5, "va": "center"}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
 
 import numpy as np
-import pandas as pd
 
 from core.metrics.recommendation import Reaudit, reaudit
 from core.metrics.verdicts import CANNOT_TELL, HIGHER
 from orchestrator.reading.findings.sureness import named, start
+from orchestrator.reading.numbers.estimates import Seeds, rates
 from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.format import count, difference, number
 from orchestrator.reading.numbers.model import ReportData
@@ -41,7 +40,7 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
         return None
     fresh = {recipe: row for recipe, row in worst_rows(again.frame, metric).items() if recipe in first}
     pairs = {
-        recipe: _matrices(_rates(summary, first[recipe], metric), _rates(again, row, metric))
+        recipe: _matrices(summary.samples[first[recipe]][metric], again.samples[row][metric])
         for recipe, row in fresh.items()
     }
     if not pairs:
@@ -88,22 +87,10 @@ def meaning(summary: Summary, one: Reaudit) -> str:
     return "the first audit flattered it" if flattered else "the first audit was too harsh"
 
 
-def _rates(summary: Summary, row: int, metric: str) -> list[pd.Series]:
-    """By seed: hit rates by class, or the one value where no classes are known."""
-    samples = summary.samples[row][metric].values()
-    if any(sample.by_class is None for sample in samples):
-        return [pd.Series({"all": sample.value}) for sample in samples]
-    return [sample.by_class for sample in samples]
-
-
-def _matrices(first: Sequence[pd.Series], fresh: Sequence[pd.Series]) -> tuple[np.ndarray, np.ndarray]:
-    """[seeds, classes] of either audit on the classes that all have, else the means of each seed."""
-    shared = reduce(lambda one, other: one.intersection(other), (rates.index for rates in (*first, *fresh)))
-    if not len(shared):
-        first, fresh = ([pd.Series({"all": rates.mean()}) for rates in side] for side in (first, fresh))
-        shared = pd.Index(["all"])
-    before, after = (np.stack([rates.loc[shared].to_numpy() for rates in side]) for side in (first, fresh))
-    return before, after
+def _matrices(first: Seeds, fresh: Seeds) -> tuple[np.ndarray, np.ndarray]:
+    """[seeds, classes] of either audit, see `rates`."""
+    both, _ = rates([*first.values(), *fresh.values()])
+    return both[: len(first)], both[len(first) :]
 
 
 def _together(pairs: Sequence[tuple[np.ndarray, np.ndarray]], level: float) -> Reaudit | None:

@@ -19,15 +19,13 @@ SIDE = 12
 
 def chosen_recipes(summary: Summary) -> list[str]:
     """The choice, what cannot be told from it, the frontier and the baseline, by rising leak; at most `SIDE`."""
-    evidence = summary.evidence
-    known, choice = set(evidence.compared), evidence.recommendation
-    first = [recipe for recipe in (choice.best, summary.baseline_recipe) if recipe in known]
-    rest = sorted({*choice.runners_up, *decide(summary).front} & known - set(first),
-                  key=lambda recipe: evidence.sign * evidence.mean(recipe))  # fmt: skip
-    if len(known) <= SIDE:
-        rest = sorted(known - set(first))
-    chosen = [*first, *rest][:SIDE]
-    return sorted(chosen, key=lambda recipe: (evidence.sign * evidence.mean(recipe), evidence.compared.index(recipe)))
+    ranked, choice = by_leak(summary.evidence), summary.evidence.recommendation
+    if len(ranked) <= SIDE:
+        return ranked
+    first = [recipe for recipe in (choice.best, summary.baseline_recipe) if recipe in ranked]
+    wanted = {*choice.runners_up, *decide(summary).front} - set(first)
+    chosen = [*first, *(recipe for recipe in ranked if recipe in wanted)][:SIDE]
+    return [recipe for recipe in ranked if recipe in chosen]
 
 
 def sheet_recipes(summary: Summary) -> list[str]:

@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from core.metrics.comparisons import on_common_seeds
 from core.metrics.hiding import MOST_SEEDS, Bounded, HidingVerdict, hides_or_removes
 from orchestrator.reading.findings.sureness import named, start
-from orchestrator.reading.numbers.estimates import Sample, aligned
-from orchestrator.reading.numbers.format import aligned as columns
-from orchestrator.reading.numbers.format import ascii_text, count, listing, signed, signed_interval
+from orchestrator.reading.numbers.estimates import Seeds, rates
+from orchestrator.reading.numbers.format import aligned, ascii_text, count, listing, signed, signed_interval
 from orchestrator.reading.numbers.summary import Summary
 
 MEANING = {
@@ -63,9 +61,9 @@ def hidings(summary: Summary) -> Hidings:
     )
 
 
-def _samples(summary: Summary) -> dict[str, dict[str, Mapping[int, Sample]]]:
+def _samples(summary: Summary) -> dict[str, dict[str, Seeds]]:
     """recipe -> attack -> seed -> leak, of attacks that are no controls."""
-    found: dict[str, dict[str, Mapping[int, Sample]]] = {}
+    found: dict[str, dict[str, Seeds]] = {}
     for row, cell in summary.frame.iterrows():
         seeds = summary.samples[row][summary.primary]
         if not cell["control"] and seeds:
@@ -73,19 +71,15 @@ def _samples(summary: Summary) -> dict[str, dict[str, Mapping[int, Sample]]]:
     return found
 
 
-def _leaks(samples: Mapping[str, Mapping[str, Mapping[int, Sample]]], sign: int) -> dict[str, dict] | None:
+def _leaks(samples: Mapping[str, Mapping[str, Seeds]], sign: int) -> dict[str, dict[str, np.ndarray]] | None:
     """recipe -> attack -> [seeds, classes], large is bad: of the seeds and classes that all have; None without any."""
-    cells = {(recipe, attack): seeds for recipe, under in samples.items() for attack, seeds in under.items()}
-    shared = sorted(set.intersection(*(set(seeds) for seeds in cells.values()))) if cells else []
+    cells = [seeds for under in samples.values() for seeds in under.values()]
+    shared = sorted(set.intersection(*map(set, cells))) if cells else []
     if not shared:
         return None
-    rates = aligned([seeds[seed].by_class for seeds in cells.values() for seed in shared])
-    flat = iter(rates or [np.array([seeds[seed].value]) for seeds in cells.values() for seed in shared])
-    _, values = on_common_seeds({name: {seed: next(flat) for seed in shared} for name in cells})
-    found: dict[str, dict] = {}
-    for (recipe, attack), matrix in values.items():
-        found.setdefault(recipe, {})[attack] = sign * matrix
-    return found
+    flat, _ = rates([seeds[seed] for seeds in cells for seed in shared])
+    matrices = iter(sign * flat.reshape(len(cells), len(shared), -1))
+    return {recipe: {attack: next(matrices) for attack in under} for recipe, under in samples.items()}
 
 
 def hiding_sentences(summary: Summary, found: Hidings) -> tuple[str, ...]:
@@ -108,19 +102,14 @@ def hiding_sentences(summary: Summary, found: Hidings) -> tuple[str, ...]:
 def _sentence(summary: Summary, recipe: str, verdict: HidingVerdict) -> str:
     strongest = f"under the attack that works best against it ({verdict.strongest})"
     return start(
-        f"{named(recipe)} {verdict.word}: of {_points(summary, verdict.claimed)} that the published attacks lose, "
+        f"{named(recipe)} {verdict.word}: of {signed(summary.spec, verdict.claimed)} that the published attacks lose, "
         f"{shown(summary, verdict.removed)} are gone {strongest}, {shown(summary, verdict.hidden)} only hidden."
     )
 
 
-def _points(summary: Summary, value: float) -> str:
-    return signed(summary.spec, value)
-
-
 def shown(summary: Summary, number: Bounded) -> str:
     """`+32.0 [12.1, 44.0]` in the unit of the leak, the interval where there is one."""
-    ends = "" if number.low is None or number.high is None else signed_interval(summary.spec, number.low, number.high)
-    return f"{signed(summary.spec, number.value)} {ends}".strip()
+    return f"{signed(summary.spec, number.value)} {signed_interval(summary.spec, number.low, number.high)}".strip()
 
 
 def _needed(found: Hidings, untold: list[str]) -> str:
@@ -140,7 +129,7 @@ def hiding_text(summary: Summary, found: Hidings) -> str:
         [recipe, shown(summary, one.removed), shown(summary, one.hidden), one.strongest, one.word]
         for recipe, one in found.verdicts.items()
     ]
-    return "\n".join(columns([[ascii_text(cell) for cell in row] for row in (head, *rows)], {0, 3, 4}))
+    return "\n".join(aligned([[ascii_text(cell) for cell in row] for row in (head, *rows)], {0, 3, 4}))
 
 
 def hiding_frame(found: Hidings) -> pd.DataFrame:

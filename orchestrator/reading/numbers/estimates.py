@@ -83,12 +83,15 @@ def _by_class(rows: pd.DataFrame | None, key: str) -> pd.Series | None:
     return hits if len(hits) else None
 
 
-def aligned(hits: Sequence[pd.Series | None]) -> list[np.ndarray] | None:
-    """The hit rates of the classes that all have, in one order; None where any has none."""
-    if any(by_class is None for by_class in hits):
-        return None
-    classes = reduce(lambda shared, other: shared.intersection(other), (by_class.index for by_class in hits))
-    return [by_class.loc[classes].to_numpy() for by_class in hits] if len(classes) else None
+def rates(samples: Sequence[Sample]) -> tuple[np.ndarray, bool]:
+    """[samples, classes]: the hit rates of the classes that all have, in one order; [samples, 1], the values, where any
+    has none. And whether there are classes."""
+    hits = [sample.by_class for sample in samples if sample.by_class is not None]
+    if len(hits) == len(samples):
+        classes = reduce(pd.Index.intersection, (by_class.index for by_class in hits))
+        if len(classes):
+            return np.stack([by_class.loc[classes].to_numpy() for by_class in hits]), True
+    return np.array([[sample.value] for sample in samples]), False
 
 
 def estimate(spec: Metric, seeds: Seeds, settings: Settings) -> Estimate:
@@ -96,11 +99,11 @@ def estimate(spec: Metric, seeds: Seeds, settings: Settings) -> Estimate:
     if not seeds:
         return Estimate(np.nan, np.nan, np.nan, 0)
     values = [sample.value for sample in seeds.values()]
-    hits = aligned([sample.by_class for sample in seeds.values()])
-    if hits is None:
-        found = seed_mean_interval(values, level=settings.level, bounds=spec.range)
-    else:
+    hits, by_class = rates(list(seeds.values()))
+    if by_class:
         found = bootstrap_mean_interval(hits, **asdict(settings), bounds=spec.range)
+    else:
+        found = seed_mean_interval(values, level=settings.level, bounds=spec.range)
     return Estimate(float(np.mean(values)), *ends(found.low, found.high), len(seeds))
 
 
@@ -110,11 +113,9 @@ def compare(mine: Seeds, reference: Seeds, settings: Settings, *, among: int) ->
     shared = [seed for seed in mine if seed in reference]
     if not shared:
         return NOTHING
-    hits = aligned([cell[seed].by_class for cell in (mine, reference) for seed in shared])
-    if hits is None:
-        hits = [np.array([cell[seed].value]) for cell in (mine, reference) for seed in shared]
-    matrices = {"mine": np.stack(hits[: len(shared)]), "reference": np.stack(hits[len(shared) :])}
-    (pair,) = compare_recipes(matrices, level=settings.level, among=among).pairs
+    hits, _ = rates([cell[seed] for cell in (mine, reference) for seed in shared])
+    sides = dict(zip(("mine", "reference"), np.split(hits, 2), strict=True))
+    (pair,) = compare_recipes(sides, level=settings.level, among=among).pairs
     return compared(pair, len(shared))
 
 

@@ -9,20 +9,11 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.access import ACCESS_LEVELS
-from core.metrics.comparisons import Pair, on_common_seeds
+from core.metrics.comparisons import Pair
 from core.metrics.recommendation import Recommendation, recommend
 from core.metrics.table import METRICS, metric_of
 from core.metrics.verdicts import LEAST_SEEDS
-from orchestrator.reading.numbers.estimates import (
-    NOTHING,
-    Comparison,
-    Sample,
-    Seeds,
-    Settings,
-    aligned,
-    compare,
-    compared,
-)
+from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, compare, compared, rates
 
 MOST = 0.75
 """A seed counts where at least this share of the recipes has it: one failed trial must not cost all of them a seed."""
@@ -30,7 +21,7 @@ MOST = 0.75
 COLUMNS = {"_diff": "difference", "_diff_low": "low", "_diff_high": "high", "_diff_n": "n", "_verdict": "verdict"}
 """Ending of a column of the frame -> field of the comparison it holds."""
 
-Samples = Sequence[Mapping[str, Mapping[int, Sample]]]
+Samples = Sequence[Mapping[str, Seeds]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,45 +87,77 @@ def worst_rows(frame: pd.DataFrame, metric: str, access: str | None = None) -> d
     return {str(recipe): int(row) for recipe, row in worst.items()}
 
 
-def gather(
-    frame: pd.DataFrame,
-    samples: Samples,
-    metric: str,
-    *,
-    settings: Settings,
-    rows: Mapping[str, int] | None = None,
-    min_test_acc: float | None = None,
-    baseline: str | None = None,
-) -> Evidence | None:
-    """The evidence on the recipes of `rows`, by default each at its worst. All of them are compared, also those without
-    the accuracy asked for, since tables print their differences too: one pair has one verdict wherever it is shown.
-    baseline: preferred on a tie, then the more accurate. None where the metric was measured for none.
-    """
-    found = dict(worst_rows(frame, metric) if rows is None else rows)
-    if not found:
-        return None
-    sign = metric_of(metric).sign
-    accuracy = {recipe: float(frame.loc[row, "test_acc"]) for recipe, row in found.items()}
-    enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
-    ordered = sorted(found, key=lambda recipe: (recipe != baseline, -enough[recipe]))
-    seeds = {recipe: samples[found[recipe]][metric] for recipe in ordered}
-    least = min(
-        (recipe for recipe in ordered if min_test_acc is None or accuracy[recipe] >= min_test_acc),
-        key=lambda recipe: sign * frame.loc[found[recipe], metric],
-        default=None,
-    )
-    shared, kept = _common(seeds, {least, baseline} - {None})
-    values, by_class = _matrices({recipe: seeds[recipe] for recipe in kept}, shared)
-    values = {recipe: sign * matrix for recipe, matrix in values.items()}
-    choice = recommend(
-        values, accuracy=enough, min_accuracy=min_test_acc, beside=tuple(values), **asdict(settings)
-    )
-    pairs = choice.comparisons.pairs if choice.comparisons else ()
-    return Evidence(
-        metric=metric, sign=sign, rows=found, values=values, seeds=shared, by_class=by_class, recommendation=choice,
-        left_out=tuple(recipe for recipe in found if recipe not in values),
-        _by_pair={frozenset((pair.first, pair.second)): pair for pair in pairs},
-    )  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """What is compared. frame: a row per cell, and `samples` of each: metric -> seed -> sample. min_test_acc: the
+    accuracy a recipe needs to be chosen, if one was asked for. baseline_recipe: the label of the reference recipe, None
+    where there is none or several."""
+
+    frame: pd.DataFrame
+    samples: Samples
+    settings: Settings = field(default_factory=Settings)
+    min_test_acc: float | None = None
+    baseline_recipe: str | None = None
+
+    def gather(self, metric: str, rows: Mapping[str, int] | None = None) -> Evidence | None:
+        """The evidence on the recipes of `rows`, by default each at its worst. All of them are compared, also those
+        without the accuracy asked for, since tables print their differences too: one pair has one verdict wherever it
+        is shown. On a tie the baseline is preferred, then the more accurate. None where the metric was measured for
+        none.
+        """
+        found = dict(worst_rows(self.frame, metric) if rows is None else rows)
+        if not found:
+            return None
+        sign, floor, baseline = metric_of(metric).sign, self.min_test_acc, self.baseline_recipe
+        accuracy = {recipe: float(self.frame.loc[row, "test_acc"]) for recipe, row in found.items()}
+        enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
+        ordered = sorted(found, key=lambda recipe: (recipe != baseline, -enough[recipe]))
+        seeds = {recipe: self.samples[found[recipe]][metric] for recipe in ordered}
+        allowed = [recipe for recipe in ordered if floor is None or accuracy[recipe] >= floor]
+        least = min(allowed, key=lambda recipe: sign * self.frame.loc[found[recipe], metric], default=None)
+        shared, kept = _common(seeds, {least, baseline} - {None})
+        flat, by_class = rates([seeds[recipe][seed] for recipe in kept for seed in shared])
+        values = dict(zip(kept, sign * flat.reshape(len(kept), len(shared), -1), strict=True))
+        choice = recommend(
+            values, accuracy=enough, min_accuracy=floor, beside=tuple(values), **asdict(self.settings)
+        )
+        pairs = choice.comparisons.pairs if choice.comparisons else ()
+        return Evidence(
+            metric=metric, sign=sign, rows=found, values=values, seeds=shared, by_class=by_class, recommendation=choice,
+            left_out=tuple(recipe for recipe in found if recipe not in values),
+            _by_pair={frozenset((pair.first, pair.second)): pair for pair in pairs},
+        )  # fmt: skip
+
+    def between_rows(self, evidence: Evidence, row: int, reference: int) -> Comparison:
+        """Two rows by the metric of the evidence: as found among all its pairs where both are among its rows, else by
+        themselves, under the correction for as many pairs."""
+        mine, theirs = (str(self.frame.loc[one, "recipe"]) for one in (row, reference))
+        if evidence.rows.get(mine) == row and evidence.rows.get(theirs) == reference:
+            found = evidence.against(mine, theirs)
+            if found.n:
+                return found
+        among = max(1, len(evidence.rows) * (len(evidence.rows) - 1) // 2)
+        seeds = (self.samples[one][evidence.metric] for one in (row, reference))
+        return compare(*seeds, self.settings, among=among)
+
+    def with_differences(self, references: Sequence[int | None]) -> pd.DataFrame:
+        """The frame with m_diff, m_diff_low, m_diff_high, m_diff_n and m_verdict of every metric m, corrected for how
+        many recipes meet the same attack.
+
+        references: the row that each row is compared with. A row that shares no seed with most others is compared by
+        itself, under the same correction.
+        """
+        columns: dict[str, list] = {}
+        for spec in METRICS:
+            gaps = [NOTHING] * len(self.frame)
+            for _, met in self.frame[self.frame[spec.key].notna()].groupby("attack", sort=False):
+                rows = {str(recipe): int(row) for row, recipe in met["recipe"].items()}
+                known = [row for row in met.index if references[row] in rows.values()]
+                evidence = self.gather(spec.key, rows) if known else None
+                for row in known:
+                    gaps[row] = self.between_rows(evidence, row, references[row])
+            columns |= {f"{spec.key}{end}": [getattr(gap, name) for gap in gaps] for end, name in COLUMNS.items()}
+        return pd.concat([self.frame, pd.DataFrame(columns, index=self.frame.index)], axis=1)
 
 
 def _common(seeds: Mapping[str, Seeds], needed: set[str]) -> tuple[tuple[int, ...], list[str]]:
@@ -147,58 +170,3 @@ def _common(seeds: Mapping[str, Seeds], needed: set[str]) -> tuple[tuple[int, ..
         if needed <= kept and len(kept) >= MOST * len(seeds):
             chosen = tuple(sorted(by_count[:many]))
     return chosen, [recipe for recipe, mine in seeds.items() if set(chosen) <= set(mine)]
-
-
-def _matrices(seeds: Mapping[str, Seeds], shared: Sequence[int]) -> tuple[dict[str, np.ndarray], bool]:
-    """recipe -> [seeds, classes] on the classes that all have, else [seeds, 1]; and whether there are classes."""
-    rates = aligned([mine[seed].by_class for mine in seeds.values() for seed in shared])
-    if rates is None:
-        return {recipe: np.array([[mine[seed].value] for seed in shared]) for recipe, mine in seeds.items()}, False
-    by_seed = iter(rates)
-    return on_common_seeds({recipe: {seed: next(by_seed) for seed in shared} for recipe in seeds})[1], True
-
-
-def with_differences(
-    frame: pd.DataFrame,
-    samples: Samples,
-    references: Sequence[int | None],
-    *,
-    settings: Settings,
-    min_test_acc: float | None = None,
-    baseline: str | None = None,
-) -> pd.DataFrame:
-    """The frame with m_diff, m_diff_low, m_diff_high, m_diff_n and m_verdict of every metric m, corrected for how many
-    recipes meet the same attack.
-
-    references: the row that each row is compared with. A row that shares no seed with most others is compared by
-    itself, under the same correction.
-    """
-    columns: dict[str, list] = {}
-    for spec in METRICS:
-        gaps = [NOTHING] * len(frame)
-        for attack in dict.fromkeys(frame["attack"]):
-            mine = frame.index[(frame["attack"] == attack) & frame[spec.key].notna()]
-            rows = {str(frame.loc[row, "recipe"]): int(row) for row in mine}
-            known = [row for row in mine if references[row] in rows.values()]
-            evidence = gather(
-                frame, samples, spec.key, settings=settings, rows=rows, min_test_acc=min_test_acc, baseline=baseline
-            ) if known else None  # fmt: skip
-            for row in known:
-                gaps[row] = between_rows(frame, samples, evidence, row, references[row], settings)
-        columns |= {f"{spec.key}{end}": [getattr(gap, name) for gap in gaps] for end, name in COLUMNS.items()}
-    return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
-
-
-def between_rows(
-    frame: pd.DataFrame, samples: Samples, evidence: Evidence, row: int, reference: int, settings: Settings
-) -> Comparison:
-    """Two rows of the frame by the metric of the evidence: as found among all its pairs where both are among its rows,
-    else by themselves, under the correction for as many pairs."""
-    mine, theirs = str(frame.loc[row, "recipe"]), str(frame.loc[reference, "recipe"])
-    if evidence.rows.get(mine) == row and evidence.rows.get(theirs) == reference:
-        found = evidence.against(mine, theirs)
-        if found.n:
-            return found
-    metric = evidence.metric
-    among = max(1, len(evidence.rows) * (len(evidence.rows) - 1) // 2)
-    return compare(samples[row][metric], samples[reference][metric], settings, among=among)

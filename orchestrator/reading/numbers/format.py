@@ -7,6 +7,8 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+import pandas as pd
+
 from core.metrics.metric import Metric
 from core.words import MINUS, NBSP, minus
 from orchestrator.reading.numbers.model import Axis
@@ -18,12 +20,7 @@ ROUGH = 0.02
 
 def is_null(value: Any) -> bool:
     """None, NaN and pandas' NA mean "not measured"."""
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except TypeError:  # pandas.NA refuses to be a truth value
-        return True
+    return pd.api.types.is_scalar(value) and bool(pd.isna(value))
 
 
 def axis_value(axis: Axis, value: Any) -> str:
@@ -67,65 +64,65 @@ def interval(spec: Metric, low: Any, high: Any) -> str:
     """`[low, high]` without unit; empty where no interval is known."""
     if is_null(low) or is_null(high):
         return ""
-    if spec.unit == "percent":
-        decimals = 0 if (high - low) / 2 >= ROUGH else 1
-        ends = [minus(f"{100 * end:.{decimals}f}") for end in (low, high)]
-    else:
-        ends = [significant(end) for end in (low, high)]
+    decimals = 0 if _is_wide(low, high) else 1
+    ends = [minus(f"{100 * end:.{decimals}f}") if spec.unit == "percent" else significant(end) for end in (low, high)]
     return f"[{ends[0]},{NBSP}{ends[1]}]"
 
 
 def estimate(spec: Metric, mean: Any, low: Any, high: Any) -> str:
     """Mean and interval for a sentence: whole per cents where the interval is wide."""
-    rough = not is_null(low) and not is_null(high) and (high - low) / 2 >= ROUGH
-    bracket = interval(spec, low, high)
-    return f"{number(spec, mean, rough=rough)} {bracket}".strip()
+    rough = not is_null(low) and not is_null(high) and _is_wide(low, high)
+    return f"{number(spec, mean, rough=rough)} {interval(spec, low, high)}".strip()
+
+
+def _is_wide(low: float, high: float) -> bool:
+    return (high - low) / 2 >= ROUGH
 
 
 def signed(spec: Metric, value: Any) -> str:
     """A difference with its sign: percentage points for fractions."""
     if is_null(value):
         return ABSENT
-    digits = f"{100 * abs(value):.1f}" if spec.unit == "percent" else significant(abs(value))
-    if float(digits.replace(",", "")) == 0:
-        return digits
-    return ("+" if value > 0 else MINUS) + digits
+    digits = _size(spec, value)
+    return _sign(digits, value) + digits
+
+
+def points(spec: Metric, value: float) -> str:
+    """The size of a difference in words: "1.2 points", "0.4"."""
+    digits = _size(spec, value)
+    return digits if spec.unit != "percent" else f"{digits}{NBSP}{'point' if digits == '1.0' else 'points'}"
 
 
 def difference(spec: Metric, value: Any, low: Any, high: Any) -> str:
     """A difference with sign, unit and interval, for a sentence."""
     if is_null(value):
         return ABSENT
-    text = signed(spec, value)
-    unit = "" if spec.unit != "percent" else f"{NBSP}{'point' if text.lstrip('+' + MINUS) == '1.0' else 'points'}"
-    return f"{text}{unit} {signed_interval(spec, low, high)}".strip()
+    return f"{_sign(_size(spec, value), value)}{points(spec, value)} {signed_interval(spec, low, high)}".strip()
 
 
 def signed_interval(spec: Metric, low: Any, high: Any) -> str:
     """The interval of a difference, both ends with their sign. An end near zero keeps the digits that show its side."""
     if is_null(low) or is_null(high):
         return ""
-    decimals = 0 if (high - low) / 2 >= ROUGH else 1
-    ends = [_signed_end(spec, end, decimals) for end in (low, high)]
+    ends = [_signed_end(spec, end, 0 if _is_wide(low, high) else 1) for end in (low, high)]
     return f"[{ends[0]},{NBSP}{ends[1]}]"
 
 
 def _signed_end(spec: Metric, end: float, decimals: int) -> str:
     if spec.unit != "percent":
         return signed(spec, end)
-    digits = f"{100 * abs(end):.{decimals}f}"
-    while float(digits) == 0 and end != 0 and decimals < 3:
-        decimals += 1
-        digits = f"{100 * abs(end):.{decimals}f}"
-    return digits if float(digits) == 0 else ("+" if end > 0 else MINUS) + digits
+    tries = [f"{100 * abs(end):.{places}f}" for places in range(decimals, 4)]
+    digits = next((digits for digits in tries if float(digits) or end == 0), tries[-1])
+    return _sign(digits, end) + digits
 
 
-def points(spec: Metric, value: float) -> str:
-    """The size of a difference in words: "1.2 points", "0.4"."""
-    if spec.unit != "percent":
-        return significant(abs(value))
-    text = f"{100 * abs(value):.1f}"
-    return f"{text}{NBSP}{'point' if text == '1.0' else 'points'}"
+def _size(spec: Metric, value: float) -> str:
+    return f"{100 * abs(value):.1f}" if spec.unit == "percent" else significant(abs(value))
+
+
+def _sign(digits: str, value: float) -> str:
+    """None before digits that say 0."""
+    return "" if float(digits.replace(",", "")) == 0 else "+" if value > 0 else MINUS
 
 
 def duration(seconds: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any, Literal
 
 import numpy as np
@@ -98,11 +98,12 @@ class SearchView:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Hypervolume (or, with one objective, the best value) over the device-hours spent. hours, values: one step per
-    proposal of the full attack, both in the order of the proposals. reference: the point that the hypervolume is
+    """Hypervolume (or, with one objective, the best value) over the device-hours spent. met, hours, values: a step for
+    each proposal of the full attack, all in the order of the proposals. reference: the point that the hypervolume is
     measured from, empty with one objective. best: which proposals no other beats, by number.
     """
 
+    met: tuple[Proposed, ...]
     hours: tuple[float, ...]
     values: tuple[float, ...]
     reference: tuple[float, ...]
@@ -116,26 +117,25 @@ def same_recipe(values: Mapping[str, Any]) -> str:
 
 def progress(view: SearchView) -> Progress | None:
     """How the search went; None before any feasible recipe met the full attack."""
-    hours, points, numbers, spent = [], [], [], 0.0
-    for proposal in view.proposals:
-        spent += proposal.device_hours
-        point = proposal.point(view.objectives)
-        if proposal.rung is None and proposal.status == "done" and proposal.feasible and point is not None:
-            hours.append(spent)
-            points.append(point)
-            numbers.append(proposal.number)
-    if not points:
+    spent = accumulate(proposal.device_hours for proposal in view.proposals)
+    steps = [
+        (proposal, hours, point)
+        for proposal, hours in zip(view.proposals, spent, strict=True)
+        if proposal.rung is None and proposal.status == "done" and proposal.feasible
+        and (point := proposal.point(view.objectives)) is not None
+    ]  # fmt: skip
+    if not steps:
         return None
-    ways = [objective.way for objective in view.objectives]
-    on_front = pareto_mask(points, ways)
-    best = tuple(number for number, member in zip(numbers, on_front, strict=True) if member)
+    met, hours, points = zip(*steps, strict=True)
+    ways, reference = [objective.way for objective in view.objectives], ()
     if len(ways) == 1:
         cumulate = np.maximum if ways[0] == "max" else np.minimum
         values = cumulate.accumulate(np.asarray(points)[:, 0]).tolist()
-        return Progress(hours=tuple(hours), values=tuple(values), reference=(), best=best)
-    reference = tuple(_worst(view.objectives[k], [point[k] for point in points]) for k in range(len(ways)))
-    volumes = [hypervolume(points[: many + 1], reference, ways) for many in range(len(points))]
-    return Progress(hours=tuple(hours), values=tuple(volumes), reference=reference, best=best)
+    else:
+        reference = tuple(map(_worst, view.objectives, zip(*points, strict=True)))
+        values = [hypervolume(points[:many], reference, ways) for many in range(1, 1 + len(points))]
+    best = tuple(proposal.number for proposal, on_front in zip(met, pareto_mask(points, ways), strict=True) if on_front)
+    return Progress(met=met, hours=hours, values=tuple(values), reference=reference, best=best)
 
 
 def _worst(objective: Objective, seen: Sequence[float]) -> float:

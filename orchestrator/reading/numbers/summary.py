@@ -15,8 +15,8 @@ from core.defenses.words import RecipeWords, recipe_words
 from core.metrics.metric import Metric
 from core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from core.words import NBSP
-from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Sample, Settings, collect, estimate
-from orchestrator.reading.numbers.evidence import Evidence, between_rows, gather, with_differences, worst_rows
+from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, collect, estimate
+from orchestrator.reading.numbers.evidence import Cells, Evidence, worst_rows
 from orchestrator.reading.numbers.format import axis_value, is_null
 from orchestrator.reading.numbers.format import estimate as estimate_words
 from orchestrator.reading.numbers.model import Axis, ReportData
@@ -33,7 +33,7 @@ class Defended:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summary:
+class Summary(Cells):
     """The cells of a sweep and how to read them.
 
     frame: one row per combination of axes, attacks outermost, numbers ascending: the axes, `recipe` and `attack`
@@ -45,19 +45,14 @@ class Summary:
     over seeds and classes, the rest Student's t over seeds; with one seed the first resamples classes only and the
     second has no interval (NaN). Intervals of fractions stay within [0, 1].
 
-    samples: per row of the frame, metric -> seed -> sample. primary: the metric that decides, None where no leak was
-    measured. measured: the metrics with at least one value. min_test_acc: the accuracy a recipe needs to be chosen, if
-    one was asked for. defenses: recipe label -> its defense, where known.
+    primary: the metric that decides, None where no leak was measured. measured: the metrics with at least one value.
+    defenses: recipe label -> its defense, where known. The rest is described with `Cells`.
     """
 
-    frame: pd.DataFrame
-    samples: tuple[dict[str, dict[int, Sample]], ...]
     axes: tuple[Axis, ...]
     primary: str | None
     measured: tuple[str, ...]
     judged_classes: int | None = None
-    min_test_acc: float | None = None
-    settings: Settings = field(default_factory=Settings)
     defenses: Mapping[str, Defended] = field(default_factory=dict)
     _evidence: dict[tuple[str, str], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
 
@@ -117,11 +112,6 @@ class Summary:
         return [level for level in ACCESS_LEVELS if level in present]
 
     @property
-    def baseline_recipe(self) -> str | None:
-        """The label of the reference recipe, None where the sweep has none or several."""
-        return _only_baseline(self.frame)
-
-    @property
     def evidence(self) -> Evidence | None:
         """What can be told of the recipes by the primary metric, None where it was never measured."""
         return None if self.primary is None else self.evidence_by(self.primary)
@@ -135,18 +125,13 @@ class Summary:
         if key not in self._evidence:
             rows = worst_rows(self.frame, worst_by) if metric in self.measured else {}
             rows = {recipe: row for recipe, row in rows.items() if not is_null(self.frame.loc[row, metric])}
-            self._evidence[key] = gather(
-                self.frame, self.samples, metric, settings=self.settings, rows=rows, min_test_acc=self.min_test_acc,
-                baseline=self.baseline_recipe,
-            )  # fmt: skip
+            self._evidence[key] = self.gather(metric, rows)
         return self._evidence[key]
 
     def compare(self, metric: str, row: int, reference: int) -> Comparison:
         """Two rows of the frame, paired by seed and class, corrected for as many recipes as the deciding metric has."""
         evidence = self._gathered(metric, worst_by=self.primary or metric)
-        if evidence is None:
-            return NOTHING
-        return between_rows(self.frame, self.samples, evidence, row, reference, self.settings)
+        return NOTHING if evidence is None else self.between_rows(evidence, row, reference)
 
     def between(self, row: int, reference: int) -> Comparison:
         """The recipes of two rows by the metric that decides."""
@@ -158,23 +143,28 @@ class Summary:
         evidence = self.evidence_by(metric)
         if evidence is None or recipe not in evidence.rows or reference not in evidence.rows:
             return NOTHING
-        rows = evidence.rows[recipe], evidence.rows[reference]
-        return between_rows(self.frame, self.samples, evidence, *rows, self.settings)
+        return self.between_rows(evidence, evidence.rows[recipe], evidence.rows[reference])
 
 
 def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Summary:
     """The cells of `data`, and the metric that decides between them."""
     settings = Settings(level=level, resamples=resamples, seed=seed)
     groups = _groups(data.results, data.axes)
-    samples = {key: collect(trials, data.per_class) for key, trials in groups.items()}
-    frame = _frame(groups, samples, data, settings)
+    samples = tuple(collect(trials, data.per_class) for trials in groups.values())
+    cell_of = zip(groups.items(), samples, strict=True)
+    frame = pd.DataFrame([_row(key, trials, seeds, data, settings) for (key, trials), seeds in cell_of])
+    baselines = set(frame.loc[frame["is_baseline"], "recipe"]) if len(frame) else set()
+    cells = Cells(
+        frame=frame, samples=samples, settings=settings, min_test_acc=data.min_test_acc,
+        baseline_recipe=baselines.pop() if len(baselines) == 1 else None,
+    )  # fmt: skip
+    frame = cells.with_differences(_references(groups, data)) if len(frame) else frame
     measured = tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())
     leaks = [key for key in measured if metric_of(key).group == "leak" and metric_of(key).better]
     primary = data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
     return Summary(
-        frame=frame, samples=tuple(samples.values()), axes=data.axes, primary=primary, measured=measured,
-        judged_classes=data.judged_classes, min_test_acc=data.min_test_acc, settings=settings,
-        defenses=_defenses(data, frame),
+        **(vars(cells) | {"frame": frame}), axes=data.axes, primary=primary, measured=measured,
+        judged_classes=data.judged_classes, defenses=_defenses(data, frame),
     )  # fmt: skip
 
 
@@ -245,42 +235,26 @@ def _ranks(values: Sequence[Hashable]) -> dict[Hashable, int]:
     return {value: rank for rank, value in enumerate(unique)}
 
 
-def _frame(
-    groups: Mapping[Key, pd.DataFrame],
-    samples: Mapping[Key, dict[str, dict[int, Sample]]],
-    data: ReportData,
-    settings: Settings,
-) -> pd.DataFrame:
-    rows = []
-    for key, trials in groups.items():
-        named = bool(data.baseline) and key == _reference_key(key, data)
-        row = _counts(trials, data.axes) | {"is_baseline": named}
-        for spec in METRICS:
-            found = estimate(spec, samples[key][spec.key], settings)
-            row |= {f"{spec.key}{end}": one for end, one in zip(("", "_low", "_high", "_n"), found, strict=True)}
-        rows.append(row)
-    frame = pd.DataFrame(rows)
-    return with_differences(
-        frame, tuple(samples.values()), _references(groups, data), settings=settings,
-        min_test_acc=data.min_test_acc, baseline=_only_baseline(frame),
-    ) if rows else frame  # fmt: skip
-
-
-def _only_baseline(frame: pd.DataFrame) -> str | None:
-    """The label of the baseline recipe, None where there is none or several."""
-    labels = set(frame.loc[frame["is_baseline"], "recipe"]) if len(frame) else set()
-    return labels.pop() if len(labels) == 1 else None
+def _row(
+    key: Key, trials: pd.DataFrame, samples: Mapping[str, Seeds], data: ReportData, settings: Settings
+) -> dict[str, Any]:
+    """A cell without its differences."""
+    row = _counts(trials, data.axes) | {"is_baseline": bool(data.baseline) and key == _reference_key(key, data)}
+    for spec in METRICS:
+        found = estimate(spec, samples[spec.key], settings)
+        row |= {f"{spec.key}{end}": one for end, one in zip(("", "_low", "_high", "_n"), found, strict=True)}
+    return row
 
 
 def _counts(trials: pd.DataFrame, axes: Sequence[Axis]) -> dict[str, Any]:
     values = {axis.key: trials[axis.key].iloc[0] for axis in axes}
-    status = trials["status"].value_counts()
+    status, first = trials["status"].value_counts(), trials.iloc[0]
     return values | {
         "recipe": recipe_label(axes, values),
-        "attack": _label(axes, values, "attack"),
-        "access": trials["attack_access"].iloc[0] if "attack_access" in trials else ACCESS_LEVELS[-1],
-        "control": bool(trials["attack_control"].iloc[0]) if "attack_control" in trials else False,
-        "published": bool(trials["attack_published"].iloc[0]) if "attack_published" in trials else True,
+        "attack": attack_label(axes, values),
+        "access": first.get("attack_access", ACCESS_LEVELS[-1]),
+        "control": bool(first.get("attack_control", False)),
+        "published": bool(first.get("attack_published", True)),
         "n": int(status.get("done", 0)),
         "failed": int(status.get("failed", 0)),
         "missing": int(status.get("missing", 0)),

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from core.words import brief
-from orchestrator.reading.numbers.format import ascii_text, listing
+from orchestrator.reading.numbers.format import aligned, ascii_text, listing
 from orchestrator.reading.study.shares import LEVEL, ByAnnotator, Share, StudyResult
 
 BANDS = ((0.0, "none"), (0.2, "slight"), (0.4, "fair"), (0.6, "moderate"), (0.8, "substantial"))
@@ -23,11 +23,11 @@ def study_text(result: StudyResult) -> str:
          *((_percent(result.published[place]),) if theirs else ()))
         for place, name in enumerate(names)
     ]  # fmt: skip
-    lines = [*_table([heads, *columns]), ""]
-    lines += _notes(result)
-    heads = ("annotator", "answered", *names, "attention checks")
-    lines += ["", *_table([heads, *map(_by_annotator, result.annotators)])]
-    return "\n".join(lines)
+    by_recipe = [heads, *columns]
+    people = ("annotator", "answered", *names, "attention checks")
+    by_annotator = [people, *map(_by_annotator, result.annotators)]
+    tables = [aligned(rows, range(len(rows[0]))) for rows in (by_recipe, by_annotator)]
+    return "\n".join([*tables[0], "", *_notes(result), "", *tables[1]])
 
 
 def study_json(result: StudyResult) -> dict[str, Any]:
@@ -66,15 +66,9 @@ def _by_annotator(one: ByAnnotator) -> tuple[str, ...]:
 def _share(share: Share) -> str:
     if share.value is None:
         return "-"
-    if share.low is None:
-        return _percent(share.value)
-    return f"{_percent(share.value)} [{100 * share.low:.0f}, {100 * share.high:.0f}]"
+    ends = "" if share.low is None else f" [{100 * share.low:.0f}, {100 * share.high:.0f}]"
+    return _percent(share.value) + ends
 
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.1f} %"
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -144,9 +144,10 @@ def test_curves_name_their_recipes(make_data, summary):
 
 def test_one_number_axis_gets_a_diverging_scale(summary):
     colours = assign(summary)
-    assert colours.light["alpha\u00a00"] == BASELINE[0]
+    assert colours.pairs["alpha\u00a00"] == BASELINE
     red, blue = (
-        [int(colours.light[name][i : i + 2], 16) for i in (1, 5)] for name in ("alpha\u00a00.1", "alpha\u00a0\u22120.2")
+        [int(colours.pairs[name][0][i : i + 2], 16) for i in (1, 5)]
+        for name in ("alpha\u00a00.1", "alpha\u00a0\u22120.2")
     )
     assert red[0] > red[1] and blue[0] < blue[1]
     assert colours.css_class("alpha 0") == colours.css_class("alpha\u00a00") != "rx"
@@ -159,7 +160,7 @@ def test_other_recipes_get_distinct_colours(make_data):
     axes = (Axis(key="defense"), Axis(key="alpha", role="attack"))
     summary = summarise(ReportData(title="t", results=results, axes=axes, baseline={"defense": "d0"}))
     colours = assign(summary)
-    assert len(set(colours.light.values())) == 5 and colours.light["defense\u00a0d0"] == BASELINE[0]
+    assert len(set(colours.pairs.values())) == 5 and colours.pairs["defense\u00a0d0"] == BASELINE
 
 
 def test_micro_bars_stay_in_their_cell():

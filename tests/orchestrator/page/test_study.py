@@ -10,7 +10,7 @@ from PIL import Image
 from study_answers import made_sweep
 
 from orchestrator.cli import main
-from orchestrator.page.study import Drawn, Shown, drawn, study_page
+from orchestrator.page.study import Shown, drawn, study_page
 from tests.orchestrator.conftest import picture
 
 pytestmark = pytest.mark.skipif(
@@ -115,5 +115,5 @@ def test_pictures_have_one_size_whatever_they_came_in():
     assert page.count("data:image/jpeg") == 3 and "real people" in page
     sizes = {Image.open(io.BytesIO(file)).size for one in drawn(shown) for file in (*one.examples, *one.options)}
     assert sizes == {(224, 224)}
-    nobody = study_page([Drawn(examples=(b"a",), options=(b"b", b"c"))], digest="0" * 64, real_people=False)
+    nobody = study_page([Shown(examples=(b"a",), options=(b"b", b"c"))], digest="0" * 64, real_people=False)
     assert "real people" not in nobody

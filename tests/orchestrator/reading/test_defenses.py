@@ -224,7 +224,7 @@ def test_every_family_has_its_own_colour_and_shape(whole):
     _, summary = whole
     colours = assign(summary)
     (group,) = defense_groups(summary)
-    looks = {(colours.light[p.recipe], family_index(summary, f.key)) for f in group.families for p in f.points}
+    looks = {(colours.pairs[p.recipe], family_index(summary, f.key)) for f in group.families for p in f.points}
     assert len(looks) == len(group.families) == len({index for _, index in looks}) == len({hue for hue, _ in looks})
     assert len(set(SHAPES)) >= len(FAMILY_ORDER)
 

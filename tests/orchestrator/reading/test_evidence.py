@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from core.metrics.comparisons import compare_recipes
 from core.metrics.table import METRICS
 from orchestrator.reading.numbers.estimates import Sample, Settings
-from orchestrator.reading.numbers.evidence import gather, with_differences, worst_rows
+from orchestrator.reading.numbers.evidence import Cells, worst_rows
 
 QUICK = Settings(resamples=200)
 CLASSES = [f"c{i}" for i in range(12)]
@@ -36,6 +36,10 @@ def audit(leaks, *, metric="embedder_acc1", accs=None, by_class=True):
     return pd.DataFrame(rows).assign(access="gradients", control=False), tuple(samples)
 
 
+def cells(frame, samples, **asked):
+    return Cells(frame=frame, samples=samples, settings=QUICK, **asked)
+
+
 def both(mean):
     return {0: mean, 1: mean}
 
@@ -43,7 +47,7 @@ def both(mean):
 def test_each_recipe_counts_under_its_worst_attack():
     frame, samples = audit({("a", "x"): both(0.2), ("a", "y"): both(0.6), ("b", "x"): both(0.5), ("b", "y"): both(0.3)})
     assert worst_rows(frame, "embedder_acc1") == {"a": 1, "b": 2}
-    found = gather(frame, samples, "embedder_acc1", settings=QUICK)
+    found = cells(frame, samples).gather("embedder_acc1")
     assert found.seeds == (0, 1) and found.classes == len(CLASSES) and found.left_out == ()
     assert found.recommendation.best == "b"
     assert found.mean("a") == pytest.approx(frame.loc[1, "embedder_acc1"])
@@ -51,7 +55,7 @@ def test_each_recipe_counts_under_its_worst_attack():
 
 def test_the_numbers_are_those_of_all_pairs_at_once():
     frame, samples = audit({(r, ""): both(m) for r, m in (("a", 0.2), ("b", 0.5), ("c", 0.55))})
-    found = gather(frame, samples, "embedder_acc1", settings=QUICK)
+    found = cells(frame, samples).gather("embedder_acc1")
     values = {r: np.stack([samples[k]["embedder_acc1"][s].by_class for s in (0, 1)]) for k, r in enumerate("abc")}
     expected = compare_recipes(values).between("a", "b")
     gap, back = found.against("a", "b"), found.against("b", "a")
@@ -66,7 +70,7 @@ def test_the_numbers_are_those_of_all_pairs_at_once():
 def test_distances_keep_their_sign_and_their_verdict():
     leaks = {("near", ""): {0: 0.5, 1: 0.51, 2: 0.52}, ("far", ""): {0: 1.2, 1: 1.21, 2: 1.19}}
     frame, samples = audit(leaks, metric="dist_face", by_class=False)
-    found = gather(frame, samples, "dist_face", settings=QUICK)
+    found = cells(frame, samples).gather("dist_face")
     gap = found.against("far", "near")
     assert found.recommendation.best == "far" and found.classes is None
     assert gap.difference == pytest.approx(0.69) and gap.verdict == "higher" and gap.low > 0
@@ -76,38 +80,38 @@ def test_distances_keep_their_sign_and_their_verdict():
 def test_a_seed_that_most_have_counts_and_who_lacks_it_is_left_out():
     full = {(r, ""): {0: m, 1: m, 2: m} for r, m in zip("abcd", (0.2, 0.4, 0.5, 0.6), strict=True)}
     frame, samples = audit(full | {("late", ""): {0: 0.45}})
-    found = gather(frame, samples, "embedder_acc1", settings=QUICK)
+    found = cells(frame, samples).gather("embedder_acc1")
     assert found.seeds == (0, 1, 2) and found.left_out == ("late",) and "late" in found.rows
     # The choice and the baseline are never left out for the others' seeds.
     for needed in ({"late": 0.05}, {"late": 0.45}):
         frame, samples = audit(full | {("late", ""): {0: needed["late"]}})
-        found = gather(frame, samples, "embedder_acc1", settings=QUICK, baseline="late")
+        found = cells(frame, samples, baseline_recipe="late").gather("embedder_acc1")
         assert found.seeds == (0,) and found.left_out == ()
 
 
 def test_recipes_without_a_common_seed_are_said_to_be_left_out():
     frame, samples = audit({("a", ""): {0: 0.2}, ("b", ""): {0: 0.4}, ("c", ""): {1: 0.3}})
-    found = gather(frame, samples, "embedder_acc1", settings=QUICK)
+    found = cells(frame, samples).gather("embedder_acc1")
     assert found.seeds == (0,) and found.left_out == ("c",) and found.compared == ("a", "b")
 
 
 def test_the_accuracy_asked_for_and_the_baseline():
     accs = {"low": 0.5, "base": 0.6, "good": 0.95}
     frame, samples = audit({(r, ""): both(m) for r, m in (("low", 0.1), ("base", 0.7), ("good", 0.3))}, accs=accs)
-    found = gather(frame, samples, "embedder_acc1", settings=QUICK, min_test_acc=0.9, baseline="base")
+    found = cells(frame, samples, min_test_acc=0.9, baseline_recipe="base").gather("embedder_acc1")
     assert found.recommendation.best == "good" and found.recommendation.allowed == ("good",)
     # The less accurate are compared too: tables print their differences.
     assert set(found.compared) == set(accs) and found.pairs == 3
     assert found.against("good", "base").verdict == "lower"
-    nobody = gather(frame, samples, "embedder_acc1", settings=QUICK, min_test_acc=0.99)
+    nobody = cells(frame, samples, min_test_acc=0.99).gather("embedder_acc1")
     assert nobody.recommendation.best is None and set(nobody.rows) == set(accs)
     frame["test_acc"] = np.nan
-    assert gather(frame, samples, "embedder_acc1", settings=QUICK, min_test_acc=0.1).recommendation.best is None
+    assert cells(frame, samples, min_test_acc=0.1).gather("embedder_acc1").recommendation.best is None
 
 
 def test_nothing_measured_is_no_evidence():
     frame, samples = audit({("a", ""): {}})
-    assert gather(frame, samples, "embedder_acc1", settings=QUICK) is None
+    assert cells(frame, samples).gather("embedder_acc1") is None
 
 
 @settings(max_examples=15, deadline=None)
@@ -116,8 +120,8 @@ def test_the_order_of_recipes_changes_no_verdict(order):
     means = {"a": 0.2, "b": 0.25, "c": 0.5, "d": 0.52}
     frame, samples = audit({(r, ""): both(means[r]) for r in sorted(means)})
     rows = {recipe: int(frame.index[frame["recipe"] == recipe][0]) for recipe in order}
-    found = gather(frame, samples, "embedder_acc1", settings=QUICK, rows=rows)
-    first = gather(frame, samples, "embedder_acc1", settings=QUICK)
+    found = cells(frame, samples).gather("embedder_acc1", rows)
+    first = cells(frame, samples).gather("embedder_acc1")
     assert found.recommendation.best == first.recommendation.best
     for a in means:
         for b in means:
@@ -129,9 +133,9 @@ def test_tables_hold_the_corrected_difference_under_one_attack():
     leaks = {(r, attack): both(m + shift) for attack, shift in (("x", 0.0), ("y", 0.1))
              for r, m in (("base", 0.5), ("b", 0.2), ("c", 0.49))}  # fmt: skip
     frame, samples = audit(leaks)
-    told = with_differences(frame, samples, [None, 0, 0, None, 3, 3], settings=QUICK)
+    told = cells(frame, samples).with_differences([None, 0, 0, None, 3, 3])
     assert told["embedder_acc1_verdict"].tolist() == ["", "lower", "cannot tell", "", "lower", "cannot tell"]
-    x = gather(frame, samples, "embedder_acc1", settings=QUICK, rows={"base": 0, "b": 1, "c": 2}).against("b", "base")
+    x = cells(frame, samples).gather("embedder_acc1", {"base": 0, "b": 1, "c": 2}).against("b", "base")
     assert told.loc[1, "embedder_acc1_diff_low"] == pytest.approx(x.low) and told.loc[1, "embedder_acc1_diff_n"] == 2
     assert "embedder_acc1_verdict" not in frame  # the frame given is left alone
 
@@ -140,7 +144,7 @@ def test_who_is_compared_alone_is_corrected_for_as_many():
     """A recipe short of seeds is left out of the comparisons, not of their correction."""
     full = {(r, ""): {0: m, 1: m, 2: m} for r, m in zip("abcd", (0.5, 0.4, 0.5, 0.6), strict=True)}
     frame, samples = audit(full | {("late", ""): {0: 0.45, 1: 0.45}})
-    row = with_differences(frame, samples, [None, 0, 0, 0, 0], settings=QUICK).loc[4]
+    row = cells(frame, samples).with_differences([None, 0, 0, 0, 0]).loc[4]
     hits = [np.stack([samples[k]["embedder_acc1"][s].by_class for s in (0, 1)]) for k in (4, 0)]
     alone = compare_recipes(dict(zip("la", hits, strict=True)), among=10).pairs[0]
     assert (row["embedder_acc1_diff_low"], row["embedder_acc1_diff_n"]) == (pytest.approx(alone.low), 2)
