@@ -1,42 +1,30 @@
 """Every key of every stage's configuration reaches its artifact: changed, it changes the artifact or is refused.
 
-The tables hold a tiny alternative for each key, with the combination in which the key has an effect. That no key is
-missing is checked against the models of the sweep file.
+Here those of trainings; those of attacks and of data have files of their own. The tables hold a tiny alternative for
+each key, with the combination in which the key has an effect. That no key is missing is checked against the models of
+the sweep file.
 """
 
 import shutil
 from dataclasses import fields
 
-import numpy as np
 import pytest
-import torch
-from PIL import Image
-from pipeline import Pipeline
 
 from core.defenses.registry import DEFENSES as REGISTERED
-from core.priors import eigenfaces
-from core.priors.card import StyleGAN2Config
-from core.priors.registry import save_discriminator, save_prior
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 from sweeps.attacker import MODELS
 from sweeps.attacks import schema_of
 from sweeps.data import LabelledData, PublishedPublic, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.training import Augmentation, Knowledge, Poison, Recipe
-from tasks.files import load_tensors, save_tensors
 from tests.tasks.settings_tables import (
     ATTACK,
     AUGMENTATION,
     BREP_MI,
-    CANDIDATES,
     DEFENSES,
     EIGENFACES,
     LABELLED,
-    MID,
     NEEDED,
     POISON,
     POOL,
-    POOL_SETTINGS,
     PRIVATE,
     PUBLIC,
     RANDOM_LATENTS,
@@ -47,45 +35,9 @@ from tests.tasks.settings_tables import (
     TRAINING,
     UNLABELLED,
 )
-from tests.tasks.travelling import made, outcome
+from tests.tasks.travelling import PLAIN, outcome, training
 
 OF_ITS_GENERATOR = {"generator", "gan"}  # black_box/test_own_generator.py
-
-
-@pytest.fixture(scope="session")
-def travels(tmp_path_factory):
-    """Asserts that the artifact under the changed configuration is another; what is made of a base is made once."""
-    known = {}
-
-    def check(stage, base, changed, inputs):
-        key = repr((stage, sorted(base.items()), inputs))
-        if key not in known:
-            known[key] = outcome(stage, base, inputs, tmp_path_factory.mktemp("before"))
-        assert not known[key].startswith("refused"), known[key]
-        assert outcome(stage, changed, inputs, tmp_path_factory.mktemp("after")) != known[key]
-
-    return check
-
-
-@pytest.fixture(scope="session")
-def private(tmp_path_factory):
-    """A tiny `data` artifact."""
-    folder = tmp_path_factory.mktemp("data")
-    config = {"kind": "synthetic", "identities": 3, "train_per_class": 6, "test_per_class": 2, "size": 32,
-              "spread": 0.4, "seed": 0}  # fmt: skip
-    made("data", config, {}, folder)
-    return folder
-
-
-def training(**changes):
-    return {
-        "architecture": "resnet_small", "pretrained": False, "image_size": 32, "epochs": 2, "batch_size": 9,
-        "optimizer": "adam", "lr": 0.001, "weight_decay": 0.0, "lr_schedule": "multistep",
-        "augmentation": Augmentation().model_dump(mode="json"), "seed": 3, "protocol": "clean", **changes,
-    }  # fmt: skip
-
-
-PLAIN = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
 
 
 @pytest.mark.parametrize("key", TARGET)
@@ -142,222 +94,6 @@ def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
     by_number = outcome("target", {**base, "stop_at_test_acc": goal}, {"data": private}, tmp_path / "number")
     inputs = {"data": private, "reference": tmp_path / "other"}
     assert outcome("target", base, inputs, tmp_path / "reference") == by_number
-
-
-@pytest.fixture(scope="session")
-def hunted(paper: Pipeline, tmp_path_factory):
-    """(configurations, inputs) of pool, candidates, temperature and attack in which every key has an effect.
-
-    A StyleGAN2 of several w vectors with its discriminator, and a target with a noisy bottleneck.
-    """
-    folder = tmp_path_factory.mktemp("hunted")
-    network = StyleGAN2Config(resolution=32, z_dim=8, w_dim=8, mapping_layers=1, channel_base=64, channel_max=8)
-    generator = StyleGAN2(network, seed=1)
-    generator.synthesis.b32.torgb.weight.data.mul_(30)  # beyond [-1, 1], where clipping shows
-    save_prior(generator, folder / "prior")
-    save_discriminator(StyleGAN2Discriminator(network, seed=2), folder / "prior")
-    target = training(defense=MID, workers=1, protocol="paper", epochs=1)
-    made("target", target, {"data": paper.folder("data")}, folder / "target")
-    configs = {
-        "pool": {"part": "pool", "settings": POOL_SETTINGS, "image_size": 32, "protocol": "paper"},
-        "candidates": {"part": "candidates", "settings": {}, "image_size": 32, "protocol": "paper"},
-        "temperature": {"part": "temperature", "settings": {"mean_confidence": 0.5}, "image_size": 32},
-        "attack": {
-            "kind": "ppa", "loss": "poincare", "candidates": 5, "steps": 2, "lr": 0.05, "betas": [0.1, 0.1],
-            "crop_scale": [0.9, 1.0], "batch_size": 2, "selected": 3, "selection_repeats": 4,
-            "pool": POOL_SETTINGS, "classes": [1],
-            "selection_crop_scale": [0.5, 0.9], "selection_crop_ratio": [0.8, 1.2], "seed": [9, 1], "image_size": 32,
-            "protocol": "paper",
-        },
-    }  # fmt: skip
-    inputs = {
-        "pool": {"prior": folder / "prior"},
-        "candidates": {"target": folder / "target", "pool": folder / "pool"},
-        "temperature": {"target": folder / "target", "pool": folder / "pool"},
-        "attack": {name: folder / name for name in ("prior", "pool", "target", "candidates", "temperature")},
-    }
-    for stage in ("pool", "candidates", "temperature"):
-        made(stage, configs[stage], inputs[stage], folder / stage)
-    return configs, inputs
-
-
-@pytest.mark.parametrize(
-    ("stage", "key"),
-    [(stage, key) for stage, keys in (("pool", POOL), ("candidates", CANDIDATES), ("attack", ATTACK)) for key in keys],
-)
-def test_of_an_attack(stage, key, hunted, travels):
-    configs, inputs = hunted
-    change = {"pool": POOL, "candidates": CANDIDATES, "attack": ATTACK}[stage][key]
-    base = {**configs[stage], **({"loss": "cross_entropy"} if key == "temperature" else {})}  # which it is read with
-    travels(stage, base, {**base, **change}, inputs[stage])
-
-
-@pytest.mark.parametrize("key", ["selected", "classes"])  # the rest reaches its parts and the loot alone
-def test_of_a_selection(key, hunted, travels):
-    _, inputs = hunted
-    base = {
-        "kind": "selection_only", "selected": 3, "seed": [9, 1], "pool": POOL_SETTINGS, "classes": [1],
-        "image_size": 32, "protocol": "paper",
-    }  # fmt: skip
-    travels("attack", base, {**base, **ATTACK[key]}, inputs["attack"])
-
-
-@pytest.mark.parametrize("key", sorted(RANDOM_LATENTS.keys() - {"image_crop", "precision"}))  # of the loot alone
-def test_of_random_latents(key, hunted, travels, private):
-    _, inputs = hunted
-    base = {
-        "kind": "random_latents", "selected": 3, "seed": [9, 1], "truncation_psi": 0.5, "truncation_cutoff": 8,
-        "image_crop": 28, "classes": [1], "image_size": 32, "protocol": "paper",
-    }  # fmt: skip
-    given = {"data": private, "prior": inputs["attack"]["prior"]}
-    travels("attack", base, {**base, **RANDOM_LATENTS[key]}, given)
-
-
-@pytest.mark.parametrize("key", RLB_MI)
-def test_of_rlb_mi(key, begun, travels):
-    _, inputs, _ = begun
-    base = {
-        "kind": "rlb_mi", "selected": 2, "seed": [9, 1], "truncation_psi": 0.5, "truncation_cutoff": 8,
-        "image_crop": 28, "classes": [1], "image_size": 32, "protocol": "paper", "episodes": 18, "steps": 2,
-        "minibatch": 10, "hidden": 8, "lr": 0.1,
-    }  # fmt: skip
-    travels("attack", base, {**base, **RLB_MI[key]}, {name: inputs[name] for name in ("prior", "target")})
-
-
-@pytest.fixture(scope="session")
-def begun(hunted, tmp_path_factory):
-    """(configuration of the starts, inputs of a walk, the label that was hit most).
-
-    The target has learnt too little to give the prior's images more than one label: its bias is moved, so that it does.
-    """
-    folder, configs, inputs = tmp_path_factory.mktemp("begun"), *hunted
-    shutil.copytree(inputs["attack"]["target"], folder / "target")
-    weights = load_tensors(folder / "target" / "weights.safetensors")
-    made("candidates", configs["candidates"], inputs["candidates"], folder / "asked")
-    answers = load_tensors(folder / "asked" / "confidences.safetensors")["confidences"].log()
-    scale = 20 / answers.std(0).mean()
-    save_tensors(folder / "target" / "weights.safetensors", {
-        **weights, "head.weight": scale * weights["head.weight"],
-        "head.bias": scale * (weights["head.bias"] - answers.mean(0)),
-    })  # fmt: skip
-    settings = {"batch": 32, "max_batches": 2, "seed": 11, "clamp": 1.5, "per_label": 16, "truncation_psi": 0.5,
-                "truncation_cutoff": 8, "image_crop": 28, "generator": "prior"}  # fmt: skip
-    config = {"part": "starts", "settings": settings, "image_size": 32, "protocol": "paper"}
-    given = {"prior": inputs["attack"]["prior"], "target": folder / "target"}
-    made("starts", config, given, folder / "starts")
-    hits = (load_tensors(folder / "starts" / "batches.safetensors")["batches"] > 0).sum(1)
-    assert (hits > 4).sum() > 1
-    return config, {**given, "starts": folder / "starts"}, hits.argmax()
-
-
-@pytest.mark.parametrize("key", STARTS)
-def test_of_the_starts(key, begun, travels):
-    config, inputs, _ = begun
-    settings = {**config["settings"], **STARTS[key].get("settings", {})}
-    changed = {**config, **STARTS[key], "settings": settings}
-    travels("starts", config, changed, {name: inputs[name] for name in ("prior", "target")})
-
-
-@pytest.mark.parametrize("key", BREP_MI)
-def test_of_brep_mi(key, begun, travels):
-    _, inputs, label = begun
-    base = {
-        "kind": "brep_mi", "selected": 4, "seed": [9, 1], "truncation_psi": 0.5, "truncation_cutoff": 8,
-        "image_crop": 28, "classes": [int(label)], "image_size": 32, "protocol": "paper", "probes": 8, "patience": 4,
-        "max_passes": 8, "radius": 0.4, "inside": 0.2,
-    }  # fmt: skip
-    base |= {"result": "robust"} if key == "robust_views" else {}
-    travels("attack", base, {**base, **BREP_MI[key]}, inputs)
-
-
-def test_the_rows_at_once_change_an_attack_by_rounding_alone(hunted, tmp_path):
-    configs, inputs = hunted
-    for name, config in (("plain", configs["attack"]), ("hinted", {**configs["attack"], "rows_per_batch": 3})):
-        made("attack", config, inputs["attack"], tmp_path / name)
-    plain, hinted = (load_tensors(tmp_path / name / "reconstructions.safetensors") for name in ("plain", "hinted"))
-    torch.testing.assert_close(hinted["w"], plain["w"], rtol=1e-3, atol=1e-3)
-    assert torch.equal(hinted["pool_index"], plain["pool_index"])
-
-
-@pytest.mark.parametrize(
-    ("given", "change"),
-    [
-        ({"protocol": "clean"}, {"protocol": "paper", "sizes": [0]}),
-        ({"protocol": "clean"}, {"crop": 24}),
-        ({"protocol": "clean"}, {"side": 16}),
-        ({"protocol": "paper", "sizes": [0]}, {"sizes": [0, 20]}),
-    ],
-    ids=["protocol", "crop", "side", "sizes"],
-)
-def test_of_the_loot(given, change, clean, travels):
-    base = {"crop": 28, **given}
-    travels("loot", base, {**base, **change}, clean.inputs("loot"))
-
-
-@pytest.mark.parametrize("key", PRIVATE)
-def test_of_synthetic_people(key, travels):
-    base = {"kind": "synthetic", "identities": 3, "train_per_class": 2, "test_per_class": 1, "size": 16, "spread": 0.4,
-            "seed": 0}  # fmt: skip
-    travels("data", base, {**base, **PRIVATE[key]}, {})
-
-
-@pytest.mark.parametrize("key", PUBLIC)
-def test_of_synthetic_public_people(key, travels):
-    base = {"kind": "synthetic", "identities": 3, "per_identity": 1, "size": 16, "spread": 0.6, "seed": 0}
-    travels("public", base, {**base, **PUBLIC[key]}, {})
-
-
-@pytest.fixture(scope="session")
-def people(tmp_path_factory):
-    """Three people with pictures that are not square; one picture is none."""
-    folder = tmp_path_factory.mktemp("people")
-    for person, count in (("a", 6), ("b", 8), ("c", 7)):
-        (folder / person).mkdir()
-        for number in range(count):
-            pixels = np.random.default_rng([ord(person), number]).integers(0, 256, (40, 30, 3))
-            Image.fromarray(pixels.astype("uint8")).save(folder / person / f"{number}.png")
-    (folder / "a" / "broken.png").write_bytes(b"no picture")
-    return folder
-
-
-@pytest.mark.parametrize("key", LABELLED)
-def test_of_labelled_pictures(key, people, travels):
-    base = {"kind": "labelled", "path": str(people), "size": 16, "crop": "centre", "test_fraction": 0.25,
-            "split_seed": 1, "on_corrupt": "skip"}  # fmt: skip
-    travels("data", base, {**base, **LABELLED[key]}, {})
-
-
-@pytest.mark.parametrize("key", UNLABELLED)
-def test_of_unlabelled_pictures(key, people, travels):
-    base = {"kind": "unlabelled", "path": str(people / "b"), "size": 16, "seed": 1}
-    given = {"limit": 4} if key == "seed" else {}  # which are left out
-    travels("public", {**base, **given}, {**base, **given, **UNLABELLED[key]}, {})
-
-
-@pytest.fixture(scope="session")
-def few_faces(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("public")
-    random = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (24, 3, 16, 16), generator=random, dtype=torch.uint8)
-    save_tensors(folder / "images.safetensors", {"images": images})
-    return {"public": folder}
-
-
-@pytest.mark.parametrize("key", EIGENFACES)
-def test_of_eigenfaces(key, few_faces, monkeypatch, travels):
-    monkeypatch.setattr(eigenfaces, "EXACT_UP_TO", 8)  # above it components come from a seeded sketch
-    monkeypatch.setattr(eigenfaces, "OVERSAMPLING", 0)
-    base = {"kind": "eigenfaces", "components": 4, "seed": 0}
-    travels("prior", base, {**base, **EIGENFACES[key]}, few_faces)
-
-
-@pytest.mark.parametrize("key", STYLEGAN2)
-def test_of_a_trained_generator(key, few_faces, travels):
-    base = {
-        "kind": "stylegan2", "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
-        "kimg": 0.008, "batch_size": 8, "lr": 0.002, "r1_gamma": 1.0, "augmentation": "light", "workers": 1, "seed": 0,
-    }  # fmt: skip
-    travels("prior", base, {**base, key: STYLEGAN2[key]}, few_faces)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the table of `test_settings_travel.py` is run with: tasks called directly, artifacts reduced to a digest."""
+"""What the tables of settings are run with: tasks called directly, artifacts reduced to a digest."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ import pandas as pd
 from safetensors.torch import load_file
 
 from core.errors import InputError
+from sweeps.training import Augmentation
 from tasks.context import TaskContext
 from tasks.registry import task
 
 NEVER_THE_SAME = ("seconds",)  # a column of the history
+PLAIN = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
 
 
 def made(stage: str, config: Mapping[str, Any], inputs: Mapping[str, Path], folder: Path) -> dict[str, Any]:
@@ -47,3 +49,12 @@ def outcome(stage: str, config: Mapping[str, Any], inputs: Mapping[str, Path], f
         elif path.name != "manifest.json" and path.is_file():
             digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def training(**changes: Any) -> dict[str, Any]:
+    """A configuration of a tiny training."""
+    return {
+        "architecture": "resnet_small", "pretrained": False, "image_size": 32, "epochs": 2, "batch_size": 9,
+        "optimizer": "adam", "lr": 0.001, "weight_decay": 0.0, "lr_schedule": "multistep",
+        "augmentation": Augmentation().model_dump(mode="json"), "seed": 3, "protocol": "clean", **changes,
+    }  # fmt: skip

@@ -22,9 +22,10 @@ OF_THE_ORCHESTRATOR = (
 )  # fmt: skip
 
 TRAVEL, FAR = "tests/tasks/test_settings_travel.py", "tests/orchestrator/test_settings_travel.py"
-STORING = tuple(
-    f"tests/orchestrator/{name}.py" for name in ("store/test_local", "store/test_damage", "store/remote/test_store")
-)
+ATTACKS_TRAVEL, DATA_TRAVEL = (f"tests/tasks/test_{what}_settings_travel.py" for what in ("attack", "data"))
+STORING = tuple(f"tests/orchestrator/store/{name}.py" for name in (
+    "test_local", "test_damage", "remote/test_store", "remote/test_harm", "remote/test_seen_elsewhere"
+))  # fmt: skip
 DECLARED, GRAPH = "tests/core/attacks/test_declarations.py", "tests/orchestrator/stages/test_graph.py"
 FAMILY = (
     DECLARED, "tests/core/attacks/test_family_settings.py", "tests/core/attacks/test_family.py",
@@ -36,9 +37,9 @@ LEARNT = (
     "tests/core/attacks/black_box/test_soft_actor_critic.py", *FAMILY,
 )  # fmt: skip
 SPANNING = ("tests/sweeps/test_mistakes.py", "tests/sweeps", FAR)
-OF_AN_ATTACK = f"{TRAVEL}::test_of_an_attack"
+OF_AN_ATTACK = f"{ATTACKS_TRAVEL}::test_of_an_attack"
 OF_A_TRAINING = (f"{TRAVEL}::test_of_a_target", f"{TRAVEL}::test_of_an_augmentation", f"{TRAVEL}::test_of_a_defense")
-OF_PICTURES = (f"{TRAVEL}::test_of_labelled_pictures", f"{TRAVEL}::test_of_unlabelled_pictures")
+OF_PICTURES = (f"{DATA_TRAVEL}::test_of_labelled_pictures", f"{DATA_TRAVEL}::test_of_unlabelled_pictures")
 
 TESTS: dict[str, tuple[str, ...]] = {
     "tasks/attack.py": ("tests/tasks/test_attack.py", OF_AN_ATTACK, "tests/tasks/test_noisy_target.py"),
@@ -58,11 +59,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/judges.py": ("tests/tasks/test_judges.py", "tests/tasks/test_fidelity.py"),
     "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", f"{TRAVEL}::test_of_a_surrogate"),
     "tasks/lowres_fid.py": ("tests/tasks/test_published_fid.py",),
-    "tasks/loot.py": ("tests/tasks/test_loot.py", f"{TRAVEL}::test_of_the_loot"),
+    "tasks/loot.py": ("tests/tasks/test_loot.py", f"{ATTACKS_TRAVEL}::test_of_the_loot"),
     "tasks/manifests.py": ("tests/tasks/test_judges.py", "tests/tasks/test_feature_space.py"),
     "tasks/prior.py": ("tests/tasks/test_prior.py",),
     "tasks/distributed.py": ("tests/tasks/test_distributed.py",),
-    "tasks/stylegan.py": ("tests/tasks/test_prior.py", f"{TRAVEL}::test_of_a_trained_generator"),
+    "tasks/stylegan.py": ("tests/tasks/test_prior.py", f"{DATA_TRAVEL}::test_of_a_trained_generator"),
     "tasks/settings.py": (
         "tests/tasks/test_attack.py", "tests/tasks/test_target.py", OF_AN_ATTACK, *OF_A_TRAINING,
         "tests/orchestrator/doors/test_before_work.py",
@@ -87,7 +88,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "sweeps/paper_numbers.py": ("tests/sweeps/test_paper_numbers.py",),
     "sweeps/paper_settings.py": tuple(f"tests/sweeps/test_{name}.py" for name in (
-        "published_settings", "departures", "paper_numbers"
+        "published_settings", "departures", "every_departure", "paper_numbers"
     )),
     "sweeps/recipes.py": ("tests/sweeps/test_search.py", "tests/orchestrator/search/test_agenda.py"),
     "sweeps/search.py": ("tests/sweeps/test_search.py", FAR),
