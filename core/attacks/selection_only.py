@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.access import Access
-from core.attacks.base import Attack, Part
-from core.attacks.ppa.config import Pool
-from core.attacks.ppa.pool_parts import pool_and_candidates
-from core.checks import require
+from core.attacks.ppa.pool_parts import FromPool
 
 if TYPE_CHECKING:
     from core.attacks.given import Given
@@ -18,28 +15,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelectionOnly(Attack):
-    """The best `selected` of a pool, as they are. pool: as of Plug & Play, and shared with it."""
+class SelectionOnly(FromPool):
+    """The best `selected` of a pool, as they are."""
 
     access: ClassVar[Access] = "scores"
     control: ClassVar[bool] = True
-
-    pool: Pool = field(default_factory=Pool)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.selected <= self.pool.size, "attack.selected", f"at most pool.size ({self.pool.size})",
-                self.selected)  # fmt: skip
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """The pool and the target's scores of it."""
-        return pool_and_candidates(self.pool)
-
-    @property
-    def crop(self) -> int | None:
-        """As of the pool."""
-        return self.pool.crop
 
     def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """The target is not asked anything beside the scores of the pool; nothing is drawn."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
-import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from core.attacks.access import ACCESS_LEVELS, Access
@@ -20,13 +18,12 @@ from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.models.classifiers import Classifier
 from core.models.normalisation import Normalisation, Triple, input_layer
+from core.outside.kinds import Answers
+from core.outside.model import Opened, OutsideModel
+from core.outside.reading import as_logits
 
-Answers = Literal["logits", "probabilities", "labels"]
 ANSWERS: tuple[Answers, ...] = get_args(Answers)
-
 TRIED = 2  # images that it is shown when it is opened
-_TINY = torch.finfo(torch.float32).tiny
-_OFF = 1e-2  # by how much probabilities may miss 1
 
 
 @dataclass(frozen=True)
@@ -80,63 +77,59 @@ class Model:
     def open(self, images: Tensor, *, device: torch.device | str = "cpu") -> OpenModel:
         """Ready to be attacked on a device. images: float32 [N, 3, S, S] in [-1, 1]; two of them are shown to it,
         beside all counts. Raises InputError where its answers are not what was said."""
-        inside = self.answers == "logits" and all(hasattr(self.classifier, name) for name in ("embed", "head"))
-        asked, shown = (AskedInside if inside else Asked)(self, device), images[:TRIED].to(device)
-        with torch.no_grad():
-            classes = asked.checked(shown).shape[1]
-        highest, why = self._highest(asked, shown)
+        shown, answer = images[:TRIED].to(device), self.classifier
+        if isinstance(answer, nn.Module):
+            answer = copy.deepcopy(answer).to(device).requires_grad_(False).eval()
+
+        def ask(classes: int | None, access: Access) -> OutsideModel:
+            return OutsideModel(Opened(answer=answer), answers=self.answers, access=access, num_classes=classes,
+                                normalisation=self.reads, where="model")  # fmt: skip
+
+        classes = ask(self.num_classes, "scores")(shown).shape[1]
+        if self.answers == "probabilities":
+            ask(classes, "scores").check_answers(shown, said_by="answers =")
+        highest, why = self._highest(ask(classes, "gradients"), shown)
         if self.access is not None and ACCESS_LEVELS.index(self.access) > ACCESS_LEVELS.index(highest):
             raise InputError(f"access: expected at most {highest}, since {why}, got {self.access}")
-        return OpenModel(
-            asked, access=self.access or highest, num_classes=classes, image_size=self.image_size, device=device
-        )
+        access = self.access or highest
+        asked: Network | OutsideModel = ask(classes, access)
+        if isinstance(answer, nn.Module) and self.answers != "labels":
+            inside = self.answers == "logits" and all(hasattr(answer, name) for name in ("embed", "head"))
+            asked = (NetworkInside if inside else Network)(answer, self.answers, self.reads, device)
+        return OpenModel(asked, access=access, num_classes=classes, image_size=self.image_size, device=device)
 
-    def _highest(self, asked: Asked, shown: Tensor) -> tuple[Access, str]:
+    def _highest(self, asked: OutsideModel, shown: Tensor) -> tuple[Access, str]:
         """The most that an attacker can see of it, and why."""
         if self.answers == "labels":
             return "labels", "its answers are labels"
         if isinstance(self.classifier, Classifier) and self.classifier.answer.leaves != "gradients":
             return self.classifier.answer.leaves, "its defense leaves no more"
-        return ("gradients", "") if _has_gradient(asked, shown) else ("scores", "its answers carry no gradients")
+        with torch.enable_grad():
+            leads_back = asked(shown[:1].clone().requires_grad_(True)).requires_grad
+        return ("gradients", "") if leads_back else ("scores", "its answers carry no gradients")
 
 
-class Asked(nn.Module):
-    """images float [N, 3, S, S] in [-1, 1] -> logits [N, C], whatever the classifier reads and answers.
+class Network(nn.Module):
+    """As `OutsideModel`, of a network that gives logits or probabilities: a module, unlooked at, so that torch.fx can
+    fold it and an attack may look inside."""
 
-    Logits of probabilities are their logarithms, of labels 1 for the class and 0 for the others. What a function
-    answers is looked at every time, what a network answers when it is opened: then torch.fx can fold it.
-    """
-
-    def __init__(self, model: Model, device: torch.device | str) -> None:
+    def __init__(
+        self, classifier: nn.Module, answers: Answers, reads: Normalisation, device: torch.device | str
+    ) -> None:
         super().__init__()
-        self.answers, self.num_classes = model.answers, model.num_classes
-        self.device = torch.device(device)
-        self.wants(model.reads)
-        self.is_network = isinstance(model.classifier, nn.Module)
-        self.classifier = model.classifier
-        if self.is_network:
-            self.classifier = copy.deepcopy(model.classifier).to(device).requires_grad_(False)
+        self.classifier, self.answers, self.device = classifier, answers, torch.device(device)
+        self.wants(reads)
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
-        if not self.is_network or self.answers == "labels":
-            return self.checked(images)
-        return _logits(self.classifier(self.normalise(images)), self.answers)
-
-    def checked(self, images: Tensor) -> Tensor:
-        """The same. Raises InputError, one line, unless the answer is what was said."""
-        answer = self.classifier(self.normalise(images))
-        if self.answers == "labels":
-            labels = _labels(answer, len(images), self.num_classes).to(images.device)
-            return F.one_hot(labels, self.num_classes).float()
-        return _logits(_rows(answer, len(images), self.answers, self.num_classes).to(images.device), self.answers)
+        return as_logits(self.classifier(self.normalise(images)), self.answers)
 
     def wants(self, normalisation: Normalisation) -> None:
         """From now on the classifier is shown images as this normalisation has them."""
         self.normalise = input_layer(normalisation).to(self.device)
 
 
-class AskedInside(Asked):
+class NetworkInside(Network):
     """A network of logits with features under its last layer, as ours have them."""
 
     def embed(self, images: Tensor) -> Tensor:
@@ -153,8 +146,9 @@ class OpenModel:
     """A model on a device, of which views are cut: up to its access, and none above."""
 
     def __init__(
-        self, asked: Asked, *, access: Access, num_classes: int, image_size: int, device: torch.device | str
-    ) -> None:
+        self, asked: Network | OutsideModel, *, access: Access, num_classes: int, image_size: int,
+        device: torch.device | str,
+    ) -> None:  # fmt: skip
         self.asked, self.access, self.num_classes, self.image_size = asked, access, num_classes, image_size
         self.execution = Execution(ExecutionConfig(), device)
         self._views: dict[Access, View] = {}
@@ -166,54 +160,8 @@ class OpenModel:
             raise InputError(f"model: expected access to its {access} for {who}, got access to its {self.access}")
         if access not in self._views:
             # A function is not handed over as a module: nobody may copy or trace what might be an endpoint.
-            target = self.asked if self.asked.is_network else Prepared(self.asked)
+            target = Prepared(self.asked) if isinstance(self.asked, OutsideModel) else self.asked
             self._views[access] = view_of(
                 target, access, num_classes=self.num_classes, image_size=self.image_size, execution=self.execution
             )
         return self._views[access]
-
-
-def _logits(answer: Tensor, answers: Answers) -> Tensor:
-    return answer.clamp_min(_TINY).log() if answers == "probabilities" else answer
-
-
-def _rows(answer: Any, images: int, answers: Answers, classes: int | None) -> Tensor:
-    """The answer as a tensor [N, C] of finite numbers."""
-    found = _tensor(answer, answers)
-    wide = found.ndim == 2 and len(found) == images and found.shape[1] == (classes or max(2, found.shape[1]))
-    if not wide or not found.is_floating_point():
-        raise InputError(f"model: expected {answers}, floats [{images}, {classes or 'C'}], got {_form(found)}")
-    if not found.isfinite().all():
-        raise InputError(f"model: expected finite {answers}, got NaN or infinity")
-    if answers == "probabilities" and ((found < 0).any() or ((found.detach().sum(1) - 1).abs() > _OFF).any()):
-        raise InputError("model: expected probabilities, which are not negative and sum to 1, got others: logits?")
-    return found
-
-
-def _labels(answer: Any, images: int, classes: int) -> Tensor:
-    """The answer as a tensor int64 [N]."""
-    found = _tensor(answer, "labels")
-    whole = not found.is_floating_point() and not found.is_complex() and found.dtype != torch.bool
-    if not whole or found.shape != (images,):
-        raise InputError(f"model: expected labels, whole numbers [{images}], got {_form(found)}")
-    if ((found < 0) | (found >= classes)).any():
-        got = f"{int(found.min())} to {int(found.max())}"
-        raise InputError(f"model: expected labels from 0 to {classes - 1}, got {got}")
-    return found.long()
-
-
-def _tensor(answer: Any, answers: Answers) -> Tensor:
-    if isinstance(answer, np.ndarray) and answer.dtype.kind in "iuf":
-        return torch.from_numpy(answer)
-    if not isinstance(answer, Tensor):
-        raise InputError(f"model: expected {answers} as a tensor or an array of numbers, got {type(answer).__name__}")
-    return answer
-
-
-def _form(found: Tensor) -> str:
-    return f"{str(found.dtype).removeprefix('torch.')} {list(found.shape)}"
-
-
-def _has_gradient(asked: Asked, images: Tensor) -> bool:
-    with torch.enable_grad():
-        return asked(images[:1].clone().requires_grad_(True)).requires_grad

@@ -10,14 +10,13 @@ share.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.access import Access
-from core.attacks.base import Aggregate, Attack, Part
+from core.attacks.base import Aggregate
 from core.attacks.black_box.cma_config import Evolution
-from core.attacks.ppa.config import Pool
-from core.attacks.ppa.pool_parts import pool_and_candidates
+from core.attacks.ppa.pool_parts import FromPool
 from core.checks import require
 
 if TYPE_CHECKING:
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CMAES(Evolution, Attack):
+class CMAES(Evolution, FromPool):
     """`selected` searches per class, from the best of a pool, with an equal share of `max_queries` each; best first.
 
-    pool: as of Plug & Play, and shared with it; the rest is described with `Evolution`.
+    The rest is described with `Evolution`.
     """
 
     access: ClassVar[Access] = "scores"
@@ -41,13 +40,10 @@ class CMAES(Evolution, Attack):
     }  # fmt: skip
 
     selected: int = 1
-    pool: Pool = field(default_factory=Pool)
 
     def __post_init__(self) -> None:
-        Attack.__post_init__(self)
+        FromPool.__post_init__(self)
         require(self.pool.size >= 3, "attack.pool.size", "at least 3, which span two directions", self.pool.size)
-        require(self.selected <= self.pool.size, "attack.selected", f"at most pool.size ({self.pool.size})",
-                self.selected)  # fmt: skip
         least = self.selected * (self.population + 1)
         require(self.max_queries >= least, "attack.max_queries",
                 f"at least {least}, a generation for each of {self.selected} selected", self.max_queries)  # fmt: skip
@@ -56,16 +52,6 @@ class CMAES(Evolution, Attack):
     def generations(self) -> int:
         """Of one search, at most."""
         return (self.max_queries // self.selected - 1) // self.population
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """The pool and the target's scores of it."""
-        return pool_and_candidates(self.pool)
-
-    @property
-    def crop(self) -> int | None:
-        """As of the pool."""
-        return self.pool.crop
 
     def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """One search after the other."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from core.attacks.base import Part
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 STUDENTS, FEATURES = "students", "public_features"
 MOST_IMAGES = 5050  # that the mean feature is taken over: 101 batches of 50 in the official code
-CHECKPOINTS = 20  # per student
 ROWS = 64  # images at once
 
 
@@ -39,48 +38,42 @@ def make_students(settings: Mapping[str, Any], given: Given, view: ScoreView, wo
 
     from core.attacks.given import MadePart
     from core.attacks.lowres.students import PublicBatches, distil
+    from core.attacks.taught import last_loss, taught_in_turn
     from core.data.transforms import resize_uint8
 
     recipe = build(Distillation, settings, what="students", prefix="attack.students.")
     device = view.execution.device
-    steps, count = recipe.steps(len(given.public), given.protocol), len(recipe.architectures)
+    steps = recipe.steps(len(given.public), given.protocol)
     batches = PublicBatches(resize_uint8(given.public, view.image_size), recipe, device)
-    kept, done = workshop.last_state() or {"done": [], "under_way": None}, []
 
     def teacher(images: Tensor) -> Tensor:
         return view.scores(images).log().to(device)
 
-    def keep(state: StudentState) -> None:
-        workshop.progress((len(done) + state.step / steps) / count, f"student {len(done)}, step {state.step}/{steps}")
-        if state.step % max(1, steps // CHECKPOINTS) == 0 and state.step < steps:
-            workshop.keep_state({"done": [past.checkpoint() for past in done], "under_way": state.checkpoint()})
-
-    for number in range(count):
-        state = _new_student(recipe, number, view, workshop.team)
-        if number < len(kept["done"]):
-            state.restore(kept["done"][number])
-        elif number == len(kept["done"]) and kept["under_way"] is not None:
-            state.restore(kept["under_way"])
+    def teach(state: StudentState, keep: Callable[[StudentState], None]) -> None:
         with view.execution.arithmetic():
             distil(state, batches.at, teacher, recipe, steps=steps, per_epoch=batches.per_epoch,
                    team=workshop.team, on_step=keep)  # fmt: skip
-        done.append(state)
+
+    done = taught_in_turn(
+        lambda number: _new_student(recipe, number, view, workshop.team), teach, workshop,
+        count=len(recipe.architectures), steps=steps, called="student",
+    )  # fmt: skip
     losses = torch.tensor([state.losses for state in done])
     return MadePart(
         tensors={"losses": losses},
-        networks={f"student{number}": state.student.eval().requires_grad_(False) for number, state in enumerate(done)},
-        facts={"distillation_loss": losses[:, -max(1, steps // CHECKPOINTS) :].mean().item()},
+        networks={f"student{number}": state.network.eval().requires_grad_(False) for number, state in enumerate(done)},
+        facts={"distillation_loss": last_loss(losses)},
     )
 
 
 def _new_student(recipe: Distillation, number: int, view: ScoreView, team: Team) -> StudentState:
-    from core.attacks.lowres.students import Student, new_training
+    from core.attacks.lowres.students import Student, StudentState
     from core.attacks.seeds import derive_seed
 
     config = StudentConfig(architecture=recipe.architectures[number], classes=view.num_classes)
     seed = derive_seed(recipe.seed, "student", number)
     student = Student(config, pretrained=recipe.pretrained, seed=seed)
-    return new_training(team.join(student.to(view.execution.device)), recipe)
+    return StudentState.fresh(team.join(student.to(view.execution.device)), recipe)
 
 
 def make_public_features(

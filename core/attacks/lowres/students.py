@@ -6,7 +6,7 @@ sutd-visual-computing-group/Re-thinking_MI, engine.py train_augmodel. The target
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from core.attacks.lowres.config import Distillation, StudentConfig
 from core.attacks.seeds import derive_seed, generator
+from core.attacks.taught import Taught
 from core.errors import TrainingDiverged
 from core.models.classifiers import build_classifier
-from core.training.kept_state import KeptState
 from core.training.team import ALONE, Team, descend
 
 
@@ -45,34 +45,16 @@ def distillation_loss(logits: Tensor, teacher: Tensor, temperature: float = 1.0)
 
 
 @dataclass(kw_only=True)
-class StudentState(KeptState):
-    """A training under way; losses of every step."""
+class StudentState(Taught):
+    """A distillation under way."""
 
     KIND: ClassVar[str] = "student checkpoint"
-    MODULES: ClassVar[tuple[str, ...]] = ("student", "sgd")
-    ROWS: ClassVar[tuple[str, ...]] = ("losses",)
 
     settings: Distillation
-    student: nn.Module
-    sgd: torch.optim.SGD
-    losses: list[float] = field(default_factory=list)
-
-    @property
-    def step(self) -> int:
-        """How many steps were taken."""
-        return len(self.losses)
 
     def identity(self) -> dict[str, Any]:
         """How it is distilled."""
         return {"settings": {**self.settings.settings, "architectures": list(self.settings.architectures)}}
-
-
-def new_training(student: nn.Module, settings: Distillation) -> StudentState:
-    """A training that begins."""
-    sgd = torch.optim.SGD(
-        student.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
-    )
-    return StudentState(settings=settings, student=student.train(), sgd=sgd)
 
 
 def distil(
@@ -99,7 +81,7 @@ def distil(
             group["lr"] = settings.lr_at(state.step // per_epoch)
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(derive_seed(settings.seed, "distil", state.step, *own))
-            loss = distillation_loss(state.student(images), teacher(images), settings.temperature)
+            loss = distillation_loss(state.network(images), teacher(images), settings.temperature)
         found = team.mean(loss.detach())
         if not found.isfinite():
             raise TrainingDiverged(f"distillation diverged at step {state.step}: loss {found.item():.3g}")

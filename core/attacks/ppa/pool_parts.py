@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from core.attacks.base import Part
+from core.attacks.base import Attack, Part
 from core.attacks.ppa.config import Pool, PoolConfig
+from core.checks import require
 
 if TYPE_CHECKING:
     from core.attacks.given import Given, MadePart, Workshop
@@ -23,6 +24,28 @@ def pool_and_candidates(pool: Pool) -> tuple[Part, Part]:
         Part(name="pool", needs=("prior",), settings=asdict(pool)),
         Part(name="candidates", needs=("target", "pool")),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromPool(Attack):
+    """An attack that begins with the best `selected` of a pool. pool: as of Plug & Play, and shared with it."""
+
+    pool: Pool = field(default_factory=Pool)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.selected <= self.pool.size, "attack.selected", f"at most pool.size ({self.pool.size})",
+                self.selected)  # fmt: skip
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The pool and the target's scores of it."""
+        return pool_and_candidates(self.pool)
+
+    @property
+    def crop(self) -> int | None:
+        """As of the pool."""
+        return self.pool.crop
 
 
 def pool_features() -> Part:

@@ -6,7 +6,7 @@ the networks are made from these two alone: whoever trains them is given no targ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,7 +27,6 @@ PICTURES, SURROGATES = "pictures", "surrogates"
 ANSWERS: dict[str, str] = {"labels": "answered_labels", "scores": "answered_scores"}
 """Access -> the part that has the target's answers of that kind."""
 
-CHECKPOINTS = 20  # per network
 ROWS = 64  # pictures at once
 
 
@@ -105,6 +104,7 @@ def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, works
 
     from core.attacks.given import MadePart
     from core.attacks.surrogate.training import Lesson, answer_weights, teach
+    from core.attacks.taught import last_loss, taught_in_turn
 
     recipe = build(SurrogateTraining, {key: value for key, value in settings.items() if key != "learns"},
                    what="surrogates", prefix="attack.surrogates.")  # fmt: skip
@@ -112,24 +112,15 @@ def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, works
     classes, answers = len(answered["hits"]), answered["answers"]
     answers = F.one_hot(answers, classes).float() if answers.ndim == 1 else answers
     lesson = Lesson(pictures=pictures, answers=answers, weights=answer_weights(answers, recipe.balance))
-    kept, done = workshop.last_state() or {"done": [], "under_way": None}, []
-    steps, count = recipe.steps(len(pictures)), len(recipe.architectures)
 
-    def keep(state: SurrogateState) -> None:
-        part = (state.number + state.step / steps) / count
-        workshop.progress(part, f"surrogate {state.number}, step {state.step}/{steps}")
-        if state.step % max(1, steps // CHECKPOINTS) == 0 and state.step < steps:
-            workshop.keep_state({"done": [past.checkpoint() for past in done], "under_way": state.checkpoint()})
-
-    for number in range(count):
-        state = _new_surrogate(recipe, number, classes, view)
-        if number < len(kept["done"]):
-            state.restore(kept["done"][number])
-        elif number == len(kept["done"]) and kept["under_way"] is not None:
-            state.restore(kept["under_way"])
+    def teach_one(state: SurrogateState, keep: Callable[[SurrogateState], None]) -> None:
         with view.execution.arithmetic():
             teach(state, lesson, view.execution.device, keep)
-        done.append(state)
+
+    done = taught_in_turn(
+        lambda number: _new_surrogate(recipe, number, classes, view), teach_one, workshop,
+        count=len(recipe.architectures), steps=recipe.steps(len(pictures)), called="surrogate",
+    )  # fmt: skip
     networks = [state.network.eval().requires_grad_(False) for state in done]
     confidences = _confidences(networks, pictures, view)
     agreement = (confidences.argmax(1) == answers.argmax(1)).float().mean().item()
@@ -137,7 +128,7 @@ def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, works
     return MadePart(
         tensors={"losses": losses, "confidences": confidences},
         networks={f"surrogate{number}": network for number, network in enumerate(networks)},
-        facts={"surrogate_loss": losses[:, -max(1, steps // CHECKPOINTS) :].mean().item(), "agreement": agreement},
+        facts={"surrogate_loss": last_loss(losses), "agreement": agreement},
     )
 
 
@@ -145,11 +136,11 @@ def _new_surrogate(recipe: SurrogateTraining, number: int, classes: int, view: V
     from core.attacks.lowres.config import StudentConfig
     from core.attacks.lowres.students import Student
     from core.attacks.seeds import derive_seed
-    from core.attacks.surrogate.training import new_training
+    from core.attacks.surrogate.training import SurrogateState
 
     config = StudentConfig(architecture=recipe.architectures[number], classes=classes)
     network = Student(config, pretrained=recipe.pretrained, seed=derive_seed(recipe.seed, "surrogate", number))
-    return new_training(network.to(view.execution.device), recipe, number)
+    return SurrogateState.fresh(network.to(view.execution.device), recipe, number=number)
 
 
 def _confidences(networks: list[Any], pictures: Tensor, view: View) -> Tensor:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.attacks.optimisation.crops import apply_crops, draw_crop_per_image
 from core.attacks.seeds import derive_seed, generator
 from core.attacks.surrogate.config import VIEWS, SurrogateTraining
+from core.attacks.taught import Taught
 from core.errors import TrainingDiverged
-from core.training.kept_state import KeptState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,36 +39,18 @@ def answer_weights(answers: Tensor, balance: float) -> Tensor:
 
 
 @dataclass(kw_only=True)
-class SurrogateState(KeptState):
-    """A training under way; losses of every step."""
+class SurrogateState(Taught):
+    """A training under way."""
 
     KIND: ClassVar[str] = "surrogate checkpoint"
-    MODULES: ClassVar[tuple[str, ...]] = ("network", "sgd")
-    ROWS: ClassVar[tuple[str, ...]] = ("losses",)
 
     settings: SurrogateTraining
     number: int
-    network: nn.Module
-    sgd: torch.optim.SGD
-    losses: list[float] = field(default_factory=list)
-
-    @property
-    def step(self) -> int:
-        """How many steps were taken."""
-        return len(self.losses)
 
     def identity(self) -> dict[str, Any]:
         """How it is trained, and which of the networks it is."""
         settings = {**asdict(self.settings), "architectures": list(self.settings.architectures)}
         return {"settings": settings, "number": self.number}
-
-
-def new_training(network: nn.Module, settings: SurrogateTraining, number: int) -> SurrogateState:
-    """A training that begins."""
-    sgd = torch.optim.SGD(
-        network.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
-    )
-    return SurrogateState(settings=settings, number=number, network=network.train(), sgd=sgd)
 
 
 def teach(

@@ -129,15 +129,17 @@ def test_what_is_said_of_a_model_must_be_possible(said, words, network):
 
 
 @pytest.mark.parametrize(("answer", "said", "words"), [
-    (lambda n: torch.zeros(n, 2, 2), {}, r"logits, floats \[2, C\], got float32 \[2, 2, 2\]"),
-    (lambda n: torch.zeros(n, CLASSES), {"num_classes": 7}, r"floats \[2, 7\], got float32 \[2, 5\]"),
-    (lambda n: torch.zeros(n, dtype=torch.int64), {}, r"logits, floats"),
+    (lambda n: torch.zeros(n, 2, 2), {}, r"logits of shape \[2, C\], got \[2, 2, 2\]"),
+    (lambda n: torch.zeros(n, CLASSES), {"num_classes": 7}, r"logits of shape \[2, 7\], got \[2, 5\]"),
+    (lambda n: torch.zeros(n, dtype=torch.int64), {}, r"logits of shape \[2, C\], got \[2\]"),
     (lambda n: torch.full((n, CLASSES), torch.nan), {}, "finite logits, got NaN"),
-    (lambda n: torch.full((n, CLASSES), 1.0), {"answers": "probabilities"}, "sum to 1, got others"),
-    (lambda n: torch.full((n,), 9), {"answers": "labels", "num_classes": CLASSES}, "labels from 0 to 4, got 9 to 9"),
-    (lambda n: torch.zeros(n), {"answers": "labels", "num_classes": CLASSES}, "whole numbers"),
-    (lambda n: [0] * n, {}, "as a tensor or an array of numbers, got list"),
-    (lambda n: np.array(["a"] * n), {}, "as a tensor or an array of numbers, got ndarray"),
+    (lambda n: torch.full((n, CLASSES), 1.0), {"answers": "probabilities"},
+     "numbers that do not add up to one: say answers = logits"),
+    (lambda n: torch.full((n,), 9), {"answers": "labels", "num_classes": CLASSES},
+     "labels, whole numbers from 0 to 4, got 9 to 9"),
+    (lambda n: torch.full((n,), 0.5), {"answers": "labels", "num_classes": CLASSES}, "whole numbers"),
+    (lambda n: [0] * n, {}, "as one tensor or an array of numbers, got list"),
+    (lambda n: np.array(["a"] * n), {}, "as one tensor or an array of numbers, got ndarray"),
 ])  # fmt: skip
 def test_an_answer_that_is_not_what_was_said_is_one_line(answer, said, words, images):
     with pytest.raises(InputError, match=words) as caught:

@@ -15,8 +15,9 @@ from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.models.normalisation import USUAL
 from core.outside.kinds import kind_of_file
-from core.outside.model import OutsideModel, sums_to_one
+from core.outside.model import OutsideModel
 from core.outside.opening import open_outside, try_outside
+from core.outside.reading import sums_to_one
 from tests.foreign_classifier import SIDE
 from tests.made_programs import Deciding, Shades, Softmaxed, exported, torchscript
 

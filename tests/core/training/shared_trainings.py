@@ -10,7 +10,7 @@ from core.attacks.lowres.gan_draws import Draws
 from core.attacks.lowres.gan_losses import Wasserstein
 from core.attacks.lowres.gan_training import new_pair, train_pair
 from core.attacks.lowres.networks import Critic
-from core.attacks.lowres.students import PublicBatches, distil, new_training
+from core.attacks.lowres.students import PublicBatches, StudentState, distil
 from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
 from core.attacks.plg.draws import Draws as LabelledDraws
 from core.attacks.plg.training import new_state, train
@@ -62,11 +62,11 @@ def conditional(team, still):
 
 def student(team, still):
     recipe = Distillation(architectures=("resnet_small",), pretrained=False, epochs=2, batch_size=8)
-    state = new_training(team.join(build_classifier("resnet_small", 3, protocol="clean", seed=1)), recipe)
-    resting(state.student, still)
+    state = StudentState.fresh(team.join(build_classifier("resnet_small", 3, protocol="clean", seed=1)), recipe)
+    resting(state.network, still)
     batches = PublicBatches(public(24, 32), recipe, CPU)
     distil(state, batches.at, lambda images: images.mean((2, 3)), recipe, steps=6, per_epoch=3, team=team)
-    return kept(state.losses, student=state.student)
+    return kept(state.losses, student=state.network)
 
 
 TRAININGS = {"general_gan": general, "plg_gan": conditional, "students": student}

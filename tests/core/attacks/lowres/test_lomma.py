@@ -10,7 +10,7 @@ from core.attacks.lowres.identity import Augmented, feature_pull
 from core.attacks.lowres.lomma import LommaGMI
 from core.attacks.lowres.lomma_parts import make_students, moments
 from core.attacks.lowres.search import Objective, distribution, momentum, sampled
-from core.attacks.lowres.students import distil, distillation_loss, new_training
+from core.attacks.lowres.students import StudentState, distil, distillation_loss
 from core.attacks.view import view_of
 from core.data.enlarging import truncated_bytes
 from core.devices import ExecutionConfig
@@ -159,7 +159,7 @@ class Linear(torch.nn.Module):
 
 
 def taught(epochs, **changes):
-    state = new_training(Linear(), Distillation(**changes))
+    state = StudentState.fresh(Linear(), Distillation(**changes))
     per_step = []
     distil(
         state, lambda step: 2 * blocky(f"lomma_pub/{step % 3}", 4) - 1, lambda images: parts_of(images, 0)[1],
@@ -175,7 +175,7 @@ def test_distillation_is_the_official_one_and_its_file_20_has_19_epochs():
                                atol=1e-4, rtol=0)  # fmt: skip
     assert rates == golden("lomma_kd_lr").tolist()
     for epochs, name in ((9, "file10"), (19, "file20"), (20, "final")):
-        student = taught(epochs)[0].student
+        student = taught(epochs)[0].network
         for letter in "AB":
             expected = golden(f"lomma_kd_{letter}_{name}")
             torch.testing.assert_close(getattr(student, letter).detach(), expected, atol=1e-4, rtol=0)
