@@ -157,7 +157,7 @@ class Evaluator(Training):
 
 
 class Knowledge(Training):
-    """The surrogate trained on the loot; the defaults are the official ones (core.metrics.knowledge.KnowledgeRecipe).
+    """The surrogate trained on the loot; the defaults are the official ones: SGD on a cosine, crops and mirrors alone.
 
     With sgd momentum defaults to 0.9, with the cosine schedule lr_min to 1e-4.
     """

@@ -22,7 +22,6 @@ from torch import Tensor, nn
 from core.defenses.label_smoothing import smoothed_cross_entropy
 from core.errors import TrainingDiverged
 
-PAPER_ALPHAS = (0.0, 0.05, -0.05)
 TARGET_CLASS = 2
 ATTACK_START = (-3.0, -10.0)
 STOP_AT = 0.95

@@ -5,32 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import nn
 
 from core.attacks.given import Workshop
+from core.attacks.taught_config import TaughtBySGD
 from core.training.kept_state import KeptState
 
 CHECKPOINTS = 20
 """Of each network's training."""
-
-
-class SGDRecipe(Protocol):
-    """What a recipe says of the optimiser, and of the networks."""
-
-    @property
-    def architectures(self) -> tuple[str, ...]: ...
-
-    @property
-    def lr(self) -> float: ...
-
-    @property
-    def momentum(self) -> float: ...
-
-    @property
-    def weight_decay(self) -> float: ...
 
 
 @dataclass(kw_only=True)
@@ -40,13 +25,13 @@ class Taught(KeptState):
     MODULES: ClassVar[tuple[str, ...]] = ("network", "sgd")
     ROWS: ClassVar[tuple[str, ...]] = ("losses",)
 
-    settings: SGDRecipe
+    settings: TaughtBySGD
     network: nn.Module
     sgd: torch.optim.SGD
     losses: list[float] = field(default_factory=list)
 
     @classmethod
-    def fresh(cls, network: nn.Module, settings: SGDRecipe, **more: Any) -> Self:
+    def fresh(cls, network: nn.Module, settings: TaughtBySGD, **more: Any) -> Self:
         """A training that begins."""
         sgd = torch.optim.SGD(
             network.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay

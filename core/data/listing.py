@@ -19,8 +19,6 @@ from core.errors import InputError
 Report = Callable[[str], None]
 Cut = Callable[[int, Image.Image], Image.Image]
 
-FITS = ("stretch", "shorter_side")
-
 # The suffixes that torchvision's ImageFolder takes for pictures; anything else in a class folder is passed over.
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 

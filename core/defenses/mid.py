@@ -26,6 +26,7 @@ from core.defenses.base import (
     replace_module,
     watch,
 )
+from core.defenses.own_noise import OwnNoise
 from core.errors import InputError
 from core.models.anatomy import anatomy_of
 from core.models.classifiers import Classifier
@@ -91,7 +92,7 @@ class Mid(Defense):
         return self.beta if done >= self.beta_warmup else self.beta * done / self.beta_warmup
 
 
-class BottleneckHead(nn.Linear):
+class BottleneckHead(OwnNoise, nn.Linear):
     """Features [n, F] -> logits [n, C] through k noisy numbers; `weight` and `bias` are those of the last layer.
 
     In training mode the noise comes from torch's generator of the features' device, as dropout's does. Otherwise
@@ -113,16 +114,6 @@ class BottleneckHead(nn.Linear):
         """Choose the readout and start its noise anew; see `set_readout`."""
         self.readout, self.draws = readout, draws
         self.seed_noise(seed)
-
-    def seed_noise(self, seed: int) -> None:
-        """Start the noise of evaluation anew: the same calls from here on give the same numbers."""
-        self.seed, self.noise = seed, Generator().manual_seed(seed)
-
-    def train(self, mode: bool = True) -> BottleneckHead:
-        """Switch the mode; evaluation mode starts its noise anew."""
-        if not mode:
-            self.seed_noise(self.seed)
-        return super().train(mode)
 
     def forward(self, features: Tensor) -> Tensor:
         """[n, F] -> logits [n, C]."""

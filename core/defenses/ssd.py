@@ -22,6 +22,7 @@ from torch import Generator, Tensor
 
 from core.bounds import Positive
 from core.defenses.base import Defense
+from core.defenses.own_noise import OwnNoise
 from core.errors import InputError
 from core.models.classifiers import AsComputed, Classifier
 
@@ -78,7 +79,7 @@ class Ssd(Defense):
         return self.draws == "fresh"
 
 
-class ShieldedAnswers(AsComputed):
+class ShieldedAnswers(OwnNoise, AsComputed):
     """Logits [n, C] and the images they belong to -> log of the altered answers float32 [n, C], without gradients.
 
     profiles: float32 [C, C], the mean answers, one row for each true class. In training mode, and before these are
@@ -93,16 +94,6 @@ class ShieldedAnswers(AsComputed):
         self.register_buffer("profiles", torch.zeros(classes, classes))
         self.register_buffer("fitted", torch.zeros((), dtype=torch.uint8))
         self.seed_noise(0)
-
-    def seed_noise(self, seed: int) -> None:
-        """Fresh draws begin here."""
-        self.seed, self.noise = seed, Generator().manual_seed(seed)
-
-    def train(self, mode: bool = True) -> ShieldedAnswers:
-        """Switch the mode; evaluation mode starts fresh draws anew."""
-        if not mode:
-            self.seed_noise(self.seed)
-        return super().train(mode)
 
     def forward(self, logits: Tensor, images: Tensor) -> Tensor:
         """What anybody is shown."""

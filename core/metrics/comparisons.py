@@ -70,10 +70,10 @@ class Comparisons:
 def compare_recipes(values: Mapping[str, ArrayLike], *, level: float = 0.95, among: int = 1) -> Comparisons:
     """All pairwise differences of recipes with simultaneous intervals, p-values and verdicts that agree with them.
 
-    values: recipe -> [seeds, classes], e.g. hit rates; the same seeds and classes in the same order for every recipe
-    (see `on_common_seeds`); [seeds, 1] for a metric without classes. One seed: differences, and no more. level: in
-    (0, 1). among: how many comparisons these are part of, where that is more than their own number. Raises InputError
-    for fewer than two recipes, shapes that differ, values that are not finite, or impossible options.
+    values: recipe -> [seeds, classes], e.g. hit rates; the same seeds and classes in the same order for every recipe;
+    [seeds, 1] for a metric without classes. One seed: differences, and no more. level: in (0, 1). among: how many
+    comparisons these are part of, where that is more than their own number. Raises InputError for fewer than two
+    recipes, shapes that differ, values that are not finite, or impossible options.
     """
     names, cells = stacked(values)
     if len(names) < 2:
@@ -98,17 +98,6 @@ def compare_recipes(values: Mapping[str, ArrayLike], *, level: float = 0.95, amo
         n_seeds=seeds,
         n_classes=cells.shape[2],
     )
-
-
-def on_common_seeds(values: Mapping[str, Mapping[int, ArrayLike]]) -> tuple[tuple[int, ...], dict[str, np.ndarray]]:
-    """The seeds that every recipe has, ascending, and recipe -> [seeds, classes] of those.
-
-    values: recipe -> seed -> [classes]. Raises InputError if the recipes share no seed.
-    """
-    shared = sorted(set.intersection(*(set(by_seed) for by_seed in values.values()))) if values else []
-    if not shared:
-        raise InputError("comparisons: the recipes have no seed in common")
-    return tuple(shared), {name: np.stack([by_seed[s] for s in shared]) for name, by_seed in values.items()}
 
 
 def stacked(values: Mapping[str, ArrayLike]) -> tuple[list[str], np.ndarray]:

@@ -107,12 +107,22 @@ class _ConvA(nn.Module):
         return x if self.prelu is None else self.prelu(x)
 
 
-class _BottleneckA(nn.Module):
-    def __init__(self, channels: int, out: int, stride: int, expansion: int) -> None:
+class _Bottleneck(nn.Module):
+    """Convolutions, with their input added where it fits."""
+
+    def __init__(self, channels: int, out: int, stride: int, conv: nn.Sequential) -> None:
         super().__init__()
-        wide = channels * expansion
         self.shortcut = stride == 1 and channels == out
-        self.conv = nn.Sequential(
+        self.conv = conv
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.conv(x) if self.shortcut else self.conv(x)
+
+
+class _BottleneckA(_Bottleneck):
+    def __init__(self, channels: int, out: int, stride: int, expansion: int) -> None:
+        wide = channels * expansion
+        super().__init__(channels, out, stride, nn.Sequential(
             nn.Conv2d(channels, wide, 1, bias=False),
             nn.BatchNorm2d(wide),
             nn.PReLU(wide),
@@ -121,10 +131,7 @@ class _BottleneckA(nn.Module):
             nn.PReLU(wide),
             nn.Conv2d(wide, out, 1, bias=False),
             nn.BatchNorm2d(out),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.conv(x) if self.shortcut else self.conv(x)
+        ))  # fmt: skip
 
 
 def _conv_b(
@@ -134,20 +141,15 @@ def _conv_b(
     return nn.Sequential(convolution, nn.BatchNorm2d(out), nn.ReLU6(inplace=True))
 
 
-class _BottleneckB(nn.Module):
+class _BottleneckB(_Bottleneck):
     def __init__(self, channels: int, out: int, stride: int, expansion: int) -> None:
-        super().__init__()
         wide = channels * expansion
-        self.shortcut = stride == 1 and channels == out
-        self.conv = nn.Sequential(
+        super().__init__(channels, out, stride, nn.Sequential(
             _conv_b(channels, wide, 1),
             _conv_b(wide, wide, 3, stride=stride, padding=1, groups=wide),
             nn.Conv2d(wide, out, 1, bias=False),
             nn.BatchNorm2d(out),
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.conv(x) if self.shortcut else self.conv(x)
+        ))  # fmt: skip
 
 
 class _SeparableB(nn.Module):

@@ -13,7 +13,7 @@ from orchestrator.stages.graph import (
     loot_stage,
     target_stage,
 )
-from orchestrator.stages.judges import judge_stages, loot_sizes, wants_decoded
+from orchestrator.stages.judges import JudgeStages, judge_stages, loot_sizes, wants_decoded
 from orchestrator.stages.stage import Stage
 from sweeps.expand import Cell
 from sweeps.loaded import Sweep
@@ -24,23 +24,13 @@ Run = Callable[[Stage], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class InversionStages:
-    """The stages of one trial in the order they are needed; None where the sweep does not ask for one."""
+class InversionStages(JudgeStages):
+    """The stages of one trial; None where the sweep does not ask for one. They come in the order they are needed."""
 
     data: Stage
     target: Stage
     attack: Stage | None
     loot: Stage | None
-    judge_evaluator: Stage | None
-    judge_embedder: Stage | None
-    judge_fidelity: Stage | None
-    knowledge: Stage | None
-    judge_features: Stage | None
-    judge_robustness: Stage | None
-    backdoor: Stage | None
-    judge_fid_lomma: Stage | None
-    judge_fid_plg: Stage | None
-    judge_gradients: Stage | None
 
     @property
     def imported_judges(self) -> list[Stage]:
@@ -49,7 +39,9 @@ class InversionStages:
         return [stage for stage in inputs.values() if stage.name == "imported"]
 
     def __iter__(self) -> Iterable[Stage]:
-        return (stage for field in fields(self) if (stage := getattr(self, field.name)) is not None)
+        judges = [field.name for field in fields(JudgeStages)]
+        before = [field.name for field in fields(self) if field.name not in judges]
+        return (stage for name in (*before, *judges) if (stage := getattr(self, name)) is not None)
 
 
 @dataclass(frozen=True, kw_only=True)

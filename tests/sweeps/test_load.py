@@ -202,17 +202,27 @@ def test_defaults_are_the_papers_appendix():
 
 
 def test_the_surrogates_defaults_are_the_official_ones():
-    from core.metrics.knowledge import KnowledgeRecipe
+    import torch
+
+    from core.data.augmentation import Augmentation
+    from core.models.recipe import TrainingRecipe, learning_rate
     from sweeps.training import Knowledge
     from tasks.training import recipe_from
 
-    official, default = KnowledgeRecipe(protocol="clean"), Knowledge()
+    default = Knowledge()
     ours = recipe_from(default.model_dump(mode="json", exclude_none=True))
-    for name in ("architecture", "epochs", "batch_size", "lr", "lr_min", "momentum", "weight_decay"):
-        assert getattr(ours, name) == getattr(official, name), name
-    for name in ("crop_scale", "crop_ratio", "flip"):
-        assert getattr(ours.augmentation, name) == getattr(official, name), name
-    assert default.pretrained == official.pretrained
+    assert ours == TrainingRecipe(
+        architecture="resnet50", epochs=75, batch_size=32, optimizer="sgd", lr=0.1, momentum=0.9, weight_decay=1e-4,
+        lr_schedule="cosine", lr_min=1e-4, image_size=224, precision="fp32",
+        augmentation=Augmentation.none().replace(crop_scale=(0.8, 1.0), crop_ratio=(1.0, 1.0), flip=0.5),
+    )  # fmt: skip
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    annealing = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=75, eta_min=1e-4)
+    for epoch in range(75):
+        assert learning_rate(ours, epoch) == pytest.approx(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        annealing.step()
+    assert default.pretrained
     other = Knowledge(optimizer="adam", lr_schedule="multistep")
     assert (other.momentum, other.lr_min) == (None, None)
 

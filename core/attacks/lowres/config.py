@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
 from core.attacks.importable import Importable, Shared
-from core.bounds import Beta, Count, NotNegative, Positive, Seed
+from core.attacks.taught_config import TaughtBySGD
+from core.bounds import Beta, Count, Positive, Seed
 from core.checks import require, require_choice, require_count
 from core.models.image_sizes import LEAST
 
@@ -84,30 +85,21 @@ class StudentConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distillation(Shared):
-    """How LOMMA's students are made of the public images and the target's scores.
+class Distillation(TaughtBySGD, Shared):
+    """How LOMMA's students are made of the public images and the target's scores; the rate halves every 20 epochs.
 
-    architectures: one student each; pretrained: start from ImageNet weights; epochs, batch_size, lr, momentum,
-    weight_decay: SGD's, whose rate halves every 20 epochs; temperature: of both softmaxes; seed: of weights and order.
-    Protocol `paper` trains an epoch less: the published students are those of a file that is named after the epoch
-    which begins when it is written.
+    temperature: of both softmaxes; the rest is described with `TaughtBySGD`. Protocol `paper` trains an epoch less: the
+    published students are those of a file that is named after the epoch which begins when it is written.
     """
 
+    KEY: ClassVar[str] = "attack.students"
+
     architectures: tuple[str, ...] = ("efficientnet_b0", "efficientnet_b1", "efficientnet_b2")
-    pretrained: bool = True
-    epochs: Count = 20
-    batch_size: Annotated[Count, Ge(2)] = 64
-    lr: Positive = 0.01
-    momentum: Beta = 0.9
-    weight_decay: NotNegative = 1e-4
     temperature: Positive = 1.0
-    seed: Seed = 1
 
     def __post_init__(self) -> None:
-        require(bool(self.architectures), "attack.students.architectures", "at least one", self.architectures)
-        for name in self.architectures:
-            require_choice("attack.students.architectures", name, tuple(LEAST))
-        self.check_shares("attack.students", self.batch_size)
+        super().__post_init__()
+        self.check_shares(self.KEY, self.batch_size)
 
     def steps(self, public: int, protocol: str) -> int:
         """Steps of a student's training. Raises InputError for less than a batch of public images."""

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from core.outside.kinds import as_source
-from orchestrator.doors.bringing.arguments import add_endpoint_options, add_reading_options, terms_of
+from orchestrator.doors.bringing.arguments import add_endpoint_options, add_reading_options, reading_of
 
 ACCESS = ("gradients", "scores", "labels")
 MINUTES = 5.0
@@ -50,8 +50,5 @@ def _audit(options: argparse.Namespace) -> int:
     return run_audit(AuditRequest(
         model=options.model, data=options.data, public=options.public, access=options.access, minutes=options.minutes,
         out=options.out, people=options.people, judge=options.judge, redact=options.redact,
-        architecture=options.architecture, image_size=options.image_size, mean=options.mean, std=options.std,
-        input_range=options.input_range, class_names=options.class_names,
-        transform_input=None if options.transform_input is None else options.transform_input == "true",
-        stated_acc=options.test_acc, answers=options.answers, terms=terms_of(options),
+        **reading_of(options),
     ))  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from core import screen
@@ -13,7 +13,8 @@ from core.errors import InputError
 from core.outside.kinds import Named, Source, kind_of
 from core.words import brief
 from orchestrator.doors.bringing.converting import TargetRequest, import_target_file
-from orchestrator.doors.bringing.named import Terms, described_source, kept_beside
+from orchestrator.doors.bringing.describing import Reading
+from orchestrator.doors.bringing.named import described_source, kept_beside
 from sweeps.imported import CARD, ImportedClassifier, TargetCard
 
 EMBEDDERS = ("synthetic", "facenet", "mobilefacenet_a", "mobilefacenet_b")
@@ -24,7 +25,7 @@ NEEDS_PUBLIC = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditRequest:
+class AuditRequest(Reading):
     """What whoever opened the door said; None where nothing was said. minutes: until when to refine; people: how many
     to attack at most."""
 
@@ -37,16 +38,6 @@ class AuditRequest:
     people: int
     judge: str | None
     redact: bool
-    architecture: str | None
-    image_size: int | None
-    mean: list[float] | None
-    std: list[float] | None
-    input_range: list[float] | None
-    class_names: Path | None
-    transform_input: bool | None
-    stated_acc: float | None
-    answers: str | None
-    terms: Terms
 
     @property
     def folder(self) -> Path:
@@ -128,12 +119,10 @@ def _refuse_reading(request: AuditRequest) -> None:
 
 
 def _as_target(request: AuditRequest, folder: Path, people: int) -> TargetRequest:
+    said = {part.name: getattr(request, part.name) for part in fields(Reading)}
     return TargetRequest(
-        file=request.model, out=folder, architecture=request.architecture, classes=people,
-        image_size=request.image_size, transform_input=request.transform_input, mean=request.mean, std=request.std,
-        input_range=request.input_range, class_names=request.class_names, data=str(request.data), data_path=None,
-        stated_acc=request.stated_acc, alpha=None, answers=request.answers, terms=request.terms,
-    )  # fmt: skip
+        file=request.model, out=folder, classes=people, data=str(request.data), data_path=None, alpha=None, **said
+    )
 
 
 def _is_known(request: AuditRequest, folder: Path) -> bool:

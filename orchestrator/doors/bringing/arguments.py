@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from core.attacks.imported_gan import NETWORKS
 from core.data.names import PUBLISHED_SETS
@@ -77,9 +77,16 @@ def add_endpoint_options(door: argparse.ArgumentParser) -> None:
     asking.add_argument("--token-env", metavar="NAME", help="the environment variable that holds its bearer token")
 
 
-def terms_of(options: argparse.Namespace) -> Terms:
-    """What was said of how an endpoint is asked."""
-    return Terms(yes=options.yes, queries=options.queries, per_second=options.per_second, token_env=options.token_env)
+def reading_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What was said of how a classifier reads an image, and how an endpoint is asked: fields of `Reading`."""
+    said = ("architecture", "image_size", "mean", "std", "input_range", "class_names", "answers")
+    asked = ("yes", "queries", "per_second", "token_env")
+    return {
+        **{name: getattr(options, name) for name in said},
+        "transform_input": None if options.transform_input is None else options.transform_input == "true",
+        "stated_acc": options.test_acc,
+        "terms": Terms(**{name: getattr(options, name) for name in asked}),
+    }
 
 
 def _import_prior(options: argparse.Namespace) -> int:
@@ -94,20 +101,11 @@ def _import_target(options: argparse.Namespace) -> int:
     request = TargetRequest(
         file=options.file,
         out=options.out or _imported_folder(options, "targets"),
-        architecture=options.architecture,
-        answers=options.answers,
-        terms=terms_of(options),
         classes=options.classes,
-        image_size=options.image_size,
-        transform_input=None if options.transform_input is None else options.transform_input == "true",
-        mean=options.mean,
-        std=options.std,
-        input_range=options.input_range,
-        class_names=options.class_names,
         data=options.data,
         data_path=options.data_path,
-        stated_acc=options.test_acc,
         alpha=options.alpha,
+        **reading_of(options),
     )
     return import_target_file(request)
 

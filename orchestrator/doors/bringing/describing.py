@@ -21,30 +21,36 @@ LABELLED = "labelled"  # data of the user's own
 
 
 @dataclass(frozen=True, kw_only=True)
-class TargetRequest:
-    """What whoever brings a classifier in says of it; None where nothing was said.
+class Reading:
+    """What whoever has a classifier says of it; None where nothing was said.
 
-    data: a published set's name, or the path of own data; data_path: where the published set lies. stated_acc: in
-    [0, 1]. architecture: needed for weights alone; answers: what a program says of an image, a word of
-    `core.outside.kinds.Answers`.
+    stated_acc: in [0, 1]. architecture: needed for weights alone; answers: what a program says of an image, a word of
+    `core.outside.kinds.Answers`; terms: how an endpoint is asked.
     """
 
-    file: Source
-    out: Path
     architecture: str | None
-    classes: int
     image_size: int | None
     transform_input: bool | None
     mean: list[float] | None
     std: list[float] | None
     input_range: list[float] | None
     class_names: Path | None
-    data: str | None
-    data_path: Path | None
     stated_acc: float | None
-    alpha: float | None
     answers: str | None = None
     terms: Terms = field(default_factory=Terms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetRequest(Reading):
+    """A classifier to bring in. data: a published set's name, or the path of own data; data_path: where the published
+    set lies."""
+
+    file: Source
+    out: Path
+    classes: int
+    data: str | None
+    data_path: Path | None
+    alpha: float | None
 
 
 def refuse_existing(out: Path) -> None:

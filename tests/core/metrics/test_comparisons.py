@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from core.errors import InputError
-from core.metrics.comparisons import compare_recipes, joint_deviations, on_common_seeds
+from core.metrics.comparisons import compare_recipes, joint_deviations
 
 
 def draw(shape, seed, *, between_seeds=0.3, shared=1.0, between_classes=0.5, noise=0.5):
@@ -142,15 +142,6 @@ def test_equal_recipes_and_values_without_spread():
     # 0.1 + 0.2 and 0.3 differ by rounding only.
     rounding = compare_recipes({"a": 2 * [[0.1 + 0.2, 0.7]], "b": 2 * [[0.3, 0.7]]}).pairs[0]
     assert (rounding.p, rounding.verdict) == (1, "cannot tell")
-
-
-def test_recipes_meet_on_the_seeds_they_share():
-    seeds, values = on_common_seeds({"a": {2: [0.2], 0: [0.0], 1: [0.1]}, "b": {1: [0.5], 2: [0.6], 7: [0.7]}})
-    assert seeds == (1, 2)
-    assert values["a"].tolist() == [[0.1], [0.2]]
-    assert values["b"].tolist() == [[0.5], [0.6]]
-    with pytest.raises(InputError, match="no seed in common"):
-        on_common_seeds({"a": {0: [0.1]}, "b": {1: [0.1]}})
 
 
 @pytest.mark.parametrize(
