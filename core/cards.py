@@ -13,7 +13,7 @@ from core.words import brief
 MOST_BYTES = 8 * 2**20  # a hundred thousand names
 
 
-def read_card(path: Path, what: str) -> dict[str, Any]:
+def read_card(path: Path, what: str, *, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """The object that a JSON file holds. Raises InputError, one line naming `path` and `what` it should be.
 
     Refused are files that are too large, nested too deeply, that hold NaN, infinity,
@@ -21,9 +21,9 @@ def read_card(path: Path, what: str) -> dict[str, Any]:
     """
     try:
         with path.open("rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-        if len(raw) > MOST_BYTES:
-            raise ValueError(f"more than {MOST_BYTES} bytes")
+            raw = file.read(most_bytes + 1)
+        if len(raw) > most_bytes:
+            raise ValueError(f"more than {most_bytes} bytes")
         text = raw.decode("utf-8")
         card = json.loads(text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole,
                           object_pairs_hook=_unique)  # fmt: skip

@@ -8,9 +8,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from core.cards import read_card
 from core.errors import InputError
 from core.words import brief
-from orchestrator.reading.study.key import Digest, Row, StudyKey, read_json
+from orchestrator.reading.study.key import MOST_BYTES, Digest, Row, StudyKey
 from sweeps.base import Model, Several
 from sweeps.mistakes import first_mistake
 
@@ -55,7 +56,7 @@ def read_answers(paths: Sequence[Path], key: StudyKey) -> list[Answers]:
 
 def _read(path: Path, key: StudyKey) -> Answers:
     try:
-        answers = Answers.model_validate(read_json(path, WHAT))
+        answers = Answers.model_validate(read_card(path, WHAT, most_bytes=MOST_BYTES))
     except ValidationError as error:
         raise InputError(f"{path}: {first_mistake(error)}") from None
     if answers.study != key.digest:

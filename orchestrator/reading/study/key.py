@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from core.bounds import Fraction, Seed
+from core.cards import read_card
 from core.errors import InputError
 from sweeps.base import Model, Several
 from sweeps.mistakes import first_mistake
@@ -93,7 +94,7 @@ class StudyKey(Model):
 
 def read_key(path: Path) -> StudyKey:
     """The key in a file. Raises InputError, one line, for a file that is none or is not what was written."""
-    raw = read_json(path, "the key of a study")
+    raw = read_card(path, "the key of a study", most_bytes=MOST_BYTES)
     stated = raw.pop("digest", None)
     try:
         key = StudyKey.model_validate(raw)
@@ -102,18 +103,3 @@ def read_key(path: Path) -> StudyKey:
     if stated != key.digest:
         raise InputError(f"{path}: expected the key as it was written, got one that was changed since")
     return key
-
-
-def read_json(path: Path, what: str) -> dict[str, object]:
-    """A JSON object. Raises InputError naming the file and what it should have been."""
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path}: expected {what}, got a file of more than {MOST_BYTES >> 20} MiB")
-        raw = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: expected {what}, got: {error.strerror or error}") from None
-    except (ValueError, RecursionError):
-        raise InputError(f"{path}: expected {what}, got no JSON") from None
-    if not isinstance(raw, dict):
-        raise InputError(f"{path}: expected {what}, got no JSON object")
-    return raw

@@ -190,9 +190,9 @@ def other(content, **changes):
 
 
 @pytest.mark.parametrize("damage, said", [
-    (lambda good: json.dumps(good)[:-9], "expected the answers of one annotator, got no JSON"),
-    (lambda good: "[1, 2]", "expected the answers of one annotator, got no JSON object"),
-    (lambda good: "[" * 100_000, "expected the answers of one annotator, got no JSON"),
+    (lambda good: json.dumps(good)[:-9], "expected the answers of one annotator, got: "),
+    (lambda good: "[1, 2]", "expected the answers of one annotator, got no object"),
+    (lambda good: "[" * 100_000, "expected the answers of one annotator, got: nested too deeply"),
     (lambda good: other(good, study="0" * 64), "expected answers to the study"),
     (lambda good: other(good, answers=good["answers"][:-1]), "answers: expected 20, got 19"),
     (lambda good: other(good, answers=[3, *good["answers"][1:]]), "answers.0: expected a position below 3 or null"),
