@@ -22,9 +22,9 @@ def chosen_recipes(summary: Summary) -> list[str]:
     ranked, choice = by_leak(summary.evidence), summary.evidence.recommendation
     if len(ranked) <= SIDE:
         return ranked
-    first = [recipe for recipe in (choice.best, summary.baseline_recipe) if recipe in ranked]
-    wanted = {*choice.runners_up, *decide(summary).front} - set(first)
-    chosen = [*first, *(recipe for recipe in ranked if recipe in wanted)][:SIDE]
+    first = {choice.best, summary.baseline_recipe}
+    wanted = first | {*choice.runners_up, *decide(summary).front}
+    chosen = sorted((recipe for recipe in ranked if recipe in wanted), key=lambda recipe: recipe not in first)[:SIDE]
     return [recipe for recipe in ranked if recipe in chosen]
 
 

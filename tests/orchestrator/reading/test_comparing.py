@@ -113,6 +113,11 @@ def test_the_matrix_holds_every_difference_twice_with_its_p_value():
     assert chosen_recipes(summary) == sorted(POINTS, key=lambda r: POINTS[r][1])
 
 
+def test_a_baseline_that_leaks_least_stands_in_the_matrix_once():
+    summary = summarise(sweep(POINTS, baseline="best"), resamples=50)
+    assert chosen_recipes(summary) == sorted(POINTS, key=lambda r: POINTS[r][1])
+
+
 def test_many_recipes_show_those_a_decision_is_about_and_fold_the_rest():
     rng = np.random.default_rng(1)
     points = {f"r{k:02d}": (0.7 + 0.002 * k, 0.2 + 0.006 * k + 0.1 * rng.uniform(), 0.9) for k in range(60)}
