@@ -45,6 +45,8 @@ def test_both_find_the_same_latents(setting, precise, name):
 @pytest.mark.parametrize("precise", [torch.float32], indirect=True)
 def test_a_measure_of_every_attack(setting, monkeypatch):
     monkeypatch.setattr(gan_attacks, "_ROUNDS", 1)
-    found = list(gan_attacks.measure(setting, attacks_of(setting, dict.fromkeys(STEPS, 1), selected=1)))
-    assert [name for name, *_ in found] == list(STEPS)
-    assert all(plain > 0 and own > 0 and apart < 1e-3 for _, plain, own, apart in found)
+    found = dict(gan_attacks.measure(setting, attacks_of(setting, dict.fromkeys(STEPS, 1), selected=1)))
+    assert list(found) == list(STEPS)
+    for one in found.values():
+        assert one.plain > 0 and one.ours > 0 and one.apart < 1e-3 and one.apart_double < 1e-10
+    assert torch.get_default_dtype() == torch.float32
