@@ -207,8 +207,8 @@ def main() -> None:
     for name, one in measure(setting, attacks):
         print(
             f"{name} on {options.target}, a class, {attacks[name].steps} steps: official loop {one.plain:.2f} CPU s, "
-            f"ours {one.ours:.2f} CPU s, {one.plain / one.ours:.2f} times as fast; latents {one.apart:.1g} of their way "
-            f"apart, in double precision {one.apart_double:.1g}",
+            f"ours {one.ours:.2f} CPU s, {one.plain / one.ours:.2f} times as fast; latents {one.apart:.1g} of their "
+            f"way apart, in double precision {one.apart_double:.1g}",
             flush=True,
         )
 
