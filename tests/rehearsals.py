@@ -22,7 +22,7 @@ FACESCRUB = tuple((group, f"{name}_Doe") for group in ("actors", "actresses") fo
 
 TARGETS = {
     "seeds": [42], "tracking.models": "none", "recipe.image_size": 32, "recipe.pretrained": "false",
-    "recipe.epochs": 2, "recipe.batch_size": 16,
+    "recipe.epochs": 2, "recipe.batch_size": 20,
 }  # fmt: skip
 """How targets are trained in every rehearsal: a size and a length that two cores have time for."""
 

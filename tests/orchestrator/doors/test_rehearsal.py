@@ -42,7 +42,7 @@ from tasks.files import load_images
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-PICTURES = 10  # of each person
+PICTURES = 7  # of each person
 PEOPLE = len(FACESCRUB)
 TWO = {"classes": "[0, 4]"}
 JUDGED = ("test_acc", "ece", "attack_acc1", "attack_acc1_std", "attack_acc5", "dist_eval", "dist_face", "fid", "kid",
@@ -86,7 +86,7 @@ def table1(stage):
     return {
         **of(stage, "facescrub"), **ATTACKED, **COUNTS, "prior.path": stage / "priors" / "ffhq",
         "judges": json.dumps({
-            "evaluator": {"pretrained": False, "epochs": 1, "batch_size": 16},
+            "evaluator": {"pretrained": False, "epochs": 1, "batch_size": 6},
             "embedder": {"name": "facenet", "weights": str(stage / "facenet.pt")},
             "fidelity": {"weights": str(fid), "sha256": sha256(fid.read_bytes()).hexdigest()},
             "knowledge": {"image_size": 64, "pretrained": False, "epochs": 1, "batch_size": 8},
