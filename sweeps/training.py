@@ -74,8 +74,9 @@ class OtherTrial(Model):
 
 
 def trial_words(trial: Mapping[str, Any]) -> str:
-    """Dotted keys and values of another trial as a table calls it."""
-    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in trial.items())
+    """Dotted keys and values of another trial as a table calls it: 0 for 0.0."""
+    said = {key: f"{value:g}" if isinstance(value, float) else value for key, value in trial.items()}
+    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in said.items())
 
 
 def _number_or_trial(raw: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from textwrap import shorten, wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -99,8 +100,9 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
     axes.yaxis.set_major_formatter(percent if panel.spec.unit == "percent" else plain)
     axes.set_xlabel("test accuracy, %", fontsize=12, color=SOFT)
     corner = {"xycoords": "axes fraction", "textcoords": "offset pixels"}
-    axes.annotate(words_for(panel.title), (0, 1), (0 if panel.shape is None else 18, 12), fontsize=12.5,
-                  color=panel.colour, weight="bold", **corner)  # fmt: skip
+    lines = _title_lines(panel.title, width)
+    axes.annotate("\n".join(lines), (0, 1), (0 if panel.shape is None else 18, 12 if len(lines) == 1 else 3),
+                  fontsize=12.5 if len(lines) == 1 else 10, color=panel.colour, weight="bold", **corner)  # fmt: skip
     if panel.shape is not None:
         axes.plot([0.012], [1 + 17 / (height - 74)], marker=SHAPES[panel.shape % len(SHAPES)], ls="",
                   color=panel.colour, ms=8, transform=axes.transAxes, clip_on=False)  # fmt: skip
@@ -113,6 +115,16 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
     for point in panel.points:
         if point.name:
             drawing.name(point)
+
+
+def _title_lines(title: str, width: float) -> list[str]:
+    """The title on one line where it leaves room for the corner's word, else on two smaller ones, shortened at need."""
+    room = width - 130
+    if text_width(title, 12.5) <= 1.1 * room:  # text_width is generous
+        return [words_for(title)]
+    letters = int(len(title) * 1.1 * room / text_width(title, 10))
+    first, *rest = wrap(title, letters) or [""]
+    return [words_for(line) for line in (first, shorten(" ".join(rest), letters, placeholder="\u2026")) if line]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -145,9 +145,13 @@ class Cells:
         many recipes meet the same attack.
 
         references: the row that each row is compared with. A row that shares no seed with most others is compared by
-        itself, under the same correction.
+        itself, under the same correction. One whose reference met another attack (a baseline may name the attack too)
+        is compared by itself, corrected for as many as are.
         """
         columns: dict[str, list] = {}
+        attacks = self.frame["attack"].tolist()
+        pairs = [(row, other) for row, other in enumerate(references) if other is not None]
+        across = [(row, other) for row, other in pairs if attacks[row] != attacks[other]]
         for spec in METRICS:
             gaps = [NOTHING] * len(self.frame)
             for _, met in self.frame[self.frame[spec.key].notna()].groupby("attack", sort=False):
@@ -156,6 +160,9 @@ class Cells:
                 evidence = self.gather(spec.key, rows) if known else None
                 for row in known:
                     gaps[row] = self.between_rows(evidence, row, references[row])
+            for row, other in across:
+                seeds = (self.samples[one].get(spec.key, {}) for one in (row, other))
+                gaps[row] = compare(*seeds, self.settings, among=len(across))
             columns |= {f"{spec.key}{end}": [getattr(gap, name) for gap in gaps] for end, name in COLUMNS.items()}
         return pd.concat([self.frame, pd.DataFrame(columns, index=self.frame.index)], axis=1)
 

@@ -8,9 +8,9 @@ import pytest
 
 from orchestrator.page.colours import BASELINE, assign
 from orchestrator.page.content import _micro
-from orchestrator.page.figures.accuracy_leak import plot
+from orchestrator.page.figures.accuracy_leak import _title_lines, plot
 from orchestrator.page.figures.curves import alpha_curves, training_curves
-from orchestrator.page.figures.labels import Labels
+from orchestrator.page.figures.labels import Labels, text_width
 from orchestrator.page.figures.panels import Panels
 from orchestrator.page.figures.stability import gradient_curves
 from orchestrator.page.figures.strips import exposure, judges
@@ -53,6 +53,15 @@ def test_the_panels_show_every_measured_cell_with_its_seeds(summary):
     told = titles(plot(panels, 500, 390, "all", across=2))
     assert any("alpha\u00a0\u22120.2" in t and "independent judge" in t and "n = 3" in t for t in told)
     assert len(told) == 16
+
+
+@pytest.mark.parametrize(
+    "attack", ["", " \u00b7 x", " \u00b7 sampling target alpha 0, selection target alpha 0", 60 * " w"]
+)
+def test_a_title_stays_beside_its_corner_whatever_the_attack_is_called(attack):
+    lines = _title_lines(f"Leak: independent judge{attack}", 460)
+    assert 1 <= len(lines) <= 2 and lines[0].startswith("Leak: independent")
+    assert max(text_width(line, 12.5 if len(lines) == 1 else 10) for line in lines) < 1.2 * (460 - 130)
 
 
 def test_points_lie_where_the_numbers_say(summary):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.metrics.comparisons import compare_recipes
 from core.metrics.table import METRICS
-from orchestrator.reading.numbers.estimates import Sample, Settings
+from orchestrator.reading.numbers.estimates import Sample, Settings, compare
 from orchestrator.reading.numbers.evidence import Cells, worst_rows
 
 QUICK = Settings(resamples=200)
@@ -148,3 +148,15 @@ def test_who_is_compared_alone_is_corrected_for_as_many():
     hits = [np.stack([samples[k]["embedder_acc1"][s].by_class for s in (0, 1)]) for k in (4, 0)]
     alone = compare_recipes(dict(zip("la", hits, strict=True)), among=10).pairs[0]
     assert (row["embedder_acc1_diff_low"], row["embedder_acc1_diff_n"]) == (pytest.approx(alone.low), 2)
+
+
+def test_a_baseline_that_names_its_attack_is_compared_with_those_of_others():
+    """As the swaps of an attack's stages are; corrected for all that are compared across attacks."""
+    frame, samples = audit({("a", "x"): both(0.6), ("b", "x"): both(0.5), ("a", "y"): both(0.3), ("a", "z"): both(0.6)})
+    found = Cells(frame=frame, samples=samples, settings=QUICK).with_differences([None, 0, 0, 0])
+    assert found["embedder_acc1_diff"].isna().tolist() == [True, False, False, False]
+    means = [np.mean([one.value for one in row["embedder_acc1"].values()]) for row in samples]
+    assert found["embedder_acc1_diff"][2] == pytest.approx(means[2] - means[0])
+    alone = compare(samples[2]["embedder_acc1"], samples[0]["embedder_acc1"], QUICK, among=2)
+    assert tuple(found.loc[2, ["embedder_acc1_diff_low", "embedder_acc1_diff_high"]]) == (alone.low, alone.high)
+    assert found["embedder_acc1_verdict"][2] == alone.verdict
