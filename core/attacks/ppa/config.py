@@ -7,7 +7,6 @@ a whole attack is all of them at once (core/attacks/ppa/attack.py), so their nam
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -197,50 +196,6 @@ def check_stages(pool: Pool, candidates: CandidateConfig, select: SelectConfig) 
     got = candidates.candidates
     require(got <= pool.size, "attack.candidates", f"at most pool.size ({pool.size})", got)
     require(select.selected <= got, "attack.selected", f"at most candidates ({got})", select.selected)
-
-
-def paper_facescrub() -> PPAConfig:
-    """FaceScrub targets and the 1024-pixel FFHQ prior: paper appendix B.4,
-    configs/attacking/FaceScrub_FFHQ.yaml.
-    """
-    return PPAConfig(pool=PoolConfig(size=2000, crop=800, image_size=224), optimise=OptimiseConfig(steps=50))
-
-
-def paper_celeba() -> PPAConfig:
-    """CelebA targets and the FFHQ prior (1024 pixels): appendix B.4, configs/attacking/CelebA_FFHQ.yaml."""
-    return PPAConfig(pool=PoolConfig(size=5000, crop=800, image_size=224), optimise=OptimiseConfig(steps=70))
-
-
-def paper_facescrub_metfaces() -> PPAConfig:
-    """FaceScrub targets and the 1024-pixel MetFaces prior: configs/attacking/FaceScrub_MetFaces.yaml."""
-    return PPAConfig(
-        pool=PoolConfig(size=5000, crop=800, image_size=224), optimise=OptimiseConfig(steps=70, batch_size=20)
-    )
-
-
-def paper_celeba_metfaces() -> PPAConfig:
-    """CelebA targets and the 1024-pixel MetFaces prior: configs/attacking/CelebA_MetFaces.yaml."""
-    return paper_facescrub_metfaces()
-
-
-def paper_stanford_dogs() -> PPAConfig:
-    """Stanford Dogs targets and the 512-pixel AFHQ Dog prior, whose images are never cropped:
-    configs/attacking/Stanford_Dogs_AFHQ.yaml.
-    """
-    return PPAConfig(
-        pool=PoolConfig(size=2000, crop=None, image_size=224),
-        optimise=OptimiseConfig(steps=100, lr=0.01, crop_scale=(0.75, 1.0)),
-    )
-
-
-PAPER_CONFIGS: dict[str, Callable[[], PPAConfig]] = {
-    "celeba": paper_celeba,
-    "celeba_metfaces": paper_celeba_metfaces,
-    "facescrub": paper_facescrub,
-    "facescrub_metfaces": paper_facescrub_metfaces,
-    "stanford_dogs": paper_stanford_dogs,
-}
-"""The shipped configurations by data set, and by prior where it is not FFHQ (faces) or AFHQ Dog (dogs)."""
 
 
 def _check_crops(
