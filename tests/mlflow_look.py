@@ -51,5 +51,5 @@ def record(loaded, store, trials, failures=None, files=(), **closing):
         recorder.add(trial, (failures or {}).get(trial.id))
     recorder.finish()
     recorder.close(list(files), failed=len(failures or {}), **closing)
-    assert not recorder.unwritten
+    assert not recorder.unwritten, recorder.unwritten
     return recorder
