@@ -65,7 +65,9 @@ def time_text(cost: dict[str, Any]) -> str:
     """Device time of what is to run, with its range: '3.0 h (between 2.5 h and 3.5 h)', what it took elsewhere, or why
     it is unknown."""
     if about := cost.get("about"):
-        return f"about {_hours(about['hours'])}, from another machine"
+        known = cost["known_device_hours"]
+        measured = f"{_hours(known)} + " if known else ""
+        return f"{measured}about {_hours(about['hours'] - known)}, from another machine"
     return _with_range(cost, cost["device_hours"], cost["device_hours_range"], cost["known_device_hours"], _hours)
 
 
