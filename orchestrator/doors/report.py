@@ -13,7 +13,7 @@ import pandas as pd
 from core.metrics.table import BY_KEY
 from orchestrator.doors.search_report import search_view
 from orchestrator.page.pictures import comparison_sheet
-from orchestrator.page.writing import write_report
+from orchestrator.page.writing import figure_files, write_report
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.axes import by_attack, first_finished, stated_defense, sweep_axes
 from orchestrator.reading.findings.pairs import sheet_recipes
@@ -52,7 +52,7 @@ def write_sweep_report(
     summary = summarise(data)
     data = replace(data, sheets=tuple(_sheets(_of_sweep(trials), data.axes, store, sheet_recipes(summary))))
     page = write_report(data, out, summary)
-    files = [out / "results.parquet", page, *sorted((out / "figures").glob("*.png"))]
+    files = [out / "results.parquet", page, *figure_files(out)]
     texts, found = [text_table(summary)], Hidings()
     if len(summary.attacks) > 1:
         found = hidings(summary)

@@ -11,7 +11,7 @@ import pandas as pd
 from safetensors.numpy import load_file
 
 from core.tree import TREE
-from orchestrator.page.writing import write_report
+from orchestrator.page.writing import figure_files, write_report
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.results import relative_links, write_results
 from orchestrator.reading.toy import ToyData, ToyFigure, ToyPanel
@@ -35,7 +35,7 @@ def write_toy_report(
     done = [trial for trial in trials if store.has(trial.stages[0])]
     if done:
         files.append(write_report(_toy_data(loaded, done, store, table, paper, out), out))
-    return _text(table, paper), [*files, *sorted((out / "figures").glob("*.png"))], Verdicts()
+    return _text(table, paper), [*files, *figure_files(out)], Verdicts()
 
 
 def _toy_data(

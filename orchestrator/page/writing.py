@@ -38,6 +38,11 @@ def write_report(data: ReportData | ToyData, out: Path, summary: Summary | None 
     return out / "report.html"
 
 
+def figure_files(out: Path) -> list[Path]:
+    """The figures of the report in `out`, pictures and drawings, by name."""
+    return sorted(path for path in (out / "figures").glob("*") if path.suffix in (".png", ".svg"))
+
+
 def _toy_figures(data: ToyData) -> dict[str, Canvas | None]:
     found: dict[str, Canvas | None] = {
         f"toy-{number}-alpha{panel.alpha:g}.svg": toy_panel(data, panel)

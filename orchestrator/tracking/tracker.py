@@ -175,7 +175,7 @@ class Tracker:
         recipes = self._record_recipes(closing.trials, parent, progress)
         self._tell_verdicts(closing, progress)
         for path in closing.files:
-            self._client.log_artifact(parent, str(path), "figures" if path.suffix == ".png" else None)
+            self._client.log_artifact(parent, str(path), "figures" if path.parent.name == "figures" else None)
             progress()
         asked = (self._loaded.sweep.accuracy_needed, self._loaded.sweep.leak_searched) if self._loaded else ()
         found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], *asked)

@@ -97,6 +97,9 @@ def test_mlflow_holds_one_parent_one_run_per_trial_and_the_curves(finished):
         assert "attack_acc1" in run.data.metrics
     assert {r.data.tags["mlflow.parentRunId"] for r in (*children, *kinds["recipe"])} == {parent.info.run_id}
     assert {a.path for a in client.list_artifacts(parent.info.run_id)} >= {"report.html", "results.parquet"}
+    figures = {Path(a.path).name for a in client.list_artifacts(parent.info.run_id, "figures")}
+    assert figures == {path.name for path in (store / "sweeps" / "tiny" / "figures").iterdir()}
+    assert {"accuracy-leak.svg", "sheet-1.png"} <= figures
 
 
 def test_a_second_run_does_nothing_twice(finished):
