@@ -28,11 +28,11 @@ TARGETS = {
 
 EVALUATOR = {"architecture": "resnet18", "image_size": 32, "pretrained": False, "epochs": 2, "batch_size": 16}
 ATTACKED = {
-    "attack.candidates": 4, "attack.batch_size": 4, "attack.selected": 4, "attack.selection_repeats": 2,
+    "attack.candidates": 2, "attack.batch_size": 2, "attack.selected": 2, "attack.selection_repeats": 1,
     "attack.pool.crop": 50, "judges": json.dumps({"evaluator": EVALUATOR}),
 }  # fmt: skip
 """Few latents, before a small evaluator alone."""
-LATENTS, STEPS = 24, 2
+LATENTS, STEPS = 8, 1
 COUNTS = {"attack.pool.size": LATENTS, "attack.steps": STEPS}
 """What sweeps over both data sets set cell by cell."""
 
