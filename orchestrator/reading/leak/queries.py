@@ -50,6 +50,7 @@ def query_frame(summary: Summary, by_parts: Mapping[str, float]) -> pd.DataFrame
                               else column, kind="stable").reset_index(drop=True)  # fmt: skip
     counted = frame["leak"].where(~frame["control"] & frame["queries"].notna())
     strongest = (summary.spec.sign * counted).groupby(frame["recipe"]).cummax()
+    strongest = strongest.groupby([frame["recipe"], frame["queries"]]).transform("max")  # who asks alike, reaches alike
     return frame.assign(reached=summary.spec.sign * strongest.where(counted.notna()))
 
 

@@ -17,7 +17,7 @@ CLASSES = 10
 ATTACKS = {  # attack -> access, is a control, queries per class, queries of parts, hit rate
     "white": ("gradients", False, 500.0, 0.0, 0.6), "labels": ("labels", False, 9000.0, 0.0, 0.3),
     "students": ("scores", False, 20.0, 1000.0, 0.2), "chance": ("none", True, None, 0.0, 0.1),
-    "untold": ("scores", False, None, 0.0, 0.9),
+    "untold": ("scores", False, None, 0.0, 0.9), "alike": ("scores", False, 120.0, 0.0, 0.25),
 }  # fmt: skip
 
 
@@ -51,9 +51,9 @@ def test_the_row_of_a_recipe_under_an_attack(found):
 def test_each_recipe_has_a_curve_in_the_order_of_its_queries_that_only_grows(found):
     assert len(found) == 2 * len(ATTACKS)
     for _, curve in found.groupby("recipe"):
-        assert list(curve["attack"]) == ["chance", "students", "white", "labels", "untold"]
-        np.testing.assert_allclose(curve["reached"].dropna() / curve["leak"].max() * 0.9, [0.2, 0.6, 0.6])
-        assert curve["reached"].isna().tolist() == [True, False, False, False, True], "a control reaches nothing"
+        assert list(curve["attack"]) == ["chance", "students", "alike", "white", "labels", "untold"]
+        np.testing.assert_allclose(curve["reached"].dropna() / curve["leak"].max() * 0.9, [0.25, 0.25, 0.6, 0.6])
+        assert curve["reached"].isna().tolist() == [True, False, False, False, False, True], "a control reaches nothing"
 
 
 def test_who_asks_nothing_asks_nothing_and_what_is_not_known_is_not_nothing(found):
