@@ -27,8 +27,9 @@ STORING = tuple(f"tests/orchestrator/store/{name}.py" for name in (
     "test_local", "test_damage", "remote/test_store", "remote/test_harm", "remote/test_seen_elsewhere"
 ))  # fmt: skip
 DECLARED, GRAPH = "tests/core/attacks/test_declarations.py", "tests/orchestrator/stages/test_graph.py"
+KEPT = "tests/sweeps/test_kept_schema.py"
 FAMILY = (
-    DECLARED, "tests/core/attacks/test_family_settings.py", "tests/core/attacks/test_family.py",
+    DECLARED, KEPT, "tests/core/attacks/test_family_settings.py", "tests/core/attacks/test_family.py",
     "tests/tasks/test_attack.py",
 )  # fmt: skip
 LATENTS = ("tests/core/attacks/black_box/test_brep_mi.py", "tests/core/attacks/black_box/test_brep_golden.py", *FAMILY)
@@ -103,7 +104,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/core/attacks/test_execution.py", "tests/core/attacks/surrogate/test_surrogate.py",
     ),
     "core/attacks/optimisation/crop_rule.py": ("tests/core/attacks/optimisation/test_crops.py", *FAMILY),
-    "core/attacks/ppa/grouping.py": ("tests/core/attacks/test_execution.py", "tests/core/attacks/ppa/test_ppa.py"),
+    "core/attacks/ppa/grouping.py": (
+        "tests/core/attacks/test_execution.py", "tests/core/attacks/ppa/test_ppa.py", "tests/tasks/test_attack.py",
+    ),
     "core/attacks/optimisation/objective.py": (
         "tests/core/attacks/optimisation/test_descent.py", "tests/core/attacks/ppa/test_ppa.py",
         "tests/core/attacks/ppa/test_ppa_golden.py", "tests/core/attacks/test_execution.py",
@@ -154,7 +157,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 """Module, or folder of those that have no test file of their name, -> test files, folders, or functions of a file."""
 
 BESIDE = {
-    "tasks": (), "sweeps": (FAR,), "core/attacks": FAMILY, "core/attacks/ppa": (DECLARED,),
+    "tasks": (), "sweeps": (KEPT, FAR), "core/attacks": FAMILY, "core/attacks/ppa": (DECLARED,),
     "core/attacks/plg": (DECLARED,), "core/attacks/black_box": (DECLARED,),
     "core/attacks/lowres": ("tests/core/attacks/lowres", DECLARED),
 }  # fmt: skip

@@ -123,6 +123,15 @@ def test_a_recipes_level_does_not_move_its_deviations():
     np.testing.assert_allclose(alone.mean(axis=0), 0, atol=3 * deviation.max() / 4000**0.5)
 
 
+def test_students_tails_are_a_factor_of_their_own_for_every_resample():
+    cells = draw((3, 1, 6), 5)  # one seed: classes alone
+    plain, wide = (joint_deviations(cells, 500, 1, students=students) for students in (False, True))
+    factors = wide / plain
+    np.testing.assert_allclose(factors, factors[:, :1].repeat(3, axis=1))  # one for all recipes
+    assert len(np.unique(factors[:, 0].round(9))) > 400
+    assert np.mean(factors[:, 0] ** -2) == pytest.approx(1, abs=0.15)  # chi-square over its freedom
+
+
 def test_one_seed_gives_differences_and_nothing_else():
     found = compare_recipes({"a": [np.zeros(30)], "b": [np.ones(30)]})
     pair = found.pairs[0]

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from core.attacks.registry import ATTACKS
+from core.attacks.registry import ATTACKS, make_attack
 from core.errors import InputError
 from core.tree import TREE
 from orchestrator.planning.trial import inversion_stages
@@ -196,3 +196,13 @@ def test_an_accuracy_that_another_trial_reached_comes_as_an_input_and_is_no_sett
     numbers = [stage.config.get("stop_at_test_acc") for stage in stages_of(
         recipe={**tiny_sweep()["recipe"], "stop_at_test_acc": 0.5}) if stage.name == "target"]  # fmt: skip
     assert sorted(numbers, key=str) == [0.5, None]  # the target's, and the evaluator's
+
+
+@pytest.mark.parametrize("kind", sorted(ATTACKS))
+def test_protocol_paper_alone_brings_images_to_a_judges_size_as_the_attacks_own_code_does(kind):
+    attack = {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}
+    changes = {"attack": attack, "public": {**tiny_sweep()["public"], "identities": 64}}
+    for protocol in ("paper", "clean"):
+        (loot,) = [stage for stage in stages_of(protocol=protocol, **changes) if stage.name == "loot"]
+        expected = make_attack(kind, **NEEDED.get(kind, {})).enlarging if protocol == "paper" else None
+        assert loot.config.get("enlarging") == expected and ("enlarging" in loot.config) == (expected is not None)

@@ -78,6 +78,7 @@ def test_an_underflow_kills_the_official_policy_and_not_the_floored_one():
     assert found.facts["died"] == 1 and found.facts["died_at"] == 17 and found.facts["underflows"] == 2 * 17
     assert view.queries == 17 * 2 + 16  # the roll-out after it is no number: nobody is shown it
     assert math.isnan(found.facts["best_reward"]) and found.w.isfinite().all() and len(found.curves["queries"]) == 60
+    assert found.curves["confidence"].max() == 0
     for logarithm, protocol in (("floored", "paper"), (None, "clean")):
         _, _, found = inverted(protocol, Steep(), target_class=2, logarithm=logarithm)
         assert found.facts["died"] == 0 and math.isnan(found.facts["died_at"])

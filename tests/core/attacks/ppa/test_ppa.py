@@ -169,6 +169,17 @@ def test_crops_are_drawn_once_per_batch_and_step_and_once_per_view(prior, target
     assert calls == [(CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5), 7, 8, 8)] * 5
 
 
+def test_crops_that_nobody_gave_are_the_protocols_own(prior, target, pool):
+    w0, ways = pool[0][:7, :1], {"protocol": "paper", **COMMON}
+    small, still = (dataclasses.replace(CONFIG.optimise, crop_scale=scale) for scale in ((0.2, 0.5), (1.0, 1.0)))
+    own, given = (optimise(prior, target, w0, 0, small, draw_crops=draw, **ways) for draw in (None, draw_shared_crop))
+    assert torch.equal(own.w, given.w)
+    assert not torch.equal(own.w, optimise(prior, target, w0, 0, still, **ways).w)
+    calls = []
+    optimise(prior, target, w0, 0, still, draw_crops=spy(calls), **ways)
+    assert len(calls) == 3 * 10  # one that was given is asked whatever the rule
+
+
 def test_selection_synthesises_each_candidate_once(prior, target, pool):
     prior.synthesised = 0
     select(prior, target, pool[0][:7, :1], 0, CONFIG.select, protocol="clean", **COMMON)
