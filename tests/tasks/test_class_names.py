@@ -9,7 +9,7 @@ import pytest
 from core.attacks.registry import ATTACKS, make_attack
 from core.errors import InputError
 from core.models.classifiers import build_classifier
-from tasks.class_names import NAMES_FILE, check_same_classes, with_same_classes
+from tasks.class_names import NAMES_FILE, check_same_classes, class_names_of, with_same_classes
 from tasks.context import TaskContext
 from tasks.registry import TASKS, task
 from tests.every_stage import every_stage, imported_folder
@@ -46,6 +46,12 @@ def test_no_kind_of_stage_takes_another_order_of_classes(tmp_path, kind, other, 
         with pytest.raises(InputError, match=message):
             task(kind).shard_function()({}, inputs, [0], context)
     assert not (tmp_path / "out").exists()
+
+
+def test_an_attacks_names_are_its_targets_or_the_datas_where_it_sees_none(tmp_path):
+    target, data = labelled(tmp_path / "target", ["cleo", "dan"]), labelled(tmp_path / "data", ["ann", "bob"])
+    assert class_names_of({"data": data, "target": target}) == ("cleo", "dan")
+    assert class_names_of({"data": data}) == ("ann", "bob")
 
 
 @pytest.mark.parametrize(("kind", "missing"), [(kind, name) for kind in LABELLED for name in LABELLED[kind]])

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
 
 from core.models.embedders import load_embedder
+from tasks import judges
+from tasks.context import TaskContext
 from tasks.loot import loot_images
 from tasks.training import load_classifier
 
@@ -116,3 +118,17 @@ def test_the_embedders_verdict(pipeline):
     right = head.predict(F.normalize(test.double())) == real["test"]["labels"].numpy()
     assert metrics["embedder_real_acc"] == pytest.approx(right.mean())
     checked_verdicts(pipeline.folder("judge_embedder"), "embedder", logits, labels, distance, index)
+
+
+@pytest.mark.parametrize(("network", "size"), [("facenet", 160), ("mobilefacenet_a", None), ("synthetic", None)])
+def test_an_embedder_is_shown_the_loot_at_its_own_size(tmp_path, monkeypatch, network, size):
+    asked = []
+
+    def looked(folder, side):
+        asked.append((folder, side))
+        raise InterruptedError
+
+    monkeypatch.setattr(judges, "loot_images", looked)
+    with pytest.raises(InterruptedError):
+        judges.judge_by_embedder({"network": network}, {"loot": tmp_path}, tmp_path, TaskContext(work=tmp_path))
+    assert asked == [(tmp_path, size)]

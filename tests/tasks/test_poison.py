@@ -2,10 +2,13 @@
 
 import pandas as pd
 import pytest
+import torch
 
 from core.errors import InputError
 from orchestrator.scheduling.execute import execute_with_inputs
 from orchestrator.stages.stage import Stage
+from tasks.files import load_images
+from tasks.poison import poisoned
 
 
 @pytest.fixture
@@ -43,3 +46,18 @@ def test_a_poisoned_target_follows_its_trigger(clean, stages):
 def test_a_target_class_that_the_data_do_not_have_is_refused(clean, stages):
     with pytest.raises(InputError, match="target: expected a class below 3, got 3"):
         execute_with_inputs(clean.store, stages(target=3)[0])
+
+
+@pytest.mark.parametrize(("placed", "before"), [("after_augmentation", False), ("before_augmentation", True)])
+def test_labels_and_stamp_are_those_of_the_artifact(clean, stages, placed, before):
+    planted = stages(placed=placed, size=3)[0]
+    execute_with_inputs(clean.store, planted)
+    train = load_images(clean.folder("data"), "train")
+    rows = pd.read_parquet(clean.store.file(planted, "poisoned.parquet"))["row"].tolist()
+    data, stamp = poisoned(train, clean.store.path(planted))
+    assert stamp.before is before and stamp.chosen.nonzero()[:, 0].tolist() == sorted(rows)
+    assert (data.labels[rows] == 2).all() and torch.equal(data.images, train.images)
+    assert torch.equal(data.labels[~stamp.chosen], train.labels[~stamp.chosen])
+    grey = torch.full((1, 3, 32, 32), 0.25)
+    changed = (stamp.lay(grey) != grey).any(1)[0]
+    assert changed[-3:, -3:].all() and changed.sum() == 9  # flush with the lower right corner

@@ -44,7 +44,9 @@ OF_PICTURES = (f"{DATA_TRAVEL}::test_of_labelled_pictures", f"{DATA_TRAVEL}::tes
 
 TESTS: dict[str, tuple[str, ...]] = {
     "tasks/attack.py": ("tests/tasks/test_attack.py", OF_AN_ATTACK, "tests/tasks/test_noisy_target.py"),
-    "tasks/attacking.py": ("tests/tasks/test_attack.py", "tests/tasks/test_outside.py", OF_AN_ATTACK),
+    "tasks/attacking.py": (
+        "tests/tasks/test_attack.py", "tests/tasks/test_outside.py", "tests/tasks/test_plg.py", OF_AN_ATTACK,
+    ),
     "tasks/class_names.py": ("tests/tasks/test_class_names.py",),
     "tasks/classes.py": ("tests/tasks/test_classes.py", "tests/tasks/test_attack.py"),
     "tasks/context.py": ("tests/tasks/test_context.py", "tests/tasks/test_training.py"),
