@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from core.attacks.access import Access
-from core.attacks.base import Aggregate, Attack
-from core.attacks.imported_gan import check_imported, check_imported_classes
 from core.attacks.lowres.config import SIDES, GanTraining
+from core.attacks.own_gan import OwnGan
 from core.bounds import Count, NotNegative, Positive
 from core.checks import require
 
@@ -20,17 +17,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowResolution(Attack):
+class LowResolution(OwnGan):
     """A GAN of the attack's own, and a search that minimises the sum of a prior and an identity loss.
 
     selected: images of a class; steps, lr: of the search; identity_weight: of the identity loss beside the
     discriminator's; reference_batch: classes of the batch that the official code takes means over; gan: its training.
     """
-
-    access: ClassVar[Access] = "gradients"
-    facts: ClassVar[Mapping[str, Aggregate]] = {
-        "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean", "num_frozen": "sum",
-    }  # fmt: skip
 
     selected: Count = 5
     steps: Count = 1500
@@ -69,13 +61,6 @@ class LowResolution(Attack):
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         sides = " or ".join(map(str, SIDES))
         require(image_size in SIDES, "recipe.image_size", f"{sides} pixels with this attack", image_size)
-        if self.gan.imported is not None:
-            check_imported(self.gan.imported, self.decoder, image_size)
-
-    def check_classes(self, count: int) -> None:
-        """Raise InputError for an imported GAN that knows the classes of another target."""
-        if self.gan.imported is not None:
-            check_imported_classes(self.gan.imported, self.decoder, count)
 
     def check_public(self, count: int) -> None:
         """Raise InputError for fewer public images than a batch of the GAN's training has."""

@@ -8,13 +8,11 @@ core/attacks/plg/labels.py (ties), gan_part.py (ranges), draws.py and inversion.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from core.attacks.access import Access
-from core.attacks.base import Aggregate, Attack, Part
-from core.attacks.imported_gan import check_imported, check_imported_classes
+from core.attacks.base import Part
+from core.attacks.own_gan import OwnGan
 from core.attacks.plg.config import SIDES, ConditionalTraining
 from core.attacks.ppa.config import LOSSES, Loss
 from core.checks import require, require_choice, require_count, require_number
@@ -27,17 +25,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PLGMI(Attack):
+class PLGMI(OwnGan):
     """Latents of a generator that was trained to please the target, moved by Adam towards the class.
 
     top_n: public images labelled with each class; gan: how the conditional GAN is trained; selected: restarts, all of
     which are kept; steps, lr, loss: of the search.
     """
-
-    access: ClassVar[Access] = "gradients"
-    facts: ClassVar[Mapping[str, Aggregate]] = {
-        "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean", "num_frozen": "sum",
-    }  # fmt: skip
 
     selected: int = 5
     top_n: int = 30
@@ -97,13 +90,6 @@ class PLGMI(Attack):
         """Raise InputError for a target whose input no generator of this family makes, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         require(image_size in SIDES, "attack plg_mi: side of the target's input", "64 pixels, or 16 or 32", image_size)
-        if self.gan.imported is not None:
-            check_imported(self.gan.imported, self.decoder, image_size)
-
-    def check_classes(self, count: int) -> None:
-        """Raise InputError for an imported generator of another number of classes."""
-        if self.gan.imported is not None:
-            check_imported_classes(self.gan.imported, self.decoder, count)
 
     def check_public(self, count: int) -> None:
         """Raise InputError for fewer public images than a class is to be labelled with."""
