@@ -12,6 +12,7 @@ from core.metrics.table import BY_KEY, CLASS_METRICS, METRICS
 from core.metrics.verdicts import LEAST_SEEDS
 from orchestrator.tracking.recipes import RecipeMeans
 
+TOLD_APART = "Whether that is less than the others', the tag `smoothsweep.verdict` of each recipe and the report say."
 ONE_SEED = "One seed per recipe cannot tell which leaks least: add seeds."
 ROWS = 40  # of the table; the runs themselves hold the rest
 
@@ -75,11 +76,13 @@ def answer_text(found: Answer) -> str:
     if best is None:
         first = "No recipe is accurate enough."
     else:
-        told = f"**Least leak: {best.label}**" if found.recommended else f"{ONE_SEED} The smallest number: {best.label}"
+        several = f"**{best.label}** has the smallest leak that was measured"
+        told = several if found.recommended else f"{ONE_SEED} The smallest number: {best.label}"
         first = f"{told}: {_shown(best, spec)} by {_judge(spec)}"
         if "test_acc" in best.metrics:
             first += f", at a test accuracy of {_shown(best, BY_KEY['test_acc'])}"
         first += f" (n = {len(best.seeds)} seed{'s' if len(best.seeds) != 1 else ''})."
+        first += f" {TOLD_APART}" if found.recommended else ""
     others = [BY_KEY[key] for key in (*CLASS_METRICS, "xi_test") if key in BY_KEY and key != found.leak]
     specs = [BY_KEY["test_acc"], spec, *(s for s in others if any(s.key in r.metrics for r in found.worst))]
     head = ["recipe, under the attack that works best against it", *(s.label for s in specs), "n"]

@@ -122,7 +122,7 @@ def test_one_seed_recommends_nothing(load, store, uri, finished, exported):
     (parent,) = kinds["sweep"]
     assert parent.data.tags["smoothsweep.recommended"] == ""
     note = parent.data.tags["mlflow.note.content"]
-    assert note.startswith("One seed per recipe cannot tell which leaks least") and "Least leak" not in note
+    assert note.startswith("One seed per recipe cannot tell which leaks least") and "smoothsweep.verdict" not in note
 
 
 def test_none_registers_none(load, store, uri, finished, exported):

@@ -215,7 +215,9 @@ def test_the_description_gives_the_answer_and_the_file_with_overrides_is_kept(lo
     client, kinds = look(uri)
     (parent,) = kinds["sweep"]
     note = parent.data.tags["mlflow.note.content"]
-    assert note.startswith("**Least leak: alpha") and "| n |" in note and "Tiny." in note
+    assert note.startswith("**alpha") and "** has the smallest leak that was measured" in note
+    assert "`smoothsweep.verdict`" in note  # which alone says whether it is less than the others'
+    assert "| n |" in note and "Tiny." in note
     least = min(kinds["recipe"], key=lambda run: run.data.metrics["embedder_acc1"])
     assert parent.data.tags["smoothsweep.recommended"] in least.info.run_name
     assert f"{100 * least.data.metrics['embedder_acc1']:.1f} %" in note.split("|")[0]
