@@ -103,10 +103,6 @@ def _attacks(leaks: Mapping[str, Mapping[str, ArrayLike]], baseline: str, publis
     return attacks
 
 
-Terms = Sequence[tuple[str, int, int]]
-"""A sum of mean leaks: (recipe, number of the attack, weight)."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Narrowest:
     """The contrast that a lower end rests on: its value, its errors, and the error allowed to it."""
@@ -114,6 +110,10 @@ class _Narrowest:
     gap: float
     errors: Errors
     alpha: float
+
+
+Terms = Sequence[tuple[str, int, int]]
+"""A sum of mean leaks: (recipe, number of the attack, weight)."""
 
 
 @dataclass(frozen=True, kw_only=True)

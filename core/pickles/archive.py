@@ -27,13 +27,6 @@ _FULL16, _FULL32 = 0xFFFF, 0xFFFFFFFF
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Directory:
-    entries: int
-    offset: int
-    end: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Entry:
     name: bytes
     method: int
@@ -46,8 +39,8 @@ class _Entry:
 
 def read_archive(view: memoryview) -> dict[str, memoryview]:
     """The members by name, as views into the file. Raises Refused for anything that torch does not write."""
-    directory = _find_directory(view)
-    entries = _read_entries(view, directory)
+    number, directory = _find_directory(view)
+    entries = _read_entries(view, number, directory)
     if any(entry.method or entry.size != entry.stored for entry in entries):
         raise Refused(COMPRESSED)
     members: dict[str, memoryview] = {}
@@ -55,7 +48,7 @@ def read_archive(view: memoryview) -> dict[str, memoryview]:
     for entry in sorted(entries, key=lambda entry: entry.offset):
         if entry.offset < begin:
             raise Refused("two members of the archive overlap")
-        content, begin = _content(view, entry, directory.offset)
+        content, begin = _content(view, entry, directory.start)
         name = _text(entry.name)
         if name in members:
             raise Refused("two members of the archive have one name")
@@ -63,7 +56,8 @@ def read_archive(view: memoryview) -> dict[str, memoryview]:
     return members
 
 
-def _find_directory(view: memoryview) -> _Directory:
+def _find_directory(view: memoryview) -> tuple[int, slice]:
+    """How many members the directory lists, and where it lies."""
     at = len(view) - _END.size
     if at < 0 or bytes(view[at : at + 4]) != b"PK\x05\x06":
         raise Refused("the archive has no end, or a comment after it")
@@ -80,7 +74,7 @@ def _find_directory(view: memoryview) -> _Directory:
         raise Refused("the archive lacks its 64-bit end")
     if entries > MOST_MEMBERS or offset + size != end:
         raise Refused(f"expected a directory of at most {MOST_MEMBERS} members right before the archive's end")
-    return _Directory(entries=entries, offset=offset, end=end)
+    return entries, slice(offset, end)
 
 
 def _find_wide_end(view: memoryview, end: int) -> tuple[int, int, int, int] | None:
@@ -97,16 +91,16 @@ def _find_wide_end(view: memoryview, end: int) -> tuple[int, int, int, int] | No
     return at, entries, size, offset
 
 
-def _read_entries(view: memoryview, directory: _Directory) -> list[_Entry]:
-    at, entries = directory.offset, []
-    for _ in range(directory.entries):
-        if at + _ENTRY.size > directory.end:
+def _read_entries(view: memoryview, number: int, directory: slice) -> list[_Entry]:
+    at, entries = directory.start, []
+    for _ in range(number):
+        if at + _ENTRY.size > directory.stop:
             raise Refused("the archive's directory ends early")
         (signature, _, _, flags, method, _, _, checksum, stored, size, names, extras, comments, disk, _, _,
          offset) = _ENTRY.unpack(view[at : at + _ENTRY.size])  # fmt: skip
         begin = at + _ENTRY.size
         at = begin + names + extras + comments
-        if signature != b"PK\x01\x02" or disk or comments or flags & _ENCRYPTED or at > directory.end:
+        if signature != b"PK\x01\x02" or disk or comments or flags & _ENCRYPTED or at > directory.stop:
             raise Refused("the archive's directory is damaged, or a member is encrypted")
         extra = view[begin + names : begin + names + extras]
         size, stored, offset = _wide_values(extra, (size, stored, offset))
@@ -114,7 +108,7 @@ def _read_entries(view: memoryview, directory: _Directory) -> list[_Entry]:
         entries.append(_Entry(
             name=name, method=method, checksum=checksum, size=size, stored=stored, flags=flags, offset=offset
         ))  # fmt: skip
-    if at != directory.end:
+    if at != directory.stop:
         raise Refused("the archive's directory ends late")
     return entries
 

@@ -17,7 +17,7 @@ from core.defenses.base import Defense
 from core.errors import TrainingDiverged
 from core.models.inference import evaluate_accuracy
 from core.models.recipe import TrainingRecipe, learning_rate
-from core.training.batches import Batch, Stamp, network_seed
+from core.training.batches import Batch, Stamp, network_seed, rank_batches
 from core.training.feeding import feed, place_images
 from core.training.optimizers import make_optimizer
 from core.training.state import EpochRecord, restore_state, training_state
@@ -69,10 +69,11 @@ class Epochs:
         )
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.recipe, epoch)
-        batches = feed(
-            self.images, self.recipe, self.device, seed=seed, epoch=epoch, rank=rank, world_size=self.world_size,
-            sampler=self.defense.sampler, stamp=self.stamp,
+        mine = rank_batches(
+            self.images.images, self.images.labels, self.recipe, seed=seed, epoch=epoch, rank=rank,
+            world_size=self.world_size, sampler=self.defense.sampler, stamp=self.stamp,
         )  # fmt: skip
+        batches = feed(self.images, mine, self.recipe.image_size, self.device)
         with _reproducible(network_seed(seed, epoch, rank), self.device), closing(batches):
             sums, facts = _run_epoch(self.model, self.optimizer, batches, settings)
         _check_weights(self.core, settings)

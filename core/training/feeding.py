@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -19,8 +19,7 @@ from torch import Tensor
 
 from core.data.images import ImageSet
 from core.data.transforms import resize, resize_uint8
-from core.models.recipe import TrainingRecipe
-from core.training.batches import Batch, Sampler, Stamp, rank_batches
+from core.training.batches import Batch
 
 _AHEAD = 3  # batches that are prepared before they are asked for
 _CHUNK = 512  # images that are resized at once
@@ -51,26 +50,15 @@ def place_images(data: ImageSet, image_size: int, device: torch.device, device_s
 
 
 def feed(
-    data: TrainingImages,
-    recipe: TrainingRecipe,
-    device: torch.device,
-    *,
-    seed: int,
-    epoch: int,
-    rank: int = 0,
-    world_size: int = 1,
-    sampler: Sampler | None = None,
-    stamp: Stamp | None = None,
+    data: TrainingImages, batches: Iterator[Batch], image_size: int, device: torch.device
 ) -> Generator[Batch, None, None]:
-    """This rank's batches of an epoch on the device, as `rank_batches` makes them."""
-    key = {"seed": seed, "epoch": epoch, "rank": rank, "world_size": world_size, "sampler": sampler, "stamp": stamp}
-    batches = rank_batches(data.images, data.labels, recipe, **key)
+    """The batches that `rank_batches` made of these images, on the device; streamed ones are reduced on the way."""
     if not data.streamed:
         yield from batches
         return
     if device.type == "cuda" and device.index is None:  # the current device is a thread's own
         device = torch.device("cuda", torch.cuda.current_device())
-    with contextlib.closing(_ahead(_prepared(batch, recipe.image_size, device) for batch in batches)) as prepared:
+    with contextlib.closing(_ahead(_prepared(batch, image_size, device) for batch in batches)) as prepared:
         for batch in prepared:
             images = batch.images.to(device, non_blocking=True)
             yield dataclasses.replace(batch, images=images, labels=batch.labels.to(device, non_blocking=True))

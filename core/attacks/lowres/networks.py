@@ -23,7 +23,8 @@ _STATISTIC_DIM = 50  # numbers that minibatch discrimination compares for each o
 class PlainGenerator(nn.Module):
     """z [N, z_dim] -> images in (0, 1): a linear layer, then a transposed convolution for each doubling.
 
-    A `core.priors.base.Prior` too, for attacks that search in it: its w is z itself.
+    A `core.priors.base.Prior` too, for attacks that search in it: its w is z itself. resolution: side of its images in
+    pixels.
     """
 
     num_ws = 1
@@ -31,6 +32,7 @@ class PlainGenerator(nn.Module):
     def __init__(self, config: PlainGanConfig) -> None:
         super().__init__()
         self.config, channels = config, tuple(reversed(config.channels))
+        self.resolution, self.z_dim, self.w_dim = config.resolution, config.z_dim, config.z_dim
         self.l1 = nn.Sequential(
             nn.Linear(config.z_dim, 16 * channels[0], bias=False), nn.BatchNorm1d(16 * channels[0]), nn.ReLU()
         )
@@ -39,21 +41,6 @@ class PlainGenerator(nn.Module):
             for before, after in pairwise(channels)
         ]
         self.l2_5 = nn.Sequential(*doublings, _doubling(channels[-1], 3, bias=True), nn.Sigmoid())
-
-    @property
-    def resolution(self) -> int:
-        """Side of its images in pixels."""
-        return self.config.resolution
-
-    @property
-    def z_dim(self) -> int:
-        """Numbers of one latent."""
-        return self.config.z_dim
-
-    @property
-    def w_dim(self) -> int:
-        """As many: nothing is mapped."""
-        return self.config.z_dim
 
     def sample_z(self, n: int, seed: int) -> np.ndarray:
         """float64 [n, z_dim], standard normal."""

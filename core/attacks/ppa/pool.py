@@ -59,10 +59,10 @@ def score_pool(
     target: Target,
     images: Tensor,
     *,
-    hflip: bool,
-    batch_size: int,
     device: torch.device | str,
     execution: Execution | ExecutionConfig = EXECUTION,
+    batch_size: int,
+    hflip: bool,
 ) -> Tensor:
     """The target's softmax on every pool image, averaged over the image and its mirror if `hflip`.
 

@@ -40,10 +40,10 @@ def select_by_confidence(
     target_class: int,
     config: SelectConfig,
     *,
-    transform: Transform,
-    device: torch.device | str,
-    execution: Execution | ExecutionConfig = EXECUTION,
     keep: Mapping[str, Transform] | None = None,
+    execution: Execution | ExecutionConfig = EXECUTION,
+    device: torch.device | str,
+    transform: Transform,
     **_: Any,
 ) -> Selection:
     """Stage 3 without augmentation: the softmax of `target_class` on the image itself, looked at once.

@@ -30,9 +30,6 @@ CONNECT_S, REQUEST_S = 5.0, 60.0
 CHUNK = 8 * 2**20  # bytes
 AT_ONCE = 16  # requests on their way together
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
 
 class ObjectStoreError(OSError):
     """The service refused or did not answer: where, and what it said, in one line."""
@@ -45,6 +42,10 @@ class Listed:
     key: str
     size: int
     changed: int
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)

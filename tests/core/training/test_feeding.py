@@ -12,6 +12,7 @@ from core.errors import TrainingDiverged
 from core.models.inference import evaluate_logits
 from core.models.recipe import TrainingRecipe
 from core.training import feeding
+from core.training.batches import rank_batches
 from core.training.classifier import train_classifier
 from core.training.feeding import feed, place_images
 
@@ -47,6 +48,10 @@ def trained(data, device_share, device="cpu", **changes):
     return [r.loss for r in records], {name: value.cpu() for name, value in model.state_dict().items()}
 
 
+def fed(data, **key):
+    return feed(data, rank_batches(data.images, data.labels, RECIPE, **key), RECIPE.image_size, CPU)
+
+
 def assert_same(first, second):
     assert first[0] == second[0]
     assert all(torch.equal(value, second[1][name]) for name, value in first[1].items())
@@ -65,7 +70,7 @@ def test_the_parts_of_the_ranks_are_the_same_as_well():
     assert streamed.streamed and not placed.streamed
     for rank in (0, 1):
         key = {"seed": 1, "epoch": 1, "rank": rank, "world_size": 2}
-        pairs = list(zip(feed(streamed, RECIPE, CPU, **key), feed(placed, RECIPE, CPU, **key), strict=True))
+        pairs = list(zip(fed(streamed, **key), fed(placed, **key), strict=True))
         assert len(pairs) == 5
         for a, b in pairs:
             assert torch.equal(a.images, b.images) and torch.equal(a.labels, b.labels) and a.weight == b.weight
@@ -97,7 +102,7 @@ def test_a_set_too_large_for_the_device_stays_on_the_host(monkeypatch):
 def test_batches_are_prepared_ahead_but_not_all_at_once(monkeypatch):
     prepared, real = [], feeding._prepared
     monkeypatch.setattr(feeding, "_prepared", lambda *a: prepared.append(threading.get_ident()) or real(*a))
-    batches = feed(place_images(noise(n=90), 32, CPU, 0), RECIPE, CPU, seed=0, epoch=0)
+    batches = fed(place_images(noise(n=90), 32, CPU, 0), seed=0, epoch=0)
     next(batches)
     batches.close()
     assert 1 <= len(prepared) <= feeding._AHEAD + 1
