@@ -50,7 +50,9 @@ def write_sweep_report(
     table = write_results(trials, store, failures, out)
     data = report_data(loaded, trials, store, table, out)
     summary = summarise(data)
-    data = replace(data, sheets=tuple(_sheets(_of_sweep(trials), data.axes, store, sheet_recipes(summary))))
+    asked = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
+    sheets = tuple(_sheets(_of_sweep(trials), data.axes, store, sheet_recipes(summary)))
+    data = replace(data, sheets=sheets, queries=asked if len(asked) else None)
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *figure_files(out)]
     texts, found = [text_table(summary)], Hidings()
@@ -60,7 +62,6 @@ def write_sweep_report(
         if found.verdicts:
             write_rows(hiding_frame(found), out / VERDICTS)
             files.append(out / VERDICTS)
-    asked = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
     if len(asked):
         write_rows(asked, out / QUERIES)
         files.append(out / QUERIES)

@@ -29,8 +29,8 @@ FILTERS = ("number", "interval", "estimate", "signed", "signed_interval", "durat
 
 SECTIONS = (
     "decision/defenses", "decision/recipes", "decision/attacks", "decision/hiding", "decision/pairs", "decision/fresh",
-    "audit/search", "audit/sheets", "audit/judges", "audit/advantage", "audit/gradients", "audit/training",
-    "audit/features", "decision/paper", "audit/cost", "audit/everything", "audit/about",
+    "audit/search", "audit/sheets", "audit/judges", "audit/queries", "audit/advantage", "audit/gradients",
+    "audit/training", "audit/features", "decision/paper", "audit/cost", "audit/everything", "audit/about",
 )  # fmt: skip
 """The templates of what folds below the first screen, in their order."""
 

@@ -9,10 +9,12 @@ import numpy as np
 
 from core.metrics.table import metric_of
 from orchestrator.page.colours import Colours
-from orchestrator.page.figures import curves, features, stability, strips
+from orchestrator.page.figures import features, strips
 from orchestrator.page.figures.accuracy_leak import draw, plot
-from orchestrator.page.figures.advantage import advantage_figure
 from orchestrator.page.figures.canvas import Canvas
+from orchestrator.page.figures.curves import epochs, stability
+from orchestrator.page.figures.curves.advantage import advantage_figure
+from orchestrator.page.figures.curves.queries import query_curves
 from orchestrator.page.figures.panels import Panels
 from orchestrator.page.sheets import sheet_image
 from orchestrator.reading.advantage import advantage_panels
@@ -55,11 +57,11 @@ class Figures:
         return strips.triangle(self.summary)
 
     def alphas(self) -> Canvas | None:
-        return curves.alpha_curves(self.data.alpha_curves, self.colours, self._named)
+        return epochs.alpha_curves(self.data.alpha_curves, self.colours, self._named)
 
     def training(self) -> Canvas | None:
         logs = {name: rows for name, rows in self.data.training_curves.items() if name in self._named}
-        return curves.training_curves(logs, self.colours)
+        return epochs.training_curves(logs, self.colours)
 
     def feature_maps(self) -> Canvas | None:
         return features.feature_maps(self._features, self.colours)
@@ -73,8 +75,11 @@ class Figures:
     def gradients(self) -> Canvas | None:
         return stability.gradient_curves(self.data.gradient_curves, self.colours)
 
+    def queries(self) -> Canvas | None:
+        return query_curves(self.data.queries, self.colours)
+
     def search(self, gone: Progress) -> Canvas:
-        return curves.search_steps(self.data.search, gone)
+        return epochs.search_steps(self.data.search, gone)
 
     def best(self, group: DefenseGroup) -> Canvas | None:
         title = "The best recipe of each defense: test accuracy against leak"
@@ -125,6 +130,7 @@ class Figures:
             "features-distances.png": self.feature_violins(),
             "advantage.svg": self.advantage(),
             "gradient-stability.svg": self.gradients(),
+            "leak-queries.svg": self.queries(),
             "overview.png": self.overview(),
         }
         measured = self.summary.primary in self.summary.measured

@@ -9,10 +9,10 @@ import pytest
 from orchestrator.page.colours import BASELINE, assign
 from orchestrator.page.content import _micro
 from orchestrator.page.figures.accuracy_leak import _title_lines, plot
-from orchestrator.page.figures.curves import alpha_curves, training_curves
+from orchestrator.page.figures.curves.epochs import alpha_curves, training_curves
+from orchestrator.page.figures.curves.stability import gradient_curves
 from orchestrator.page.figures.labels import Labels, text_width
 from orchestrator.page.figures.panels import Panels
-from orchestrator.page.figures.stability import gradient_curves
 from orchestrator.page.figures.strips import exposure, judges
 from orchestrator.reading.defenses.families import defense_groups
 from orchestrator.reading.numbers.model import Axis, ReportData

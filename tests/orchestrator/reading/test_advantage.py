@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.page.figures.advantage import advantage_figure
+from orchestrator.page.figures.curves.advantage import advantage_figure
 from orchestrator.reading.advantage import advantage_panels
 from orchestrator.reading.numbers.model import Axis
 from orchestrator.reading.numbers.summary import summarise

@@ -6,6 +6,8 @@ import pytest
 from tiny import write_tiny
 
 from benchmarks import tracking as made_up
+from orchestrator.page.colours import Colours
+from orchestrator.page.figures.curves.queries import query_curves
 from orchestrator.planning.trials import trials_of
 from orchestrator.reading.leak.queries import asked_by_parts, query_frame
 from orchestrator.reading.numbers.model import Axis, ReportData
@@ -59,6 +61,29 @@ def test_each_recipe_has_a_curve_in_the_order_of_its_queries_that_only_grows(fou
 def test_who_asks_nothing_asks_nothing_and_what_is_not_known_is_not_nothing(found):
     asked = found.set_index("attack")["queries"]
     assert (asked["chance"] == 0.0).all() and asked["untold"].isna().all()
+
+
+def test_the_figure_has_a_staircase_per_recipe_and_every_attack_that_asks(found):
+    colours = Colours(pairs={recipe: ("#0b4f6c", "#38a3d1") for recipe in found["recipe"]})
+    canvas = query_curves(found, colours)
+    [axes] = canvas.figure.axes
+    stairs = {line.get_label(): line for line in axes.lines if line.get_drawstyle() == "steps-post"}
+    assert len(stairs) == 2
+    for line, (_, rows) in zip(stairs.values(), found.groupby("recipe", sort=False), strict=True):
+        known = rows[rows["reached"].notna()]
+        assert line.get_xdata()[:-1].tolist() == sorted(set(known["queries"]))
+        assert line.get_ydata()[-1] == known["reached"].max()
+    dots = [(float(x), float(y)) for line in axes.lines if line.get_marker() == "o"
+            for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]  # fmt: skip
+    assert sorted(dots) == sorted(found.loc[found["reached"].notna(), ["queries", "leak"]].itertuples(index=False))
+    assert {text.get_text() for text in axes.texts} >= {"white", "students and 1 more", "labels"}
+    assert "credited to a control: 10.0\u00a0%" in canvas.svg_file().decode()
+
+
+def test_no_figure_where_all_attacks_ask_alike(found):
+    colours = Colours(pairs={})
+    assert query_curves(None, colours) is None
+    assert query_curves(found[found["attack"].isin(("students", "alike", "chance"))], colours) is None
 
 
 def test_no_leak_no_curve():

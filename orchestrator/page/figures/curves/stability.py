@@ -9,7 +9,7 @@ import pandas as pd
 
 from orchestrator.page.colours import Colours
 from orchestrator.page.figures.canvas import SOFT, Canvas, limits, percent
-from orchestrator.page.figures.lines import name_ends, panel
+from orchestrator.page.figures.curves.lines import name_ends, panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

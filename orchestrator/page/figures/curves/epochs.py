@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from orchestrator.page.colours import Colours
-from orchestrator.page.figures import lines as drawn
 from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, percent
+from orchestrator.page.figures.curves import lines as drawn
 from orchestrator.reading.findings.searches import value_words
 from orchestrator.reading.numbers.search_model import Progress, Proposed, SearchView
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from core.words import minus
 from orchestrator.page.colours import CATEGORIES
-from orchestrator.page.figures import lines
 from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, plain, words_for
+from orchestrator.page.figures.curves import lines
 from orchestrator.reading.advantage import AdvantagePanel
 
 WIDE, HIGH, ACROSS = 430.0, 300.0, 2
