@@ -20,28 +20,31 @@ PLUG_AND_PLAY: dict[str, Any] = {
     "selection_repeats": 24,
 }  # fmt: skip
 
-EVALUATOR_TRAINING: dict[str, Any] = {
-    "epochs": 60, "batch_size": 50,
-    "augmentation": {"crop_scale": [0.85, 1.0], "brightness": 0.2, "contrast": 0.2, "saturation": 0.1, "hue": 0.0,
-                     "flip": 0.5},
+AUGMENTATION: dict[str, Any] = {
+    "crop_scale": [0.85, 1.0], "brightness": 0.2, "contrast": 0.2, "saturation": 0.1, "hue": 0.0, "flip": 0.5,
 }  # fmt: skip
+"""Of every training that an audit does."""
+
+EVALUATOR_TRAINING: dict[str, Any] = {"epochs": 60, "batch_size": 50, "augmentation": AUGMENTATION}
 """How the second classifier, which judges where no independent judge is given, learns the same images."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """One attack of the portfolio. access: what it sees; quick: whether the first answer has it."""
+    """One attack of the portfolio. access: what it sees; quick: whether the first answer has it; adapted: whether it is
+    made to find what a defense hides from the quick ones, and so is needed where recipes are compared."""
 
     access: str
     quick: bool
     settings: dict[str, Any]
+    adapted: bool = False
 
 
 PORTFOLIO: tuple[Tried, ...] = (
     Tried(access="gradients", quick=True, settings=PLUG_AND_PLAY),
     Tried(access="gradients", quick=True, settings={**PLUG_AND_PLAY, "loss": "cross_entropy"}),
-    Tried(access="gradients", quick=False, settings={**PLUG_AND_PLAY, "loss": "logit",
-                                                     "select": {"kind": "augmented_margin"}}),
+    Tried(access="gradients", quick=False, adapted=True,
+          settings={**PLUG_AND_PLAY, "loss": "logit", "select": {"kind": "augmented_margin"}}),
     Tried(access="scores", quick=False, settings={"kind": "rlb_mi", "selected": SELECTED, "episodes": 4000,
                                                   "at_once": 16, "lr": 0.008}),
     Tried(access="labels", quick=False, settings={"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300,
@@ -56,13 +59,15 @@ CONTROLS: tuple[Tried, ...] = (
 )  # fmt: skip
 
 
-def portfolio(access: str, *, whole: bool) -> list[dict[str, Any]]:
-    """The attacks and controls of an attacker with this access; those of the first answer alone, or all."""
+def portfolio(access: str, *, whole: bool, adapted: bool = False) -> list[dict[str, Any]]:
+    """The attacks and controls of an attacker with this access; those of the first answer alone, with `adapted` those
+    that find what is hidden from them too, with `whole` all."""
     level = ACCESS_LEVELS.index(access)
     reachable = [tried for tried in (*PORTFOLIO, *CONTROLS) if ACCESS_LEVELS.index(tried.access) <= level]
     attacks = [tried for tried in reachable if tried not in CONTROLS]
     first = [tried for tried in attacks if tried.quick] or attacks[:1]
-    chosen = [tried for tried in reachable if whole or tried in first or tried in CONTROLS]
+    chosen = [tried for tried in reachable
+              if whole or tried in first or tried in CONTROLS or (adapted and tried.adapted)]  # fmt: skip
     return [tried.settings for tried in chosen]
 
 
@@ -73,6 +78,6 @@ def spread(classes: int, most: int) -> list[int]:
     return sorted({round(place * (classes - 1) / (most - 1)) for place in range(most)})
 
 
-def evaluator_of(architecture: str | None) -> str:
-    """The architecture of the second classifier: another one than the model's."""
-    return "vgg_small" if architecture != "vgg_small" else "resnet_small"
+def evaluator_of(*architectures: str | None) -> str:
+    """The architecture of the second classifier: another one than that of any model it judges."""
+    return next(name for name in ("vgg_small", "resnet_small", "resnet18") if name not in architectures)

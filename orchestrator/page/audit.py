@@ -13,9 +13,12 @@ from matplotlib import get_data_path
 from PIL import Image
 
 from core.metrics.table import metric_of
+from core.metrics.verdicts import HIGHER, LOWER
 from orchestrator.page.render import fill
 from orchestrator.page.sheets import cut, data_uri
-from orchestrator.reading.audit import Audit, audit_sentences, person_name, share
+from orchestrator.reading.audit.found import Audit, Trained
+from orchestrator.reading.audit.words import accuracy, audit_sentences, gap_words, leaks_less, person_name, share
+from orchestrator.reading.numbers.estimates import Comparison
 from orchestrator.reading.numbers.format import duration
 
 EXPOSED = 8
@@ -31,10 +34,21 @@ FRAMEWORKS = (
 
 ADVICE = (
     "Give access to the decided class alone where that is enough: what scores or gradients add is in the table above.",
-    "Train with other recipes and compare: smoothsweep run sweeps/lfw.yaml on these data shows what lowers the leak, "
-    "and at which accuracy.",
     "Limit queries per client where the table shows that an attack needs many.",
 )
+TRY_FIX = (
+    "Train with other recipes and compare: the same command with --fix trains four on these images and says what each "
+    "leaks, at which accuracy."
+)
+TRIED_FIX = (
+    "Train as the recipes above that clearly leak less, if there are any, and audit the result: what holds for these "
+    "short trainings need not hold for yours."
+)
+
+
+def advice(audit: Audit) -> tuple[str, ...]:
+    """What to do, in sentences."""
+    return (*ADVICE, TRIED_FIX if audit.fixes else TRY_FIX)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +68,26 @@ def audit_page(
     return fill(
         "audit.html", audit=audit, name=name, facts=facts, said=audit_sentences(audit, anonymous=anonymous),
         portraits=shown, people=audit.people, person_name=lambda person: person_name(person, anonymous=anonymous),
-        share=lambda value: share(audit, value), spec=metric_of(audit.judge), frameworks=FRAMEWORKS, advice=ADVICE,
+        share=lambda value: share(audit, value), spec=metric_of(audit.judge), frameworks=FRAMEWORKS,
+        advice=advice(audit), trained_name=trained_name, trainings=trainings(audit),
+        look=lambda gap: _look(audit, gap), gap=lambda found: gap_words(audit, found),
         colour_rules="", data={"title": f"Audit of {name}"}, exposed=audit.people[:EXPOSED], anonymous=anonymous,
     )  # fmt: skip
+
+
+def trained_name(one: Trained) -> str:
+    """What a table calls a row of `Audit.beside`."""
+    return "this model" if one.role == "model" else one.recipe
+
+
+def trainings(audit: Audit) -> str:
+    """How what stands beside the model was trained."""
+    return f"The others are {audit.architecture}, trained here for {audit.epochs} epochs on the same images."
+
+
+def _look(audit: Audit, gap: Comparison) -> str:
+    """Class of a verdict's mark."""
+    return "good" if leaks_less(audit, gap) else "bad" if gap.verdict in (LOWER, HIGHER) else "unclear"
 
 
 class _Paper(FPDF):
@@ -101,8 +132,9 @@ def audit_pdf(
     paper, said = _Paper(f"Audit of {name}"), audit_sentences(audit, anonymous=anonymous)
     paper.add_page()
     paper.write_line(f"How much does {name} leak?", size=18, bold=True)
-    for line in said["answer"]:
-        paper.write_line(line, size=11)
+    for line in (*said["answer"], *(said["beside"][:2] if audit.reference else ())):
+        paper.write_line(line, size=11 if not said["beside"] else 10)
+    _write_beside(paper, audit, said["beside"][2:] if audit.reference else said["beside"])
     paper.write_line("What an attacker gets, by what they see of the model", size=12, bold=True)
     head = ("sees", "recognised", "attack", "queries", "device time")
     paper.write_rows(head, _access_rows(audit), (26, 36, 52, 30, 30))
@@ -110,7 +142,7 @@ def audit_pdf(
     rows = [(one.attack, "control" if one.control else one.access, _interval(audit, one)) for one in audit.reached]
     paper.write_rows(("attack", "sees", "recognised"), rows, (80, 36, 58))
     paper.write_line("What to do", size=12, bold=True)
-    for line in ADVICE:
+    for line in advice(audit):
         paper.write_line(f"\u2022 {line}", size=9)
     paper.add_page()
     paper.write_line("Who is exposed", size=18, bold=True)
@@ -125,6 +157,23 @@ def audit_pdf(
         paper.write_line(f"{framework}: {words}", size=8.5)
     paper.write_line("; ".join(f"{key}: {value}" for key, value in facts.items()), size=7.5, grey=True)
     return bytes(paper.output())
+
+
+def _write_beside(paper: _Paper, audit: Audit, said: Sequence[str]) -> None:
+    """The model, the reference and the other recipes; what they cost, and what there was no time for."""
+    if audit.beside:
+        title = "What would lower the leak" if audit.fixes else "Beside a model without defense"
+        paper.write_line(title, size=12, bold=True)
+        rows = [
+            (trained_name(one), accuracy(one), _interval(audit, one.reached), one.reached.attack,
+             f"{one.leak.verdict} {gap_words(audit, one.leak)}" if one.leak.n else "reference")
+            for one in audit.beside
+        ]  # fmt: skip
+        paper.write_rows(("trained", "accuracy", "recognised", "best attack", "beside the reference"), rows,
+                         (46, 18, 30, 32, 48))  # fmt: skip
+        paper.write_line(trainings(audit), size=8, grey=True)
+    for line in said:
+        paper.write_line(line, size=8.5)
 
 
 def _access_rows(audit: Audit) -> list[tuple[str, ...]]:

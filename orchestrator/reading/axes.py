@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from core.defenses.words import recipe_words
+from core.words import printable
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.model import Axis
 from orchestrator.reading.numbers.summary import attack_label, recipe_label
@@ -16,7 +17,7 @@ from sweeps.imported import ImportedClassifier
 from sweeps.loaded import LoadedSweep
 
 ATTACK = "attack"
-DEFENSE = "recipe.defense"
+RECIPE, DEFENSE = "recipe", "recipe.defense"
 ATTACK_WORDS = {"poincare": "Poincaré", "cross_entropy": "cross entropy"}
 OF_ATTACKER = ("attack", "prior", "public", "classes")
 
@@ -29,13 +30,36 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
     if DEFENSE in keys:
         given = ((trial.cell.axes[names[DEFENSE]], stated_defense(trial)) for trial in trials)
         shown.update({text: recipe_words(defense).label for text, defense in given if defense})
+    beside = _differing(loaded) if RECIPE in keys else ()
+    if RECIPE in keys:
+        shown.update({trial.cell.axes[names[RECIPE]]: _whole_recipe(trial, beside) for trial in trials})
     return tuple(
         Axis(
             key=names[key], role="attack" if key.split(".")[0] in OF_ATTACKER else "recipe", values=shown,
-            defense=key.startswith(DEFENSE), bare=key in (ATTACK, DEFENSE) or key.endswith(".kind"),
+            defense=key.startswith(DEFENSE) or (key == RECIPE and not beside),
+            bare=key in (ATTACK, RECIPE, DEFENSE) or key.endswith(".kind"),
         )
         for key in keys
     )  # fmt: skip
+
+
+def _differing(loaded: LoadedSweep) -> tuple[str, ...]:
+    """Keys, other than the defense, in which the whole recipes that a sweep lists differ where they are trained."""
+    sweep = loaded.sweep
+    listed = [*sweep.grid.get(RECIPE, ()), *(cell[RECIPE] for cell in sweep.cells if RECIPE in cell)]
+    trained = [one for one in listed if isinstance(one, dict) and "imported" not in one]
+    keys = dict.fromkeys(key for one in trained for key in one if key != "defense")
+    return tuple(key for key in keys if any(one.get(key) != trained[0].get(key) for one in trained))
+
+
+def _whole_recipe(trial: Trial, beside: Sequence[str]) -> str:
+    """`imported NAME`, or the defense and what else tells it from the other recipes."""
+    recipe = trial.settings.recipe
+    if isinstance(recipe, ImportedClassifier):
+        return f"imported {printable(recipe.folder.name)}"
+    listed = trial.cell.values[RECIPE]
+    others = [f"{key.replace('_', ' ')} {listed[key]}" for key in beside if key in listed]
+    return ", ".join([recipe_words(stated_defense(trial)).label, *map(printable, others)])
 
 
 def stated_defense(trial: Trial) -> dict[str, Any] | None:

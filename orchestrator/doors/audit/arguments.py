@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from core.audit.beside import EPOCHS
 from core.outside.kinds import as_source
 from orchestrator.doors.bringing.arguments import add_endpoint_options, add_reading_options, reading_of
 
 ACCESS = ("gradients", "scores", "labels")
-MINUTES = 5.0
+MINUTES, REFERENCE_MINUTES, FIX_MINUTES = 5.0, 20.0, 60.0
 
 
 def add_audit_door(doors: argparse._SubParsersAction) -> None:
@@ -25,8 +26,17 @@ def add_audit_door(doors: argparse._SubParsersAction) -> None:
                        "a folder or a Parquet file")  # fmt: skip
     audit.add_argument("--access", choices=ACCESS, default="gradients", help="what the attacker sees of the model; "
                        "whoever has gradients has scores and labels too (default: gradients)")  # fmt: skip
-    audit.add_argument("--minutes", type=float, default=MINUTES, metavar="N", help="refine until about so many minutes "
-                       f"are used up; the first answer takes what it takes (default: {MINUTES:g})")  # fmt: skip
+    audit.add_argument("--minutes", type=float, metavar="N", help="refine until about so many minutes are used up; the "
+                       f"first answer takes what it takes (default: {MINUTES:g}, with --reference "
+                       f"{REFERENCE_MINUTES:g}, with --fix {FIX_MINUTES:g})")  # fmt: skip
+    audit.add_argument("--seeds", type=int, default=1, metavar="N", help="how many runs of every attack, and of every "
+                       "training, before the slow attacks; one tells nothing apart (default: 1, more as there is "
+                       "time)")  # fmt: skip
+    _add_trainings(audit.add_argument_group(
+        "what is trained beside the model",
+        "A model of the same architecture and input on the same images, without any defense, attacked alike: what the "
+        "data would leak anyway. What does not fit into --minutes is told, and not begun.",
+    ))  # fmt: skip
     audit.add_argument("--out", type=Path, metavar="DIR", help="where everything goes (default: audits/NAME)")
     audit.add_argument("--people", type=int, default=20, metavar="N", help="how many of the people to attack, evenly "
                        "from all (default: 20)")  # fmt: skip
@@ -43,12 +53,22 @@ def add_audit_door(doors: argparse._SubParsersAction) -> None:
     audit.set_defaults(door=_audit)
 
 
+def _add_trainings(beside: argparse._ArgumentGroup) -> None:
+    beside.add_argument("--reference", nargs="?", const="", metavar="ARCHITECTURE", help="train such a reference; the "
+                        "network is to be named where the model is a program, e.g. resnet18")  # fmt: skip
+    beside.add_argument("--fix", action="store_true", help="and three recipes that are said to leak less: what each "
+                        "leaks, at which accuracy")  # fmt: skip
+    beside.add_argument("--epochs", type=int, metavar="N", help=f"of each of these trainings (default: {EPOCHS})")
+
+
 def _audit(options: argparse.Namespace) -> int:
     from orchestrator.doors.audit.rounds import run_audit
     from orchestrator.doors.audit.subject import AuditRequest
 
+    usual = FIX_MINUTES if options.fix else REFERENCE_MINUTES if options.reference is not None else MINUTES
     return run_audit(AuditRequest(
-        model=options.model, data=options.data, public=options.public, access=options.access, minutes=options.minutes,
-        out=options.out, people=options.people, judge=options.judge, redact=options.redact,
-        **reading_of(options),
+        model=options.model, data=options.data, public=options.public, access=options.access,
+        minutes=usual if options.minutes is None else options.minutes, out=options.out, people=options.people,
+        judge=options.judge, redact=options.redact, seeds=options.seeds, reference=options.reference, fix=options.fix,
+        epochs=options.epochs, **reading_of(options),
     ))  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +15,21 @@ from orchestrator.page.audit import EXPOSED, Portrait, audit_page, audit_pdf
 from orchestrator.page.stored import class_names, reconstruction, training_image, training_labels
 from orchestrator.planning.trial import Trial, inversion_stages
 from orchestrator.planning.trials import trials_of
-from orchestrator.reading.audit import Audit, audit_json, read_audit
-from orchestrator.reading.numbers.summary import summarise
+from orchestrator.reading.audit.as_json import audit_json
+from orchestrator.reading.audit.found import Audit, Told, read_audit
+from orchestrator.reading.numbers.summary import recipe_label, summarise
 from orchestrator.reading.results import results_table
 from orchestrator.store.base import Store
 from orchestrator.store.opening import open_store
-from sweeps.imported import TargetCard
+from sweeps.imported import ImportedClassifier, TargetCard
 from sweeps.load import load_sweep
 
 
 def write_audit(
-    sweep: Path, location: str, out: Path, *, name: str, card: TargetCard, anonymous: bool, untried: tuple[str, ...]
-) -> None:
-    """Each file replaces its predecessor in one step. untried: sentences on what was left out.
+    sweep: Path, location: str, out: Path, *, name: str, card: TargetCard, anonymous: bool, untried: tuple[str, ...],
+    unfit: tuple[str, ...], own_test: bool, planned: Mapping[str, float],
+) -> None:  # fmt: skip
+    """Each file replaces its predecessor in one step. untried, unfit, own_test, planned: as of `Told`.
 
     Raises InputError where no attack has been judged.
     """
@@ -35,7 +38,16 @@ def write_audit(
     data = report_data(loaded, trials, store, results_table(trials, store, {}), out)
     summary = summarise(data)
     names = class_names(store, inversion_stages(trials[0].settings, trials[0].seed))
-    audit = read_audit(data, summary, names=names, classes=card.num_classes, untried=untried)
+    own, trained = (
+        [trial for trial in trials if isinstance(trial.settings.recipe, ImportedClassifier) is is_own]
+        for is_own in (True, False)
+    )
+    audit = read_audit(data, summary, Told(
+        names=names, classes=card.num_classes, untried=untried, unfit=unfit, own_test=own_test, planned=planned,
+        recipe=recipe_label(data.axes, own[0].cell.axes),
+        architecture=trained[0].settings.recipe.architecture if trained else "",
+        epochs=trained[0].settings.recipe.epochs if trained else 0,
+    ))  # fmt: skip
     if audit is None:
         raise InputError(f"audit {name}: no attack was judged; the lines above say why")
     best = set(summary.frame.loc[audit.strongest.row, "trials"])

@@ -4,64 +4,80 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from core import screen
+from core.audit.beside import Beside
 from core.audit.portfolio import portfolio
 from core.data.listing import few
 from core.data.own.shared import refuse_shared, said
 from core.data.sources import list_unlabelled
+from core.durations import duration
 from core.errors import InputError
 from core.files import write_file
 from core.words import brief
+from orchestrator.doors.audit.forecast import START_S, Cost, forecast, wall_seconds
 from orchestrator.doors.audit.pages import write_audit
-from orchestrator.doors.audit.subject import AuditRequest, imported_model, people_of
-from orchestrator.doors.audit.sweep_file import as_file, audit_sweep, lesser, untried
+from orchestrator.doors.audit.subject import MOST_SEEDS, AuditRequest, imported_model, people_of
+from orchestrator.doors.audit.sweep_file import Reach, as_file, audit_sweep, lesser, untried
 from orchestrator.doors.confirm import Confirmation
 from orchestrator.doors.run import run_and_report
+from orchestrator.store.opening import open_store
 from sweeps.imported import TargetCard
 
-SEEDS = (1, 2, 3, 4, 5)
+SEEDS = tuple(range(1, MOST_SEEDS + 1))
 SWEEP, STORE = "audit.yaml", "store"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """seeds of the attacks; whole: all attacks, not only those of the first answer. share: of the time that the whole
-    so far took, how much this round is expected to take."""
+    """seeds: of attacks and trainings. share: of the time that the whole so far took, how much this round is expected
+    to take; 0 where it was told otherwise that there is time."""
 
     seeds: tuple[int, ...]
-    whole: bool
-    share: float
+    reach: Reach
+    beside: tuple[Beside, ...] = ()
+    share: float = 0.0
 
 
-def rounds(access: str) -> Iterator[Round]:
-    """The first answer, then the slower attacks, then more seeds."""
-    yield Round(seeds=SEEDS[:1], whole=False, share=0.0)
-    if len(portfolio(access, whole=True)) > len(portfolio(access, whole=False)):
-        yield Round(seeds=SEEDS[:1], whole=True, share=2.0)
-    for many in range(2, len(SEEDS) + 1):
-        yield Round(seeds=SEEDS[:many], whole=True, share=1 / (many - 1))
+FIRST = Round(seeds=SEEDS[:1], reach="quick")
+
+
+def refinements(access: str, beside: tuple[Beside, ...] = (), *, seeds: int = 1) -> Iterator[Round]:
+    """What comes after the first answer: what is trained beside the model, the seeds asked for, the slower attacks,
+    more seeds."""
+    reach: Reach = "adapted" if beside else "quick"
+    if beside:
+        yield Round(seeds=SEEDS[:1], reach=reach, beside=beside)
+    for many in range(2, seeds + 1):
+        yield Round(seeds=SEEDS[:many], reach=reach, beside=beside, share=1 / (many - 1))
+    if len(portfolio(access, whole=True)) > len(portfolio(access, whole=False, adapted=bool(beside))):
+        yield Round(seeds=SEEDS[:seeds], reach="whole", beside=beside, share=2.0)
+    for many in range(seeds + 1, len(SEEDS) + 1):
+        yield Round(seeds=SEEDS[:many], reach="whole", beside=beside, share=1 / (many - 1))
 
 
 def run_audit(request: AuditRequest) -> int:
     """Everything. Returns the exit code; InputError before anything is attacked for what is wrong with the request."""
     started = time.monotonic()
     request.check()
-    people = people_of(request.data)
+    people, own_test = people_of(request.data)
     _look_for_the_same(request)
     model, card = imported_model(request, people)
-    access, code = lesser(request.access, card.access), 0
-    for one in rounds(access):
-        spent = time.monotonic() - started
-        if one.share and spent * (1 + one.share) > 60 * request.minutes:
+    work = Work(request=request, model=model, card=card, started=started, own_test=own_test)
+    wanted = request.beside(card)
+    code, done = work.do(FIRST), FIRST
+    for one in refinements(work.access, () if code else work.fitting(wanted), seeds=request.seeds):
+        if code or (one.share and not work.has_time_for(work.spent * one.share)):
             break
-        code = _run(request, model, card, one)
-        if code:
-            break
+        code, done = work.do(one), one
+    if len(done.seeds) < request.seeds:
+        asked = f"--seeds {request.seeds} was asked for; --minutes {request.minutes:g} were enough for"
+        work.write(f"{asked} {len(done.seeds)}. The same command with more minutes goes on.")
     _say_where(request)
     return code
 
@@ -75,29 +91,104 @@ def _look_for_the_same(request: AuditRequest) -> None:
         screen.err(f"smoothsweep: {alike}; an attack that shows them may have shown what was public")
 
 
-def _run(request: AuditRequest, model: Path, card: TargetCard, one: Round) -> int:
-    sweep = request.folder / SWEEP
-    write_file(sweep, as_file(_tree(request, model, card, one)), parents=True)
-    store = str(request.folder / STORE)
-    code = run_and_report(sweep, [], store, None, None, None, Confirmation(yes=True))
-    write_audit(sweep, store, request.folder, name=brief(request.model.stem), card=card, anonymous=request.redact,
-                untried=untried(request.access, card))  # fmt: skip
-    return code
+@dataclass(kw_only=True)
+class Work:
+    """One audit while it is made. started: monotonic seconds; own_test: whether the data say which images are for
+    testing. planned: of what is trained beside the model, by its label. unfit: sentences on what there was no time for.
+    """
+
+    request: AuditRequest
+    model: Path
+    card: TargetCard
+    started: float
+    own_test: bool
+    planned: dict[str, Cost] = field(default_factory=dict)
+    unfit: list[str] = field(default_factory=list)
+
+    @property
+    def access(self) -> str:
+        return lesser(self.request.access, self.card.access)
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the command began."""
+        return time.monotonic() - self.started
+
+    def has_time_for(self, seconds: float) -> bool:
+        return self.spent + seconds <= 60 * self.request.minutes
+
+    @cached_property
+    def sweep(self) -> Path:
+        return self.request.folder / SWEEP
+
+    @cached_property
+    def store(self) -> str:
+        return str(self.request.folder / STORE)
+
+    def do(self, one: Round) -> int:
+        """Run a round, and write the pages. Returns the exit code."""
+        write_file(self.sweep, as_file(self._tree(one)), parents=True)
+        code = run_and_report(self.sweep, [], self.store, None, None, None, Confirmation(yes=True))
+        self.write()
+        return code
+
+    def write(self, *further: str) -> None:
+        """The pages from what is in the store. further: sentences on what there was no time for."""
+        self.unfit.extend(further)
+        write_audit(
+            self.sweep, self.store, self.request.folder, name=brief(self.request.model.stem), card=self.card,
+            anonymous=self.request.redact, untried=untried(self.request.access, self.card), own_test=self.own_test,
+            unfit=tuple(self.unfit), planned={label: cost.device_s for label, cost in self.planned.items()},
+        )  # fmt: skip
+
+    def fitting(self, wanted: Sequence[Beside]) -> tuple[Beside, ...]:
+        """Those of the trainings that there is time for, the reference first; without it none. Says what each will
+        cost, and notes of the others that they were left out."""
+        if not wanted:
+            return ()
+        store = open_store(self.store)
+        model_alone = forecast(self._tree(Round(seeds=SEEDS[:1], reach="adapted")), store)
+        kept: list[Beside] = []
+        total = START_S + wall_seconds(model_alone.device_s)
+        for one in wanted:
+            tree = self._tree(Round(seeds=SEEDS[:1], reach="adapted", beside=(one,)))
+            cost = forecast(tree, store).without(model_alone)
+            seconds = wall_seconds(cost.device_s)
+            if (kept or one.is_reference) and self.has_time_for(total + seconds):
+                total += seconds
+                kept.append(one)
+                if cost.device_s:
+                    self.planned[one.label] = cost
+                    screen.out(f"to come: {one.label}: {_cost_words(one, cost)}")
+                continue
+            minutes = (self.spent + total + seconds) / 60
+            self.unfit.append(
+                f"Not tried: {one.label}: {_cost_words(one, cost)}. The same command with --minutes "
+                f"{max(minutes + 1, self.request.minutes + 1):.0f} or more tries it."
+            )
+            screen.out(self.unfit[-1])
+        if self.unfit and not kept:
+            self.write()
+        return tuple(kept)
+
+    def _tree(self, one: Round) -> dict[str, Any]:
+        return audit_sweep(
+            model=self.model, card=self.card, data=self.request.data.resolve(), public=self.request.public.resolve(),
+            embedder=self.request.embedder, access=self.access, people=self.request.people, seeds=list(one.seeds),
+            reach=one.reach, beside=one.beside,
+        )  # fmt: skip
 
 
-def _tree(request: AuditRequest, model: Path, card: TargetCard, one: Round) -> dict[str, Any]:
-    access = lesser(request.access, card.access)
-    return audit_sweep(
-        model=model, card=card, data=request.data.resolve(), public=request.public.resolve(),
-        embedder=request.embedder, access=access, people=request.people, seeds=list(one.seeds),
-        whole=one.whole,
-    )  # fmt: skip
+def _cost_words(one: Beside, cost: Cost) -> str:
+    network = f"{one.settings['architecture']}, {one.settings['epochs']} epochs"
+    attacks = f"{duration(cost.rest)} to attack it and judge the loot"
+    return f"{network}, about {duration(cost.training)} of a device to train it and {attacks}"
 
 
 def _say_where(request: AuditRequest) -> None:
     folder = request.folder
     said = json.loads((folder / "audit.json").read_text(encoding="utf-8"))["said"]
-    for line in (*said["answer"], *said["access"], *said["people"]):
+    for line in (*said["answer"], *said["beside"], *said["access"], *said["people"]):
         screen.out(line)
     screen.out(f"audit: {folder / 'audit.html'}, {folder / 'audit.pdf'}, {folder / 'audit.json'}")
     screen.out(f"compare: smoothsweep ui --store {folder / STORE}")

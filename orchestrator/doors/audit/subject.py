@@ -8,15 +8,19 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from core import screen
-from core.data.sources import list_labelled
+from core.audit.beside import EPOCHS, Beside, trained_beside
+from core.data.sources import TEST, list_labelled
 from core.errors import InputError
-from core.outside.kinds import Named, Source, kind_of
+from core.models.image_sizes import LEAST, check_image_size
+from core.outside.kinds import KINDS, Named, Source, is_outside, kind_of
+from core.spelling import suggestion
 from core.words import brief
 from orchestrator.doors.bringing.converting import TargetRequest, import_target_file
 from orchestrator.doors.bringing.describing import Reading
 from orchestrator.doors.bringing.named import described_source, kept_beside
 from sweeps.imported import CARD, ImportedClassifier, TargetCard
 
+MOST_SEEDS = 5
 EMBEDDERS = ("synthetic", "facenet", "mobilefacenet_a", "mobilefacenet_b")
 NEEDS_PUBLIC = (
     "--public: expected images of the same kind that show none of these people (a folder or a Parquet file), got none: "
@@ -27,7 +31,8 @@ NEEDS_PUBLIC = (
 @dataclass(frozen=True, kw_only=True)
 class AuditRequest(Reading):
     """What whoever opened the door said; None where nothing was said. minutes: until when to refine; people: how many
-    to attack at most."""
+    to attack at most; seeds: how many before the slow attacks; reference: the architecture to train without defense
+    beside the model, "" for the model's own; fix: train other recipes too; epochs: of these trainings."""
 
     model: Source
     data: Path
@@ -38,6 +43,10 @@ class AuditRequest(Reading):
     people: int
     judge: str | None
     redact: bool
+    seeds: int = 1
+    reference: str | None = None
+    fix: bool = False
+    epochs: int | None = None
 
     @property
     def folder(self) -> Path:
@@ -76,15 +85,55 @@ class AuditRequest(Reading):
             raise InputError(f"--minutes: expected more than 0, got {self.minutes:g}")
         if self.people < 2:
             raise InputError(f"--people: expected at least 2, got {self.people}")
+        if not 1 <= self.seeds <= MOST_SEEDS:
+            raise InputError(f"--seeds: expected between 1 and {MOST_SEEDS}, got {self.seeds}")
+        self._check_trainings()
         if self.public is None:
             raise InputError(NEEDS_PUBLIC)
         _ = self.embedder
 
+    def _check_trainings(self) -> None:
+        """Raise InputError for what can be seen to be wrong of the trainings beside the model."""
+        if self.epochs is not None and not (self.reference is not None or self.fix):
+            raise InputError(f"--epochs: expected only with --reference or --fix, which train, got {self.epochs}")
+        if self.epochs is not None and self.epochs < 1:
+            raise InputError(f"--epochs: expected at least 1, got {self.epochs}")
+        if self.reference and self.reference not in LEAST:
+            got = f"got {brief(self.reference)!r}{suggestion(self.reference, LEAST)}"
+            raise InputError(f"--reference: expected one of {', '.join(LEAST)}, {got}")
+        if (self.fix or self.reference is not None) and not self.reference and is_outside(self._kind):
+            door, words = "--reference" if self.reference is not None else "--fix", KINDS[self._kind].words
+            raise InputError(f"{door}: the model is {words}, which cannot be trained here: expected --reference "
+                             "ARCHITECTURE, the network to train in its place, e.g. resnet18, got none")  # fmt: skip
+        if self.reference and self.image_size is not None:
+            _check_size(self.reference, self.image_size)
 
-def people_of(data: Path) -> int:
-    """How many people the private images show. Raises InputError for data that cannot be read."""
+    def beside(self, card: TargetCard) -> tuple[Beside, ...]:
+        """What is to be trained beside the model. Raises InputError where the network cannot take its images."""
+        if self.reference is None and not self.fix:
+            return ()
+        architecture = self.reference or card.architecture
+        _check_size(architecture, card.image_size)
+        return trained_beside(
+            architecture, image_size=card.image_size, epochs=self.epochs or EPOCHS, fix=self.fix,
+            transform_input=card.transform_input and architecture == card.architecture,
+        )  # fmt: skip
+
+
+def _check_size(reference: str, image_size: int) -> None:
+    try:
+        check_image_size(reference, image_size)
+    except InputError as error:
+        raise InputError(f"--reference {error}") from None
+
+
+def people_of(data: Path) -> tuple[int, bool]:
+    """How many people the private images show, and whether the data say which are test images.
+
+    Raises InputError for data that cannot be read.
+    """
     entries, folders = list_labelled(data)
-    return len({entry.label for entry in entries} | set(folders))
+    return len({entry.label for entry in entries} | set(folders)), any(entry.split == TEST for entry in entries)
 
 
 def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from core.attacks.access import ACCESS_LEVELS, Access
+from core.audit.beside import Beside
 from core.audit.portfolio import (
     COMPONENTS,
     EVALUATOR_TRAINING,
@@ -21,6 +23,9 @@ from sweeps.imported import TargetCard
 from sweeps.yaml_reader import as_yaml
 
 NAME = "audit"
+
+Reach = Literal["quick", "adapted", "whole"]
+"""Which attacks: those of the first answer; those that find what a defense hides from them, too; all."""
 
 
 def lesser(asked: Access, given: Access) -> Access:
@@ -51,28 +56,34 @@ def audit_sweep(
     access: str,
     people: int,
     seeds: list[int],
-    whole: bool,
+    reach: Reach,
+    beside: Sequence[Beside] = (),
 ) -> dict[str, Any]:
-    """The tree of the sweep file. people: how many to attack at most; seeds: of the attacks; whole: all attacks, not
-    only those of the first answer."""
+    """The tree of the sweep file. people: how many to attack at most; seeds: of attacks and trainings; beside: what is
+    trained beside the model, the reference among them."""
     size = min(STORED_SIZE, card.image_size)
     judged = min(size, 64)
-    evaluator = {"architecture": evaluator_of(card.architecture), "image_size": judged, "pretrained": False}
+    taken = (card.architecture, *(one.settings["architecture"] for one in beside))
+    evaluator = {"architecture": evaluator_of(*taken), "image_size": judged, "pretrained": False}
     judges: dict[str, Any] = {"evaluator": {**evaluator, **EVALUATOR_TRAINING}}
     if embedder:
         judges["embedder"] = embedder
-    attacks = portfolio(access, whole=whole)
+    attacks = portfolio(access, whole=reach == "whole", adapted=reach == "adapted")
+    recipes = [{"imported": str(model)}, *(dict(one.settings) for one in beside)]
+    reference = next((dict(one.settings) for one in beside if one.is_reference), None)
     return {
         "name": NAME,
         "seeds": seeds,
         "data": {"kind": "labelled", "path": str(data), "size": size},
         "public": {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000},
         "classes": "all" if card.num_classes <= people else spread(card.num_classes, people),
-        "recipe": {"imported": str(model)},
+        "recipe": recipes[0],
         "prior": {"kind": "eigenfaces", "components": COMPONENTS},
         "attack": attacks[0],
         "judges": judges,
+        **({"cells": [{"recipe": recipe} for recipe in recipes]} if beside else {}),
         "grid": {"attack": attacks},
+        **({"baseline": {"recipe": reference}} if reference else {}),
     }
 
 

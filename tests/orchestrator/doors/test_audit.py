@@ -2,7 +2,9 @@
 
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,14 +13,24 @@ from PIL import Image
 
 from core.attacks.access import ACCESS_LEVELS
 from core.attacks.registry import ATTACKS
+from core.audit.beside import trained_beside
 from core.audit.portfolio import portfolio, spread
+from core.audit.timing import training_seconds
+from core.models.recipe import TrainingRecipe
 from orchestrator.cli import main
-from orchestrator.doors.audit.rounds import rounds
-from orchestrator.doors.audit.sweep_file import as_file, audit_sweep
+from orchestrator.doors.audit.forecast import forecast
+from orchestrator.doors.audit.rounds import FIRST, refinements
+from orchestrator.doors.audit.sweep_file import Reach, as_file, audit_sweep
+from orchestrator.planning.trials import trials_of
+from orchestrator.reading.axes import sweep_axes
+from orchestrator.scheduling.execute import execute_with_inputs
+from orchestrator.store.opening import open_store
 from sweeps.imported import ImportedClassifier
 from sweeps.load import load_sweep
+from sweeps.yaml_reader import read_yaml
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, trained_resnet, write_people
 
+REACH = get_args(Reach)
 IMAGENET = ["--mean", *map(str, IMAGENET_MEAN), "--std", *map(str, IMAGENET_STD)]
 
 
@@ -57,6 +69,11 @@ def audit(owned, *more, out: Path, public: bool = True) -> int:
         (["--people", "1"], "--people: expected at least 2, got 1"),
         (["--judge", "eve"], "--judge: expected one of synthetic, facenet"),
         (["--judge", "facenet"], "--judge: expected facenet=FILE"),
+        (["--seeds", "0"], "--seeds: expected between 1 and 5, got 0"),
+        (["--epochs", "3"], "--epochs: expected only with --reference or --fix, which train, got 3"),
+        (["--fix", "--epochs", "0"], "--epochs: expected at least 1, got 0"),
+        (["--reference", "resnet81"], "efficientnet_b2, got 'resnet81'; did you mean 'resnet18'?"),
+        (["--reference", "vit_b_16", "--image-size", SIDE], "--reference vit_b_16: expected images of 224 pixels"),
         (["--architecture", "resnet18", "--image-size", SIDE], "as stated: import it again"),
     ],
 )  # fmt: skip
@@ -95,15 +112,26 @@ def test_an_attacker_has_the_attacks_of_their_level_and_below_and_always_a_contr
     assert all(settings in every for settings in first)
 
 
-def test_the_written_sweep_file_is_one_that_run_takes(owned, tmp_path):
-    root, people, public = owned
+@pytest.fixture(scope="module")
+def imported(owned, tmp_path_factory):
+    """The folder of the model."""
+    folder = tmp_path_factory.mktemp("imported") / "model"
     reading = ["--architecture", "resnet18", "--classes", str(len(PEOPLE)), "--image-size", str(SIDE), *IMAGENET]
-    assert main(["import", "target", str(root / "own.pth"), *reading, "--out", str(tmp_path / "model")]) == 0
-    card = ImportedClassifier(imported=str(tmp_path / "model")).checked
-    tree = audit_sweep(model=tmp_path / "model", card=card, data=people, public=public, embedder=None,
-                       access="gradients", people=3, seeds=[1], whole=True)  # fmt: skip
-    file = tmp_path / "audit.yaml"
-    file.write_text(as_file(tree))
+    assert main(["import", "target", str(owned[0] / "own.pth"), *reading, "--out", str(folder)]) == 0
+    return folder
+
+
+def sweep_of(imported, owned, tmp_path, **given) -> Path:
+    """The audit's sweep file."""
+    _, people, public = owned
+    file, card = tmp_path / "audit.yaml", ImportedClassifier(imported=str(imported)).checked
+    usual = {"access": "gradients", "people": 3, "seeds": [1], "reach": "quick", "embedder": None}
+    file.write_text(as_file(audit_sweep(model=imported, card=card, data=people, public=public, **(usual | given))))
+    return file
+
+
+def test_the_written_sweep_file_is_one_that_run_takes(imported, owned, tmp_path):
+    file = sweep_of(imported, owned, tmp_path, reach="whole")
     loaded = load_sweep(file)
     assert loaded.sweep.classes == (0, 2, 5) and "&id" not in file.read_text()
 
@@ -112,25 +140,82 @@ def test_people_are_taken_evenly():
     assert spread(3, 20) == [0, 1, 2] and spread(100, 5) == [0, 25, 50, 74, 99]
 
 
-def test_rounds_begin_small_and_only_grow():
-    found = list(rounds("gradients"))
-    assert found[0].share == 0 and not found[0].whole and found[1].whole
-    assert [len(one.seeds) for one in found] == sorted(len(one.seeds) for one in found)
-    assert next(iter(rounds("labels"))).whole is False
+@pytest.mark.parametrize("access", ["labels", "scores", "gradients"])
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("fix", [False, True])
+def test_rounds_begin_small_and_only_grow(access, seeds, fix):
+    beside = trained_beside("resnet18", image_size=SIDE, transform_input=False, fix=True) if fix else ()
+    found = [FIRST, *refinements(access, beside, seeds=seeds)]
+    sizes = [(len(one.seeds), REACH.index(one.reach), len(one.beside)) for one in found]
+    assert sizes[0] == (1, 0, 0) and sizes[-1] == (5, 2, len(beside))
+    assert all(a != b and all(x <= y for x, y in zip(a, b, strict=True)) for a, b in pairwise(sizes))
+    slow = next(size for size in sizes if size[1] == 2)
+    assert slow[0] >= seeds  # the seeds asked for come before the slow attacks
+
+
+def test_what_is_trained_beside_the_model_are_trials_of_the_same_sweep(imported, owned, tmp_path):
+    """Its file is one that `run` takes; the reference is its baseline, and everybody meets the same attacks."""
+    beside = trained_beside("resnet18", image_size=SIDE, transform_input=False, fix=True)
+    loaded = load_sweep(sweep_of(imported, owned, tmp_path, reach="adapted", beside=beside))
+    trials = trials_of(loaded)
+    recipes = [trial.settings.recipe for trial in trials]
+    assert [getattr(recipe, "imported", None) is not None for recipe in recipes].count(True) == len(trials) // 5
+    plain = [t for t in trials if t.cell.is_baseline]
+    assert {t.settings.recipe.defense.final_alpha for t in plain} == {0.0} and len(plain) == len(trials) // 5
+    attacks = {}
+    for trial in trials:
+        attacks.setdefault(trial.cell.axes["recipe_settings"], []).append(trial.cell.axes["attack_settings"])
+    assert len({tuple(each) for each in attacks.values()}) == 1 and len(attacks) == 5
+    axis = sweep_axes(loaded, trials)[0]
+    names = list(dict.fromkeys(axis.values[t.cell.axes[axis.key]] for t in trials))
+    assert names == ["imported model", *(one.label for one in beside)] and beside[0].label == "plain training"
+    assert axis.bare and axis.defense
+
+
+def test_a_training_is_forecast_from_two_of_its_steps(imported, owned, tmp_path):
+    """Per epoch and image; what is in the store costs nothing."""
+    tree = read_yaml(sweep_of(imported, owned, tmp_path, beside=trained_beside(
+        "resnet18", image_size=SIDE, transform_input=False, epochs=7, fix=False)).read_text(), "audit")  # fmt: skip
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    with pytest.raises(FileNotFoundError):
+        forecast(tree, store)
+    loaded = load_sweep(tmp_path / "audit.yaml")
+    stages = {stage.name: stage for trial in trials_of(loaded) for stage in trial.stages}
+    execute_with_inputs(store, stages["data"])
+    asked = []
+
+    def timed(recipe, **given):
+        asked.append((recipe.architecture, recipe.epochs, given))
+        return 70.0
+
+    cost = forecast(tree, store, timed=timed)
+    assert {name for name, _, _ in asked} == {"resnet18", "vgg_small"} and cost.training == 140.0
+    assert (7, SIDE) in {(epochs, given["side"]) for _, epochs, given in asked}
+    assert cost.without(cost).device_s == 0
+    recipe = TrainingRecipe(architecture="resnet_small", epochs=4, batch_size=4, image_size=32)
+    seconds = [training_seconds(recipe, images=n, classes=2, side=16) for n in (8, 800)]
+    assert 0 < seconds[0] < seconds[1]
 
 
 @pytest.mark.slow
 def test_from_a_checkpoint_to_the_pages(owned, tmp_path, capsys):
     out = tmp_path / "out"
-    options = ["--architecture", "resnet18", "--image-size", SIDE, *IMAGENET, "--minutes", "0.1"]
-    assert audit(owned, *options, out=out) == 0
+    options = ["--architecture", "resnet18", "--image-size", SIDE, *IMAGENET, "--epochs", "3", "--people", "3"]
+    assert audit(owned, *options, "--reference", "--minutes", "0.1", out=out) == 0
     found = json.loads((out / "audit.json").read_text())
-    assert found["test_acc"] > 0.8 and {one["person"] for one in found["people"]} == set(PEOPLE)
+    [left] = found["said"]["beside"]
+    assert left.startswith("Not tried: plain training: resnet18, 3 epochs, about ") and found["beside"] == []
+    assert found["test_acc"] > 0.8 and len({one["person"] for one in found["people"]} & set(PEOPLE)) == 3
     by_name = {one["attack"]: one["leak"] for one in found["attacks"]}
     assert max(by_name.values()) > by_name["random_latents"]
     for name in ("audit.html", "audit.pdf", "audit.yaml"):
         assert (out / name).is_file()
     before = capsys.readouterr().out
     assert found["said"]["answer"][0][:40] in before
-    assert audit(owned, *options, out=out) == 0  # again: nothing is done twice
-    assert "converted before" in capsys.readouterr().out
+    assert audit(owned, *options, "--fix", "--minutes", "4", out=out) == 0  # nothing is done twice
+    said, found = capsys.readouterr().out, json.loads((out / "audit.json").read_text())
+    assert "converted before" in said and "to come: plain training" in said
+    assert [one["role"] for one in found["beside"]][:2] == ["model", "reference"]
+    assert all(one["device_seconds"]["training"] > 0 for one in found["beside"][1:])
+    assert found["beside"][0]["test_acc"] == found["test_acc"]

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from orchestrator.page.audit import Portrait, audit_page, audit_pdf
-from orchestrator.reading.audit import audit_json, audit_sentences, read_audit
+from orchestrator.reading.audit.as_json import audit_json
+from orchestrator.reading.audit.found import Told, read_audit
+from orchestrator.reading.audit.words import audit_sentences
 from orchestrator.reading.numbers.model import Axis, ReportData, StageLink
 from orchestrator.reading.numbers.summary import summarise
 
@@ -39,7 +41,7 @@ def data(seeds=(1, 2), attacks=ATTACKS):
 
 
 def read(given):
-    return read_audit(given, summarise(given), names=NAMES, classes=20)
+    return read_audit(given, summarise(given), Told(names=NAMES, classes=20))
 
 
 @pytest.fixture(scope="module")
@@ -96,4 +98,4 @@ def test_a_clear_difference_from_the_control_is_called_clear():
 def test_nothing_judged_is_no_audit():
     nothing = data()
     empty = ReportData(title="t", results=nothing.results.drop(columns=["embedder_acc1"]), axes=nothing.axes)
-    assert read_audit(empty, summarise(empty), names=NAMES, classes=20) is None
+    assert read(empty) is None

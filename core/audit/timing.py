@@ -1,0 +1,37 @@
+"""How long a training will take, from two steps of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from core.data.images import ImageSet
+from core.models.classifiers import build_classifier
+from core.models.recipe import TrainingRecipe
+from core.training.classifier import train_classifier
+
+
+def training_seconds(
+    recipe: TrainingRecipe, *, images: int, classes: int, side: int, transform_input: bool = False
+) -> float:
+    """Seconds of a plain training of `recipe` on so many images of `side` pixels, on this machine's device.
+
+    Trains one batch of noise twice, the first time to warm up, in one thread on a CPU, as a stage does. What it leaves
+    out: the test accuracy that is measured as it goes, and work beside it.
+    """
+    count = min(recipe.batch_size, images)
+    noise = torch.randint(
+        0, 256, (count, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
+    names = tuple(map(str, range(classes)))
+    data = ImageSet(images=noise, labels=torch.arange(count) % classes, names=names)
+    model = build_classifier(recipe.architecture, classes, protocol="clean", transform_input=transform_input)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        records = train_classifier(model, data, replace(recipe, epochs=2), seed=0, device=device)
+    finally:
+        torch.set_num_threads(threads)
+    return records[-1].seconds * images / count * recipe.epochs

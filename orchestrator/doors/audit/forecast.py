@@ -1,0 +1,89 @@
+"""What an audit's further trainings and attacks will cost, told before they begin."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from core.audit.timing import training_seconds
+from orchestrator.planning.history import History, read_history
+from orchestrator.planning.plan import make_plan
+from orchestrator.planning.trials import trials_of
+from orchestrator.stages.stage import Stage
+from orchestrator.store.base import Store
+from sweeps.loaded import LoadedSweep, check
+from tasks.settings import recipe_from
+
+START_S = 20.0
+"""Of a round, before its first stage runs and after its last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Device-seconds of what is missing in the store. training: of targets; rest: attacks and judges."""
+
+    training: float
+    rest: float
+
+    @property
+    def device_s(self) -> float:
+        return self.training + self.rest
+
+    def without(self, other: Cost) -> Cost:
+        """What this costs on top of another."""
+        return Cost(training=self.training - other.training, rest=self.rest - other.rest)
+
+
+def wall_seconds(device_s: float) -> float:
+    """How long so much work takes on this machine, whose devices all work at once."""
+    import torch
+
+    devices = torch.cuda.device_count() if torch.cuda.is_available() else os.cpu_count() or 1
+    return device_s / devices
+
+
+def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] = training_seconds) -> Cost:
+    """The cost of whatever the sweep of this tree has not done yet.
+
+    A stage that is like a measured one takes as long; of a training that was never measured two steps are `timed`, and
+    of an attack the mean of those measured. The store must hold the data.
+    """
+    loaded = LoadedSweep(sweep=check(tree, "audit"), raw=tree, intro="", source="audit")
+    plan = make_plan(trials_of(loaded), store)
+    history = read_history(store, {stage.name for stage in plan.stages}, known=plan.stages)
+    usual = _means(store, (stage for stage in plan.stages if stage.fingerprint in plan.cached))
+    training = rest = 0.0
+    known: dict[str, float] = {}
+    for stage in plan.missing:
+        if stage.name == "target":
+            training += _of_training(stage, store, history, known, timed)
+        else:
+            measured = history.expected(stage)
+            rest += measured[0] if measured else usual.get(stage.name, 0.0)
+    return Cost(training=training, rest=rest)
+
+
+def _of_training(
+    stage: Stage, store: Store, history: History, known: dict[str, float], timed: Callable[..., float]
+) -> float:
+    """known: by architecture, what was timed already."""
+    if measured := history.expected(stage):
+        return measured[0]
+    name, data = stage.config["architecture"], store.metrics(stage.inputs["data"])
+    if name not in known:
+        known[name] = timed(
+            recipe_from(stage.config), images=int(data["num_train"]), classes=int(data["num_classes"]),
+            side=stage.inputs["data"].config["size"], transform_input=bool(stage.config.get("transform_input")),
+        )  # fmt: skip
+    return known[name]
+
+
+def _means(store: Store, stages: Iterable[Stage]) -> dict[str, float]:
+    """Kind of stage -> mean seconds of these."""
+    found = defaultdict(list)
+    for stage in stages:
+        found[stage.name].append(float(store.manifest(stage)["seconds"]))
+    return {name: sum(seconds) / len(seconds) for name, seconds in found.items()}

@@ -1,0 +1,244 @@
+"""What the audit of one model found: what each attack reaches beside the controls, at what cost, and who is exposed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pandas as pd
+
+from core.attacks.access import ACCESS_LEVELS
+from core.attacks.registry import PARTS
+from orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
+from orchestrator.reading.numbers.model import ReportData
+from orchestrator.reading.numbers.summary import Summary
+
+HALF = 0.5
+"""Share of its reconstructions from which on a person counts as recognised."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reached:
+    """What one attack reaches. leak: share of its reconstructions that the judge takes for the person, with its
+    interval (NaN without one); queries: images shown to the model per person, None where the attack asks nothing;
+    seconds: of a device, per person, parts that serve all people included; row: of the summary's frame."""
+
+    attack: str
+    access: str
+    control: bool
+    leak: float
+    low: float
+    high: float
+    seeds: int
+    queries: float | None
+    seconds: float
+    row: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Person:
+    """A person in the model. share: of the reconstructions by the strongest attack that the judge takes for them, mean
+    over the seeds; label: the class's number."""
+
+    name: str
+    label: int
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """What was trained here beside the model, or the model itself. recipe: in words; role: "model", "reference" (plain
+    training) or "fix". reached: by the attack that works best against it. leak, accuracy: minus those of the reference
+    (nothing for the reference itself). training_s, attacking_s: device-seconds of all its seeds, attacks and judging
+    together; of the model, None. planned_s: what was expected of its first seed, None where nobody planned.
+    """
+
+    recipe: str
+    role: Literal["model", "reference", "fix"]
+    test_acc: float
+    reached: Reached
+    leak: Comparison = NOTHING
+    accuracy: Comparison = NOTHING
+    training_s: float | None = None
+    attacking_s: float | None = None
+    planned_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """judge: the metric that decides, and ceiling what it says of real photographs (None: not measured). reached: all
+    attacks, then all controls, the strongest first; beyond: the strongest attack minus the best control, by person and
+    seed. people: the most exposed first. test_acc: of the model on the test images; chance: one over the classes.
+    untried: sentences on the attacks that the model could not be put under. beside: the model, the reference and what
+    else was trained, in the order of the sweep; empty where nothing was. unfit: sentences on what there was no time
+    for. own_test: whether the data say which images are for testing. architecture, epochs: of what was trained.
+    """
+
+    judge: str
+    ceiling: float | None
+    reached: tuple[Reached, ...]
+    beyond: Comparison
+    people: tuple[Person, ...]
+    test_acc: float
+    chance: float
+    classes: int
+    untried: tuple[str, ...] = ()
+    beside: tuple[Trained, ...] = ()
+    unfit: tuple[str, ...] = ()
+    own_test: bool = False
+    architecture: str = ""
+    epochs: int = 0
+
+    @property
+    def model(self) -> Trained | None:
+        return next((one for one in self.beside if one.role == "model"), None)
+
+    @property
+    def reference(self) -> Trained | None:
+        return next((one for one in self.beside if one.role == "reference"), None)
+
+    @property
+    def fixes(self) -> tuple[Trained, ...]:
+        return tuple(one for one in self.beside if one.role == "fix")
+
+    @property
+    def attacks(self) -> tuple[Reached, ...]:
+        return tuple(one for one in self.reached if not one.control)
+
+    @property
+    def controls(self) -> tuple[Reached, ...]:
+        return tuple(one for one in self.reached if one.control)
+
+    @property
+    def strongest(self) -> Reached:
+        return self.attacks[0]
+
+    def by_access(self) -> dict[str, Reached]:
+        """Access level -> the strongest attack that sees no more, lowest first; levels without attack left out."""
+        found: dict[str, Reached] = {}
+        for place, level in enumerate(ACCESS_LEVELS):
+            within = [one for one in self.attacks if ACCESS_LEVELS.index(one.access) <= place]
+            if within and any(one.access == level for one in self.attacks):
+                found[level] = within[0]
+        return found
+
+    @property
+    def recognised(self) -> int:
+        """How many people are recognised in half or more of what the strongest attack drew of them."""
+        return sum(person.share >= HALF for person in self.people)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """What the numbers do not say. names: the people by label; classes: of the model. recipe: the model's among those
+    of the sweep, None where it is the only one. planned: device-seconds by recipe. The rest as in `Audit`."""
+
+    names: Sequence[str]
+    classes: int
+    recipe: str | None = None
+    untried: tuple[str, ...] = ()
+    unfit: tuple[str, ...] = ()
+    own_test: bool = False
+    architecture: str = ""
+    epochs: int = 0
+    planned: Mapping[str, float] = field(default_factory=dict)
+
+
+def read_audit(data: ReportData, summary: Summary, told: Told) -> Audit | None:
+    """The findings; None while no attack on the model has been judged."""
+    if summary.primary is None or not len(summary.evidence.rows if summary.evidence else ()):
+        return None
+    measured = summary.frame[summary.frame[summary.primary].notna()]
+    own = summary.recipes[0] if told.recipe is None else told.recipe
+    frame = measured[measured["recipe"] == own]
+    reached = [_reached(data, summary, int(row)) for row in frame.index]
+    ordered = sorted(reached, key=lambda one: (one.control, -summary.spec.sign * one.leak))
+    if not ordered or ordered[0].control:
+        return None
+    strongest, controls = ordered[0], [one for one in ordered if one.control]
+    ceiling = frame[summary.spec.ceiling].mean() if summary.spec.ceiling in summary.measured else float("nan")
+    return Audit(
+        judge=summary.primary, ceiling=None if pd.isna(ceiling) else float(ceiling), reached=tuple(ordered),
+        beyond=_beyond(summary, strongest, controls), people=_people(data, summary, strongest, told.names),
+        test_acc=float(frame["test_acc"].mean()), chance=1 / told.classes, classes=told.classes, untried=told.untried,
+        beside=_beside(data, summary, own, told), unfit=told.unfit, own_test=told.own_test,
+        architecture=told.architecture, epochs=told.epochs,
+    )  # fmt: skip
+
+
+def _beside(data: ReportData, summary: Summary, own: str, told: Told) -> tuple[Trained, ...]:
+    """The model and what was trained beside it, each under the attack that works best against it."""
+    rows, reference = summary.rows(summary.primary), summary.baseline_recipe
+    if reference not in rows or own not in rows or len(rows) < 2:
+        return ()
+    seconds = _seconds(data, summary, own)
+    found = []
+    for recipe in summary.recipes:
+        if recipe in rows:
+            found.append(_trained(data, summary, rows, recipe, reference, seconds, told, is_model=recipe == own))
+    return tuple(found)
+
+
+def _trained(
+    data: ReportData, summary: Summary, rows: Mapping[str, int], recipe: str, reference: str,
+    seconds: Mapping[str, tuple[float, float]], told: Told, *, is_model: bool,
+) -> Trained:  # fmt: skip
+    leak = accuracy = NOTHING
+    if recipe != reference:
+        leak = summary.versus(summary.primary, recipe, reference)
+        accuracy = summary.compare("test_acc", rows[recipe], rows[reference])
+    training, attacking = (None, None) if is_model else seconds[recipe]
+    return Trained(
+        recipe=recipe, role="model" if is_model else "reference" if recipe == reference else "fix",
+        test_acc=float(summary.frame.loc[rows[recipe], "test_acc"]), reached=_reached(data, summary, rows[recipe]),
+        leak=leak, accuracy=accuracy, training_s=training, attacking_s=attacking, planned_s=told.planned.get(recipe),
+    )  # fmt: skip
+
+
+def _seconds(data: ReportData, summary: Summary, own: str) -> dict[str, tuple[float, float]]:
+    """Recipe -> device-seconds of its trainings, and of its attacks and their judging; what it shares with the model
+    (data, prior, judges' networks) is left out."""
+    frame = summary.frame
+    shared = {link.path for trials in frame.loc[frame["recipe"] == own, "trials"] for trial in trials
+              for link in data.links.get(trial, ())}  # fmt: skip
+    found = {}
+    for recipe, trials in frame.groupby("recipe", sort=False)["trials"]:
+        links = {link.path: link for cell in trials for trial in cell for link in data.links.get(trial, ())}
+        mine = [link for path, link in links.items() if path not in shared]
+        by_kind = [sum(link.seconds * link.devices for link in mine if (link.stage == "target") == trains)
+                   for trains in (True, False)]  # fmt: skip
+        found[str(recipe)] = (by_kind[0], by_kind[1])
+    return found
+
+
+def _reached(data: ReportData, summary: Summary, row: int) -> Reached:
+    cell, metric = summary.frame.loc[row], summary.primary
+    of_attack = [
+        sum(link.seconds * link.devices for link in data.links.get(trial, ()) if link.stage in (*PARTS, "attack"))
+        for trial in cell["trials"]
+    ]
+    people = data.judged_classes or 1
+    return Reached(
+        attack=cell["attack"] or "attack", access=cell["access"], control=bool(cell["control"]),
+        leak=float(cell[metric]), low=float(cell[f"{metric}_low"]), high=float(cell[f"{metric}_high"]),
+        seeds=int(cell["n"]), queries=None if pd.isna(cell["queries"]) else float(cell["queries"]),
+        seconds=sum(of_attack) / max(1, len(of_attack)) / people, row=row,
+    )  # fmt: skip
+
+
+def _beyond(summary: Summary, strongest: Reached, controls: Sequence[Reached]) -> Comparison:
+    if not controls:
+        return NOTHING
+    mine, theirs = (summary.samples[one.row][summary.primary] for one in (strongest, controls[0]))
+    return compare(mine, theirs, summary.settings, among=max(1, len(summary.attacks)))
+
+
+def _people(data: ReportData, summary: Summary, strongest: Reached, names: Sequence[str]) -> tuple[Person, ...]:
+    if data.per_class is None or summary.primary not in data.per_class:
+        return ()
+    trials = set(summary.frame.loc[strongest.row, "trials"])
+    mine = data.per_class[data.per_class["trial"].isin(trials)]
+    shares: Mapping[Any, float] = mine.groupby("class")[summary.primary].mean().to_dict()
+    found = [Person(name=names[label], label=int(label), share=float(share)) for label, share in shares.items()]
+    return tuple(sorted(found, key=lambda person: (-person.share, person.label)))

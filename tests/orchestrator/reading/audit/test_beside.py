@@ -1,0 +1,125 @@
+"""What an audit says of a reference and of other recipes: nothing that the seeds do not carry, and what it cost."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from orchestrator.page.audit import audit_page, audit_pdf
+from orchestrator.reading.audit.as_json import audit_json
+from orchestrator.reading.audit.found import Told, read_audit
+from orchestrator.reading.audit.words import audit_sentences
+from orchestrator.reading.numbers.model import Axis, ReportData, StageLink
+from orchestrator.reading.numbers.summary import summarise
+
+MODEL, PLAIN, WEAK, STRONG = "imported model", "plain training", "smoothing -0.05", "smoothing -0.8"
+PEOPLE, CLASSES = [f"p{k}" for k in range(10)], 10
+LEAKS = {MODEL: 0.7, PLAIN: 0.7, WEAK: 0.7, STRONG: 0.2}
+ACCURACY = {MODEL: 0.95, PLAIN: 0.9, WEAK: 0.91, STRONG: 0.88}
+
+
+def data(seeds, recipes=(MODEL, PLAIN, WEAK, STRONG), leaks=LEAKS, controls=0.1):
+    """Two attacks and a control; the second attack is weaker everywhere but on STRONG, where it finds a little more."""
+    rows, classes, links = [], [], {}
+    noise = np.random.default_rng(1)
+    for recipe in recipes:
+        for attack, shift in (("ppa", 0.0), ("adapted", 0.1 if recipe == STRONG else -0.2), ("random_latents", None)):
+            for seed in seeds:
+                control = shift is None
+                rates = controls if control else leaks[recipe] + shift
+                rates = np.clip(rates + noise.normal(0, 0.01, CLASSES), 0, 1)
+                trial = f"{recipe}-{attack}-{seed}"
+                rows.append({
+                    "trial": trial, "seed": seed, "status": "done", "failure": None, "recipe_settings": recipe,
+                    "attack_settings": attack, "attack_access": "none" if control else "gradients",
+                    "attack_control": control, "attack_published": True, "test_acc": ACCURACY[recipe],
+                    "embedder_acc1": float(rates.mean()), "queries": None if control else 50.0,
+                })  # fmt: skip
+                classes += [{"trial": trial, "class": k, "embedder_acc1": rate} for k, rate in enumerate(rates)]
+                own = [] if recipe == MODEL else [StageLink(stage="target", path=f"t/{recipe}/{seed}", seconds=60.0)]
+                links[trial] = (StageLink(stage="target", path="t/evaluator", seconds=1000.0), *own,
+                                StageLink(stage="attack", path=f"a/{trial}", seconds=5.0))  # fmt: skip
+    axes = (Axis(key="recipe_settings", bare=True, defense=True), Axis(key="attack_settings", role="attack", bare=True))
+    return ReportData(
+        title="t", results=pd.DataFrame(rows), per_class=pd.DataFrame(classes), axes=axes, links=links,
+        baseline={"recipe_settings": PLAIN},
+    )  # fmt: skip
+
+
+def read(given, **told):
+    usual = {"names": PEOPLE, "classes": CLASSES, "recipe": MODEL, "architecture": "resnet18", "epochs": 40}
+    return read_audit(given, summarise(given), Told(**(usual | told)))
+
+
+@pytest.fixture(scope="module")
+def audit():
+    return read(data((1, 2, 3)), planned={PLAIN: 71.0}, unfit=("Not tried: mixup.",))
+
+
+def test_the_model_s_own_numbers_are_those_of_its_trials_alone(audit):
+    assert {one.attack for one in audit.reached} == {"ppa", "adapted", "random_latents"}
+    assert audit.strongest.leak == pytest.approx(0.7, abs=0.02) and audit.test_acc == pytest.approx(0.95)
+    alone = read(data((1, 2, 3), recipes=(MODEL,)))
+    assert alone.beside == () and alone.strongest.leak == pytest.approx(audit.strongest.leak)
+
+
+def test_every_recipe_counts_with_the_attack_that_works_best_against_it(audit):
+    assert [(one.role, one.recipe, one.reached.attack) for one in audit.beside] == [
+        ("model", MODEL, "ppa"), ("reference", PLAIN, "ppa"), ("fix", WEAK, "ppa"), ("fix", STRONG, "adapted"),
+    ]  # fmt: skip
+    assert audit.beside[3].leak.difference == pytest.approx(0.3 - 0.7, abs=0.02)
+    assert [one.leak.verdict for one in audit.beside] == ["cannot tell", "", "cannot tell", "lower"]
+
+
+def test_what_a_recipe_took_is_its_own_trainings_and_attacks_of_all_seeds(audit):
+    model, plain = audit.model, audit.reference
+    assert (model.training_s, model.attacking_s) == (None, None)
+    assert (plain.training_s, plain.attacking_s, plain.planned_s) == (3 * 60.0, 3 * 3 * 5.0, 71.0)
+
+
+def test_a_difference_is_told_where_the_statistics_tell_it_and_nowhere_else(audit):
+    said = audit_sentences(audit)["beside"]
+    assert "90.0" in said[0] and "95.0" in said[0]
+    assert "cannot be told at 3" in said[1]
+    [fix] = [line for line in said if "Clearly less" in line]
+    assert STRONG in fix and WEAK not in fix and "88.0" in fix
+    less = audit_sentences(read(data((1, 2, 3), leaks={**LEAKS, MODEL: 0.4})))["beside"]
+    assert "This model leaks clearly less than trainings like the reference" in less[1]
+
+
+def test_one_seed_claims_nothing_and_says_how_to_have_more():
+    one = audit_sentences(read(data((1,))))["beside"]
+    assert "one seed cannot tell" in one[1] and "--seeds" in one[1]
+    assert not any("Clearly less" in line for line in one)
+    assert any("Whether a recipe lowers the leak one seed cannot tell" in line and "--seeds" in line for line in one)
+
+
+def test_accuracy_on_images_that_the_model_may_know_is_said_to_be_that():
+    warning = "may be of images that it has learnt from"
+    assert any(warning in line for line in audit_sentences(read(data((1,))))["beside"])
+    assert not any(warning in line for line in audit_sentences(read(data((1,)), own_test=True))["beside"])
+
+
+@pytest.mark.parametrize("recipes", [(MODEL, PLAIN), (MODEL, PLAIN, WEAK, STRONG)])
+def test_page_pdf_and_json_tell_the_same(recipes):
+    audit = read(data((1, 2), recipes=recipes), unfit=("Not tried: mixup.",))
+    given = {"name": "m", "facts": {}, "anonymous": False, "portraits": []}
+    page, pdf = audit_page(audit, **given), audit_pdf(audit, **given)
+    found = json.loads(json.dumps(audit_json(audit, {"name": "m"})))
+    first_screen = page[: page.index("<main>")]
+    for line in found["said"]["beside"][:2]:
+        assert line in first_screen
+    for line in found["said"]["beside"]:
+        assert line in page
+    assert "Not tried: mixup." in page and [one["role"] for one in found["beside"]][:2] == ["model", "reference"]
+    assert found["beside"][0]["leak_beside_reference"]["verdict"] == audit.model.leak.verdict
+    assert found["beside"][1]["leak_beside_reference"]["difference"] is None
+    assert pdf.count(b"/Type /Page\n") == 2 and ("--fix" in page) == (len(recipes) == 2)
+
+
+def test_what_there_was_no_time_for_is_on_the_page_even_if_that_was_all():
+    audit = read(data((1,), recipes=(MODEL,)), unfit=("Not tried: plain training.",))
+    page = audit_page(audit, name="m", facts={}, anonymous=False, portraits=[])
+    assert "Not tried: plain training." in page
+    assert json.loads(json.dumps(audit_json(audit, {})))["beside"] == []
