@@ -52,6 +52,7 @@ def test_anchors_and_merges_of_yaml_work(tmp_path):
         ([{}], "cells.0: expected the keys at least one key"),
         ([{"recipe.defense.alpha": 0.1}], "cells.0.recipe.defense.alpha: expected it here or in grid"),
         ([{"seeds": [1]}], "cells.seeds: expected a key that a trial depends on"),
+        ([{"resources.attack_rows": 3}], "cells.resources.attack_rows: expected a key that a trial depends on"),
         ([{"attack.steps": 0}], "attack.steps=0"),
     ],
 )

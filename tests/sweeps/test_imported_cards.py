@@ -161,6 +161,12 @@ def test_what_a_card_says_of_reading_an_image_is_part_of_the_identity():
     assert len({json.dumps(reading, sort_keys=True) for reading in readings}) == len(readings)
 
 
+def test_of_an_outside_program_only_what_it_says_is_part_of_the_identity():
+    outside = {"answers": "logits", "access": "scores", "rows": None}
+    card = TargetCard(**{**TARGET, "architecture": "onnx", "outside": outside})
+    assert card.reading["outside"] == {"answers": "logits", "access": "scores"}
+
+
 @pytest.mark.parametrize(
     "config",
     [

@@ -37,6 +37,12 @@ def test_a_good_file_loads_with_its_opening_comment(tmp_path):
     assert loaded.intro == "What it shows.\n\nHardware."
 
 
+def test_of_a_comment_the_hashes_alone_are_left_out(tmp_path):
+    path = write(tmp_path)
+    path.write_text("## X marks it.\n" + path.read_text())
+    assert load_sweep(path).intro.startswith("X marks it.\nWhat it shows.")
+
+
 @pytest.mark.parametrize(
     ("overrides", "key", "words"),
     [

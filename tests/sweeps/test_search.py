@@ -13,7 +13,7 @@ from orchestrator.cli import main
 from sweeps.axes import axis_keys
 from sweeps.expand import CellMaker, expand
 from sweeps.load import load_sweep
-from sweeps.search import Constraint
+from sweeps.search import Constraint, Range
 
 ALPHA, SCHEDULE = "recipe.defense.alpha", "recipe.defense.schedule."
 RAMP = {f"{SCHEDULE}kind": ["ramp"]}
@@ -170,3 +170,7 @@ def test_an_unlikely_recipe_is_no_mistake_but_a_space_without_any_is(tmp_path):
             "recipe.lr": {"choices": [0.001]}, "recipe.lr_schedule": {"choices": ["cosine"]},
             "recipe.lr_min": {"choices": [0.1, 0.0]},
         }}))  # fmt: skip
+
+
+def test_a_range_of_one_value_may_have_a_step():
+    assert Range(low=2, high=2, step=1, integer=True).low == 2

@@ -15,7 +15,8 @@ from sweeps.yaml_reader import LARGEST, MAX_BYTES, MAX_DEPTH, as_yaml, read_yaml
     [
         ("1e-3", 0.001), ("1E3", 1000.0), (".5", 0.5), ("5.", 5.0), ("-0.0", 0.0), ("-7", -7), ("0o17", 15),
         ("0x1F", 31), ("017", 17), ("1:30", "1:30"), ("1_000", "1_000"), ("2024-01-01", "2024-01-01"), ("no", "no"),
-        ("on", "on"), ("y", "y"), ("True", True), ("false", False), ("~", None), ("", None), ("NULL", None),
+        ("on", "on"), ("y", "y"), ("True", True), ("TRUE", True), ("true", True), ("false", False), ("False", False),
+        ("FALSE", False), ("~", None), ("", None), ("NULL", None),
         ("'1'", "1"), ('"no"', "no"), ("nan", "nan"), ("-.inf", -math.inf), ("[1, [2]]", [1, [2]]),
         ("{a: {b: 1}}", {"a": {"b": 1}}), (str(LARGEST), LARGEST), ("'<<'", "<<"),
     ],

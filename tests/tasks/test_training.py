@@ -10,7 +10,14 @@ from core.training.epochs import Epochs
 from sweeps.training import LabelSmoothing, Recipe
 from tasks import training
 from tasks.context import TaskContext, read_progress
-from tasks.training import load_classifier, restored_classifier, save_classifier, smoothing_of_epoch, train_alone
+from tasks.training import (
+    STOP_KEY,
+    load_classifier,
+    restored_classifier,
+    save_classifier,
+    smoothing_of_epoch,
+    train_alone,
+)
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +97,16 @@ def test_a_network_is_restored_with_the_input_map_that_it_was_trained_with():
     config = {"architecture": "resnet_small", "protocol": "clean", "seed": 0, "transform_input": True}
     with pytest.raises(InputError, match="transform_input"):  # which this network does not have
         restored_classifier(config, {"head.bias": torch.zeros(3)}, where="here")
+
+
+@pytest.mark.parametrize(("reached_at", "fractions"), [(None, [0.25, 0.5, 0.75, 1.0]), (0.0, [1.0])])
+def test_progress_is_the_share_of_the_epochs_or_whole_where_the_goal_is_reached(faces, tmp_path, reached_at, fractions):
+    told = []
+
+    class Told(TaskContext):
+        def progress(self, fraction, text=""):
+            told.append(fraction)
+
+    settings = {**config(), **({} if reached_at is None else {STOP_KEY: reached_at})}
+    train_alone(settings, faces, faces, Told(work=tmp_path))
+    assert told == fractions

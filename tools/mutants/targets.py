@@ -84,7 +84,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "sweeps/defenses.py": ("tests/sweeps/test_defenses.py", FAR),
     "sweeps/dimension.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
     "sweeps/expand.py": tuple(f"tests/sweeps/test_{name}.py" for name in (
-        "load", "cells", "repeats", "portfolio", "search"
+        "load", "cells", "repeats", "portfolio", "search", "unread"
     )),
     "sweeps/imported.py": (
         "tests/sweeps/test_imported_cards.py", "tests/orchestrator/stages/test_imported_reading.py", FAR,

@@ -122,6 +122,11 @@ def test_one_seed_has_no_interval():
     assert (interval.mean, interval.low, interval.high, interval.resampled) == (0.7, None, None, "nothing")
 
 
+def test_one_resample_is_enough_to_be_taken():
+    found = bootstrap_mean_interval([[0.1, 0.4], [0.3, 0.9]], seed=0, resamples=1)
+    assert np.isfinite([found.low, found.high]).all()
+
+
 def test_bounds_clip_and_a_spread_of_zero_has_no_width():
     values = [[0.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
     assert bootstrap_mean_interval(values, seed=0).high > 1

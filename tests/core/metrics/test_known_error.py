@@ -24,7 +24,7 @@ def test_by_hand():
     assert found.value == pytest.approx(0.5) and found.low is None
 
 
-@pytest.mark.parametrize(("observed", "value"), [(0.05, 0.0), (0.1, 0.0), (0.8, 1.0), (0.95, 1.0)])
+@pytest.mark.parametrize(("observed", "value"), [(0.0, 0.0), (0.05, 0.0), (0.1, 0.0), (0.8, 1.0), (1.0, 1.0)])
 def test_what_lies_outside_the_judges_range_is_none_or_all(observed, value):
     found = corrected_leak(observed, None, sensitivity=Rate(share=0.8, trials=50),
                            false_positives=Rate(share=0.1, trials=50))  # fmt: skip

@@ -93,3 +93,14 @@ def test_settings_count_without_nulls_and_without_what_is_left_out():
 @pytest.mark.parametrize("name", SHIPPED_FILES)
 def test_shipped_files_are_there(name):
     assert shipped_file(name).is_file()
+
+
+def test_pictures_that_are_not_there_have_a_content_for_a_plan_alone(tmp_path):
+    place = tmp_path / "faces"
+    with fingerprints.pictures_may_be_absent() as absent:
+        assert content_of(place, "data.path") == {"content": f"nothing at {place}"}
+        with pytest.raises(InputError, match=r"^judges\.embedder\.weights: expected a file or folder"):
+            content_of(place, "judges.embedder.weights")
+    assert absent == {"data.path": str(place)}
+    with pytest.raises(InputError, match=r"^data\.path: expected a file or folder"):
+        content_of(place, "data.path")

@@ -206,3 +206,23 @@ def test_protocol_paper_alone_brings_images_to_a_judges_size_as_the_attacks_own_
         (loot,) = [stage for stage in stages_of(protocol=protocol, **changes) if stage.name == "loot"]
         expected = make_attack(kind, **NEEDED.get(kind, {})).enlarging if protocol == "paper" else None
         assert loot.config.get("enlarging") == expected and ("enlarging" in loot.config) == (expected is not None)
+
+
+def test_the_loot_is_synthesised_in_the_rows_that_are_asked_for():
+    (loot,) = [stage for stage in stages_of(resources={"attack_rows": 3}) if stage.name == "loot"]
+    assert loot.config["rows_per_batch"] == 3
+    assert not {"compile", "precision"} & loot.config.keys()
+
+
+@pytest.mark.parametrize("classes", ["all", [2, 0]])
+def test_gradients_are_followed_for_the_attacked_classes(classes):
+    judges = {**tiny_sweep()["judges"], "gradients": {}}
+    (found,) = [stage for stage in stages_of(judges=judges, classes=classes) if stage.name == "judge_gradients"]
+    assert found.config["classes"] == classes
+
+
+def test_who_trains_an_attacks_gan_is_no_setting_of_the_attack():
+    gan = {"batch_size": 8, "workers": 2, "epochs": 1}
+    found = {stage.name: stage for stage in stages_of(prior=None, attack={"kind": "gmi", "selected": 2, "gan": gan})}
+    assert found["attack"].config["gan"]["batch_size"] == 8 and "workers" not in found["attack"].config["gan"]
+    assert found["general_gan"].config["workers"] == 2

@@ -15,6 +15,7 @@ from core.attacks.optimisation.crops import (
     CropRule,
     Crops,
     Preprocess,
+    RowViews,
     Views,
     apply_crops,
     draw_crop_per_image,
@@ -185,3 +186,17 @@ def test_the_corner_of_a_crop_is_its_draw_times_the_room():
     place = torch.rand(2, 5, generator=again, dtype=torch.float64)
     assert torch.equal(found.top, place[0] * 8) and torch.equal(found.left, place[1] * 8)
     assert torch.equal(source.get_state(), again.get_state())
+
+
+@pytest.mark.parametrize("draw", [draw_crop_per_image, draw_shared_crop])
+def test_rows_of_several_batches_get_each_the_crops_of_its_own_batch(draw):
+    """Each batch draws for all five candidates, or one crop for all of them."""
+    rule, images = CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5), torch.zeros(5, 3, 12, 12)
+    views = [Views(rule=rule, count=5, key=(1, number), draw=draw) for number in (0, 1)]
+    rows = RowViews([(slice(0, 2), views[0]), (slice(2, 5), views[1])])
+    for step in (0, 1):
+        first, second = (one.at(step, images) for one in views)
+        found = rows.at(step, images, slice(1, 4))
+        for name in ("top", "left", "height", "width", "mirror"):
+            drawn = [getattr(crops, name).expand(5) for crops in (first, second)]
+            assert torch.equal(getattr(found, name), torch.cat([drawn[0][1:2], drawn[1][2:4]]))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from core.attacks.execution import Execution
 from core.attacks.ppa.config import CandidateConfig, PoolConfig
 from core.attacks.ppa.pool import best_first, decode_pool, sample_candidates, score_pool
+from core.attacks.ppa.pool_parts import make_pool_features
+from core.devices import ExecutionConfig
 from core.errors import InputError
 from core.priors.base import sample_latents
 
@@ -133,3 +137,13 @@ def test_wrong_requests_are_input_errors():
             sample_candidates(confidences, w, target_class, CandidateConfig(candidates=1))
     with pytest.raises(InputError, match="4 rows of confidences for 5 latents"):
         sample_candidates(confidences, torch.zeros(5, 1, 1), 0, CandidateConfig(candidates=1))
+
+
+def test_the_mean_feature_of_the_pool_is_that_of_all_its_images():
+    images = torch.randn(60, 3, 8, 8, generator=torch.Generator().manual_seed(2))  # more than a batch
+    weight = torch.randn(3, 5, generator=torch.Generator().manual_seed(3))
+    view = SimpleNamespace(execution=Execution(ExecutionConfig(), torch.device("cpu")),
+                           features=lambda batch: (batch.mean((2, 3)) @ weight, None))  # fmt: skip
+    made = make_pool_features({}, SimpleNamespace(parts={"pool": {"images": images}}), view, None)
+    torch.testing.assert_close(made.tensors["mean"], (images.mean((2, 3)) @ weight).mean(0))
+    assert made.facts == {"pool_images": 60.0}

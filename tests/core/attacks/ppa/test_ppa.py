@@ -7,9 +7,11 @@ import torch
 from torch import nn
 
 from core.attacks.optimisation.crops import CropRule, Preprocess, draw_shared_crop
+from core.attacks.ppa.adaptive_config import Restarts
 from core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
 from core.attacks.ppa.inversion import Stages, invert_class, optimise, select
-from core.attacks.ppa.pool import decode_pool, preprocess_of, score_pool
+from core.attacks.ppa.pool import decode_pool, preprocess_of, sample_candidates, score_pool
+from core.attacks.ppa.restarts import around
 from core.attacks.ppa.results import OptimiseResult
 from core.errors import InputError
 from core.priors.base import sample_latents, truncate
@@ -94,6 +96,18 @@ def same(first, second):
         torch.equal(a.nan_to_num(-9), b.nan_to_num(-9))
         for a, b in zip(tensors(first), tensors(second), strict=True)
     )
+
+
+def test_restarts_are_descents_of_their_own_among_the_candidates(prior, target, pool):
+    restarts = Restarts(count=2, spread=0.3)
+    config = dataclasses.replace(CONFIG, candidates=dataclasses.replace(CONFIG.candidates, restarts=restarts))
+    found = invert(prior, target, pool, 1, config=config)
+    starts = sample_candidates(pool[1], pool[0], 1, CONFIG.candidates, seed=5)
+    w0, index, confidence = around(starts, pool[0], restarts, seed=5, target_class=1)
+    own = optimise(prior, target, w0, 1, config.optimise, seed=5, protocol="clean", device="cpu",
+                   transform=preprocess_of(config.pool))  # fmt: skip
+    assert torch.equal(found.candidates.w, own.w) and torch.equal(found.candidate_index, index)
+    assert torch.equal(found.candidate_confidence, confidence) and len(own.w) == 2 * len(starts[0])
 
 
 @pytest.mark.parametrize("protocol", ["paper", "clean"])

@@ -66,6 +66,13 @@ def test_learning_rate_milestones():
     assert [config.lr_at(step) for step in range(5)] == [1, 1, 0.5, 0.5, 0.25]
 
 
+def test_a_discriminator_comes_with_a_folder_alone():
+    attack = make_attack("ppa", steps=1, discriminator_weight=0.1, pool={"crop": None})
+    attack.check(image_size=64, prior_kind="folder", has_public=False)
+    with pytest.raises(InputError, match=r"^attack\.discriminator_weight: expected a prior of kind folder.* shipped$"):
+        attack.check(image_size=64, prior_kind="shipped", has_public=False)
+
+
 STILL = {"selection_crop_scale": (1, 1), "selection_crop_ratio": (1, 1), "selection_hflip": 0}
 
 
