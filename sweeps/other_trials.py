@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from core.errors import InputError
 from core.words import shown
 from sweeps.imported import ImportedClassifier
-from sweeps.resolved import CLASSES
+from sweeps.resolved import classes_of
 from sweeps.settings import set_dotted
 from sweeps.training import OtherTrial
 
@@ -81,4 +81,4 @@ def known_classes(settings: InversionSweep) -> int | None:
     """How many classes the target tells apart, None where the data alone say it."""
     if isinstance(settings.recipe, ImportedClassifier):
         return settings.recipe.checked.num_classes
-    return settings.data.classes_known or CLASSES.get(settings.data.kind)
+    return classes_of(settings.data)

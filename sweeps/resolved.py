@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sweeps.data import LabelledData, PublishedData, SyntheticData
     from sweeps.schema import InversionSweep
 
 TRAININGS = ("recipe", "judges.evaluator", "judges.knowledge")
@@ -24,6 +25,11 @@ OF_ATTACK = {"precision": "fp32"}
 
 CLASSES = {"facescrub": 530, "celeba": 1000, "celeba64": 1000, "stanford_dogs": 120, "imagenette": 10}
 """The paper's number of people, breeds or things in each of its data sets."""
+
+
+def classes_of(data: SyntheticData | LabelledData | PublishedData) -> int | None:
+    """How many classes these data have, at most where a published set may lie there in part; None if only they say."""
+    return data.classes_known or CLASSES.get(data.kind)
 
 
 def resolved(settings: InversionSweep) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges
 from sweeps.other_trials import known_classes, stopping_reference, swapped_targets
 from sweeps.paper_numbers import datasets_of
-from sweeps.resolved import CLASSES
+from sweeps.resolved import classes_of
 from sweeps.search import Budget, Reaudit, Search
 from sweeps.settings import first_repeat
 from sweeps.shown import check_what_is_shown
@@ -155,7 +155,7 @@ class InversionSweep(AnySweep):
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
 
     def _fits_classes(self) -> None:
-        known = self.data.classes_known
+        known = classes_of(self.data)
         if known is not None and self.classes != "all" and max(self.classes) >= known:
             raise ValueError(f"classes: expected labels below {known}, got {max(self.classes)}")
         for key, model in (("recipe", self.recipe), ("judges.evaluator", self.judges.evaluator)):
@@ -168,7 +168,7 @@ class InversionSweep(AnySweep):
             raise ValueError("judges.knowledge: expected at least 2 reconstructions to train on, got 1")
 
     def _fits_poison(self) -> None:
-        known = self.data.classes_known or CLASSES.get(self.data.kind)
+        known = classes_of(self.data)
         if known is not None and self.recipe.poison is not None:
             try:
                 self.recipe.poison.built.check_classes(known)

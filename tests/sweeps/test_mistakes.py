@@ -10,6 +10,7 @@ from core.errors import InputError
 from core.priors.kinds import PRIORS
 from sweeps.data import PublishedData
 from sweeps.loaded import check
+from sweeps.resolved import CLASSES
 from sweeps.schema import InversionSweep
 
 KINDS = PublishedData.model_fields["kind"].annotation.__args__
@@ -128,6 +129,8 @@ def test_an_unknown_key_is_named_by_where_it_stands_and_no_kind_is_part_of_it(na
         ({"seeds": [1, 2, 1]}, "seeds: expected each once, got 1 twice"),
         ({"classes": [0, 3, 0]}, "classes: expected each once, got 0 twice"),
         ({"classes": [0, 4]}, "classes: expected labels below 4, got 4"),
+        *(({"classes": [0, most], "data": {"kind": kind, "path": "p"}},
+           f"classes: expected labels below {most}, got {most}") for kind, most in CLASSES.items()),
         ({"protocol": "paper", "attack": {**tiny_sweep()["attack"], "loot_size": 16}},
          "attack.loot_size: expected none under protocol paper, which keeps every judge's own size"),
         ({"public": None}, "public: expected the images to fit the eigenfaces prior on, got none"),

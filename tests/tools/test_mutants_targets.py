@@ -4,7 +4,8 @@ import ast
 
 import pytest
 
-from tools.mutants.targets import BESIDE, LEFT_OUT, OF_THE_ORCHESTRATOR, ROOMS, TESTS, targets
+from tools.mutants.__main__ import again
+from tools.mutants.targets import BESIDE, LEFT_OUT, OF_THE_ORCHESTRATOR, ROOMS, TESTS, Target, targets
 
 NAMED = sorted({test for tests in (*TESTS.values(), *BESIDE.values()) for test in tests})
 
@@ -45,3 +46,14 @@ def test_of_a_module_without_a_test_of_its_name_those_that_import_it_are_asked_f
     for module, test in (("surrogate/parts", "surrogate/test_surrogate"), ("ppa/selection", "ppa/test_adaptive")):
         assert f"core/attacks/{module}.py" not in TESTS
         assert asked[f"core/attacks/{module}.py"][0] == f"tests/core/attacks/{test}.py"
+
+
+def test_faults_that_nobody_noticed_are_asked_about_again_where_they_were(tmp_path):
+    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "twice.py").write_text("def f(a):\n    return a + 1\n\n\ndef g(a):\n    return a + 1\n")
+    target = Target(room="core/metrics", module="core/twice.py", tests=("tests/t.py",))
+    survivors = [{"module": "core/twice.py", "line": line, "before": "a + 1", "after": "a - 1"} for line in (1, 7)]
+    gone = {"module": "core/twice.py", "line": 1, "before": "b + 1", "after": "b - 1"}
+    questions = again(tmp_path, [target], [*survivors, gone], {"tests/t.py": 100.0})
+    assert [question.mutant.line for question in questions] == [2, 6]
+    assert "return a + 1\n\n\ndef g(a):\n    return a - 1" in questions[1].mutant.source

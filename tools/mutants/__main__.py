@@ -1,9 +1,11 @@
 """`make mutants`: a seeded sample of faults in tasks, sweeps, attacks, metrics, store and planning; who notices them.
 
     python -m tools.mutants [--sample N] [--seed S] [--only TEXT] [--processes P] [--table FILE] [--out FILE]
+    python -m tools.mutants --again FILE [--out FILE]
 
 The sample is drawn evenly over the rooms, within a room over all its faults. Results go to a JSON file as they come,
-and with --table into the table between the marks in docs/reliability.md.
+and with --table into the table between the marks in docs/reliability.md. --again asks once more about the faults that
+an earlier run's file holds as not noticed, wherever the code still reads as it did.
 """
 
 from __future__ import annotations
@@ -45,13 +47,20 @@ def main() -> int:
     started = time.monotonic()
     with Copy(ROOT) as tree:  # whoever goes on working on the sources does not disturb
         chosen = [target for target in targets(tree.root) if target.module.startswith(options.only)]
+        survivors = _survivors(options.again)
+        if survivors is not None:
+            chosen = [target for target in chosen if any(one["module"] == target.module for one in survivors)]
         # processes of this kind may start others, which some tests do
         forks = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(options.processes, forks, _begin, (tree.root,)) as pool:
             seconds = _seconds(pool, chosen)
             if seconds is None:
                 return 2
-            results = _asked(pool, sample(tree.root, chosen, options.sample, options.seed, seconds), options.out)
+            if survivors is None:
+                questions = sample(tree.root, chosen, options.sample, options.seed, seconds)
+            else:
+                questions = again(tree.root, chosen, survivors, seconds)
+            results = _asked(pool, questions, options.out)
     results.sort(key=lambda result: (result["module"], result["line"], result["after"]))
     options.out.write_text(json.dumps(results, indent=1))
     print("\n".join(summary_lines(results, options.seed, time.monotonic() - started)))
@@ -81,10 +90,37 @@ def sample(
                 for place in places_of(root, target.module)]  # fmt: skip
         share = count // len(rooms) + (number < count % len(rooms))
         for target, place in random.Random(f"{seed} {room}").sample(pool, min(share, len(pool))):
-            limit_s = max(LEAST_S, TIMES * sum(seconds[test] for test in target.tests))
-            questions.append(Question(mutant=place.mutant(), room=room, tests=target.tests, limit_s=limit_s))
+            questions.append(_question(target, place.mutant(), seconds))
     random.Random(seed).shuffle(questions)  # a run that is interrupted says something of every room
     return questions
+
+
+def again(
+    root: Path, chosen: list[Target], survivors: list[dict[str, Any]], seconds: dict[str, float]
+) -> list[Question]:
+    """The same faults; of several that read alike in a module the one nearest to the line where it was."""
+    questions = []
+    for target in chosen:
+        mutants = [place.mutant() for place in places_of(root, target.module)]
+        for one in survivors:
+            read = (one["module"], one["before"], one["after"])
+            alike = [mutant for mutant in mutants if (mutant.module, mutant.before, mutant.after) == read]
+            if alike:
+                nearest = min(alike, key=lambda mutant: abs(mutant.line - one["line"]))
+                questions.append(_question(target, nearest, seconds))
+    return questions
+
+
+def _question(target: Target, mutant: Mutant, seconds: dict[str, float]) -> Question:
+    limit_s = max(LEAST_S, TIMES * sum(seconds[test] for test in target.tests))
+    return Question(mutant=mutant, room=target.room, tests=target.tests, limit_s=limit_s)
+
+
+def _survivors(earlier: Path | None) -> list[dict[str, Any]] | None:
+    """What an earlier run's file holds as not noticed; None where none is named."""
+    if earlier is None:
+        return None
+    return [one for one in json.loads(earlier.read_text()) if one["said"] == UNNOTICED]
 
 
 def _seconds(pool: ProcessPoolExecutor, chosen: list[Target]) -> dict[str, float] | None:
@@ -128,6 +164,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="only modules whose path begins with this")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=ROOT / "mutants.json")
+    parser.add_argument("--again", type=Path, help="ask about what this file of results holds as not noticed")
     parser.add_argument("--table", type=Path, help="write the kill rates between the marks of this file")
     return parser.parse_args()
 
