@@ -31,7 +31,7 @@ class Embedder(Model):
     where that is absent the judge's columns stay empty, with the reason.
     """
 
-    name: Literal["synthetic", "facenet", "mobilefacenet_a", "mobilefacenet_b"]
+    name: Literal["synthetic", "facenet", "mobilefacenet_a", "mobilefacenet_b", "ir50", "ir152"]
     weights: FilePath | None = None  # file of the weights; the synthetic one is shipped, facenet's is staged
 
     @model_validator(mode="after")

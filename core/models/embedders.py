@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from core.errors import InputError
+from core.models.face_ir import face_ir50, face_ir152
 from core.models.facenet import FaceNet, facenet_state
 from core.models.mobilefacenet import MobileFaceNetA, MobileFaceNetB
 from core.models.pretrained import plain_tensors, read_tensor_file
@@ -22,6 +23,8 @@ EMBEDDERS: dict[str, Callable[[], nn.Module]] = {
     "mobilefacenet_a": MobileFaceNetA,
     "mobilefacenet_b": MobileFaceNetB,
     "facenet": FaceNet,
+    "ir50": face_ir50,
+    "ir152": face_ir152,
 }
 
 _SHIPPED = {"synthetic": Path(__file__).parent / "weights" / "synthetic_embedder.safetensors"}
@@ -30,6 +33,8 @@ _ORIGIN = {
     "mobilefacenet_a": "the state dict of github.com/Xiaoccer/MobileFaceNet_Pytorch, model/best/068.ckpt",
     "mobilefacenet_b": "the state dict of github.com/foamliu/MobileFaceNet, weights/mobilefacenet.pt",
     "facenet": f"or the published {WEIGHT_FILES['facenet'].file_name}",
+    "ir50": "what `smoothsweep import judge` makes of face.evoLVe's IR-50",
+    "ir152": "what `smoothsweep import judge` makes of face.evoLVe's IR-152",
 }
 
 
@@ -38,7 +43,7 @@ def load_embedder(name: str, weights: Path | None = None) -> nn.Module:
 
     weights: a safetensors file, for "facenet" also the published .pt file, which is read without unpickling code. None
     means the shipped file, which only "synthetic" has, or for "facenet" the staged one, which must have the published
-    checksum. The MobileFaceNets expect faces in the tight frame (brows to chin) of the 112 x 112 five-point template.
+    checksum. All but these two expect faces in the tight frame (brows to chin) of the 112 x 112 five-point template.
 
     Raises InputError for an unknown name, and for a file that is missing, cannot be read, does not fit the
     network key by key, or holds numbers that are not finite. Nothing is downloaded.

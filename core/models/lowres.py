@@ -13,6 +13,8 @@ from torchvision.models import vgg
 
 _CLASSES = 1000
 _WIDTH = 64  # channels of an IR network's first stage; every stage doubles them
+IR50, IR152 = (3, 4, 14, 3), (3, 8, 36, 3)
+"""Units of each stage."""
 EFFICIENTNETS = ("efficientnet_b0", "efficientnet_b1", "efficientnet_b2")
 
 
@@ -129,22 +131,22 @@ class EfficientNet(nn.Module):
 
 def ir50_64() -> nn.Module:
     """FaceNet64 of those repositories: 35.4 million parameters."""
-    return ImprovedResNet((3, 4, 14, 3), side=64, output_in_trunk=False)
+    return ImprovedResNet(IR50, side=64, output_in_trunk=False)
 
 
 def ir152_64() -> nn.Module:
     """What they call ResNet-152: 62.6 million parameters."""
-    return ImprovedResNet((3, 8, 36, 3), side=64, output_in_trunk=False)
+    return ImprovedResNet(IR152, side=64, output_in_trunk=False)
 
 
 def ir50_112() -> nn.Module:
     """FaceNet, their evaluation model: 44.1 million parameters."""
-    return ImprovedResNet((3, 4, 14, 3), side=112, output_in_trunk=True)
+    return ImprovedResNet(IR50, side=112, output_in_trunk=True)
 
 
 def ir50_112_narrow() -> nn.Module:
     """The same at an eighth of every width, for small machines: 64 features. Nobody's official network."""
-    return ImprovedResNet((3, 4, 14, 3), side=112, output_in_trunk=True, width=_WIDTH // 8)
+    return ImprovedResNet(IR50, side=112, output_in_trunk=True, width=_WIDTH // 8)
 
 
 def _output_layer(side: int, width: int) -> nn.Sequential:

@@ -40,8 +40,8 @@ def add_audit_door(doors: argparse._SubParsersAction) -> None:
     audit.add_argument("--out", type=Path, metavar="DIR", help="where everything goes (default: audits/NAME)")
     audit.add_argument("--people", type=int, default=20, metavar="N", help="how many of the people to attack, evenly "
                        "from all (default: 20)")  # fmt: skip
-    audit.add_argument("--judge", metavar="NAME=FILE", help="an independent judge: mobilefacenet_a, mobilefacenet_b or "
-                       "facenet with its weights, or synthetic for rendered faces")  # fmt: skip
+    audit.add_argument("--judge", metavar="NAME=FILE", help="an independent judge: mobilefacenet_a, mobilefacenet_b, "
+                       "ir50, ir152 or facenet with its weights, or synthetic for rendered faces")  # fmt: skip
     audit.add_argument("--redact", action="store_true", help="no pictures of people and no names, for sharing")
     audit.add_argument("--architecture", metavar="NAME", help="needed for a checkpoint, e.g. resnet18")
     add_reading_options(audit.add_argument_group(

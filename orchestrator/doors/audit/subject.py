@@ -21,7 +21,7 @@ from orchestrator.doors.bringing.named import described_source, kept_beside
 from sweeps.imported import CARD, ImportedClassifier, TargetCard
 
 MOST_SEEDS = 5
-EMBEDDERS = ("synthetic", "facenet", "mobilefacenet_a", "mobilefacenet_b")
+EMBEDDERS = ("synthetic", "facenet", "mobilefacenet_a", "mobilefacenet_b", "ir50", "ir152")
 NEEDS_PUBLIC = (
     "--public: expected images of the same kind that show none of these people (a folder or a Parquet file), got none: "
     "every attack draws from what such images look like"

@@ -1,4 +1,4 @@
-"""`smoothsweep import prior|target|gan`: what may be said of a file, and what of it cannot be left to a guess."""
+"""`smoothsweep import prior|target|judge|gan`: what may be said of a file, and what of it cannot be left to a guess."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orchestrator.doors.bringing.named import PER_SECOND, QUERIES, Terms
 def add_import_doors(doors: argparse._SubParsersAction) -> None:
     """Adds `import` with its three things to a parser's doors."""
     things = doors.add_parser("import", help="bring official weights, or your own classifier, in safely")
-    things = things.add_subparsers(required=True, metavar="prior|target|gan")
+    things = things.add_subparsers(required=True, metavar="prior|target|judge|gan")
     prior = things.add_parser("prior", help="an official StyleGAN2 network pickle (ffhq.pkl); nothing of it is run")
     prior.set_defaults(door=_import_prior)
     target = things.add_parser("target", help="a classifier: a checkpoint, or a program such as an ONNX file")
@@ -32,9 +32,14 @@ def add_import_doors(doors: argparse._SubParsersAction) -> None:
     gan.add_argument("--part", required=True, choices=tuple(NETWORKS), help="which part of an attack it is")
     gan.add_argument("--discriminator", type=Path, metavar="FILE", help="of its discriminator, unless it is a plg_gan")
     gan.set_defaults(door=_import_gan)
-    for thing, folder in ((prior, "priors"), (target, "targets"), (gan, "gans")):
+    judge = things.add_parser("judge", help="a published face embedder (FaceNet, MobileFaceNet, IR-50, IR-152): its "
+                              "checkpoint becomes an independent judge; which it is, the file says")  # fmt: skip
+    judge.set_defaults(door=_import_judge)
+    for thing, folder in ((prior, "priors"), (target, "targets"), (judge, "judges"), (gan, "gans")):
+        one_file = thing is judge
         thing.add_argument("file", type=as_source if thing is target else Path, metavar="FILE")
-        thing.add_argument("--out", type=Path, metavar="DIR", help=f"default: STORE/imported/{folder}/NAME")
+        thing.add_argument("--out", type=Path, metavar="FILE" if one_file else "DIR", help="default: STORE/imported/"
+                           f"{folder}/NAME{'.safetensors' if one_file else ''}")  # fmt: skip
         thing.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
 
 
@@ -108,6 +113,13 @@ def _import_target(options: argparse.Namespace) -> int:
         **reading_of(options),
     )
     return import_target_file(request)
+
+
+def _import_judge(options: argparse.Namespace) -> int:
+    from orchestrator.doors.bringing.converting import import_judge_file
+
+    folder = _imported_folder(options, "judges")
+    return import_judge_file(options.file, options.out or folder.with_name(f"{folder.name}.safetensors"))
 
 
 def _import_gan(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`smoothsweep import prior|target|gan`: weights of others brought in, converted once, nothing of them executed."""
+"""`smoothsweep import prior|target|judge|gan`: weights of others brought in, converted once, nothing of it executed."""
 
 from __future__ import annotations
 
@@ -66,6 +66,25 @@ def import_target_file(request: TargetRequest) -> int:
         screen.out(line)
     folder = f"{{imported: {request.out}}}"
     screen.out(f"in a sweep file:  recipe: {folder}   or   judges: {{evaluator: {folder}}}")
+    return 0
+
+
+def import_judge_file(file: Path, out: Path) -> int:
+    """Convert published weights of a face embedder into a file that a sweep can name. Returns the exit code.
+
+    Raises InputError, one line, for a checkpoint that is none of theirs; nothing is written then.
+    """
+    from safetensors.torch import save
+
+    from core.models.official_judges import PUBLISHED, import_judge
+
+    refuse_existing(out, "file")
+    judge = import_judge(file)
+    write_file(out, save({name: value.contiguous() for name, value in judge.state.items()}), parents=True)
+    screen.out(f"{file.name}: {PUBLISHED[judge.name]}, {len(judge.state)} tensors")
+    screen.out(f"SHA-256 {judge.sha256}")
+    screen.out(f"in a sweep file:  judges: {{embedder: {{name: {judge.name}, weights: {out}}}}}")
+    screen.out(f"for an audit:     --judge {judge.name}={out}")
     return 0
 
 

@@ -53,10 +53,10 @@ class TargetRequest(Reading):
     alpha: float | None
 
 
-def refuse_existing(out: Path) -> None:
+def refuse_existing(out: Path, what: str = "folder") -> None:
     """Raise InputError rather than write over an earlier import."""
     if out.exists():
-        raise InputError(f"--out {out}: expected a new folder, got one that exists; name another or remove it")
+        raise InputError(f"--out {out}: expected a new {what}, got one that exists; name another or remove it")
 
 
 def described(

@@ -1,0 +1,71 @@
+"""Published weights of face embedders, recognised by the names and shapes of their tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from core.errors import InputError
+from core.models.embedders import EMBEDDERS
+from core.models.facenet import facenet_state
+from core.models.official_targets import read_official_checkpoint
+from core.models.pretrained import fitting_state
+from core.models.weight_files import file_sha256
+
+WRAPPINGS = ("net_state_dict", "model_state_dict", "state_dict")
+"""Keys under which the embedders' training scripts keep the weights, in the order they are looked for."""
+
+PUBLISHED = {
+    "facenet": "FaceNet (facenet-pytorch)",
+    "mobilefacenet_a": "MobileFaceNet (Xiaoccer/MobileFaceNet_Pytorch)",
+    "mobilefacenet_b": "MobileFaceNet (foamliu/MobileFaceNet)",
+    "ir50": "IR-50 (face.evoLVe)",
+    "ir152": "IR-152 (face.evoLVe)",
+}
+"""Embedder -> what whoever publishes its weights calls it; its name in a sweep file is the key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportedJudge:
+    """An embedder's weights under our names, as `load_embedder` takes them. name: the embedder's; sha256: the file's.
+    """
+
+    name: str
+    state: dict[str, Tensor]
+    sha256: str
+
+
+def import_judge(path: Path) -> ImportedJudge:
+    """The embedder whose weights a checkpoint holds; nothing in the file is executed.
+
+    Raises InputError, one line naming the file, where it cannot be read, holds more than tensors, or fits none of the
+    embedders in every name and shape; also for numbers that are not finite.
+    """
+    given = read_official_checkpoint(path, WRAPPINGS)
+    misses: dict[str, tuple[int, str]] = {}
+    for name in PUBLISHED:
+        state = facenet_state(given) if name == "facenet" else given
+        with torch.device("meta"):
+            expected = EMBEDDERS[name]().state_dict()
+        if wrong := _differing(state, expected):
+            misses[name] = (len(wrong), wrong[0])
+        else:
+            return ImportedJudge(name=name, sha256=file_sha256(path), state=fitting_state(
+                state, expected, f"checkpoint {path} as {PUBLISHED[name]}"))  # fmt: skip
+    nearest = min(misses, key=lambda name: misses[name][0])
+    many, first = misses[nearest]
+    raise InputError(
+        f"checkpoint {path}: expected the weights of one of {', '.join(PUBLISHED.values())}, got others: of "
+        f"{PUBLISHED[nearest]} differ {many} tensors, first {first}"
+    )
+
+
+def _differing(state: dict[str, Tensor], expected: dict[str, Tensor]) -> list[str]:
+    """What is missing, unknown or of another shape; BatchNorm's step counts, which old files lack, may be."""
+    missing = [key for key in expected if key not in state and not key.endswith("num_batches_tracked")]
+    unknown = [key for key in state if key not in expected]
+    shapes = [key for key in state if key in expected and state[key].shape != expected[key].shape]
+    return [*missing, *unknown, *shapes]
