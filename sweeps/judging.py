@@ -19,7 +19,7 @@ from sweeps.training import Evaluator, Knowledge
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
-STAGED_EMBEDDERS = {"facenet": "facenet"}  # embedder -> its entry among the weight files
+STAGED_EMBEDDERS = {"facenet": "facenet", "swag_vit_b_16": "swag_vit_b_16"}  # -> its entry among the weight files
 STAGED_FIDS = {"fidelity": "fid_inception", "fid_lomma": "fid_inception", "fid_plg": "inception_v3"}
 """Judge whose network is an Inception -> its entry among the weight files."""
 
@@ -39,6 +39,16 @@ class Embedder(Model):
         if self.weights is None and self.name not in ("synthetic", *STAGED_EMBEDDERS):
             raise ValueError(f"weights: expected the file of {self.name}, got none")
         return self
+
+
+class General(Model):
+    """A third judge, of another family: features learnt on pictures of anything, with a linear head as the embedder's.
+
+    Without `weights` the staged file is used; where that is absent the columns stay empty, with the reason.
+    """
+
+    name: Literal["swag_vit_b_16"] = "swag_vit_b_16"
+    weights: FilePath | None = None
 
 
 class InceptionJudge(Model):
@@ -119,6 +129,7 @@ class Judges(Model):
 
     evaluator: AnyEvaluator | None = None
     embedder: Embedder | None = None
+    general: General | None = None
     fidelity: Fidelity | None = None
     knowledge: Knowledge | None = None
     features: Features | None = None

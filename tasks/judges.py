@@ -84,21 +84,33 @@ def judge_by_evaluator(config: Config, inputs: Inputs, out: Path, context: TaskC
 
 def judge_by_embedder(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Acc@1, Acc@5 of a linear head on an independent embedder, and distance to the nearest training face."""
+    found, distance = _by_features("embedder", config, inputs, out, context)
+    return {**found, "dist_face": distance.square().mean().item(), "dist_face_plain": distance.mean().item()}
+
+
+def judge_by_general_features(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
+    """The same accuracies in features that were learnt on pictures of anything."""
+    return _by_features("general", config, inputs, out, context)[0]
+
+
+def _by_features(
+    judge: str, config: Config, inputs: Inputs, out: Path, context: TaskContext
+) -> tuple[Metrics, Tensor]:
+    """Accuracies of a linear head on features learnt elsewhere; distances [M] to the nearest image of the class."""
     loot, real = loot_images(inputs["loot"], EMBEDDER_SIZES.get(config["network"])), _real(inputs)
     head = fit_head(real["train_features"], real["train_labels"], seed=HEAD_SEED)
     features = _embedding(config, inputs, context.device)(loot["images"])
     logits = head_logits(head, features)
     report = accuracy_report(logits, loot["labels"])
     distance, nearest = _nearest(features, loot["labels"], real)
-    _save_verdicts(out, "embedder", logits, loot["labels"], distance, nearest)
-    return {
-        "embedder_acc1": report.top1,
-        "embedder_acc5": report.top5,
-        "embedder_acc1_std": report.std_over_classes,
-        "dist_face": distance.square().mean().item(),
-        "dist_face_plain": distance.mean().item(),
-        "embedder_real_acc": top1_accuracy(head_logits(head, real["test_features"]), real["test_labels"]),
+    _save_verdicts(out, judge, logits, loot["labels"], distance, nearest)
+    accuracies = {
+        f"{judge}_acc1": report.top1,
+        f"{judge}_acc5": report.top5,
+        f"{judge}_acc1_std": report.std_over_classes,
+        f"{judge}_real_acc": top1_accuracy(head_logits(head, real["test_features"]), real["test_labels"]),
     }
+    return accuracies, distance
 
 
 def _embedding(config: Config, inputs: Inputs, device: str) -> Callable[[Tensor], Tensor]:

@@ -108,7 +108,7 @@ def train(
 
     def after_epoch(record: EpochRecord, state: Callable[[], dict[str, Any]]) -> None:
         done = record.epoch + 1
-        due = hurry() or done % config["checkpoint_every"] == 0
+        due = hurry() or done % config.get("checkpoint_every", 10) == 0
         if checkpoint and due and done < recipe.epochs:
             checkpoint(state())
         if worker.rank == 0:

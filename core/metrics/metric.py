@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Judge = Literal[
-    "evaluator", "embedder", "fidelity", "knowledge", "features", "robustness", "fid_lomma", "fid_plg",
+    "evaluator", "embedder", "general", "fidelity", "knowledge", "features", "robustness", "fid_lomma", "fid_plg",
     "gradients",
 ]  # fmt: skip
 JUDGES: tuple[Judge, ...] = get_args(Judge)

@@ -1,4 +1,4 @@
-"""Face embedders that judge reconstructions: networks a target classifier and an attack never saw."""
+"""Embedders that judge reconstructions: networks a target classifier and an attack never saw, of faces or anything."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from core.errors import InputError
 from core.models.face_ir import face_ir50, face_ir152
 from core.models.facenet import FaceNet, facenet_state
+from core.models.general import SwagViT, swag_state
 from core.models.mobilefacenet import MobileFaceNetA, MobileFaceNetB
 from core.models.pretrained import plain_tensors, read_tensor_file
 from core.models.synthetic_embedder import SyntheticEmbedder
@@ -26,13 +27,18 @@ EMBEDDERS: dict[str, Callable[[], nn.Module]] = {
     "ir50": face_ir50,
     "ir152": face_ir152,
 }
+GENERAL: dict[str, Callable[[], nn.Module]] = {"swag_vit_b_16": SwagViT}
+"""The same of pictures of anything."""
+
+_PUBLISHED = {"facenet": facenet_state, "swag_vit_b_16": swag_state}
+"""Embedders whose published file can be staged -> its state dict under our names."""
 
 _SHIPPED = {"synthetic": Path(__file__).parent / "weights" / "synthetic_embedder.safetensors"}
 _ORIGIN = {
     "synthetic": "as `python -m tools.weights.train_embedder` writes them",
     "mobilefacenet_a": "the state dict of github.com/Xiaoccer/MobileFaceNet_Pytorch, model/best/068.ckpt",
     "mobilefacenet_b": "the state dict of github.com/foamliu/MobileFaceNet, weights/mobilefacenet.pt",
-    "facenet": f"or the published {WEIGHT_FILES['facenet'].file_name}",
+    **{name: f"or the published {WEIGHT_FILES[name].file_name}" for name in _PUBLISHED},
     "ir50": "what `smoothsweep import judge` makes of face.evoLVe's IR-50",
     "ir152": "what `smoothsweep import judge` makes of face.evoLVe's IR-152",
 }
@@ -41,29 +47,30 @@ _ORIGIN = {
 def load_embedder(name: str, weights: Path | None = None) -> nn.Module:
     """An embedder ready to judge: evaluation mode, frozen, on the CPU.
 
-    weights: a safetensors file, for "facenet" also the published .pt file, which is read without unpickling code. None
-    means the shipped file, which only "synthetic" has, or for "facenet" the staged one, which must have the published
-    checksum. All but these two expect faces in the tight frame (brows to chin) of the 112 x 112 five-point template.
+    weights: a safetensors file, of those with a published file also that one, which is read without unpickling code.
+    None means the shipped file, which only "synthetic" has, or of those the staged one, which must have the published
+    checksum. The others expect faces in the tight frame (brows to chin) of the 112 x 112 five-point template.
 
     Raises InputError for an unknown name, and for a file that is missing, cannot be read, does not fit the
     network key by key, or holds numbers that are not finite. Nothing is downloaded.
     """
-    if name not in EMBEDDERS:
-        raise InputError(f"embedder: expected one of {', '.join(EMBEDDERS)}, got {name!r}")
+    known = EMBEDDERS | GENERAL
+    if name not in known:
+        raise InputError(f"embedder: expected one of {', '.join(known)}, got {name!r}")
     path = Path(weights) if weights is not None else _default(name)
     state = _read(path, name)
-    net = EMBEDDERS[name]()
-    _fill(net, facenet_state(state) if name == "facenet" else state, f"embedder {name}: {path}")
+    net = known[name]()
+    _fill(net, _PUBLISHED[name](state) if name in _PUBLISHED else state, f"embedder {name}: {path}")
     return net.eval().requires_grad_(False)
 
 
 def _default(name: str) -> Path:
     """The shipped or staged file of an embedder."""
-    if name == "facenet":
-        entry, folders = WEIGHT_FILES["facenet"], weight_folders()
-        path = find_weight_file("facenet", folders)
+    if name in _PUBLISHED:
+        entry, folders = WEIGHT_FILES[name], weight_folders()
+        path = find_weight_file(name, folders)
         if path is None:
-            raise InputError(f"embedder facenet: {by_hand(entry, folders[0])}; nothing is downloaded by itself")
+            raise InputError(f"embedder {name}: {by_hand(entry, folders[0])}; nothing is downloaded by itself")
         verify_weight_file(path, entry)
         return path
     if name not in _SHIPPED:
@@ -74,7 +81,7 @@ def _default(name: str) -> Path:
 def _read(path: Path, name: str) -> dict[str, Tensor]:
     if not path.is_file():
         raise InputError(f"embedder {name}: no file {path}; expected a safetensors file ({_ORIGIN[name]})")
-    if name == "facenet" and path.suffix != ".safetensors":
+    if name in _PUBLISHED and path.suffix != ".safetensors":
         return plain_tensors(read_tensor_file(path, f"embedder {name}"), f"embedder {name}: {path}")
     try:
         return load_file(path)

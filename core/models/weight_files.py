@@ -72,6 +72,8 @@ def _imagenet(
     )
 
 
+_SWAG = torchvision.models.ViT_B_16_Weights.IMAGENET1K_SWAG_LINEAR_V1
+
 # Full digests are as several independent public projects state them; where only eight digits stand, no full one was
 # found in public and the publisher's file name is the source.
 _ENTRIES = (
@@ -96,6 +98,14 @@ _ENTRIES = (
         mebibytes=106.714,
         licence="facenet-pytorch, MIT; trained on VGGFace2, photographs of real people with terms of their own",
         purpose="dist_face: distance between faces in FaceNet features",
+    ),
+    WeightFile(
+        name="swag_vit_b_16",
+        url=_SWAG.url,
+        sha256="4e70ced5",
+        mebibytes=_SWAG.meta["_file_size"],
+        licence="SWAG (facebookresearch), CC BY-NC 4.0: no commercial use",
+        purpose="judges.general: features of pictures of anything, no face network's",
     ),
     WeightFile(
         name="fid_inception",

@@ -105,6 +105,8 @@ def run_trial(trial: Trial, run: Run) -> None:
         run(stages.judge_evaluator)  # the closed-set judge of the paper
     if stages.judge_embedder:
         run(stages.judge_embedder)  # the independent judge
+    if stages.judge_general:
+        run(stages.judge_general)  # another, whose features are of no face network
     if stages.judge_fidelity:
         run(stages.judge_fidelity)  # how like the training images the loot is as a whole
     if stages.knowledge:

@@ -11,11 +11,13 @@ from core.metrics.metric import PUBLISHED_FID_JUDGES
 from orchestrator.stages.fingerprints import content_of, normalised, shipped_file
 from orchestrator.stages.graph import data_stage, gradients_stage, judging_model_stage
 from orchestrator.stages.stage import Stage
-from sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, PublishedFid
+from sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, General, PublishedFid
 from sweeps.schema import InversionSweep
 
 FACENET_SIZE, FID_SIZE = 160, 299  # pixels
 STAGED_FID = STAGED_FIDS["fidelity"]
+EMBEDDING = ("embedder", "general")
+"""Judges with a linear head on features learnt elsewhere."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +26,7 @@ class JudgeStages:
 
     judge_evaluator: Stage | None
     judge_embedder: Stage | None
+    judge_general: Stage | None
     judge_fidelity: Stage | None
     knowledge: Stage | None
     judge_features: Stage | None
@@ -37,7 +40,7 @@ class JudgeStages:
 def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) -> JudgeStages:
     """Every judge of the sweep: of the same loot (None where nothing is inverted), and of the target itself."""
     judges, missing = settings.judges, unavailable_judges(settings)
-    need_weights = ("embedder", *STAGED_FIDS)
+    need_weights = (*EMBEDDING, *STAGED_FIDS)
     heard = {name for name in need_weights if getattr(judges, name) and f"judge_{name}" not in missing}
     evaluator = _evaluator(settings, loot, target) if judges.evaluator else None
     published = {
@@ -46,7 +49,7 @@ def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) ->
     }
     return JudgeStages(
         judge_evaluator=evaluator,
-        judge_embedder=_embedder(settings, loot) if "embedder" in heard else None,
+        **{f"judge_{name}": _embedder(settings, name, loot) if name in heard else None for name in EMBEDDING},
         judge_fidelity=_fidelity(settings, loot) if "fidelity" in heard else None,
         knowledge=_knowledge(settings, loot) if judges.knowledge else None,
         judge_features=_features(settings, target) if judges.features else None,
@@ -63,17 +66,20 @@ def loot_sizes(settings: InversionSweep) -> list[int]:
     sizes = {model.image_size for model in (judges.evaluator, judges.knowledge) if model}
     if judges.fidelity:
         sizes.add(FID_SIZE)
-    if judges.embedder:
-        sizes.add(FACENET_SIZE if judges.embedder.name == "facenet" else 0)
+    for embedder in (judges.embedder, judges.general):
+        if embedder:
+            sizes.add(FACENET_SIZE if embedder.name == "facenet" else 0)
     return sorted(sizes or {0})
 
 
 def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
     """Judge's stage name -> why it cannot be heard: weights that would have to be staged and are not."""
     judges, reasons = settings.judges, {}
-    staged = STAGED_EMBEDDERS.get(judges.embedder.name) if judges.embedder and not judges.embedder.weights else None
-    if staged and staged_file(staged) is None:
-        reasons["judge_embedder"] = f"the weights of {judges.embedder.name} are not here: smoothsweep weights stage"
+    for judge in EMBEDDING:
+        embedder: Embedder | General | None = getattr(judges, judge)
+        staged = STAGED_EMBEDDERS.get(embedder.name) if embedder and not embedder.weights else None
+        if staged and staged_file(staged) is None:
+            reasons[f"judge_{judge}"] = f"the weights of {embedder.name} are not here: smoothsweep weights stage"
     for name, file in STAGED_FIDS.items():
         judge = getattr(judges, name)
         if judge and judge.weights is None and staged_file(file) is None:
@@ -108,19 +114,19 @@ def _evaluator(settings: InversionSweep, loot: Stage, target: Stage) -> Stage:
     return Stage(name="judge_evaluator", config=config, inputs=inputs)
 
 
-def _embedder(settings: InversionSweep, loot: Stage) -> Stage:
-    embedder: Embedder = settings.judges.embedder
+def _embedder(settings: InversionSweep, judge: str, loot: Stage) -> Stage:
+    embedder: Embedder | General = getattr(settings.judges, judge)
     weights = _weights_of(embedder)
-    config = {"network": embedder.name, **content_of(weights, "judges.embedder.weights")}
+    config = {"network": embedder.name, **content_of(weights, f"judges.{judge}.weights")}
     hints = (
         {"path": embedder.weights} if embedder.weights is not None else {}
     )  # else the worker knows where, and checks
     data = data_stage(settings, FACENET_SIZE, for_judges=True)
     real = Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
-    return Stage(name="judge_embedder", config=config, hints=hints, inputs={"real": real, "loot": loot})
+    return Stage(name=f"judge_{judge}", config=config, hints=hints, inputs={"real": real, "loot": loot})
 
 
-def _weights_of(embedder: Embedder) -> Path:
+def _weights_of(embedder: Embedder | General) -> Path:
     if embedder.weights is not None:
         return Path(embedder.weights)
     staged = STAGED_EMBEDDERS.get(embedder.name)

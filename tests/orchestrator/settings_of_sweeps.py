@@ -131,6 +131,9 @@ OF_SWEEPS: Cases = {
     }),
     "Embedder": (lambda: TINY(judges={"embedder": {"name": "facenet", "weights": "$a/weights.safetensors"}}),
                  "judges.embedder", {"name": "mobilefacenet_a", "weights": "$b/weights.safetensors"}),
+    "General": (lambda: TINY(judges={"general": {"weights": "$a/weights.safetensors"}}), "judges.general", {
+        "name": REFUSED, "weights": "$b/weights.safetensors",
+    }),
     "Fidelity": (lambda: TINY(judges={"fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1}},
                               attack={**tiny_sweep()["attack"], "selected": 4}),
                  "judges.fidelity", {"weights": "$b/weights.safetensors", "sha256": sha("b"), "neighbours": 2}),
@@ -143,6 +146,7 @@ OF_SWEEPS: Cases = {
     "Judges": (TINY, "judges", {
         "features": {"perplexity": 5.0}, "gradients": {"steps": 3},
         "evaluator": {**EVALUATOR, "seed": 3}, "embedder": None, "knowledge": None,
+        "general": {"weights": "$a/weights.safetensors"},
         "fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1}, "robustness": {"eps": 0.1},
         "fid_lomma": PUBLISHED_FID["fid_plg"], **PUBLISHED_FID,
     }),

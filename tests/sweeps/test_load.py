@@ -177,7 +177,7 @@ def test_names_in_the_schema_are_those_of_the_core():
     from core.attacks.ppa.config import LOSSES
     from core.defenses.schedules import SCHEDULES
     from core.models.classifiers import ARCHITECTURES
-    from core.models.embedders import EMBEDDERS
+    from core.models.embedders import EMBEDDERS, GENERAL
     from core.priors.kinds import SHIPPED
     from sweeps import attacker, attacks, defenses, judging, training
 
@@ -187,6 +187,7 @@ def test_names_in_the_schema_are_those_of_the_core():
         (defenses.Schedule, "kind", SCHEDULES),
         (attacks.schema_of("ppa"), "loss", ATTACK_LOSSES),
         (judging.Embedder, "name", EMBEDDERS),
+        (judging.General, "name", GENERAL),
         (attacker.MODELS["shipped"], "name", SHIPPED),
     ):
         assert set(get_args(model.model_fields[field].annotation)) == set(registry)

@@ -112,6 +112,13 @@ def by_fidelity(pipeline, protocol, folder):
     return Stage(name="judge_fidelity", config={**network, "neighbours": 2}, inputs={"real": real, "loot": loot})
 
 
+def by_general_features(pipeline, protocol, folder):
+    data, loot = (pipeline.stage(name) for name in ("judge_embedder.real.data", "loot"))
+    network = {"network": "swag_vit_b_16"}
+    real = Stage(name="embeddings", config=network, inputs={"data": data})
+    return Stage(name="judge_general", config=network, inputs={"real": real, "loot": loot})
+
+
 def of_features(pipeline, protocol, folder):
     data, target = pipeline.stage("data"), pipeline.stage("target")
     inputs = {"data": data, "network": target}
@@ -220,7 +227,7 @@ OTHER_STAGES = {
 }  # fmt: skip
 ALONE = {
     "imported": imported, "starts": starts, "judge_fidelity": by_fidelity, "knowledge": slowly,
-    "judge_features": of_features,
+    "judge_features": of_features, "judge_general": by_general_features,
     "plg_labels": pseudo_labels, "plg_gan": conditional_gan, "general_gan": part("general_gan", PAIR, asks=False),
     "specific_gan": part("specific_gan", PAIR), "students": part("students", STUDENTS),
     "public_features": part("public_features", {}), "temperature": temperature, "judge_robustness": by_robustness,

@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from sklearn.linear_model import LogisticRegression
+from torch import nn
 
 from core.models.embedders import load_embedder
 from tasks import judges
@@ -132,3 +133,34 @@ def test_an_embedder_is_shown_the_loot_at_its_own_size(tmp_path, monkeypatch, ne
     with pytest.raises(InterruptedError):
         judges.judge_by_embedder({"network": network}, {"loot": tmp_path}, tmp_path, TaskContext(work=tmp_path))
     assert asked == [(tmp_path, size)]
+
+
+def test_the_general_judges_verdict_is_a_linear_head_on_its_own_features(pipeline, tmp_path, monkeypatch):
+    """By a network that stands for the published one, which is not here: nine numbers of each picture."""
+
+    class Coarse(nn.Module):
+        def forward(self, images):
+            return F.normalize(F.adaptive_avg_pool2d(images, 3).flatten(1))
+
+    monkeypatch.setattr(judges, "load_embedder", lambda name, path: Coarse())
+    config, made = {"network": "swag_vit_b_16"}, {}
+    for name in ("real", "judged"):
+        made[name] = tmp_path / name
+        made[name].mkdir()
+    context = TaskContext(work=tmp_path)
+    data = pipeline.folder("judge_embedder.real.data")
+    assert judges.embed_real_images(config, {"data": data}, made["real"], context) == {"feature_dim": 27}
+    inputs = {"real": made["real"], "loot": pipeline.folder("loot")}
+    metrics = judges.judge_by_general_features(config, inputs, made["judged"], context)
+    real = {part: pipeline.tensors("judge_embedder.real.data", part) for part in ("train", "test")}
+    loot, coarse = loot_images(pipeline.folder("loot"), None), Coarse()
+    train, test, features = (coarse(floats(x["images"])) for x in (real["train"], real["test"], loot))
+    head = LogisticRegression(C=30.0, tol=1e-6, max_iter=1000).fit(train.double(), real["train"]["labels"])
+    logits = torch.from_numpy(head.decision_function(features.double()))
+    hits = (logits.argmax(1) == loot["labels"]).double()
+    right = (head.predict(test.double()) == real["test"]["labels"].numpy()).mean()
+    assert metrics["general_acc1"] == pytest.approx(hits.mean().item()) and metrics["general_acc5"] == 1.0
+    assert metrics["general_real_acc"] == pytest.approx(right)
+    assert set(metrics) == {"general_acc1", "general_acc5", "general_acc1_std", "general_real_acc"}
+    distance, index = nearest(features, loot["labels"], train, real["train"]["labels"])
+    checked_verdicts(made["judged"], "general", logits, loot["labels"], distance, index)

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 import tasks.toy
 from core.analysis import toy
 from core.attacks.registry import PARTS
+from core.models.embedders import GENERAL
 from orchestrator.scheduling.execute import execute_with_inputs
 from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.opening import open_store
@@ -58,6 +59,8 @@ def made(request, tmp_path, monkeypatch):
 def executed(stage, folder, monkeypatch, store=None):
     for module in (fidelity, judges, lowres_fid):
         monkeypatch.setattr(module, "load_network", lambda config, device: Pooled().to(device))
+    known = judges.load_embedder
+    monkeypatch.setattr(judges, "load_embedder", lambda name, path: Pooled() if name in GENERAL else known(name, path))
     if stage.name == "toy":  # in full it takes ten seconds, and has a test of its own
         monkeypatch.setattr(toy, "train_toy", partial(toy.train_toy, steps=1500))
         monkeypatch.setattr(tasks.toy, "toy_example", partial(toy.run_toy, endless_steps=20))

@@ -70,8 +70,9 @@ def refuse_missing_weights(settings: Iterable[InversionSweep]) -> None:
 
 def _judged_with(settings: InversionSweep) -> list[str]:
     judges, names = settings.judges, []
-    if judges.embedder and judges.embedder.weights is None and judges.embedder.name in STAGED_EMBEDDERS:
-        names.append(STAGED_EMBEDDERS[judges.embedder.name])
+    for embedder in (judges.embedder, judges.general):
+        if embedder and embedder.weights is None and embedder.name in STAGED_EMBEDDERS:
+            names.append(STAGED_EMBEDDERS[embedder.name])
     for judge, file in STAGED_FIDS.items():
         if (asked := getattr(judges, judge)) and asked.weights is None:
             names.append(file)

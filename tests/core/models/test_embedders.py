@@ -55,7 +55,7 @@ def test_blur_small_pictures_and_mirrors_are_forgiven():
 
 
 def test_unknown_name_lists_the_valid_ones():
-    with pytest.raises(InputError, match="mobilefacenet_b, facenet, ir50, ir152, got 'arcface'"):
+    with pytest.raises(InputError, match="mobilefacenet_b, facenet, ir50, ir152, swag_vit_b_16, got 'arcface'"):
         load_embedder("arcface")
 
 

@@ -38,7 +38,8 @@ def stages_of(**changes):
 
 def sweeps(folder):
     """Name -> changes of the tiny sweep; together they have every kind of stage, and every file that one may read."""
-    files = {name: folder / name for name in ("faces.parquet", "others.parquet", "embedder.bin", "fid.safetensors")}
+    files = {name: folder / name for name in ("faces.parquet", "others.parquet", "embedder.bin", "general.bin",
+                                               "fid.safetensors")}
     for path in files.values():
         path.write_text(path.name)
     (folder / "celeba").mkdir()
@@ -65,6 +66,7 @@ def sweeps(folder):
                      "judges": {**tiny["judges"], "evaluator": {"imported": brought["evaluator"]}}},
         "folder": {**prior, "attack": {**tiny["attack"], "discriminator_weight": 0.1}},
         "judges": {"judges": {"embedder": {"name": "facenet", "weights": str(files["embedder.bin"])},
+                              "general": {"weights": str(files["general.bin"])},
                               "fidelity": {"weights": str(files["fid.safetensors"]), "neighbours": 1}}},
         "defended": {"recipe": {**tiny["recipe"], "defense": {"kind": "mid", "beta": 0.01}},
                      "attack": {**tiny["attack"], "readout": "mean"}},
@@ -146,6 +148,7 @@ READ = {
     "prior/weights.safetensors": ("folder", "prior", "prior.path"),
     "prior/discriminator.safetensors": ("folder", "prior", "attack.discriminator_weight"),
     "embedder.bin": ("judges", "judge_embedder", "judges.embedder.weights"),
+    "general.bin": ("judges", "judge_general", "judges.general.weights"),
     "fid.safetensors": ("judges", "judge_fidelity", "judges.fidelity.weights"),
 }  # fmt: skip
 """File that a sweep names -> which of `sweeps`, a stage that reads it, the key under which its absence is told."""

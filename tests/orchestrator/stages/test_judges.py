@@ -51,6 +51,19 @@ def test_a_judge_whose_weights_are_not_staged_is_not_heard_and_says_why(staged):
     assert unavailable_judges(asked) == {}
 
 
+def test_the_general_judge_is_heard_beside_the_independent_one_once_its_weights_are_staged(staged):
+    asked = settings({"embedder": {"name": "synthetic"}, "general": {}})
+    reason = "the weights of swag_vit_b_16 are not here: smoothsweep weights stage"
+    assert unavailable_judges(asked) == {"judge_general": reason}
+    assert inversion_stages(asked, 1).judge_general is None
+    path = stage_file(staged, "swag_vit_b_16")
+    stages = inversion_stages(asked, 1)
+    general, face = stages.judge_general, stages.judge_embedder
+    assert general.config == {"network": "swag_vit_b_16", "content": hashlib.sha256(path.read_bytes()).hexdigest()}
+    assert general.name == "judge_general" and general.inputs["loot"] is face.inputs["loot"]
+    assert general.inputs["real"].inputs == face.inputs["real"].inputs and general.inputs["real"] != face.inputs["real"]
+
+
 def test_a_judge_that_needs_no_staged_weights_is_always_heard(staged, tmp_path):
     own = tmp_path / "own.bin"
     own.write_bytes(b"mine")
