@@ -82,6 +82,15 @@ BY_CONSENT = ("function", "endpoint")
 """Kinds that do more than compute: `core.outside.consent`."""
 
 
+TIMM = "timm:"
+"""Before the name of one of timm's networks: its checkpoints become programs of torch.export."""
+
+
+def is_timm(architecture: str | None) -> bool:
+    """Whether it names one of timm's networks."""
+    return architecture is not None and architecture.startswith(TIMM)
+
+
 def is_outside(architecture: str | None) -> bool:
     """Whether the word that stands for an architecture names a kind of model that has none of ours."""
     return architecture in KINDS

@@ -43,7 +43,8 @@ def add_audit_door(doors: argparse._SubParsersAction) -> None:
     audit.add_argument("--judge", metavar="NAME=FILE", help="an independent judge: mobilefacenet_a, mobilefacenet_b, "
                        "ir50, ir152 or facenet with its weights, or synthetic for rendered faces")  # fmt: skip
     audit.add_argument("--redact", action="store_true", help="no pictures of people and no names, for sharing")
-    audit.add_argument("--architecture", metavar="NAME", help="needed for a checkpoint, e.g. resnet18")
+    audit.add_argument("--architecture", metavar="NAME", help="needed for a checkpoint, e.g. resnet18 or "
+                       "timm:vit_tiny_patch16_224")  # fmt: skip
     add_reading_options(audit.add_argument_group(
         "how the model reads an image",
         "Its weights do not say. What is said here is tried on the data before anything is attacked; a model that does "

@@ -12,7 +12,7 @@ from core.audit.beside import EPOCHS, Beside, trained_beside
 from core.data.sources import TEST, list_labelled
 from core.errors import InputError
 from core.models.image_sizes import LEAST, check_image_size
-from core.outside.kinds import KINDS, Named, Source, is_outside, kind_of
+from core.outside.kinds import KINDS, Named, Source, is_outside, is_timm, kind_of
 from core.spelling import suggestion
 from core.words import brief
 from orchestrator.doors.bringing.converting import TargetRequest, import_target_file
@@ -58,7 +58,7 @@ class AuditRequest(Reading):
         """The kind of model that it is, where it is no network of ours."""
         if isinstance(self.model, Path) and (self.model / CARD).is_file():
             return ImportedClassifier(imported=str(self.model.resolve())).checked.architecture
-        return kind_of(self.model)
+        return kind_of(self.model) or ("torch_export" if is_timm(self.architecture) else None)
 
     @property
     def embedder(self) -> dict[str, str] | None:

@@ -44,7 +44,8 @@ def add_import_doors(doors: argparse._SubParsersAction) -> None:
 
 
 def _what_it_is(target: argparse.ArgumentParser) -> None:
-    target.add_argument("--architecture", help="needed for a checkpoint, e.g. resnet152; a program brings its own")
+    target.add_argument("--architecture", help="needed for a checkpoint, e.g. resnet152 or "
+                        "timm:vit_tiny_patch16_224; a program brings its own")  # fmt: skip
     target.add_argument("--classes", type=int, required=True, help="how many classes it tells apart")
     target.add_argument("--alpha", type=float, help="the smoothing factor it was trained with, for the tables")
     target.add_argument("--data", metavar="NAME|PATH", help="what it was trained on, to measure its test accuracy: a "

@@ -11,9 +11,9 @@ from typing import Any
 from core import screen
 from core.errors import InputError
 from core.files import making_folder, write_file
-from core.outside.kinds import kind_of
+from core.outside.kinds import is_timm, kind_of
 from orchestrator.doors.bringing.describing import TargetRequest, described, refuse_existing, said_of, tried
-from orchestrator.doors.bringing.programs import import_program
+from orchestrator.doors.bringing.programs import import_program, import_timm
 from sweeps.imported import CARD, WEIGHTS, TargetCard, checked_card
 
 
@@ -42,6 +42,8 @@ def import_target_file(request: TargetRequest) -> int:
     request.terms.check(request.file, kind)
     if kind is not None:
         return import_program(request, kind)
+    if is_timm(request.architecture):
+        return import_timm(request)
     from core.models.official_targets import import_target
 
     if request.architecture is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core import screen
 from core.errors import InputError
@@ -17,6 +18,9 @@ from core.outside.kinds import BY_CONSENT, KINDS
 from orchestrator.doors.bringing.describing import TargetRequest, described, refuse_existing, said_of, tried
 from orchestrator.doors.bringing.named import kept_beside, source_file
 from sweeps.imported import CARD, checked_card
+
+if TYPE_CHECKING:
+    from core.models.official_targets import ImportFacts
 
 GIVES = {
     "gradients": "gradients come back through it, so that every attack on answers can be tried",
@@ -31,8 +35,27 @@ def import_program(request: TargetRequest, kind: str) -> int:
         return _import(request, kind, Path(place))
 
 
-def _import(request: TargetRequest, kind: str, place: Path) -> int:
+def import_timm(request: TargetRequest) -> int:
+    """As `_import`, of a checkpoint of one of timm's networks, which is made a program first."""
+    from core.outside.timm_network import export_timm
+
+    if request.answers is not None:
+        raise InputError(f"--answers: expected none with a checkpoint, which gives logits, got {request.answers}")
+    refuse_existing(request.out)
+    with tempfile.TemporaryDirectory() as place:
+        made = Path(place) / KINDS["torch_export"].file
+        facts = export_timm(
+            request.architecture, request.file, num_classes=request.classes, image_size=request.image_size, out=made
+        )
+        return _import(replace(request, architecture=None), "torch_export", Path(place), made=made, facts=facts)
+
+
+def _import(
+    request: TargetRequest, kind: str, place: Path, *, made: Path | None = None, facts: ImportFacts | None = None
+) -> int:
     """Keep a program with a card that says what it gives; tried on real images where the data are given.
+
+    made, facts: the program, where it was made here of the request's file, and what that was.
 
     Raises InputError, one line, for a description that cannot be true, for a file that does more than compute, and for
     a model that real images contradict; nothing is written then. Returns the exit code.
@@ -50,7 +73,7 @@ def _import(request: TargetRequest, kind: str, place: Path) -> int:
     if kind == "endpoint":
         described(request, architecture=kind, outside=stated)  # before anything of it is written, or asked
         request.terms.agree(kept_beside(request.out))
-    file = source_file(request.file, request.out, request.terms, place)
+    file = made or source_file(request.file, request.out, request.terms, place)
     if kind in BY_CONSENT:
         agree_to(file)  # it was named by whoever runs this command
     opened = open_outside(kind, file, {"answers": answers}, torch.device("cpu"))
@@ -62,10 +85,10 @@ def _import(request: TargetRequest, kind: str, place: Path) -> int:
     outside = {**stated, "access": found.access, "rows": found.rows}
     card = checked_card(card.model_dump() | {"outside": outside}, "import target")
     measured = tried(request, card, partial(_adopt, file))
-    source = {
-        "file": request.file.name, "architecture": kind, "num_classes": card.num_classes, "protocol": "paper",
-        "sha256": file_sha256(file), "wrapping": "program", "prefix": "",
-    }  # fmt: skip
+    source = {"file": request.file.name} | (asdict(facts) if facts else {
+        "architecture": kind, "num_classes": card.num_classes, "protocol": "paper", "sha256": file_sha256(file),
+        "wrapping": "program", "prefix": "",
+    })  # fmt: skip
     card = checked_card(card.model_dump() | {"source": source, **measured}, "import target")
     with making_folder(request.out) as draft:
         shutil.copyfile(file, draft / KINDS[kind].file)
