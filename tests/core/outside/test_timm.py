@@ -125,7 +125,7 @@ def test_an_audit_s_reference_needs_a_network_of_ours(tmp_path):
         **unsaid, "model": tmp_path / "own.pth", "architecture": "timm:resnet_t", "data": tmp_path, "public": tmp_path,
         "minutes": 5.0, "people": 2, "reference": "", "terms": Terms(),
     })  # fmt: skip
-    with pytest.raises(InputError, match="the model is a program of .*, which cannot be trained here"):
+    with pytest.raises(InputError, match="which cannot be trained here"):
         request.check()
     replace(request, reference="resnet18").check()
 
