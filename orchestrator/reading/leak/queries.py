@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from core.attacks.access import ACCESS_LEVELS
 from core.attacks.registry import PARTS
+from core.metrics.table import metric_of
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.format import is_null
 from orchestrator.reading.numbers.summary import Summary
@@ -48,10 +50,28 @@ def query_frame(summary: Summary, by_parts: Mapping[str, float]) -> pd.DataFrame
     order = {recipe: place for place, recipe in enumerate(summary.recipes)}
     frame = frame.sort_values(["recipe", "queries"], key=lambda column: column.map(order) if column.name == "recipe"
                               else column, kind="stable").reset_index(drop=True)  # fmt: skip
+    return frame.assign(reached=_reached(frame, summary.spec.sign))
+
+
+def by_access(asked: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Access level -> the rows of what an attacker with it can run, `reached` by those alone; least access first.
+
+    Only levels that an attack of its own reaches: controls make none.
+    """
+    sign, found = metric_of(asked["metric"].iloc[0]).sign, {}
+    for place, level in enumerate(ACCESS_LEVELS):
+        if ((asked["access"] == level) & ~asked["control"] & asked["leak"].notna()).any():
+            within = asked[asked["access"].isin(ACCESS_LEVELS[: place + 1])]
+            found[level] = within.assign(reached=_reached(within, sign))
+    return found
+
+
+def _reached(frame: pd.DataFrame, sign: int) -> pd.Series:
+    """The strongest leak among the recipe's attacks that ask at most so much; who asks alike, reaches alike."""
     counted = frame["leak"].where(~frame["control"] & frame["queries"].notna())
-    strongest = (summary.spec.sign * counted).groupby(frame["recipe"]).cummax()
-    strongest = strongest.groupby([frame["recipe"], frame["queries"]]).transform("max")  # who asks alike, reaches alike
-    return frame.assign(reached=summary.spec.sign * strongest.where(counted.notna()))
+    strongest = (sign * counted).groupby(frame["recipe"]).cummax()
+    strongest = strongest.groupby([frame["recipe"], frame["queries"]]).transform("max")
+    return sign * strongest.where(counted.notna())
 
 
 def _row(summary: Summary, index: Any, cell: pd.Series, by_parts: Mapping[str, float]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from benchmarks import tracking as made_up
 from orchestrator.page.colours import Colours
 from orchestrator.page.figures.curves.queries import query_curves
 from orchestrator.planning.trials import trials_of
-from orchestrator.reading.leak.queries import asked_by_parts, query_frame
+from orchestrator.reading.leak.queries import asked_by_parts, by_access, query_frame
 from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.summary import summarise
 from orchestrator.store.local import LocalStore
@@ -63,20 +63,33 @@ def test_who_asks_nothing_asks_nothing_and_what_is_not_known_is_not_nothing(foun
     assert (asked["chance"] == 0.0).all() and asked["untold"].isna().all()
 
 
-def test_the_figure_has_a_staircase_per_recipe_and_every_attack_that_asks(found):
+def test_who_has_more_access_reaches_at_least_as_much(found):
+    levels = by_access(found)
+    assert list(levels) == ["labels", "scores", "gradients"]
+    ends = {level: rows.groupby("recipe")["reached"].max() for level, rows in levels.items()}
+    assert (ends["labels"] <= ends["scores"]).all() and (ends["scores"] < ends["gradients"]).all()
+    assert set(levels["labels"]["attack"]) == {"labels", "chance"}
+    assert ends["labels"].max() == pytest.approx(0.3) and ends["gradients"].max() == pytest.approx(0.6)
+    pd.testing.assert_series_equal(levels["gradients"]["reached"], found["reached"])
+
+
+def test_the_figure_has_a_panel_per_access_and_a_staircase_per_recipe(found):
     colours = Colours(pairs={recipe: ("#0b4f6c", "#38a3d1") for recipe in found["recipe"]})
     canvas = query_curves(found, colours)
-    [axes] = canvas.figure.axes
-    stairs = {line.get_label(): line for line in axes.lines if line.get_drawstyle() == "steps-post"}
-    assert len(stairs) == 2
-    for line, (_, rows) in zip(stairs.values(), found.groupby("recipe", sort=False), strict=True):
+    levels = by_access(found)
+    assert len(canvas.figure.axes) == len(levels) == 3
+    for axes, (level, rows) in zip(canvas.figure.axes, levels.items(), strict=True):
+        stairs = [line for line in axes.lines if line.get_drawstyle() == "steps-post"]
         known = rows[rows["reached"].notna()]
-        assert line.get_xdata()[:-1].tolist() == sorted(set(known["queries"]))
-        assert line.get_ydata()[-1] == known["reached"].max()
-    dots = [(float(x), float(y)) for line in axes.lines if line.get_marker() == "o"
-            for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True)]  # fmt: skip
-    assert sorted(dots) == sorted(found.loc[found["reached"].notna(), ["queries", "leak"]].itertuples(index=False))
-    assert {text.get_text() for text in axes.texts} >= {"white", "students and 1 more", "labels"}
+        for line, (_, own) in zip(stairs, known.groupby("recipe", sort=False), strict=True):
+            assert line.get_xdata()[:-1].tolist() == sorted(set(own["queries"]))
+            assert line.get_ydata()[-1] == own["reached"].max()
+        dots = [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in axes.lines
+                if line.get_marker() == "o"]  # fmt: skip
+        mine = known[known["access"] == level]
+        assert sorted(dots) == sorted(mine[["queries", "leak"]].itertuples(index=False, name=None))
+    named = {text.get_text() for axes in canvas.figure.axes for text in axes.texts}
+    assert named >= {"white", "students and 1 more", "labels", "who has the gradients"}
     assert "credited to a control: 10.0\u00a0%" in canvas.svg_file().decode()
 
 

@@ -6,62 +6,79 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from core.metrics.metric import Metric
 from core.metrics.table import metric_of
 from orchestrator.page.colours import Colours
-from orchestrator.page.figures.canvas import SOFT, Canvas, limits, percent, plain, words_for
+from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, percent, plain, words_for
 from orchestrator.page.figures.curves.lines import name_ends, panel
+from orchestrator.reading.leak.queries import by_access
 from orchestrator.reading.numbers.format import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDTH, HEIGHT = 880.0, 390.0
-BOX = (62.0, 86.0, 700.0, HEIGHT - 46.0)
+WIDTH, ROW = 880.0, 268.0
+LEFT, RIGHT, ABOVE, BELOW = 62.0, 700.0, 76.0, 34.0
 LONGEST = 26
 """Letters of an attack's name over its place."""
 
+WHO = {"labels": "who sees labels", "scores": "who sees scores", "gradients": "who has the gradients"}
+
 
 def query_curves(asked: pd.DataFrame | None, colours: Colours) -> Canvas | None:
-    """asked: as `query_frame` gives it. None unless two attacks of one recipe ask the target differently often."""
+    """A panel for each access level with an attack of its own, least first: what an attacker with it can run.
+
+    asked: as `query_frame` gives it. None unless two attacks of one recipe ask the target differently often.
+    """
     if asked is None:
         return None
     known = asked[asked["reached"].notna() & (asked["queries"] > 0)]
     if not len(known) or known.groupby("recipe")["queries"].nunique().max() < 2:
         return None
-    spec = metric_of(known["metric"].iloc[0])
-    canvas = Canvas(WIDTH, HEIGHT, f"The {spec.label} against images shown to the target, per class attacked")
-    axes = panel(canvas, BOX, "", "images shown to the target per class attacked", whole=False)
-    least, most = known["queries"].min() / 1.25, known["queries"].max() * 1.25
-    axes.set_xscale("log")
-    axes.set(xlim=(least, most), ylim=limits([0.0, *known["leak"], *known["reached"]], share=0.06))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.xaxis.set_minor_formatter(lambda value, _: "")
-    axes.yaxis.set_major_formatter(percent if spec.unit == "percent" else plain)
-    axes.set_ylabel(spec.label + (", %" if spec.unit == "percent" else ""), fontsize=12, color=SOFT)
-    controls = asked.loc[asked["control"], "leak"].dropna()
-    if len(controls):
-        line = axes.axhline(controls.max(), color=SOFT, lw=1, ls=(0, (2, 3)))
-        canvas.tell(line, f"The most that is credited to a control: {number(spec, controls.max())}")
-    for recipe, rows in known.groupby("recipe", sort=False):
-        _staircase(axes, canvas, recipe, rows, most, colours.of(recipe))
-    for row in known.itertuples():
-        told = f"{row.recipe}, {row.attack}: {number(spec, row.leak)} for {row.queries:,.0f} images a class"
-        (dot,) = axes.plot([row.queries], [row.leak], "o", ms=6, color=colours.of(row.recipe))
-        canvas.tell(dot, told, recipe=row.recipe)
-    _name_attacks(axes, known)
-    name_ends(axes, known.groupby("recipe", sort=False)["reached"].last().to_dict(), colours)
+    spec, levels = metric_of(known["metric"].iloc[0]), by_access(asked)
+    title = f"The {spec.label} against images shown to the target, per class attacked, by access"
+    canvas = Canvas(WIDTH, len(levels) * ROW + 16, title)
+    ends = limits([0.0, *known["leak"], *asked.loc[asked["control"], "leak"].dropna()], share=0.06)
+    for place, (level, rows) in enumerate(levels.items()):
+        top, last = place * ROW, place == len(levels) - 1
+        axes = panel(canvas, (LEFT, top + ABOVE, RIGHT, top + ROW - BELOW), "",
+                     "images shown to the target per class attacked" if last else "", whole=False)  # fmt: skip
+        axes.set_xscale("log")
+        axes.set(xlim=(known["queries"].min() / 1.25, known["queries"].max() * 1.25), ylim=ends)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.xaxis.set_minor_formatter(lambda value, _: "")
+        axes.yaxis.set_major_formatter(percent if spec.unit == "percent" else plain)
+        axes.annotate(WHO[level], (0, 1), (-LEFT + 6, 58), xycoords="axes fraction", textcoords="offset pixels",
+                      fontsize=12.5, weight="bold", color=INK)  # fmt: skip
+        axes.set_ylabel(spec.label + (", %" if spec.unit == "percent" else ""), fontsize=11, color=SOFT)
+        _draw(canvas, axes, rows, level, spec, colours)
     return canvas
 
 
-def _staircase(axes: Axes, canvas: Canvas, recipe: str, rows: pd.DataFrame, end: float, colour: str) -> None:
-    spots = rows.drop_duplicates("queries", keep="last")
-    across, reached = [*spots["queries"], end], [*spots["reached"], spots["reached"].iloc[-1]]
-    (line,) = axes.step(across, reached, where="post", color=colour, lw=2)
-    canvas.tell(line, recipe, recipe=recipe)
+def _draw(
+    canvas: Canvas, axes: Axes, within: pd.DataFrame, level: str, spec: Metric, colours: Colours
+) -> None:
+    rows = within[within["reached"].notna() & (within["queries"] > 0)]
+    controls, end = within.loc[within["control"], "leak"].dropna(), axes.get_xlim()[1]
+    if len(controls):
+        line = axes.axhline(controls.max(), color=SOFT, lw=1, ls=(0, (2, 3)))
+        canvas.tell(line, f"The most that is credited to a control: {number(spec, controls.max())}")
+    for recipe, own in rows.groupby("recipe", sort=False):
+        spots = own.drop_duplicates("queries", keep="last")
+        across, reached = [*spots["queries"], end], [*spots["reached"], spots["reached"].iloc[-1]]
+        (line,) = axes.step(across, reached, where="post", color=colours.of(recipe), lw=2)
+        canvas.tell(line, recipe, recipe=recipe)
+    own = rows[rows["access"] == level]
+    for row in own.itertuples():
+        told = f"{row.recipe}, {row.attack}: {number(spec, row.leak)} for {row.queries:,.0f} images a class"
+        (dot,) = axes.plot([row.queries], [row.leak], "o", ms=6, color=colours.of(row.recipe))
+        canvas.tell(dot, told, recipe=row.recipe)
+    _name_attacks(axes, own)
+    name_ends(axes, rows.groupby("recipe", sort=False)["reached"].last().to_dict(), colours)
 
 
 def _name_attacks(axes: Axes, known: pd.DataFrame) -> None:
-    """Over the panel at each attack's mean place, aslant; those that would lie on each other stand behind one name."""
+    """Over the panel at each attack's place, aslant; those that would lie on each other stand behind one name."""
     places = known.groupby("attack", sort=False)["queries"].median().sort_values()
     groups: list[tuple[float, list[str]]] = []
     for attack, queries in places.items():
@@ -73,5 +90,5 @@ def _name_attacks(axes: Axes, known: pd.DataFrame) -> None:
     for at, names in groups:
         first = words_for(names[0] if len(names[0]) <= LONGEST else names[0][: LONGEST - 1] + "\u2026")
         text = first if len(names) == 1 else f"{first} and {len(names) - 1} more"
-        axes.annotate(text, (at, 1), (0, 6), xycoords=("figure pixels", "axes fraction"), rotation=24,
+        axes.annotate(text, (at, 1), (0, 4), xycoords=("figure pixels", "axes fraction"), rotation=20,
                       textcoords="offset pixels", ha="left", va="bottom", fontsize=10, color=SOFT)  # fmt: skip
