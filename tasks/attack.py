@@ -14,11 +14,12 @@ from core.attacks.base import Attack
 from core.attacks.reconstructions import Reconstructions
 from core.attacks.seeds import combined_seed, derive_seed
 from core.attacks.view import View
+from core.data.packed import pack_images
 from tasks.attacking import OpenTarget, given_of
 from tasks.class_names import class_names_of
 from tasks.classes import batches, class_file, classes_to_do
 from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import save_rows, save_tensors
+from tasks.files import LEFT_IMAGES, save_rows, save_tensors
 from tasks.settings import attack_of
 from tasks.unfinished import finished_class, load_class, save_class
 
@@ -56,14 +57,16 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
 
 def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes reconstructions.safetensors (w, labels, scores and rows; best first within a class), rows.parquet (facts
-    per class) and curves.safetensors (per class and step).
+    per class) and curves.safetensors (per class and step); of an attack that leaves images, images.safetensors too.
     """
     classes, attack = classes_to_do(config, len(class_names_of(inputs))), attack_of(config)
     invert_classes(config, inputs, classes, context)  # whatever a lost shard left undone
-    parts = [finished_class(class_file(context.work, c)) for c in classes]
+    parts = [_without_images(finished_class(class_file(context.work, c))) for c in classes]
     labels = torch.tensor(classes).repeat_interleave(torch.tensor([len(part["row.w"]) for part in parts]))
     merged = {name: torch.cat([part[key] for part in parts]) for name, key in _named(parts[0], "row")}
     save_tensors(out / "reconstructions.safetensors", {**merged, "labels": labels})
+    if attack.leaves_images:
+        _pack_images(out / LEFT_IMAGES, classes, labels, context)
     curves = {name: torch.stack([part[key] for part in parts]) for name, key in _named(parts[0], "curve")}
     if curves:
         save_tensors(out / "curves.safetensors", curves)
@@ -77,6 +80,21 @@ def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskCont
     asked = {name: n.double().mean().item() for name, n in queries.items()} if attack.access != "none" else {}
     halved = {HALVED: torch.stack([part[HALVED] for part in parts]).max().item()}
     return {**confidence, **_summed_up(attack, facts), **asked, **halved}
+
+
+def _without_images(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """What all classes together have room for in memory."""
+    return {name: tensor for name, tensor in tensors.items() if name != "images"}
+
+
+def _pack_images(path: Path, classes: Sequence[int], labels: Tensor, context: TaskContext) -> None:
+    """The images of all classes in one file, one class after the other."""
+    side, row = finished_class(class_file(context.work, classes[0]))["images"].shape[-1], 0
+    with pack_images(path, labels, side, torch.float16) as put:
+        for target_class in classes:
+            for image in finished_class(class_file(context.work, target_class))["images"].numpy():
+                put(row, image)
+                row += 1
 
 
 def _summed_up(attack: Attack, facts: Tensor) -> dict[str, float | None]:
@@ -102,11 +120,14 @@ def _queries(role: str | None) -> str:
 def _tensors_of(attack: Attack, found: Reconstructions, view: View, asked: Mapping[str, int]) -> dict[str, Tensor]:
     if set(found.facts) != set(attack.facts):
         raise ValueError(f"facts: expected {sorted(attack.facts)}, got {sorted(found.facts)}")
+    if (found.images is not None) != attack.leaves_images:
+        raise ValueError(f"images: expected {'some' if attack.leaves_images else 'none'}, got the opposite")
     rows: Mapping[str, Tensor] = {"w": found.w, **({} if found.scores is None else {"scores": found.scores})}
     return {
         "facts": torch.tensor([float(found.facts[name]) for name in attack.facts], dtype=torch.float32),
         **{name: torch.tensor(count) for name, count in asked.items()},
         HALVED: torch.tensor(view.execution.rows_halved),
+        **({} if found.images is None else {"images": found.images}),
         **{f"row.{name}": tensor for name, tensor in {**rows, **found.rows}.items()},
         **{f"curve.{name}": tensor for name, tensor in found.curves.items()},
     }

@@ -13,6 +13,8 @@ from torch import Tensor
 from core.data.images import ImageSet
 from core.files import replacing, write_file
 
+LEFT_IMAGES = "images.safetensors"  # in the artifact of an attack that leaves images itself
+
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """Replace a file of named tensors as a whole."""

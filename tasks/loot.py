@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from core.attacks.execution import Execution
 from core.attacks.networks import load_network
@@ -18,7 +18,7 @@ from core.data.transforms import centre_crop, resize, to_uint8
 from core.priors.registry import load_prior
 from tasks.attacking import execution_of
 from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import load_tensors
+from tasks.files import LEFT_IMAGES, load_tensors
 
 BATCH = 64
 NATIVE = "images.safetensors"
@@ -34,34 +34,54 @@ def synthesise_loot(config: Config, inputs: Inputs, out: Path, context: TaskCont
     way, of an attack whose official code has its own. `decoded`, a side in pixels, asks for images_decoded.safetensors
     beside them: float32, unclipped, and not enlarged by anybody's way.
     """
-    decoder = _decoder(inputs).to(context.device)
     execution = Execution(execution_of(config), context.device)
     found = load_tensors(inputs["attack"] / "reconstructions.safetensors")
-    files = _files(config, decoder.resolution if config.get("crop") is None else config["crop"])
+    source = _left(inputs) if inputs.keys() == {"attack"} else _decoded(config, inputs, found["w"], execution)
+    files = _files(config, source.side)
     with ExitStack() as open_files:
         puts = {
             name: open_files.enter_context(pack_images(out / name, found["labels"], form.side, form.dtype))
             for name, form in files.items()
         }
         with torch.no_grad():
-            synthesize = execution.synthesizer(decoder, config.get("crop"))
 
             def keep(rows: slice) -> None:
-                decoded = synthesize(found["w"][rows].to(context.device))
-                images = decoded if config.get("crop") is None else centre_crop(decoded, config["crop"])
+                images = source.of(rows, context.device)
                 for name, form in files.items():
                     for row, image in enumerate(form.shape(images).cpu().numpy(), rows.start):
                         puts[name](row, image)
                 context.progress(rows.stop / len(found["w"]), f"image {rows.stop}/{len(found['w'])}")
 
-            execution.forward_batch("synthesis", synthesize, most=BATCH).run(keep, len(found["w"]))
+            execution.forward_batch("synthesis", source, most=BATCH).run(keep, len(found["w"]))
     return {"num_images": len(found["labels"]), "rows_halved": execution.rows_halved}
 
 
-def _decoder(inputs: Inputs) -> nn.Module:
-    """The prior, or the generator of the part whose latents the attack has left."""
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    """Where the images come from. side: in pixels, cropped; of: (rows, device) -> float32 [B, 3, side, side]."""
+
+    side: int
+    of: Callable[[slice, str], Tensor]
+
+
+def _left(inputs: Inputs) -> _Source:
+    """The images that the attack has left, which lie in a file that is mapped."""
+    images = load_tensors(inputs["attack"] / LEFT_IMAGES)["images"]
+    return _Source(side=images.shape[-1], of=lambda rows, device: images[rows].to(device).float())
+
+
+def _decoded(config: Config, inputs: Inputs, w: Tensor, execution: Execution) -> _Source:
+    """What the prior makes of latents w [M, ...], or the generator of the part whose latents the attack has left."""
     (name,) = inputs.keys() - {"attack"}
-    return load_prior(inputs[name]) if name == "prior" else load_network(inputs[name], "generator")
+    decoder = load_prior(inputs[name]) if name == "prior" else load_network(inputs[name], "generator")
+    crop = config.get("crop")
+    synthesize = execution.synthesizer(decoder.to(execution.device), crop)
+
+    def of(rows: slice, device: str) -> Tensor:
+        images = synthesize(w[rows].to(device))
+        return images if crop is None else centre_crop(images, crop)
+
+    return _Source(side=decoder.resolution if crop is None else crop, of=of)
 
 
 def decoded_loot(folder: Path) -> dict[str, Tensor]:

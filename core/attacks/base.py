@@ -7,7 +7,7 @@ docs/new-attack.md shows how to add one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from core.attacks.given import Given
     from core.attacks.reconstructions import Reconstructions
     from core.attacks.view import View
+    from core.network_card import NetworkCard
 
 Aggregate = Literal["mean", "sum"]
 PRECISIONS = ("fp32", "tf32", "bf16")
@@ -48,6 +49,7 @@ class Attack:
     access: what it sees of the target; control: whether it is no attack but the line that a leak must exceed; crop_key:
     what of a sweep file sets `crop`; facts: what `invert` reports of a class -> how classes are summed up.
     `PREFIX: parameter` begins every refusal.
+    leaves_images: whether it leaves images itself, since the latents beside them do not make them.
     other_targets: settings of a sweep that name another target than the attacked one -> the part that asks it instead,
     None where `invert` does, which then finds its view in `Given.targets`.
 
@@ -59,6 +61,7 @@ class Attack:
     access: ClassVar[Access] = "none"
     control: ClassVar[bool] = False
     crop_key: ClassVar[str] = "attack.pool.crop"
+    leaves_images: ClassVar[bool] = False
     facts: ClassVar[Mapping[str, Aggregate]] = {}
     other_targets: ClassVar[Mapping[str, str | None]] = {}
 
@@ -149,6 +152,9 @@ class Attack:
             raise InputError("prior: expected what this attack decodes its latents with, got none")
         if not has_public and any("public" in part.needs for part in self.parts):
             raise InputError("public: expected the images that this attack learns from, got none")
+
+    def check_prior(self, card: Callable[[], NetworkCard]) -> None:
+        """Raise InputError for a prior that it reads and whose network it cannot use. card: says what that is."""
 
     def check_public(self, count: int) -> None:
         """Raise InputError if that many public images are too few for its parts."""

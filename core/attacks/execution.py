@@ -55,13 +55,23 @@ class Execution:
 
         A prior that cannot gives whole images: crop them again, which does nothing to the others.
         """
-        return self._once(("prior", id(prior), crop), prior, lambda: self._prepare_prior(prior, crop))
+        return self.once(("prior", id(prior), crop), prior, lambda: self._prepare_prior(prior, crop))
+
+    def synthesis(self, prior: StyleGAN2, crop: int | None = None) -> FrozenSynthesis:
+        """A StyleGAN2's synthesis block by block, in the precision to use; of the same crop as `synthesizer`."""
+        crop = None if crop is None or (prior.resolution - crop) % 2 else crop
+        key = ("synthesis", id(prior), crop)
+        if key not in self._ready:
+            self._sources.append(prior)
+            dtype = torch.bfloat16 if self.config.precision == "bf16" else prior.mapping.w_avg.dtype
+            self._ready[key] = FrozenSynthesis(prior.synthesis, crop=crop, dtype=dtype)
+        return self._ready[key]
 
     def target(self, target: Target) -> Target:
         """The target in the form to use: images [N, 3, S, S] -> float32 logits [N, C]."""
         if isinstance(target, Prepared):
             return target
-        return self._once(("target", id(target)), target, lambda: self._prepare_target(target))
+        return self.once(("target", id(target)), target, lambda: self._prepare_target(target))
 
     def ensemble(self, targets: Sequence[nn.Module]) -> Prepared:
         """The targets as one, whose logits are the mean of theirs; the same one for the same networks."""
@@ -99,9 +109,10 @@ class Execution:
         """
         return sum(batch.halved for batch in self._batches.values())
 
-    def _once(
+    def once(
         self, key: tuple[object, ...], source: object, prepare: Callable[[], Callable[[Tensor], Tensor]]
     ) -> Callable[[Tensor], Tensor]:
+        """What `prepare` makes of `source`, in the form to use; made once for each key, which has the source's id."""
         if key not in self._ready:
             self._sources.append(source)
             self._ready[key] = self._accelerated(prepare())
@@ -110,10 +121,7 @@ class Execution:
     def _prepare_prior(self, prior: Decoder, crop: int | None) -> Synthesize:
         if not isinstance(prior, StyleGAN2):
             return lambda w: self._cast(prior.synthesize, w)
-        if crop is not None and (prior.resolution - crop) % 2:
-            crop = None
-        dtype = torch.bfloat16 if self.config.precision == "bf16" else prior.mapping.w_avg.dtype
-        synthesis = FrozenSynthesis(prior.synthesis, crop=crop, dtype=dtype)
+        synthesis = self.synthesis(prior, crop)
         return lambda w: synthesis(spread_over_places(w, num_ws=prior.num_ws, w_dim=prior.w_dim))
 
     def _prepare_target(self, target: Target) -> Target:

@@ -12,6 +12,7 @@ from core.attacks.base import Attack
 from core.attacks.black_box.brep_mi import BREPMI
 from core.attacks.black_box.cma_es import CMAES
 from core.attacks.black_box.rlb_mi import RLBMI
+from core.attacks.if_gmi.attack import IFGMI
 from core.attacks.lowres.gmi import GMI
 from core.attacks.lowres.ked import KED
 from core.attacks.lowres.lomma import LommaGMI, LommaKED
@@ -25,6 +26,7 @@ from core.errors import InputError
 
 ATTACKS: dict[str, type[Attack]] = {
     "ppa": PlugAndPlay,
+    "if_gmi": IFGMI,
     "plg_mi": PLGMI,
     "rlb_mi": RLBMI,
     "brep_mi": BREPMI,

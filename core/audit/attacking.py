@@ -21,6 +21,7 @@ from core.audit.model import OpenModel
 from core.data.transforms import centre_crop, resize, to_uint8
 from core.errors import InputError
 from core.priors.base import Decoder, Prior
+from core.priors.registry import card_of
 from core.training.team import ALONE
 
 OnProgress = Callable[[float, str], None]
@@ -88,17 +89,23 @@ class Attacker:
         given, spent = self._given(attack, kind, on_progress)
         started, shown = time.monotonic(), view.queries
         found = self._batches(attack, given, classes, combined_seed([attack.seed, seed]), kind, on_progress)
-        decoder: Any = given.prior if attack.decoder == "prior" else given.networks[attack.decoder]["generator"]
         w = torch.cat([one.w for one in found])
-        images = decode(decoder, w, attack.crop, attack.loot_size, self.model.execution)
         scored = all(one.scores is not None for one in found)
         return Inverted(
-            attack=attack, kind=kind, images=images, w=w,
+            attack=attack, kind=kind, images=self._pictures(attack, given, found), w=w,
             labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one.w) for one in found])),
             scores=torch.cat([one.scores for one in found]) if scored else None,
             queries=(view.queries - shown + sum(made.queries for made in spent)) / len(classes),
             seconds=(time.monotonic() - started + sum(made.seconds for made in spent)) / len(classes),
         )  # fmt: skip
+
+    def _pictures(self, attack: Attack, given: Given, found: Sequence[Reconstructions]) -> Tensor:
+        """What a thief could keep, uint8 [M, 3, R, R]: the images that the attack has left, or those of its latents."""
+        side, execution = attack.loot_size, self.model.execution
+        if attack.leaves_images:
+            return torch.cat([_bytes_of(one.images.float(), side) for one in found])
+        decoder: Any = given.prior if attack.decoder == "prior" else given.networks[attack.decoder]["generator"]
+        return decode(decoder, torch.cat([one.w for one in found]), attack.crop, side, execution)
 
     def attack_of(self, settings: Mapping[str, Any]) -> tuple[str, Attack]:
         """Its kind and the attack, checked against model, prior and public images; the model is not asked yet."""
@@ -107,6 +114,8 @@ class Attacker:
         kind = settings["kind"]
         attack = make_attack(kind, **{name: value for name, value in settings.items() if name != "kind"})
         attack.check(image_size=self.model.image_size, prior_kind=self.prior_kind, has_public=True)
+        if "prior" in attack.reads:
+            attack.check_prior(lambda: card_of(self.prior))
         attack.check_public(len(self.public))
         attack.check_classes(self.model.num_classes)
         refused = {
@@ -193,7 +202,11 @@ def decode(decoder: Decoder, w: Tensor, crop: int | None, side: int | None, exec
 
     def pictures(rows: slice) -> Tensor:
         images = synthesize(w[rows].to(execution.device))
-        images = images if crop is None else centre_crop(images, crop)
-        return to_uint8(images if side is None else resize(images, side)).cpu()
+        return _bytes_of(images if crop is None else centre_crop(images, crop), side)
 
     return torch.cat(execution.forward_batch("synthesis", synthesize, most=DECODE_BATCH).run(pictures, len(w)))
+
+
+def _bytes_of(images: Tensor, side: int | None) -> Tensor:
+    """Images float [M, 3, R, R] as bytes on the CPU; side: to be reduced to, None as they are."""
+    return to_uint8(images if side is None else resize(images, side)).cpu()

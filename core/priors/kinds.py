@@ -17,6 +17,7 @@ from core.errors import InputError
 from core.priors.gan_recipe import GanRecipe, check_batch
 
 if TYPE_CHECKING:
+    from core.network_card import NetworkCard
     from core.priors.card import StyleGAN2Config
 
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
@@ -50,6 +51,15 @@ class PriorSettings:
         """What it is read from; None where it is made from public images."""
         return None
 
+    def network_card(self, size: int | None) -> NetworkCard:
+        """What its network is built from; size: side in pixels of the public images, where it learns from them.
+
+        Raises InputError, one line, for a file that does not say it.
+        """
+        from core.priors.card import read_prior_card
+
+        return read_prior_card(self.files.description)
+
     def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
         """Raise InputError if it cannot be made from so many public images of that side; None: not known yet."""
 
@@ -60,6 +70,13 @@ class EigenfacesFit(PriorSettings):
 
     components: Count = 150
     seed: Seed = 0
+
+    def network_card(self, size: int) -> NetworkCard:
+        """Of the images' side."""
+        from core.network_card import NetworkCard
+        from core.priors.card import EigenfacesConfig
+
+        return NetworkCard(kind="eigenfaces", config=EigenfacesConfig(resolution=size, components=self.components))
 
     def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
         """Raise InputError for as many components as images, or more."""
@@ -119,6 +136,12 @@ class StyleGAN2Training(GanRecipe, PriorSettings):
         """Raise InputError for images of a side, or batches, that the networks do not take. Loads torch."""
         if size is not None:
             check_batch(self, self.network(size).mbstd_group, self.workers)
+
+    def network_card(self, size: int) -> NetworkCard:
+        """Of the images' side."""
+        from core.network_card import NetworkCard
+
+        return NetworkCard(kind="stylegan2", config=self.network(size))
 
     def network(self, resolution: int) -> StyleGAN2Config:
         """The pair of networks for images of this side."""

@@ -66,12 +66,20 @@ def load_shipped_prior(name: str) -> Prior:
     return from_files(ShippedPrior(name=name))
 
 
+def card_of(prior: Prior) -> NetworkCard:
+    """What a prior in memory is built from; of a class that is none of ours, its name and the prior itself."""
+    kinds: dict[type, str] = {network: name for name, network in NETWORKS.items()}
+    if type(prior) not in kinds:
+        return NetworkCard(kind=type(prior).__name__, config=prior)
+    return NetworkCard(kind=kinds[type(prior)], config=prior.config)
+
+
 def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.dtype = torch.float32) -> None:
     """As `save_prior`, under any two names. dtype: of the stored weights, float32 or float16."""
-    kinds = {network: name for name, network in NETWORKS.items()}
-    if type(prior) not in kinds:
-        raise ValueError(f"prior: expected one of {', '.join(sorted(NETWORKS))}, got {type(prior).__name__}")
-    text = json.dumps(NetworkCard(kind=kinds[type(prior)], config=prior.config).plain, indent=2) + "\n"
+    card = card_of(prior)
+    if card.kind not in NETWORKS:
+        raise ValueError(f"prior: expected one of {', '.join(sorted(NETWORKS))}, got {card.kind}")
+    text = json.dumps(card.plain, indent=2) + "\n"
     write_weights(prior, weights, dtype)
     write_file(description, text)
 

@@ -66,9 +66,21 @@ class FrozenSynthesis(nn.Module):
 
     def forward(self, ws: Tensor) -> Tensor:
         """As `SynthesisNetwork.forward` with constant noise."""
-        x, image, place = self.const.expand(len(ws), -1, -1, -1), None, 0
-        for index, block in enumerate(self.blocks):
-            *layers, to_rgb = block
+        return self.through(ws)[1]
+
+    def through(
+        self, ws: Tensor, x: Tensor | None = None, image: Tensor | None = None, *, first: int = 0,
+        last: int | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """What leaves the blocks from `first` to before `last` (None: all that follow): features and the RGB sum.
+
+        x: the features that enter them, of the shape that `entering` gives, None for the constant of block 0; image:
+        the RGB sum of the blocks before, [N, 3, r, r] of the same side, None for nothing.
+        """
+        x = self.const.expand(len(ws), -1, -1, -1) if x is None else x.to(self.dtype)
+        for index in range(first, len(self.blocks) if last is None else last):
+            *layers, to_rgb = self.blocks[index]
+            place = max(0, 2 * index - 1)
             for layer in layers:
                 x = layer(x, ws[:, place], self.kernel)
                 place += 1
@@ -76,7 +88,11 @@ class FrozenSynthesis(nn.Module):
             x = _trim(x, cut)
             rgb = to_rgb(x, ws[:, place])
             image = rgb if image is None else _trim(upsample2d(image, self.kernel), cut) + rgb
-        return image
+        return x, image
+
+    def entering(self, block: int) -> tuple[int, int]:
+        """Channels and side in pixels of the features that enter a block after the first, within the window."""
+        return self.blocks[block][0].weight.shape[1], self.sides[block - 1] - 2 * self.margins[block - 1]
 
 
 class _FrozenLayer(nn.Module):

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from core.attacks.base import Attack, Part
 from core.attacks.registry import PARTS
 from core.errors import InputError
+from core.network_card import NetworkCard
 from core.priors.card import read_prior_card
 from core.priors.kinds import PriorFolder
 from orchestrator.stages.fingerprints import content_of, normalised
@@ -128,6 +129,8 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     asked = {attack.other_targets[role]: {"target": stage} for role, stage in others.items()}
     swapped = {role: stage for role, stage in others.items() if attack.other_targets[role] is None and stage != target}
     _check_crop(settings, attack)
+    if "prior" in attack.reads:
+        attack.check_prior(lambda: _prior_card(settings))
     for part in attack.parts:
         made[part.name] = _part_stage(settings, part, {**made, **asked.get(part.name, {})})
     needs = [name for name in attack.needs if name != "discriminator"]  # which lies beside the prior
@@ -206,11 +209,12 @@ def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage, *, dec
         config |= {"sizes": sizes} | ({"decoded": settings.recipe.image_size} if decoded else {})
     elif settings.attack.loot_size is not None:
         config["side"] = settings.attack.loot_size
-    decoder = settings.attack.built.decoder
-    if settings.protocol == "paper" and settings.attack.built.enlarging is not None:
-        config["enlarging"] = settings.attack.built.enlarging
+    built = settings.attack.built
+    if settings.protocol == "paper" and built.enlarging is not None:
+        config["enlarging"] = built.enlarging
     rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}
-    return Stage(name="loot", config={**config, **rows}, inputs={decoder: attack.inputs[decoder], "attack": attack})
+    decoder = {} if built.leaves_images else {built.decoder: attack.inputs[built.decoder]}
+    return Stage(name="loot", config={**config, **rows}, inputs={**decoder, "attack": attack})
 
 
 def _check_crop(settings: InversionSweep, attack: Attack) -> None:
@@ -224,10 +228,14 @@ def _check_crop(settings: InversionSweep, attack: Attack) -> None:
 def _check_prior_crop(settings: InversionSweep, crop: int | None, key: str) -> None:
     if crop is None:
         return
-    files = settings.prior.built.files
-    side = read_prior_card(files.description).config.resolution if files else settings.public.size
+    side = _prior_card(settings).config.resolution
     if crop > side:
         raise InputError(f"{key}: expected at most the prior's {side} pixels, got {crop}")
+
+
+def _prior_card(settings: InversionSweep) -> NetworkCard:
+    """What the prior's network is, or will be, built from."""
+    return settings.prior.built.network_card(settings.public.size if settings.public else None)
 
 
 def _passes(settings: InversionSweep, asks: bool) -> dict[str, str]:

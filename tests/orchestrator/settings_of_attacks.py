@@ -7,6 +7,7 @@ from tests.orchestrator.settings_of_sweeps import REFUSED, TINY, Cases
 
 SELECTION = {"kind": "selection_only", "selected": 2, "pool": {"size": 20}}
 LOW = {"gan": {"batch_size": 16}, "students": {"batch_size": 16}}  # of sixty public images
+IF_GMI = {"kind": "if_gmi", "candidates": 4, "selected": 2, "stage_steps": [3, 3]}
 IN_A_GAN = {  # the generator decides whether a prior is read: with the other one this sweep is refused
     "generator": REFUSED,
     "gan": ({"/prior": None, "generator": "general_gan", "gan": {"batch_size": 8}}, {"batch_size": 9}),
@@ -70,6 +71,13 @@ OF_ATTACKS: Cases = {
                  {"count": 3, "spread": 0.1}),
     "Tempering": (lambda: TINY(attack={**tiny_sweep()["attack"], "loss": "cross_entropy", "temperature": {}}),
                   "attack.temperature", {"mean_confidence": 0.6}),
+    "IFGMI": (lambda: TINY(attack=IF_GMI, prior={"kind": "shipped"}, public=None), "attack", {
+        "kind": REFUSED, "selected": 3, "seed": 3, "precision": "bf16", "readout": (MID, "mean"), "loot_size": 20,
+        "pool": {"size": 30}, "candidates": 5, "stage_steps": [4, 4], "radii": [5.0, 5.0], "lr": 0.1,
+        "betas": [0.5, 0.5], "loss": "logit", "crop_scale": [0.5, 0.6], "batch_size": 3, "rgb_skip": "dropped",
+        "selection_repeats": 5, "selection_crop_scale": [0.3, 0.4], "selection_crop_ratio": [1.0, 1.1],
+        "selection_hflip": 0.1, "selection_view_size": 24,
+    }),
     "CMAES": (lambda: TINY(attack={"kind": "cma_es"}), "attack", {
         "kind": REFUSED, "selected": 2, "seed": 3, "precision": "bf16", "readout": (MID, "mean"), "loot_size": 20,
         "pool": {"size": 30}, "components": 5, "population": 9, "sigma": 0.1, "box": 3.0, "max_queries": 999,

@@ -71,6 +71,16 @@ ATTACK = {
     "image_size": {"image_size": 40}, "protocol": {"protocol": "clean"},
 }  # fmt: skip
 
+IF_GMI = {
+    "candidates": {"candidates": 4}, "stage_steps": {"stage_steps": [2, 2, 1]}, "radii": {"radii": [1000, 0.01]},
+    "rgb_skip": {"rgb_skip": "kept"},
+    **{key: ATTACK[key] for key in (
+        "loss", "lr", "betas", "crop_scale", "batch_size", "selected", "selection_repeats", "selection_crop_scale",
+        "selection_crop_ratio", "selection_hflip", "selection_view_size", "classes", "seed", "readout", "precision",
+        "pool", "image_size", "protocol",
+    )},
+}  # fmt: skip
+
 RANDOM_LATENTS = {
     "selected": {"selected": 2}, "seed": {"seed": [9, 2]}, "truncation_psi": {"truncation_psi": 0.9},
     "truncation_cutoff": {"truncation_cutoff": 2}, "image_crop": {"image_crop": 24},

@@ -15,6 +15,7 @@ from tests.tasks.settings_tables import (
     ATTACK,
     BREP_MI,
     CANDIDATES,
+    IF_GMI,
     MID,
     POOL,
     POOL_SETTINGS,
@@ -81,6 +82,18 @@ def test_of_a_selection(key, hunted, travels):
         "image_size": 32, "protocol": "paper",
     }  # fmt: skip
     travels("attack", base, {**base, **ATTACK[key]}, inputs["attack"])
+
+
+@pytest.mark.parametrize("key", IF_GMI)
+def test_of_if_gmi(key, hunted, travels):
+    _, inputs = hunted
+    base = {
+        "kind": "if_gmi", "loss": "poincare", "candidates": 5, "stage_steps": [2, 2], "lr": 0.05, "betas": [0.1, 0.1],
+        "crop_scale": [0.9, 1.0], "batch_size": 2, "selected": 3, "selection_repeats": 4, "seed": [9, 1],
+        "selection_crop_scale": [0.5, 0.9], "selection_crop_ratio": [0.8, 1.2], "pool": POOL_SETTINGS, "classes": [1],
+        "image_size": 32, "protocol": "paper",
+    }  # fmt: skip
+    travels("attack", base, {**base, **IF_GMI[key]}, inputs["attack"])
 
 
 @pytest.mark.parametrize("key", sorted(RANDOM_LATENTS.keys() - {"image_crop", "precision"}))  # of the loot alone

@@ -21,6 +21,7 @@ from tests.tasks.settings_tables import (
     BREP_MI,
     DEFENSES,
     EIGENFACES,
+    IF_GMI,
     LABELLED,
     NEEDED,
     POISON,
@@ -108,6 +109,7 @@ def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
         (schema_of("ppa").model_fields["pool"].annotation, POOL, set()),
         # loot_size: of the loot's stage; other targets and feature_weight: tests/tasks/test_other_targets.py
         (schema_of("ppa"), ATTACK, {"kind", "loot_size", "sampling_target", "selection_target", "feature_weight"}),
+        (schema_of("if_gmi"), IF_GMI, {"kind", "loot_size"}),
         (schema_of("selection_only"), ATTACK, {"kind", "loot_size"}),
         (schema_of("random_latents"), RANDOM_LATENTS, {"kind", "loot_size", "readout"}),  # which it refuses
         # logarithm: where probabilities underflow (black_box/test_rlb_mi.py); starts: of its part's stage

@@ -22,12 +22,13 @@ class StepGradient:
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """w: last iterate, like the start; loss: [steps, B], before each update, NaN once a row is frozen;
-    image_cosine, latent_cosine: [steps - 1, B], between the gradients of neighbouring steps, NaN where one of
-    them is zero or was not taken; frozen: bool [B].
+    """w: last iterate, like the start; asked: the one before it, of which loss and gradient were last taken; loss:
+    [steps, B], before each update, NaN once a row is frozen; image_cosine, latent_cosine: [steps - 1, B], between the
+    gradients of neighbouring steps, NaN where one of them is zero or was not taken; frozen: bool [B].
     """
 
     w: Tensor
+    asked: Tensor
     loss: Tensor
     image_cosine: Tensor
     latent_cosine: Tensor
@@ -42,13 +43,14 @@ def descend(
     lr_at: Callable[[int], float],
     betas: tuple[float, float],
     weight_decay: float = 0.0,
+    project: Callable[[Tensor], Tensor] | None = None,
     on_step: Callable[[int, Tensor], None] | None = None,
 ) -> Descent:
     """`steps` Adam steps (a fresh state, eps 1e-8) from w0 [B, ...]; returns the last iterate. Otherwise as `walk`."""
     def adam(w: Tensor) -> torch.optim.Optimizer:
         return torch.optim.Adam([w], lr=lr_at(0), betas=betas, weight_decay=weight_decay)
 
-    return walk(w0, gradient_at, adam, steps=steps, lr_at=lr_at, on_step=on_step)
+    return walk(w0, gradient_at, adam, steps=steps, lr_at=lr_at, project=project, on_step=on_step)
 
 
 def walk(
@@ -93,6 +95,7 @@ def walk(
     empty = good.new_empty(0, len(good))
     return Descent(
         w=w.detach(),
+        asked=good,
         loss=torch.stack(losses),
         image_cosine=torch.stack(images) if images else empty,
         latent_cosine=torch.stack(latents) if latents else empty,

@@ -24,7 +24,7 @@ from torch import Tensor
 from core.attacks.execution import Execution, as_execution
 from core.attacks.frozen import frozen
 from core.attacks.optimisation.crops import DrawCrops
-from core.attacks.optimisation.descent import descend
+from core.attacks.optimisation.descent import Descent, descend
 from core.attacks.optimisation.feature_pull import FeaturePull
 from core.attacks.optimisation.losses import Protocol, attack_loss, check_protocol
 from core.attacks.optimisation.objective import LatentObjective, Target, Transform, target_logits
@@ -75,12 +75,12 @@ def optimise(
     """
     check_protocol(protocol)
     _check_given(config, discriminator, temperature, pull)
-    run, parts, size = as_execution(execution, device), [], config.batch_size
+    run = as_execution(execution, device)
     with frozen(prior, target, discriminator), run.arithmetic():
         whole = bool(config.discriminator_weight)  # the discriminator compares the images of a batch
         synthesize = run.synthesizer(prior, None if whole else crop_of(transform))
         networks = {"synthesize": synthesize, "target": run.target(target), "transform": transform}
-        batch = None if whole else _gradient_batch(run, networks, w0.to(device), config)
+        batch = None if whole else gradient_batch(run, networks, w0.to(device), config)
         loss = _loss_of(config, protocol, temperature)
         if config.feature_weight and pull is not None:
             networks["target"], loss = pull.features, pull.beside(loss, config.feature_weight)
@@ -88,18 +88,42 @@ def optimise(
             LatentObjective, **networks, target_class=target_class, batch=batch, clip=config.clip,
             loss=loss, discriminator=discriminator, discriminator_weight=config.discriminator_weight,
         )  # fmt: skip
-        key = (seed, target_class, "optimise")
-        for group in groups_of(batch_spans(len(w0), size), 1 if batch is None else max(1, batch.rows // size)):
-            views = group_views(group, size, config.crop_rule, len(w0), key, protocol, draw_crops)
-            near = group_neighbours(config.average, group, size, len(w0), key, protocol)
-            first, scale = group[0].start, row_scale(group, protocol).to(device)
-            parts.append(descend(
-                w0[first : group[-1].stop].to(device),
-                objective(views=views, neighbours=near, first=first, scale=scale),
-                steps=config.steps, lr_at=config.lr_at, betas=config.betas, weight_decay=config.weight_decay,
-                on_step=None if on_step is None else partial(report_batches, on_step, group, size),
-            ))  # fmt: skip
+        parts = descend_batches(
+            w0.to(device), objective, config, together=1 if batch is None else max(1, batch.rows // config.batch_size),
+            key=(seed, target_class, "optimise"), protocol=protocol, draw_crops=draw_crops, on_step=on_step,
+        )  # fmt: skip
     return joined(parts)
+
+
+def descend_batches(
+    start: Tensor,
+    objective: Callable[..., LatentObjective],
+    config: OptimiseConfig,
+    *,
+    together: int,
+    key: tuple[int | str, ...],
+    protocol: Protocol,
+    draw_crops: DrawCrops | None = None,
+    within: Callable[[Tensor], Callable[[Tensor], Tensor]] | None = None,
+    on_step: Callable[[int, int, Tensor], None] | None = None,
+) -> list[Descent]:
+    """Adam from every row of `start` [K, ...], batch by batch, `together` of them side by side.
+
+    objective: makes the `LatentObjective` of a group, given its views, neighbours, first row and scale; key: of all
+    that is drawn; within: of a group's start, where each of its steps must end. Others as in `optimise`.
+    """
+    parts, size, count = [], config.batch_size, len(start)
+    for group in groups_of(batch_spans(count, size), together):
+        views = group_views(group, size, config.crop_rule, count, key, protocol, draw_crops)
+        near = group_neighbours(config.average, group, size, count, key, protocol)
+        first, scale, w0 = group[0].start, row_scale(group, protocol), start[group[0].start : group[-1].stop]
+        parts.append(descend(
+            w0, objective(views=views, neighbours=near, first=first, scale=scale.to(start.device)),
+            steps=config.steps, lr_at=config.lr_at, betas=config.betas, weight_decay=config.weight_decay,
+            project=None if within is None else within(w0),
+            on_step=None if on_step is None else partial(report_batches, on_step, group, size),
+        ))  # fmt: skip
+    return parts
 
 
 def _check_given(
@@ -187,10 +211,10 @@ def invert_class(
     )
 
 
-def _gradient_batch(
+def gradient_batch(
     run: Execution, networks: dict[str, Any], w: Tensor, config: OptimiseConfig
 ) -> DeviceBatch:
-    """How many rows of stage 2 are computed at once, measured on these networks."""
+    """How many rows of stage 2 are computed at once, measured on these `networks` of its objective by some of w."""
     synthesize, target, transform = networks["synthesize"], networks["target"], networks["transform"]
 
     def probe(rows: int) -> None:

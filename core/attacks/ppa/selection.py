@@ -75,7 +75,7 @@ def select_by_margin(
     The scores are mean softmaxes as there, of the same views; the margins of what is kept are its row "margin".
     """
     grades, images = _mean_grades(
-        prior, target, w, target_class, config, _confidence_and_margin, **{**_USUAL, **others}
+        prior, target, w, target_class, config, confidence_and_margin, **{**_USUAL, **others}
     )  # fmt: skip
     scores, margins = grades.unbind(1)
     order = best_first(margins)[: config.selected]
@@ -103,17 +103,39 @@ def _mean_grades(
     check_protocol(protocol)
     if len(w) < config.selected:
         raise InputError(f"selected: expected at most the {len(w)} candidates, got {config.selected}")
-    views = views_of(config.selection_crop_rule, len(w), (seed, target_class, "select"), protocol, draw_crops)
-    run, total = as_execution(execution, device), 0
+    run = as_execution(execution, device)
     with torch.no_grad(), frozen(prior, target), run.arithmetic():
         images, kept = _decode(run, prior, w.to(device), transform, keep, DECODE_ROWS)
-        judge = run.target(target)
-        batch = run.forward_batch("classification", judge, most=CLASSIFY_ROWS)
-        for repeat in range(config.selection_repeats):
-            crops = None if views is None else views.at(repeat, images).to(images.device)
-            score = partial(_graded, grade, judge, images, crops, config.selection_view_size, target_class)
-            total = total + torch.cat(batch.run(score, len(w)))
-    return (total / config.selection_repeats).cpu(), kept
+        grades = graded_views(
+            run, target, images, target_class, config, grade, seed=seed, protocol=protocol, draw_crops=draw_crops
+        )
+    return grades, kept
+
+
+def graded_views(
+    run: Execution,
+    target: Target,
+    images: Tensor,
+    target_class: int,
+    config: SelectConfig,
+    grade: Grade,
+    *,
+    seed: int,
+    protocol: Protocol,
+    draw_crops: DrawCrops | None = None,
+) -> Tensor:
+    """The mean grade of images [K, 3, S, S], as a target is shown them, over their views: [K] or [K, G] on the CPU.
+
+    The views follow from the seed, the class and, under "clean", the row; to be called without gradients.
+    """
+    views = views_of(config.selection_crop_rule, len(images), (seed, target_class, "select"), protocol, draw_crops)
+    judge, total = run.target(target), 0
+    batch = run.forward_batch("classification", judge, most=CLASSIFY_ROWS)
+    for repeat in range(config.selection_repeats):
+        crops = None if views is None else views.at(repeat, images).to(images.device)
+        score = partial(_graded, grade, judge, images, crops, config.selection_view_size, target_class)
+        total = total + torch.cat(batch.run(score, len(images)))
+    return (total / config.selection_repeats).cpu()
 
 
 def _decode(
@@ -147,7 +169,8 @@ def _confidence(logits: Tensor, target_class: int) -> Tensor:
     return logits.softmax(1)[:, target_class]
 
 
-def _confidence_and_margin(logits: Tensor, target_class: int) -> Tensor:
+def confidence_and_margin(logits: Tensor, target_class: int) -> Tensor:
+    """A `Grade`: softmax of the class, and its logit less the largest other, [N, 2] of logits [N, C]."""
     labels = torch.full((len(logits),), target_class, device=logits.device)
     return torch.stack([_confidence(logits, target_class), -max_margin_loss(logits, labels)], 1)
 

@@ -24,6 +24,7 @@ DECLARED = {
     ("ppa", ""): (POOLED, "prior", 1),
     ("ppa", "tempered"): ((*POOLED, "temperature"), "prior", 1),
     ("ppa", "pulled"): ((*POOLED, "pool_features"), "prior", 1),
+    ("if_gmi", ""): (POOLED, "prior", 1),
     ("plg_mi", ""): (("plg_labels", "plg_gan"), "plg_gan", 1),
     ("rlb_mi", ""): ((), "prior", 1),
     ("rlb_mi", "own generator"): (GENERAL, "general_gan", 1),
@@ -98,7 +99,7 @@ def test_public_images_are_asked_for_by_attacks_that_learn_from_them_alone(kind,
 
 
 REFUSED_BY_ITSELF = {
-    "ppa": {"loss"}, "surrogate_scores": {"loss"}, "surrogate_labels": {"loss"},
+    "ppa": {"loss"}, "if_gmi": {"loss"}, "surrogate_scores": {"loss"}, "surrogate_labels": {"loss"},
     "plg_mi": {"loss", "gan.loss"}, "rlb_mi": {"agent", "generator"},
     "brep_mi": {"result", "generator"},
 }  # fmt: skip

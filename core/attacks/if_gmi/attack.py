@@ -1,0 +1,155 @@
+"""IF-GMI (Qiu et al., ECCV 2024, arXiv 2407.13863; final-solution/IF-GMI) as a row of the attack family.
+
+Plug & Play moves w. IF-GMI goes on, one block of the StyleGAN2 after the other, with the features that enter the block
+beside w. Defaults are the official ones for FaceScrub. The method itself is core/attacks/if_gmi/search.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from core.attacks.access import Access
+from core.attacks.base import Aggregate, Attack, Part
+from core.attacks.ppa.config import (
+    CandidateConfig,
+    Loss,
+    OptimiseConfig,
+    Pool,
+    PoolConfig,
+    SelectConfig,
+    check_stages,
+)
+from core.attacks.ppa.pool_parts import pool_and_candidates
+from core.bounds import Count, Positive
+from core.checks import require
+
+if TYPE_CHECKING:
+    from core.attacks.given import Given
+    from core.attacks.if_gmi.search import Staged
+    from core.attacks.reconstructions import Reconstructions
+    from core.attacks.view import GradientView
+    from core.network_card import NetworkCard
+
+RADII = (1000.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0, 8000.0, 8000.0)
+"""The published ones, of stages 0 to 7."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class IFGMI(SelectConfig, Attack):
+    """Latents of a pool that the target is surest of, optimised in w and then in one feature map after the other.
+
+    pool: the latents to begin with, shared with Plug & Play; candidates: those of a class; stage_steps: steps of each
+    stage, the first in w alone; there are as many stages as entries, at most one for each block of the prior; radii: of
+    the L1 balls around where each stage begins, of w and of the features alike and of every image by itself, None for
+    the published ones of as many stages; lr, betas: of every stage's own Adam; loss, crop_scale, batch_size: as of Plug
+    & Play's descent; rgb_skip: whether a stage keeps the RGB sum of the blocks before its own (then it begins with the
+    image that the one before has left), or drops it, as the official code does; None for what the protocol does. The
+    selection_ settings are of the views by which the target grades each stage.
+    """
+
+    access: ClassVar[Access] = "gradients"
+    leaves_images: ClassVar[bool] = True
+    facts: ClassVar[Mapping[str, Aggregate]] = {
+        "stage": "mean", "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean", "num_frozen": "sum",
+    }  # fmt: skip
+
+    pool: Pool = field(default_factory=Pool)
+    candidates: Count = 50
+    stage_steps: tuple[Count, ...] = (50, 10, 10, 10, 10, 10, 10, 10)
+    radii: tuple[Positive, ...] | None = None
+    lr: float = 0.005
+    betas: tuple[float, float] = (0.1, 0.1)
+    loss: Loss = "poincare"
+    crop_scale: tuple[float, float] = (0.9, 1.0)
+    batch_size: int = 25
+    rgb_skip: Literal["kept", "dropped"] | None = None
+    selection_repeats: int = 10
+
+    def __post_init__(self) -> None:
+        for declaring in (Attack, SelectConfig):
+            declaring.__post_init__(self)
+        check_stages(self.pool, CandidateConfig(candidates=self.candidates), self)
+        require(len(self.stage_steps) > 0, "attack.stage_steps", "at least one stage", self.stage_steps)
+        given, stages = self.radii, len(self.stage_steps)
+        expected = f"one for each of the {stages} stages of stage_steps, of which {len(RADII)} are published"
+        require(len(RADII if given is None else given) >= stages and (given is None or len(given) == stages),
+                "attack.radii", expected, given)  # fmt: skip
+        self._descents()
+
+    @property
+    def variant(self) -> str | None:
+        """The loss and the skip path, where they are others than usual."""
+        skip = f"rgb skip {self.rgb_skip}" if self.rgb_skip else None
+        return " ".join(filter(None, (None if self.loss == "poincare" else self.loss, skip))) or None
+
+    @property
+    def published(self) -> bool:
+        """By the published loss."""
+        return self.loss == "poincare"
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The decoded pool and the target's confidence in it, which are Plug & Play's."""
+        return pool_and_candidates(self.pool)
+
+    @property
+    def crop(self) -> int | None:
+        """As of the pool."""
+        return self.pool.crop
+
+    def check_prior(self, card: Callable[[], NetworkCard]) -> None:
+        """Raise InputError for a prior without feature maps, or of fewer blocks than there are stages."""
+        network = card()
+        require(network.kind == "stylegan2", "prior", "a StyleGAN2, whose feature maps this attack moves", network.kind)
+        side, blocks, stages = network.config.resolution, len(network.config.sides), len(self.stage_steps)
+        require(stages <= blocks, "attack.stage_steps",
+                f"at most {blocks} stages, as many as a prior of {side} pixels has blocks", stages)  # fmt: skip
+
+    def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+        """Every stage on one class; what the target grades best is left, as images."""
+        from core.attacks.ppa.pool import sample_candidates
+        from core.attacks.reconstructions import Reconstructions
+
+        w0, index, _ = sample_candidates(
+            given.parts["candidates"]["confidences"], given.parts["pool"]["w"], target_class,
+            CandidateConfig(candidates=self.candidates),
+        )  # fmt: skip
+        found = self._staged(view, given).invert(w0, target_class, seed=seed)
+        curve, best = found.loss.nanmean(1), found.best
+        return Reconstructions(
+            w=best.w,
+            images=best.images,
+            scores=best.scores,
+            rows={"pool_index": index[best.order], "margin": best.margins},
+            curves={"loss": curve, "stage_margin": found.worth},
+            facts={
+                "stage": float(found.chosen), "loss_first": float(curve[0]), "loss_last": float(curve[-1]),
+                "gradient_cosine": float(found.image_cosine.nanmean()), "num_frozen": float(found.frozen.sum()),
+            },
+        )  # fmt: skip
+
+    def _staged(self, view: GradientView, given: Given) -> Staged:
+        from core.attacks.if_gmi.search import Staged, StagePlan
+        from core.attacks.ppa.pool import preprocess_of
+        from core.priors.registry import card_of
+
+        self.check_prior(lambda: card_of(given.prior))
+        pool = PoolConfig(**{f.name: getattr(self.pool, f.name) for f in fields(self.pool)}, image_size=view.image_size)
+        plans = [
+            StagePlan(descent=descent, radius=radius)
+            for descent, radius in zip(self._descents(), self.radii or RADII, strict=False)
+        ]
+        return Staged(
+            prior=given.prior, target=view.logits, plans=plans, select=self, transform=preprocess_of(pool),
+            rgb=self._keeps_rgb(given.protocol), protocol=given.protocol, run=view.execution,
+        )  # fmt: skip
+
+    def _keeps_rgb(self, protocol: str | None) -> bool:
+        return (self.rgb_skip or ("dropped" if protocol == "paper" else "kept")) == "kept"
+
+    def _descents(self) -> list[OptimiseConfig]:
+        """The settings of each stage's descent. Raises InputError for those that none has."""
+        common = {name: getattr(self, name) for name in ("lr", "betas", "loss", "crop_scale", "batch_size")}
+        return [OptimiseConfig(steps=steps, **common) for steps in self.stage_steps]
