@@ -14,7 +14,7 @@ SURROGATE = {
 }  # fmt: skip
 EXAMPLES = {
     "ppa": {"pool": POOL, "candidates": 8, "steps": 20, "lr": 0.05, "selected": 4, "selection_repeats": 6},
-    "if_gmi": {"pool": POOL, "candidates": 4, "stage_steps": [4, 2], "lr": 0.08, "selected": 2, "selection_repeats": 2},
+    "if_gmi": {"pool": POOL, "candidates": 4, "stage_steps": [5, 3], "lr": 0.12, "selected": 2, "selection_repeats": 2},
     "plg_mi": {"top_n": 8, "gan": PLG_GAN, "steps": 8, "selected": 4},
     "rlb_mi": {"agent": "textbook", "episodes": 480, "minibatch": 32, "hidden": 32, "lr": 0.01, "at_once": 8,
                "selected": 2},

@@ -49,8 +49,8 @@ def test_what_nothing_reads_or_something_lacks_is_one_line(tmp_path, attacks, ch
     assert str(refusal.value).endswith(f": {message}") and "\n" not in str(refusal.value)
 
 
-OF_THE_PRIOR = ("ppa", "rlb_mi", "brep_mi", "cma_es", "surrogate_labels", "surrogate_scores", "selection_only",
-                "random_latents")  # fmt: skip
+OF_THE_PRIOR = ("ppa", "if_gmi", "rlb_mi", "brep_mi", "cma_es", "surrogate_labels", "surrogate_scores",
+                "selection_only", "random_latents")  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ATTACKS)

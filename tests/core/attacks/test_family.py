@@ -218,7 +218,7 @@ def test_queries_are_those_the_network_was_shown(name, target, given):
         assert 0 <= view.queries - (8 * 20 + 8 * 6) <= 4 + 2
     else:
         expected = {
-            "if_gmi": 4 * (4 + 2 + 2 * 2), "plg_mi": (2 * 8 + 1) * 4, "rlb_mi": 2 * 480,
+            "if_gmi": 4 * (5 + 3 + 2 * 2), "plg_mi": (2 * 8 + 1) * 4, "rlb_mi": 2 * 480,
             "brep_mi": 17 * 2 * found.facts.get("passes", 0),
             "cma_es": 4 * (1 + 8 * found.facts.get("generations", 0)),
             **{n: 4 * 4 for n in ("surrogate_labels", "surrogate_scores")},

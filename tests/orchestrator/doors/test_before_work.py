@@ -49,6 +49,12 @@ def refused(tmp_path, capsys, overrides, words):
         (["data.identities=1001", "judges.evaluator={architecture: inception_v3}"], "at most 1000 classes"),
         (["prior={kind: stylegan2}", "public.size=48"], "prior: stylegan2: resolution: expected a power of two"),
         (["prior={kind: stylegan2, batch_size: 16, workers: 3}"], "prior: gan training: batch_size: expected"),
+        (["attack={kind: if_gmi}"], "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'eigenfac"),
+        (["attack={kind: if_gmi}", "prior=null"], "prior: expected what this attack decodes its latents with, got non"),
+        (["attack={kind: if_gmi}", "prior={kind: shipped}", "public=null"],
+         "attack.stage_steps: expected at most 5 stages, as many as a prior of 64 pixels has blocks, got 8"),
+        (["attack={kind: if_gmi, stage_steps: [3, 3, 3, 3, 3]}", "prior={kind: stylegan2, channel_base: 64}"],
+         "attack.stage_steps: expected at most 4 stages, as many as a prior of 32 pixels has blocks, got 5"),
         (["resources={attack_compile: true, attack_cuda_graphs: true}"], "expected at most one of them, got both"),
     ],
 )  # fmt: skip
@@ -75,6 +81,21 @@ def test_a_priors_weights_file_is_opened_before_any_work(tmp_path, capsys):
               "conv_clamp": None, "mbstd_group": 4}  # fmt: skip
     (folder / "prior.json").write_text(json.dumps({"kind": "stylegan2", "config": config}))
     refused(tmp_path, capsys, [f"prior={{kind: folder, path: {folder}}}", "public=null"], "expected a safetensors file")
+
+
+@pytest.mark.parametrize(("kind", "words"), [
+    ("eigenfaces", "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'eigenfaces'"),
+    ("stylegan2", "attack.stage_steps: expected at most 4 stages, as many as a prior of 32 pixels has blocks, got 8"),
+])  # fmt: skip
+def test_an_attack_on_feature_maps_looks_into_the_folder_of_a_prior(tmp_path, capsys, kind, words):
+    config = {"resolution": 32, "components": 4} if kind == "eigenfaces" else {
+        "resolution": 32, "z_dim": 8, "w_dim": 8, "mapping_layers": 1, "channel_base": 64, "channel_max": 8,
+        "conv_clamp": None, "mbstd_group": 4,
+    }  # fmt: skip
+    (tmp_path / "prior.json").write_text(json.dumps({"kind": kind, "config": config}))
+    save_file({"a": torch.zeros(1)}, tmp_path / "weights.safetensors")
+    prior = f"prior={{kind: folder, path: {tmp_path}}}"
+    refused(tmp_path, capsys, ["attack={kind: if_gmi}", prior, "public=null"], words)
 
 
 def test_every_stage_that_is_checked_has_its_check():

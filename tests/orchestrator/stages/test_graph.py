@@ -26,7 +26,8 @@ OF_THE_IDENTITY = {"content", "card"}
 """Keys of a configuration that no task reads: what a file says, which the task reads from the file."""
 ELSEWHERE = {"toy", "sleep", "pool_features", "judge_gradients", "judge_fid_lomma", "judge_fid_plg"}
 """Kinds of stage that no sweep of this file has: they are made in tests of their own."""
-NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
+NEEDED = {"ppa": {"steps": 2}, "if_gmi": {"stage_steps": [2, 2]}}  # what an attack has no default for, or too much of
+BESIDE = {"if_gmi": {"prior": {"kind": "stylegan2"}}}  # the prior that an attack does not go without
 NETWORK = {"resolution": 32, "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
            "conv_clamp": None, "mbstd_group": None}  # fmt: skip
 
@@ -75,7 +76,8 @@ def sweeps(folder):
                      "recipe": {**tiny["recipe"], "poison": {"kind": "badnets"}},
                      "judges": {"features": {"perplexity": 5.0}, "robustness": {}}},
         "tempered": {"attack": {**tiny["attack"], "loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}}},
-        **{kind: {"attack": {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}, "public": many} for kind in ATTACKS},
+        **{kind: {"attack": {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}, "public": many, **BESIDE.get(kind, {})}
+           for kind in ATTACKS},
     }  # fmt: skip
 
 
@@ -139,6 +141,14 @@ def test_no_stage_lacks_a_key_that_its_task_takes_for_granted(stages):
 def test_the_loot_says_how_its_images_are_cut(stages):
     crops = {stage.inputs["attack"].config["kind"]: stage.config["crop"] for stage in stages if stage.name == "loot"}
     assert set(crops) == set(ATTACKS) and all(crop is None or crop > 0 for crop in crops.values())
+
+
+def test_images_that_an_attack_has_left_are_nobodys_latents(stages):
+    read = {stage.inputs["attack"].config["kind"]: set(stage.inputs) for stage in stages if stage.name == "loot"}
+    assert {kind for kind, names in read.items() if names == {"attack"}} == {
+        kind for kind, attack in ATTACKS.items() if attack.leaves_images
+    } == {"if_gmi"}  # fmt: skip
+    assert all("attack" in names and len(names) <= 2 for names in read.values())
 
 
 READ = {
