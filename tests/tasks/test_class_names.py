@@ -15,7 +15,7 @@ from tasks.registry import TASKS, task
 from tests.every_stage import every_stage, imported_folder
 from tests.tiny import tiny_sweep
 
-NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
+NEEDED = {"ppa": {"steps": 2}, "if_gmi": {"stage_steps": [2, 2]}}  # no default, or too much
 PEOPLE = ["ann", "bob", "cleo", "dan"]
 LABELLED = {kind: task.labelled for kind, task in TASKS.items() if task.labelled}
 OTHERS = {
@@ -78,7 +78,8 @@ def test_every_input_with_classes_is_compared(tmp_path):
     stages += every_stage(tmp_path, judges=judges)
     for kind in (kind for kind, attack in ATTACKS.items() if not attack.control):
         attack = {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}
-        prior = tiny_sweep()["prior"] if "prior" in make_attack(kind, **NEEDED.get(kind, {})).needs else None
+        usual = {"kind": "stylegan2"} if kind == "if_gmi" else tiny_sweep()["prior"]
+        prior = usual if "prior" in make_attack(kind, **NEEDED.get(kind, {})).needs else None
         public = {**tiny_sweep()["public"], "identities": 64}
         stages += every_stage(tmp_path, attack=attack, public=public, prior=prior)
     assert {stage.name for stage in stages} == set(TASKS) - {"toy", "sleep"}

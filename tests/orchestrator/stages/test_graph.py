@@ -26,7 +26,7 @@ OF_THE_IDENTITY = {"content", "card"}
 """Keys of a configuration that no task reads: what a file says, which the task reads from the file."""
 ELSEWHERE = {"toy", "sleep", "pool_features", "judge_gradients", "judge_fid_lomma", "judge_fid_plg"}
 """Kinds of stage that no sweep of this file has: they are made in tests of their own."""
-NEEDED = {"ppa": {"steps": 2}, "if_gmi": {"stage_steps": [2, 2]}}  # what an attack has no default for, or too much of
+NEEDED = {"ppa": {"steps": 2}, "if_gmi": {"stage_steps": [2, 2]}}  # no default, or too much
 BESIDE = {"if_gmi": {"prior": {"kind": "stylegan2"}}}  # the prior that an attack does not go without
 NETWORK = {"resolution": 32, "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
            "conv_clamp": None, "mbstd_group": None}  # fmt: skip
@@ -76,8 +76,11 @@ def sweeps(folder):
                      "recipe": {**tiny["recipe"], "poison": {"kind": "badnets"}},
                      "judges": {"features": {"perplexity": 5.0}, "robustness": {}}},
         "tempered": {"attack": {**tiny["attack"], "loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}}},
-        **{kind: {"attack": {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}, "public": many, **BESIDE.get(kind, {})}
-           for kind in ATTACKS},
+        **{
+            kind: {"attack": {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}, "public": many,
+                   **BESIDE.get(kind, {})}
+            for kind in ATTACKS
+        },
     }  # fmt: skip
 
 
@@ -214,7 +217,7 @@ def test_an_accuracy_that_another_trial_reached_comes_as_an_input_and_is_no_sett
 @pytest.mark.parametrize("kind", sorted(ATTACKS))
 def test_protocol_paper_alone_brings_images_to_a_judges_size_as_the_attacks_own_code_does(kind):
     attack = {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}
-    changes = {"attack": attack, "public": {**tiny_sweep()["public"], "identities": 64}}
+    changes = {"attack": attack, "public": {**tiny_sweep()["public"], "identities": 64}, **BESIDE.get(kind, {})}
     for protocol in ("paper", "clean"):
         (loot,) = [stage for stage in stages_of(protocol=protocol, **changes) if stage.name == "loot"]
         expected = make_attack(kind, **NEEDED.get(kind, {})).enlarging if protocol == "paper" else None
