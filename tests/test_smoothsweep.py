@@ -13,6 +13,7 @@ from PIL import Image
 import smoothsweep
 from core.data.labelled import SplitImages
 from core.data.synthetic import synthetic_faces
+from core.data.transforms import resize
 from core.errors import InputError
 from core.models.classifiers import build_classifier
 from core.models.recipe import TrainingRecipe
@@ -110,6 +111,18 @@ def test_a_class_follows_from_its_seed_and_nothing_else(model, public, report):
     assert not np.array_equal(images(2), report.loot.images(2))
 
 
+def test_images_that_an_attack_leaves_itself_are_the_loot(model, public):
+    settings = {"kind": "if_gmi", **EXAMPLES["if_gmi"], "loot_size": 16}
+    loot = smoothsweep.attack(model, public, [2, 0], settings=settings, prior={"kind": "shipped"}, seed=1, **QUIET)
+    assert loot.images(2).shape == (2, 16, 16, 3) and loot.images(2).dtype == np.uint8
+    assert loot.inverted.queries == 4 * (5 + 3 + 2 * 2) + 2 * EXAMPLES["if_gmi"]["pool"]["size"] / 2
+    decoded = smoothsweep.attack(model, public, [2], settings={**settings, "loot_size": None},
+                                 prior={"kind": "shipped"}, seed=1, **QUIET)  # fmt: skip
+    pixels = torch.from_numpy(decoded.images(2)).movedim(3, 1).float()
+    reduced = torch.from_numpy(loot.images(2)).movedim(3, 1).float()
+    assert pixels.shape == (2, 3, 64, 64) and (resize(pixels, 16) - reduced).abs().max() <= 2  # of rounding twice
+
+
 def test_a_verdict_tells_whom_the_judge_sees(report, ruler):
     verdict = smoothsweep.judge(report.loot, ruler)
     assert list(verdict.images.columns) == ["class", "name", "rank", "predicted", "hit"]
@@ -159,6 +172,9 @@ def refusals(model, faces, public):
         "no class": (lambda: attack(model, public, [], prior=PRIOR), "one or more"),
         "an unknown attack": (lambda: attack(model, public, settings={"kind": "magic"}, prior=PRIOR), "attack.kind"),
         "no kind": (lambda: attack(model, public, settings={}, prior=PRIOR), "expected its kind"),
+        "a prior without feature maps": (
+            lambda: attack(model, public, settings={"kind": "if_gmi"}, prior=PRIOR),
+            "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'eigenfaces'"),
         "a wrong setting": (lambda: attack(model, public, settings={**PPA, "steps": 0}, prior=PRIOR), "attack.steps"),
         "what only a sweep does": (
             lambda: attack(model, public, settings={**PPA, "precision": "bf16"}, prior=PRIOR), "outside of a sweep"),
