@@ -132,9 +132,9 @@ def audit_pdf(
     paper, said = _Paper(f"Audit of {name}"), audit_sentences(audit, anonymous=anonymous)
     paper.add_page()
     paper.write_line(f"How much does {name} leak?", size=18, bold=True)
-    for line in (*said["answer"], *(said["beside"][:2] if audit.reference else ())):
+    for line in (*said["answer"], *said["beside"]):
         paper.write_line(line, size=11 if not said["beside"] else 10)
-    _write_beside(paper, audit, said["beside"][2:] if audit.reference else said["beside"])
+    _write_beside(paper, audit)
     paper.write_line("What an attacker gets, by what they see of the model", size=12, bold=True)
     head = ("sees", "recognised", "attack", "queries", "device time")
     paper.write_rows(head, _access_rows(audit), (26, 36, 52, 30, 30))
@@ -150,7 +150,7 @@ def audit_pdf(
         paper.write_line(line)
     _write_portraits(paper, audit, portraits, anonymous)
     paper.write_line("What this does not say", size=12, bold=True)
-    for line in said["unknown"]:
+    for line in (*said["trainings"], *said["unknown"]):
         paper.write_line(line, size=9)
     paper.write_line("Where frameworks ask for it", size=12, bold=True)
     for framework, words in FRAMEWORKS:
@@ -159,21 +159,20 @@ def audit_pdf(
     return bytes(paper.output())
 
 
-def _write_beside(paper: _Paper, audit: Audit, said: Sequence[str]) -> None:
-    """The model, the reference and the other recipes; what they cost, and what there was no time for."""
-    if audit.beside:
-        title = "What would lower the leak" if audit.fixes else "Beside a model without defense"
-        paper.write_line(title, size=12, bold=True)
-        rows = [
-            (trained_name(one), accuracy(one), _interval(audit, one.reached), one.reached.attack,
-             f"{one.leak.verdict} {gap_words(audit, one.leak)}" if one.leak.n else "reference")
-            for one in audit.beside
-        ]  # fmt: skip
-        paper.write_rows(("trained", "accuracy", "recognised", "best attack", "beside the reference"), rows,
-                         (46, 18, 30, 32, 48))  # fmt: skip
-        paper.write_line(trainings(audit), size=8, grey=True)
-    for line in said:
-        paper.write_line(line, size=8.5)
+def _write_beside(paper: _Paper, audit: Audit) -> None:
+    """The model, the reference and the other recipes."""
+    if not audit.beside:
+        return
+    title = "What would lower the leak" if audit.fixes else "Beside a model without defense"
+    paper.write_line(title, size=12, bold=True)
+    rows = [
+        (trained_name(one), accuracy(one), _interval(audit, one.reached), one.reached.attack,
+         f"{one.leak.verdict} {gap_words(audit, one.leak)}" if one.leak.n else "reference")
+        for one in audit.beside
+    ]  # fmt: skip
+    head = ("trained", "accuracy", "recognised", "best attack", "beside the reference")
+    paper.write_rows(head, rows, (43, 17, 26, 28, 60))
+    paper.write_line(trainings(audit), size=8, grey=True)
 
 
 def _access_rows(audit: Audit) -> list[tuple[str, ...]]:

@@ -188,7 +188,7 @@ def _cost_words(one: Beside, cost: Cost) -> str:
 def _say_where(request: AuditRequest) -> None:
     folder = request.folder
     said = json.loads((folder / "audit.json").read_text(encoding="utf-8"))["said"]
-    for line in (*said["answer"], *said["beside"], *said["access"], *said["people"]):
+    for line in (*said["answer"], *said["beside"], *said["trainings"], *said["access"], *said["people"]):
         screen.out(line)
     screen.out(f"audit: {folder / 'audit.html'}, {folder / 'audit.pdf'}, {folder / 'audit.json'}")
     screen.out(f"compare: smoothsweep ui --store {folder / STORE}")

@@ -13,12 +13,13 @@ MORE_SEEDS = "--seeds 3, or more --minutes, adds some"
 
 
 def audit_sentences(audit: Audit, *, anonymous: bool = False) -> dict[str, tuple[str, ...]]:
-    """The words of the audit: `answer` (first the finding, then how sure), `beside` (a reference that was trained here,
-    other recipes), `access` (what each attacker gets), `people`, `unknown` (what this does not say). anonymous: no
-    names."""
+    """The words of the audit: `answer` (first the finding, then how sure), `beside` (how a reference and other recipes
+    compare), `trainings` (what these took, what they rest on, what there was no time for), `access` (what each attacker
+    gets), `people`, `unknown` (what this does not say). anonymous: no names."""
     return {
         "answer": _answer(audit),
-        "beside": (*_reference(audit), *_fixes(audit), *audit.unfit),
+        "beside": (*_reference(audit), *_fixes(audit)),
+        "trainings": (*_spent(audit), *_seen_before(audit), *audit.unfit),
         "access": tuple(_of_access(audit, level, one) for level, one in audit.by_access().items()),
         "people": _exposed(audit, anonymous=anonymous),
         "unknown": _unknown(audit),
@@ -53,7 +54,7 @@ def _answer(audit: Audit) -> tuple[str, ...]:
 
 
 def _reference(audit: Audit) -> tuple[str, ...]:
-    """What the reference leaks, how the model stands to it, and what these numbers rest on."""
+    """What the reference leaks, and how the model stands to it."""
     model, plain = audit.model, audit.reference
     if model is None or plain is None:
         return ()
@@ -62,7 +63,7 @@ def _reference(audit: Audit) -> tuple[str, ...]:
         f"A reference, trained here on the same images without any defense ({network}), leaks {_leak(audit, plain)} at "
         f"{accuracy(plain)} test accuracy; this model leaks {_leak(audit, model)} at {accuracy(model)}."
     )
-    return (first, f"{_model_sureness(audit, model.leak)} {_seen_before(audit)}".strip(), _spent(plain))
+    return first, _model_sureness(audit, model.leak)
 
 
 def _leak(audit: Audit, one: Trained) -> str:
@@ -87,21 +88,24 @@ def _model_sureness(audit: Audit, gap: Comparison) -> str:
     )
 
 
-def _seen_before(audit: Audit) -> str:
-    if audit.own_test:
-        return ""
+def _seen_before(audit: Audit) -> tuple[str, ...]:
+    if audit.own_test or not audit.beside:
+        return ()
     return (
-        "Its accuracy may be of images that it has learnt from: the data do not say which are for testing, and the "
-        "tenth that was drawn here is new to the reference alone."
+        "This model's accuracy may be of images that it has learnt from: the data do not say which are for testing, "
+        "and the tenth that was drawn here is new to the other trainings alone.",
     )
 
 
-def _spent(plain: Trained) -> str:
+def _spent(audit: Audit) -> tuple[str, ...]:
+    plain = audit.reference
+    if plain is None:
+        return ()
     expected = f" (expected of its first seed, both together: {duration(plain.planned_s)})" if plain.planned_s else ""
     seeds = f" with {count(plain.reached.seeds, 'seed')}" if plain.reached.seeds > 1 else ""
     return (
         f"The reference took {duration(plain.training_s or 0)} of a device to train{seeds} and "
-        f"{duration(plain.attacking_s or 0)} to attack and judge{expected}."
+        f"{duration(plain.attacking_s or 0)} to attack and judge{expected}.",
     )
 
 

@@ -204,7 +204,7 @@ def test_from_a_checkpoint_to_the_pages(owned, tmp_path, capsys):
     options = ["--architecture", "resnet18", "--image-size", SIDE, *IMAGENET, "--epochs", "3", "--people", "3"]
     assert audit(owned, *options, "--reference", "--minutes", "0.1", out=out) == 0
     found = json.loads((out / "audit.json").read_text())
-    [left] = found["said"]["beside"]
+    [left] = found["said"]["trainings"]
     assert left.startswith("Not tried: plain training: resnet18, 3 epochs, about ") and found["beside"] == []
     assert found["test_acc"] > 0.8 and len({one["person"] for one in found["people"]} & set(PEOPLE)) == 3
     by_name = {one["attack"]: one["leak"] for one in found["attacks"]}

@@ -97,8 +97,8 @@ def test_one_seed_claims_nothing_and_says_how_to_have_more():
 
 def test_accuracy_on_images_that_the_model_may_know_is_said_to_be_that():
     warning = "may be of images that it has learnt from"
-    assert any(warning in line for line in audit_sentences(read(data((1,))))["beside"])
-    assert not any(warning in line for line in audit_sentences(read(data((1,)), own_test=True))["beside"])
+    assert any(warning in line for line in audit_sentences(read(data((1,))))["trainings"])
+    assert not any(warning in line for line in audit_sentences(read(data((1,)), own_test=True))["trainings"])
 
 
 @pytest.mark.parametrize("recipes", [(MODEL, PLAIN), (MODEL, PLAIN, WEAK, STRONG)])
@@ -108,10 +108,8 @@ def test_page_pdf_and_json_tell_the_same(recipes):
     page, pdf = audit_page(audit, **given), audit_pdf(audit, **given)
     found = json.loads(json.dumps(audit_json(audit, {"name": "m"})))
     first_screen = page[: page.index("<main>")]
-    for line in found["said"]["beside"][:2]:
-        assert line in first_screen
-    for line in found["said"]["beside"]:
-        assert line in page
+    assert all(line in first_screen for line in found["said"]["beside"]) and len(found["said"]["beside"]) >= 2
+    assert all(line in page.replace("&#39;", "'") for line in found["said"]["trainings"])
     assert "Not tried: mixup." in page and [one["role"] for one in found["beside"]][:2] == ["model", "reference"]
     assert found["beside"][0]["leak_beside_reference"]["verdict"] == audit.model.leak.verdict
     assert found["beside"][1]["leak_beside_reference"]["difference"] is None
