@@ -16,7 +16,7 @@ from orchestrator.page.stored import class_names, reconstruction, training_image
 from orchestrator.planning.trial import Trial, inversion_stages
 from orchestrator.planning.trials import trials_of
 from orchestrator.reading.audit.as_json import audit_json
-from orchestrator.reading.audit.found import Audit, Told, read_audit
+from orchestrator.reading.audit.found import Audit, AuditNotes, read_audit
 from orchestrator.reading.numbers.summary import recipe_label, summarise
 from orchestrator.reading.results import results_table
 from orchestrator.store.base import Store
@@ -29,7 +29,7 @@ def write_audit(
     sweep: Path, location: str, out: Path, *, name: str, card: TargetCard, anonymous: bool, untried: tuple[str, ...],
     unfit: tuple[str, ...], own_test: bool, planned: Mapping[str, float],
 ) -> None:  # fmt: skip
-    """Each file replaces its predecessor in one step. untried, unfit, own_test, planned: as of `Told`.
+    """Each file replaces its predecessor in one step. untried, unfit, own_test, planned: as of `AuditNotes`.
 
     Raises InputError where no attack has been judged.
     """
@@ -42,7 +42,7 @@ def write_audit(
         [trial for trial in trials if isinstance(trial.settings.recipe, ImportedClassifier) is is_own]
         for is_own in (True, False)
     )
-    audit = read_audit(data, summary, Told(
+    audit = read_audit(data, summary, AuditNotes(
         names=names, classes=card.num_classes, untried=untried, unfit=unfit, own_test=own_test, planned=planned,
         recipe=recipe_label(data.axes, own[0].cell.axes),
         architecture=trained[0].settings.recipe.architecture if trained else "",

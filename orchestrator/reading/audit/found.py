@@ -130,7 +130,7 @@ class Audit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class AuditNotes:
     """What the numbers do not say. names: the people by label; classes: of the model. recipe: the model's among those
     of the sweep, None where it is the only one. planned: device-seconds by recipe. The rest as in `Audit`."""
 
@@ -145,12 +145,12 @@ class Told:
     planned: Mapping[str, float] = field(default_factory=dict)
 
 
-def read_audit(data: ReportData, summary: Summary, told: Told) -> Audit | None:
+def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit | None:
     """The findings; None while no attack on the model has been judged."""
     if summary.primary is None or not len(summary.evidence.rows if summary.evidence else ()):
         return None
     measured = summary.frame[summary.frame[summary.primary].notna()]
-    own = summary.recipes[0] if told.recipe is None else told.recipe
+    own = summary.recipes[0] if notes.recipe is None else notes.recipe
     frame = measured[measured["recipe"] == own]
     reached = [_reached(data, summary, int(row)) for row in frame.index]
     ordered = sorted(reached, key=lambda one: (one.control, -summary.spec.sign * one.leak))
@@ -160,40 +160,32 @@ def read_audit(data: ReportData, summary: Summary, told: Told) -> Audit | None:
     ceiling = frame[summary.spec.ceiling].mean() if summary.spec.ceiling in summary.measured else float("nan")
     return Audit(
         judge=summary.primary, ceiling=None if pd.isna(ceiling) else float(ceiling), reached=tuple(ordered),
-        beyond=_beyond(summary, strongest, controls), people=_people(data, summary, strongest, told.names),
-        test_acc=float(frame["test_acc"].mean()), chance=1 / told.classes, classes=told.classes, untried=told.untried,
-        beside=_beside(data, summary, own, told), unfit=told.unfit, own_test=told.own_test,
-        architecture=told.architecture, epochs=told.epochs,
+        beyond=_beyond(summary, strongest, controls), people=_people(data, summary, strongest, notes.names),
+        test_acc=float(frame["test_acc"].mean()), chance=1 / notes.classes, classes=notes.classes, untried=notes.untried,
+        beside=_beside(data, summary, own, notes), unfit=notes.unfit, own_test=notes.own_test,
+        architecture=notes.architecture, epochs=notes.epochs,
     )  # fmt: skip
 
 
-def _beside(data: ReportData, summary: Summary, own: str, told: Told) -> tuple[Trained, ...]:
+def _beside(data: ReportData, summary: Summary, own: str, notes: AuditNotes) -> tuple[Trained, ...]:
     """The model and what was trained beside it, each under the attack that works best against it."""
     rows, reference = summary.rows(summary.primary), summary.baseline_recipe
     if reference not in rows or own not in rows or len(rows) < 2:
         return ()
     seconds = _seconds(data, summary, own)
-    found = []
-    for recipe in summary.recipes:
-        if recipe in rows:
-            found.append(_trained(data, summary, rows, recipe, reference, seconds, told, is_model=recipe == own))
-    return tuple(found)
 
+    def trained(recipe: str) -> Trained:
+        row, is_reference = rows[recipe], recipe == reference
+        training, attacking = (None, None) if recipe == own else seconds[recipe]
+        return Trained(
+            recipe=recipe, role="model" if recipe == own else "reference" if is_reference else "fix",
+            test_acc=float(summary.frame.loc[row, "test_acc"]), reached=_reached(data, summary, row),
+            leak=NOTHING if is_reference else summary.versus(summary.primary, recipe, reference),
+            accuracy=NOTHING if is_reference else summary.compare("test_acc", row, rows[reference]),
+            training_s=training, attacking_s=attacking, planned_s=notes.planned.get(recipe),
+        )  # fmt: skip
 
-def _trained(
-    data: ReportData, summary: Summary, rows: Mapping[str, int], recipe: str, reference: str,
-    seconds: Mapping[str, tuple[float, float]], told: Told, *, is_model: bool,
-) -> Trained:  # fmt: skip
-    leak = accuracy = NOTHING
-    if recipe != reference:
-        leak = summary.versus(summary.primary, recipe, reference)
-        accuracy = summary.compare("test_acc", rows[recipe], rows[reference])
-    training, attacking = (None, None) if is_model else seconds[recipe]
-    return Trained(
-        recipe=recipe, role="model" if is_model else "reference" if recipe == reference else "fix",
-        test_acc=float(summary.frame.loc[rows[recipe], "test_acc"]), reached=_reached(data, summary, rows[recipe]),
-        leak=leak, accuracy=accuracy, training_s=training, attacking_s=attacking, planned_s=told.planned.get(recipe),
-    )  # fmt: skip
+    return tuple(trained(recipe) for recipe in summary.recipes if recipe in rows)
 
 
 def _seconds(data: ReportData, summary: Summary, own: str) -> dict[str, tuple[float, float]]:

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.page.audit import audit_page, audit_pdf
 from orchestrator.reading.audit.as_json import audit_json
-from orchestrator.reading.audit.found import Told, read_audit
+from orchestrator.reading.audit.found import AuditNotes, read_audit
 from orchestrator.reading.audit.words import audit_sentences
 from orchestrator.reading.numbers.model import Axis, ReportData, StageLink
 from orchestrator.reading.numbers.summary import summarise
@@ -47,9 +47,9 @@ def data(seeds, recipes=(MODEL, PLAIN, WEAK, STRONG), leaks=LEAKS, controls=0.1)
     )  # fmt: skip
 
 
-def read(given, **told):
+def read(given, **notes):
     usual = {"names": PEOPLE, "classes": CLASSES, "recipe": MODEL, "architecture": "resnet18", "epochs": 40}
-    return read_audit(given, summarise(given), Told(**(usual | told)))
+    return read_audit(given, summarise(given), AuditNotes(**(usual | notes)))
 
 
 @pytest.fixture(scope="module")

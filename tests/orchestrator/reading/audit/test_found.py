@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.page.audit import Portrait, audit_page, audit_pdf
 from orchestrator.reading.audit.as_json import audit_json
-from orchestrator.reading.audit.found import Told, read_audit
+from orchestrator.reading.audit.found import AuditNotes, read_audit
 from orchestrator.reading.audit.words import audit_sentences
 from orchestrator.reading.numbers.model import Axis, ReportData, StageLink
 from orchestrator.reading.numbers.summary import summarise
@@ -41,7 +41,7 @@ def data(seeds=(1, 2), attacks=ATTACKS):
 
 
 def read(given):
-    return read_audit(given, summarise(given), Told(names=NAMES, classes=20))
+    return read_audit(given, summarise(given), AuditNotes(names=NAMES, classes=20))
 
 
 @pytest.fixture(scope="module")
