@@ -161,8 +161,8 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
     return Audit(
         judge=summary.primary, ceiling=None if pd.isna(ceiling) else float(ceiling), reached=tuple(ordered),
         beyond=_beyond(summary, strongest, controls), people=_people(data, summary, strongest, notes.names),
-        test_acc=float(frame["test_acc"].mean()), chance=1 / notes.classes, classes=notes.classes, untried=notes.untried,
-        beside=_beside(data, summary, own, notes), unfit=notes.unfit, own_test=notes.own_test,
+        test_acc=float(frame["test_acc"].mean()), chance=1 / notes.classes, classes=notes.classes,
+        beside=_beside(data, summary, own, notes), untried=notes.untried, unfit=notes.unfit, own_test=notes.own_test,
         architecture=notes.architecture, epochs=notes.epochs,
     )  # fmt: skip
 
