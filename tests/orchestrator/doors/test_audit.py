@@ -18,7 +18,8 @@ from core.audit.portfolio import portfolio, spread
 from core.audit.timing import training_seconds
 from core.models.recipe import TrainingRecipe
 from orchestrator.cli import main
-from orchestrator.doors.audit.forecast import forecast
+from orchestrator.doors.audit import rounds
+from orchestrator.doors.audit.forecast import Cost, forecast
 from orchestrator.doors.audit.rounds import FIRST, refinements
 from orchestrator.doors.audit.sweep_file import Reach, as_file, audit_sweep
 from orchestrator.planning.trials import trials_of
@@ -196,6 +197,59 @@ def test_a_training_is_forecast_from_two_of_its_steps(imported, owned, tmp_path)
     recipe = TrainingRecipe(architecture="resnet_small", epochs=4, batch_size=4, image_size=32)
     seconds = [training_seconds(recipe, images=n, classes=2, side=16) for n in (8, 800)]
     assert 0 < seconds[0] < seconds[1]
+
+
+class Clock:
+    """An audit whose rounds take what they were forecast to take, in seconds, and do nothing."""
+
+    def __init__(self, monkeypatch, card, *, first: float, training: float, seed: float) -> None:
+        self.now, self.done, self.said = 0.0, [], []
+
+        def cost(many: int, seeds: int) -> float:
+            return training * many + seed * (seeds - 1)
+
+        def do(work, one):
+            self.done.append(one)
+            self.now += first if one is FIRST else cost(len(one.beside), len(one.seeds))
+            return 0
+
+        fakes = {
+            "START_S": 0.0, "wall_seconds": float, "open_store": str, "_say_where": id, "_look_for_the_same": id,
+            "imported_model": lambda request, people: (request.model, card),
+            "forecast": lambda tree, store: Cost(
+                training=cost(len(tree.get("cells", [1])) - 1, len(tree["seeds"])), rest=0.0),
+        }  # fmt: skip
+        for name, fake in fakes.items():
+            monkeypatch.setattr(rounds, name, fake)
+        monkeypatch.setattr(rounds.Work, "do", do)
+        monkeypatch.setattr(rounds.Work, "spent", property(lambda work: self.now))
+        monkeypatch.setattr(rounds.Work, "write", lambda work, *more: self.said.extend([*work.unfit, *more]))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "seeds", "many", "left", "short"),
+    [
+        (1, 1, 0, "plain training", False),  # nothing but the first answer
+        (4, 1, 1, "smoothing", False),
+        (20, 1, 4, "", False),
+        (60, 3, 4, "", False),
+        (12, 3, 4, "", True),
+    ],
+)  # fmt: skip
+def test_what_there_is_no_time_for_is_left_out_and_said(
+    imported, owned, capsys, monkeypatch, minutes, seeds, many, left, short
+):
+    """The first answer takes a minute, a training two, a further seed of everything one."""
+    card = ImportedClassifier(imported=str(imported)).checked
+    clock = Clock(monkeypatch, card, first=60, training=120, seed=60)
+    given = ["--fix", "--minutes", minutes, "--seeds", seeds, "--out", imported.parent / "out"]
+    people, public = map(str, owned[1:])
+    assert main(["audit", str(imported), "--data", people, "--public", public, *map(str, given)]) == 0
+    assert clock.done[0] is FIRST and max(len(one.beside) for one in clock.done) == many
+    said = capsys.readouterr().out
+    assert said.count("to come: ") == many and said.count("Not tried: ") == 4 - many and left in said
+    assert any("--seeds 3 was asked for" in line for line in clock.said) == short
+    assert clock.now <= 60 * minutes or not left
 
 
 @pytest.mark.slow
