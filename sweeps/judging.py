@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from core.analysis.embedding_settings import EmbeddingSettings
 from core.analysis.gradient_settings import GradientSettings
 from core.analysis.robustness.settings import RobustnessSettings
-from core.bounds import Count
+from core.bounds import Count, Positive, Seed
 from core.declared import build
 from core.metrics.metric import PUBLISHED_FID_JUDGES
 from sweeps.base import FilePath, Model
@@ -49,6 +49,23 @@ class General(Model):
 
     name: Literal["swag_vit_b_16"] = "swag_vit_b_16"
     weights: FilePath | None = None
+
+
+class Asked(Model):
+    """A vision-language model of the user's, asked whether a reconstruction shows the person of four photographs.
+
+    Where it is reached stands in no sweep file: whoever runs the sweep says so by SMOOTHSWEEP_ASKED_URL, and without it
+    nothing is sent and the columns stay empty, with the reason. Sent are reconstructions and real images of the
+    attacked classes. images: reconstructions of each class at most, the best first; pairs: natural pairs of each class
+    and kind at most; questions: in all, for each trial.
+    """
+
+    model: Annotated[str, Field(min_length=1, max_length=300)]
+    images: Count = 5
+    pairs: Count = 10
+    seed: Seed = 0
+    questions: Count = 5000
+    per_second: Positive = 1.0
 
 
 class InceptionJudge(Model):
@@ -130,6 +147,7 @@ class Judges(Model):
     evaluator: AnyEvaluator | None = None
     embedder: Embedder | None = None
     general: General | None = None
+    asked: Asked | None = None
     fidelity: Fidelity | None = None
     knowledge: Knowledge | None = None
     features: Features | None = None

@@ -80,6 +80,7 @@ TASKS: dict[str, Task] = {
     ),
     "judge_embedder": Task(version=3, run="tasks.judges:judge_by_embedder", labelled=("real", "loot")),
     "judge_general": Task(version=1, run="tasks.judges:judge_by_general_features", labelled=("real", "loot")),
+    "judge_asked": Task(version=1, run="tasks.asked:judge_by_asking", on_device=False, labelled=("data", "loot")),
     "judge_fidelity": Task(version=2, run="tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),
     **{
         f"judge_{name}": Task(

@@ -1,11 +1,13 @@
-"""Columns of the judge whose features were learnt on pictures of anything."""
+"""Columns of the judges that learnt on pictures of anything: of features, and of answers to questions."""
 
 from __future__ import annotations
 
 from core.metrics.metric import Metric
 
+UNANSWERED = "it answered nothing of the kind with yes or no, or there was nothing of the kind to ask about"
+
 # fmt: off
-GENERAL_JUDGE: tuple[Metric, ...] = (
+GENERAL_JUDGES: tuple[Metric, ...] = (
     Metric(
         key="general_acc1", label="general judge", unit="percent", better="low", group="leak", measured_by="general",
         ceiling="general_real_acc", searched=True,
@@ -27,6 +29,28 @@ GENERAL_JUDGE: tuple[Metric, ...] = (
         measured_by="general",
         description="How often the general judge names real images of the private classes correctly: the ceiling of "
         "its verdict on reconstructions.",
+    ),
+    Metric(
+        key="asked_acc1", label="vision-language judge", unit="percent", better="low", group="leak",
+        measured_by="asked", ceiling="asked_real_acc", searched=True, null=UNANSWERED,
+        description="Share of reconstructions of which a vision-language model says that they show the person of four "
+        "training photographs, among those of which it says yes or no.",
+    ),
+    Metric(
+        key="asked_unclear", label="vision-language judge, no answer", unit="percent", better=None, group="check",
+        measured_by="asked",
+        description="Share of its questions that the vision-language model answered with neither yes nor no.",
+    ),
+    Metric(
+        key="asked_real_acc", label="vision-language judge on real images", unit="percent", better=None,
+        group="check", measured_by="asked", null=UNANSWERED,
+        description="How often the vision-language model says yes to a real test image of the person, by the same "
+        "words: the ceiling of its verdict on reconstructions.",
+    ),
+    Metric(
+        key="asked_false", label="vision-language judge on others", unit="percent", better=None, group="check",
+        measured_by="asked", null=UNANSWERED,
+        description="How often it says yes to a real test image of another attacked person.",
     ),
 )
 # fmt: on

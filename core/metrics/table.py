@@ -6,7 +6,7 @@ Loads nothing.
 
 from __future__ import annotations
 
-from core.metrics.general_columns import GENERAL_JUDGE
+from core.metrics.general_columns import GENERAL_JUDGES
 from core.metrics.integrity import INTEGRITY
 from core.metrics.lowres_columns import LOWRES_METRICS
 from core.metrics.metric import AT_LEAST_0, Metric
@@ -61,7 +61,7 @@ METRICS: tuple[Metric, ...] = (
         description="The evaluator's Acc@5 over the last image of each class alone, LOMMA's published report. Under "
         "protocol paper that is its last draw, elsewhere the one the attack ranks last.",
     ),
-    *GENERAL_JUDGE,
+    *GENERAL_JUDGES,
     Metric(
         key="attack_acc1_std", label="evaluator, spread over classes", unit="percent", better=None, group="leak",
         measured_by="evaluator",

@@ -11,7 +11,6 @@ import io
 import json
 import math
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,10 @@ from core.cards import read_card
 from core.errors import InputError
 from core.outside.answers import KeptAnswers
 from core.outside.model import Opened
+from core.outside.posting import MOST_BYTES, posted
 from core.words import brief
 
-ATTEMPTS = 5
-LONGEST_PAUSE_S, TIMEOUT_S = 60.0, 30.0
-BUSY = (408, 425, 429, 500, 502, 503, 504)
-MOST_BYTES = 4 * 2**20  # of an answer: a hundred thousand scores
+_HEADERS = {"Content-Type": "image/png", "Accept": "application/json"}
 
 
 def describe_endpoint(url: str, kept: Path, *, token_env: str | None) -> str:
@@ -77,30 +74,9 @@ class Endpoint:
         if known is None:
             picture = io.BytesIO()
             Image.fromarray(pixels).save(picture, "PNG")
-            known = self._checked(self._ask(picture.getvalue()))
+            known = self._checked(posted(self._session, self._url, self._kept, picture.getvalue(), _HEADERS))
             self._kept.put(digest, known)
         return known
-
-    def _ask(self, picture: bytes) -> bytes:
-        for attempt in range(ATTEMPTS):
-            self._kept.take_turn(self._url)
-            pause, reason = min(LONGEST_PAUSE_S, 0.5 * 2**attempt), ""
-            try:
-                headers = {"Content-Type": "image/png", "Accept": "application/json"}
-                with self._session.post(self._url, data=picture, headers=headers, timeout=TIMEOUT_S, stream=True,
-                                        allow_redirects=False) as response:  # fmt: skip
-                    if response.status_code == 200:
-                        return response.raw.read(MOST_BYTES + 1, decode_content=True)
-                    reason = f"status {response.status_code}"
-                    if response.status_code not in BUSY:
-                        raise InputError(f"{self._url}: expected an answer with status 200, got {reason}")
-                    pause = _asked_pause(response.headers.get("Retry-After"), pause)
-            except requests.RequestException as error:
-                reason = type(error).__name__
-            if attempt + 1 < ATTEMPTS:
-                time.sleep(pause)
-        raise InputError(f"{self._url}: expected an answer within {ATTEMPTS} attempts, got {reason}; what was answered "
-                         "is kept, and the same command goes on")  # fmt: skip
 
     def _checked(self, body: bytes) -> Any:
         """The label, or the scores. Raises InputError."""
@@ -119,7 +95,3 @@ class Endpoint:
 def _is_number(score: object) -> bool:
     return type(score) in (int, float) and math.isfinite(score)
 
-
-def _asked_pause(said: str | None, pause: float) -> float:
-    """Seconds to wait, as `Retry-After` says in seconds, within reason."""
-    return min(LONGEST_PAUSE_S, max(pause, float(said))) if said is not None and said.isdigit() else pause

@@ -116,6 +116,8 @@ def run_trial(trial: Trial, run: Run) -> None:
     for published in (stages.judge_fid_lomma, stages.judge_fid_plg):
         if published:
             run(published)  # the set of what the evaluator recognised, as other papers measure it
+    if stages.judge_asked:
+        run(stages.judge_asked)  # a vision-language model of the user's, after all that asks nobody
     if stages.judge_gradients:
         run(stages.judge_gradients)  # how steady the target's gradients are, whatever the attack
     return None

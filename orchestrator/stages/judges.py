@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.metrics.metric import PUBLISHED_FID_JUDGES
+from core.outside.address import ADDRESS, named_address
 from orchestrator.stages.fingerprints import content_of, normalised, shipped_file
 from orchestrator.stages.graph import data_stage, gradients_stage, judging_model_stage
 from orchestrator.stages.stage import Stage
@@ -19,6 +20,8 @@ STAGED_FID = STAGED_FIDS["fidelity"]
 EMBEDDING = ("embedder", "general")
 """Judges with a linear head on features learnt elsewhere."""
 
+_HINTS_OF_ASKED = ("questions", "per_second")
+
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeStages:
@@ -27,6 +30,7 @@ class JudgeStages:
     judge_evaluator: Stage | None
     judge_embedder: Stage | None
     judge_general: Stage | None
+    judge_asked: Stage | None
     judge_fidelity: Stage | None
     knowledge: Stage | None
     judge_features: Stage | None
@@ -50,6 +54,7 @@ def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) ->
     return JudgeStages(
         judge_evaluator=evaluator,
         **{f"judge_{name}": _embedder(settings, name, loot) if name in heard else None for name in EMBEDDING},
+        judge_asked=_asked(settings, loot) if judges.asked and "judge_asked" not in missing else None,
         judge_fidelity=_fidelity(settings, loot) if "fidelity" in heard else None,
         knowledge=_knowledge(settings, loot) if judges.knowledge else None,
         judge_features=_features(settings, target) if judges.features else None,
@@ -80,6 +85,8 @@ def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
         staged = STAGED_EMBEDDERS.get(embedder.name) if embedder and not embedder.weights else None
         if staged and staged_file(staged) is None:
             reasons[f"judge_{judge}"] = f"the weights of {embedder.name} are not here: smoothsweep weights stage"
+    if judges.asked and named_address() is None:
+        reasons["judge_asked"] = f"no vision-language model is named: set {ADDRESS}, and pictures are sent there"
     for name, file in STAGED_FIDS.items():
         judge = getattr(judges, name)
         if judge and judge.weights is None and staged_file(file) is None:
@@ -131,6 +138,13 @@ def _weights_of(embedder: Embedder | General) -> Path:
         return Path(embedder.weights)
     staged = STAGED_EMBEDDERS.get(embedder.name)
     return staged_file(staged) if staged else shipped_file(embedder.name)
+
+
+def _asked(settings: InversionSweep, loot: Stage) -> Stage:
+    config = normalised(settings.judges.asked, without=_HINTS_OF_ASKED)
+    hints = {name: getattr(settings.judges.asked, name) for name in _HINTS_OF_ASKED}
+    data = data_stage(settings, settings.recipe.image_size, for_judges=True)
+    return Stage(name="judge_asked", config=config, hints=hints, inputs={"data": data, "loot": loot})
 
 
 def _fidelity(settings: InversionSweep, loot: Stage) -> Stage:

@@ -134,6 +134,9 @@ OF_SWEEPS: Cases = {
     "General": (lambda: TINY(judges={"general": {"weights": "$a/weights.safetensors"}}), "judges.general", {
         "name": REFUSED, "weights": "$b/weights.safetensors",
     }),
+    "Asked": (lambda: TINY(judges={"asked": {"model": "a"}}), "judges.asked", {
+        "model": "b", "images": 3, "pairs": 3, "seed": 3, "questions": 30, "per_second": 3.0,
+    }),
     "Fidelity": (lambda: TINY(judges={"fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1}},
                               attack={**tiny_sweep()["attack"], "selected": 4}),
                  "judges.fidelity", {"weights": "$b/weights.safetensors", "sha256": sha("b"), "neighbours": 2}),
@@ -146,7 +149,7 @@ OF_SWEEPS: Cases = {
     "Judges": (TINY, "judges", {
         "features": {"perplexity": 5.0}, "gradients": {"steps": 3},
         "evaluator": {**EVALUATOR, "seed": 3}, "embedder": None, "knowledge": None,
-        "general": {"weights": "$a/weights.safetensors"},
+        "general": {"weights": "$a/weights.safetensors"}, "asked": {"model": "a"},
         "fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1}, "robustness": {"eps": 0.1},
         "fid_lomma": PUBLISHED_FID["fid_plg"], **PUBLISHED_FID,
     }),

@@ -12,6 +12,7 @@ from typing import Any, get_args
 import pytest
 
 from core.attacks.registry import ATTACKS
+from core.outside.address import ADDRESS
 from sweeps.attacks import AnyAttack, schema_of
 from sweeps.base import Model
 from sweeps.defenses import LabelSmoothing
@@ -70,6 +71,11 @@ def files(tmp_path_factory):
                 "transform_input": False, "data": None, "defense": None, "source": None}  # fmt: skip
         (folder / which / "target.json").write_text(json.dumps(card))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _somebody_to_ask(monkeypatch):
+    monkeypatch.setenv(ADDRESS, "https://host/v1")
 
 
 @pytest.fixture(scope="session")

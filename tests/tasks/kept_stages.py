@@ -119,6 +119,13 @@ def by_general_features(pipeline, protocol, folder):
     return Stage(name="judge_general", config=network, inputs={"real": real, "loot": loot})
 
 
+def by_asking(pipeline, protocol, folder):
+    """Of one that sees how bright a picture is: its address is that of tests/tasks/test_stage_numbers.py."""
+    config = {"model": "bright", "images": 2, "pairs": 2, "seed": 0}
+    inputs = {"data": pipeline.stage("data"), "loot": pipeline.stage("loot")}
+    return Stage(name="judge_asked", config=config, hints={"questions": 1000, "per_second": 1e4}, inputs=inputs)
+
+
 def of_features(pipeline, protocol, folder):
     data, target = pipeline.stage("data"), pipeline.stage("target")
     inputs = {"data": data, "network": target}
@@ -227,7 +234,7 @@ OTHER_STAGES = {
 }  # fmt: skip
 ALONE = {
     "imported": imported, "starts": starts, "judge_fidelity": by_fidelity, "knowledge": slowly,
-    "judge_features": of_features, "judge_general": by_general_features,
+    "judge_features": of_features, "judge_general": by_general_features, "judge_asked": by_asking,
     "plg_labels": pseudo_labels, "plg_gan": conditional_gan, "general_gan": part("general_gan", PAIR, asks=False),
     "specific_gan": part("specific_gan", PAIR), "students": part("students", STUDENTS),
     "public_features": part("public_features", {}), "temperature": temperature, "judge_robustness": by_robustness,

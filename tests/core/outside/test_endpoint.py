@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from core.errors import InputError
-from core.outside import endpoint
+from core.outside import posting
 from core.outside.answers import KeptAnswers
 from core.outside.endpoint import describe_endpoint, open_endpoint
 from tests.made_endpoint import serving
@@ -24,7 +24,7 @@ def server():
 @pytest.fixture
 def ask(server, tmp_path, monkeypatch):
     """(images, answers=, queries=, per_second=, token_env=) -> what the endpoint says, opened anew each time."""
-    monkeypatch.setattr(endpoint, "LONGEST_PAUSE_S", 0.01)
+    monkeypatch.setattr(posting, "LONGEST_PAUSE_S", 0.01)
     kept = KeptAnswers(tmp_path / "kept.sqlite")
 
     def asked(images, *, answers="logits", queries=100, per_second=1e4, token_env=None):
@@ -73,7 +73,7 @@ def test_it_is_asked_no_faster_than_agreed(ask):
 def test_a_busy_server_is_asked_again_and_a_broken_one_given_up_on(ask, server):
     server.script = [(503, {}, ""), (429, {"Retry-After": "1"}, "")]
     assert len(ask(colours(1))) == 1 and len(server.seen) == 3
-    server.script = [(500, {}, "")] * endpoint.ATTEMPTS
+    server.script = [(500, {}, "")] * posting.ATTEMPTS
     with pytest.raises(InputError, match="expected an answer within 5 attempts, got status 500; what was answered"):
         ask(colours(2))
 

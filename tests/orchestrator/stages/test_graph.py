@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 
 from core.attacks.registry import ATTACKS, make_attack
 from core.errors import InputError
+from core.outside.address import ADDRESS
 from core.tree import TREE
 from orchestrator.planning.trial import inversion_stages
 from orchestrator.stages import fingerprints, judges
@@ -71,6 +72,7 @@ def sweeps(folder):
                               "fidelity": {"weights": str(files["fid.safetensors"]), "neighbours": 1}}},
         "defended": {"recipe": {**tiny["recipe"], "defense": {"kind": "mid", "beta": 0.01}},
                      "attack": {**tiny["attack"], "readout": "mean"}},
+        "asked": {"judges": {"asked": {"model": "seer"}}},
         "trained": {"prior": {"kind": "stylegan2"}},
         "measured": {"attack": None, "prior": None, "public": None,
                      "recipe": {**tiny["recipe"], "poison": {"kind": "badnets"}},
@@ -88,7 +90,9 @@ def sweeps(folder):
 def stages(tmp_path_factory):
     """Every stage of all of them."""
     made = sweeps(tmp_path_factory.mktemp("files"))
-    found = [stage for changes in made.values() for stage in stages_of(**changes)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(ADDRESS, "https://host/v1")
+        found = [stage for changes in made.values() for stage in stages_of(**changes)]
     assert {stage.name for stage in found} >= set(TASKS) - ELSEWHERE
     return found
 

@@ -9,7 +9,9 @@ from orchestrator.store.opening import open_store
 from sweeps.any_sweep import Resources
 from tests.every_stage import every_stage
 
-NEUTRAL_HINTS = {"path", "sha256", "checkpoint_every"}  # where a file lies, what it is known to be, how often to save
+NEUTRAL_HINTS = {"path", "sha256", "checkpoint_every", "questions", "per_second"}
+"""Where a file lies, what it is known to be, how often to save; how much and how fast may be asked."""
+
 REACHES_NUMBERS = {"attack_rows": 3, "attack_compile": True, "attack_cuda_graphs": True}
 NEUTRAL_RESOURCES = {
     "cpus_per_task": 2, "gpus_per_training": 2.0, "gpus_per_task": 1.0, "classes_per_task": 1, "trial_slots": 3,

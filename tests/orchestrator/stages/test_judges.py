@@ -6,6 +6,7 @@ import pytest
 from tiny import tiny_sweep
 
 from core.models.weight_files import FOLDER_VARIABLE, weight_file
+from core.outside.address import ADDRESS
 from orchestrator.planning.trial import inversion_stages
 from orchestrator.stages import judges
 from orchestrator.stages.judges import loot_sizes, unavailable_judges
@@ -62,6 +63,18 @@ def test_the_general_judge_is_heard_beside_the_independent_one_once_its_weights_
     assert general.config == {"network": "swag_vit_b_16", "content": hashlib.sha256(path.read_bytes()).hexdigest()}
     assert general.name == "judge_general" and general.inputs["loot"] is face.inputs["loot"]
     assert general.inputs["real"].inputs == face.inputs["real"].inputs and general.inputs["real"] != face.inputs["real"]
+
+
+def test_a_vision_language_model_is_asked_where_the_user_says_so_and_nowhere_else(staged, monkeypatch):
+    asked = settings({"asked": {"model": "seer", "questions": 30}})
+    monkeypatch.delenv(ADDRESS, raising=False)
+    reason = f"no vision-language model is named: set {ADDRESS}, and pictures are sent there"
+    assert unavailable_judges(asked) == {"judge_asked": reason} and inversion_stages(asked, 1).judge_asked is None
+    monkeypatch.setenv(ADDRESS, "https://host/v1")
+    stage = inversion_stages(asked, 1).judge_asked
+    assert unavailable_judges(asked) == {} and "host" not in str(stage.config) + str(stage.hints)
+    assert stage.config == {"model": "seer", "images": 5, "pairs": 10, "seed": 0}
+    assert stage.hints == {"questions": 30, "per_second": 1.0}
 
 
 def test_a_judge_that_needs_no_staged_weights_is_always_heard(staged, tmp_path):
