@@ -52,7 +52,8 @@ def test_images_lie_beside_the_latents_in_their_order(left):
     assert load_tensors(folder / "curves.safetensors")["loss"].shape == (3, 4)
     rows = pd.read_parquet(folder / "rows.parquet")
     assert rows["queries"].tolist() == [4 * (2 + 2 + 2 * 2)] * 3 and metrics["queries"] == 32
-    assert set(rows["stage"]) <= {0.0, 1.0} and metrics["stage"] == pytest.approx(rows["stage"].mean())
+    assert set(rows["chosen_stage"]) <= {0.0, 1.0}
+    assert metrics["chosen_stage"] == pytest.approx(rows["chosen_stage"].mean())
 
 
 def test_the_loot_is_what_the_attack_has_left(left, tmp_path):

@@ -52,7 +52,8 @@ class IFGMI(SelectConfig, Attack):
     access: ClassVar[Access] = "gradients"
     leaves_images: ClassVar[bool] = True
     facts: ClassVar[Mapping[str, Aggregate]] = {
-        "stage": "mean", "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean", "num_frozen": "sum",
+        "chosen_stage": "mean", "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean",
+        "num_frozen": "sum",
     }  # fmt: skip
 
     pool: Pool = field(default_factory=Pool)
@@ -73,6 +74,8 @@ class IFGMI(SelectConfig, Attack):
         check_stages(self.pool, CandidateConfig(candidates=self.candidates), self)
         require(len(self.stage_steps) > 0, "attack.stage_steps", "at least one stage", self.stage_steps)
         given, stages = self.radii, len(self.stage_steps)
+        require(self.rgb_skip is None or stages > 1, "attack.rgb_skip",
+                "no value with a single stage, before which there is no block", self.rgb_skip)  # fmt: skip
         expected = f"one for each of the {stages} stages of stage_steps, of which {len(RADII)} are published"
         require(len(RADII if given is None else given) >= stages and (given is None or len(given) == stages),
                 "attack.radii", expected, given)  # fmt: skip
@@ -125,7 +128,7 @@ class IFGMI(SelectConfig, Attack):
             rows={"pool_index": index[best.order], "margin": best.margins},
             curves={"loss": curve, "stage_margin": found.worth},
             facts={
-                "stage": float(found.chosen), "loss_first": float(curve[0]), "loss_last": float(curve[-1]),
+                "chosen_stage": float(found.chosen), "loss_first": float(curve[0]), "loss_last": float(curve[-1]),
                 "gradient_cosine": float(found.image_cosine.nanmean()), "num_frozen": float(found.frozen.sum()),
             },
         )  # fmt: skip

@@ -37,6 +37,7 @@ WRONG = [
     ("if_gmi", {"stage_steps": [5, 5], "radii": [9.0]}, "attack.radii: expected one for each of the 2 stages of stage"),
     ("if_gmi", {"stage_steps": [5], "radii": [9.0, 9.0]}, "attack.radii: expected one for each of the 1 stages of sta"),
     ("if_gmi", {"candidates": 5, "selected": 6}, r"attack.selected: expected at most candidates \(5\), got 6"),
+    ("if_gmi", {"stage_steps": [5], "rgb_skip": "kept"}, "attack.rgb_skip: expected no value with a single stage"),
     ("if_gmi", {"rgb_skip": "half"}, "attack.rgb_skip: expected "),
     ("if_gmi", {"loss": "hinge"}, "attack.loss: expected one of poincare, cross_entropy, max_margin, logit, got"),
     ("if_gmi", {"steps": 3}, "does not read 'steps'"),

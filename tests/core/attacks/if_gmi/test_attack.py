@@ -1,0 +1,58 @@
+"""IF-GMI as a row of the family: what a protocol changes, what it calls itself, which priors it takes."""
+
+import re
+
+import pytest
+
+from core.attacks.if_gmi.attack import RADII
+from core.attacks.registry import make_attack
+from core.errors import InputError
+from core.network_card import NetworkCard
+from core.priors.base import PriorNetwork
+from core.priors.card import EigenfacesConfig, StyleGAN2Config
+from core.priors.registry import card_of
+from core.priors.stylegan2 import StyleGAN2
+
+TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=64, channel_max=8)
+
+
+@pytest.mark.parametrize(("given", "kept"), [
+    (None, {"paper": False, "clean": True}), ("kept", {"paper": True, "clean": True}),
+    ("dropped", {"paper": False, "clean": False}),
+])  # fmt: skip
+def test_the_skip_is_dropped_as_the_protocol_does_unless_it_is_said(given, kept):
+    attack = make_attack("if_gmi", rgb_skip=given)
+    assert {protocol: attack._keeps_rgb(protocol) for protocol in kept} == kept
+
+
+def test_defaults_are_the_published_ones():
+    attack = make_attack("if_gmi")
+    assert attack.stage_steps == (50, *[10] * 7) and (attack.lr, attack.betas) == (0.005, (0.1, 0.1))
+    assert RADII == (1000, 2000, 3000, 4000, 5000, 6000, 8000, 8000) and attack.candidates == attack.selected == 50
+    assert [one.steps for one in attack._descents()] == [50, *[10] * 7]
+
+
+def test_it_is_named_by_what_is_not_usual_and_published_with_its_own_loss():
+    assert make_attack("if_gmi").variant is None and make_attack("if_gmi").published
+    other = make_attack("if_gmi", loss="logit", rgb_skip="dropped")
+    assert other.variant == "logit rgb skip dropped" and not other.published
+
+
+class Foreign(PriorNetwork):
+    """Somebody's own prior."""
+
+
+@pytest.mark.parametrize(("card", "stages", "words"), [
+    (card_of(StyleGAN2(TINY)), 3, None),
+    (card_of(StyleGAN2(TINY)), 4, "attack.stage_steps: expected at most 3 stages, as many as a prior of 16 pixels has "
+                                  "blocks, got 4"),
+    (card_of(Foreign(TINY)), 1, "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'Foreign'"),
+    (NetworkCard(kind="eigenfaces", config=EigenfacesConfig(resolution=64, components=3)), 1, "got 'eigenfaces'"),
+])  # fmt: skip
+def test_a_prior_must_have_a_block_for_every_stage(card, stages, words):
+    attack = make_attack("if_gmi", stage_steps=[1] * stages)
+    if words is None:
+        return attack.check_prior(lambda: card)
+    with pytest.raises(InputError, match=f"{re.escape(words)}$"):
+        attack.check_prior(lambda: card)
+    return None
