@@ -227,7 +227,7 @@ def _not_comparable(ours: Mapping[str, Any], paper: Mapping[str, Any]) -> set[st
         if ours.get(f"{part}.kind") != paper.get(f"{part}.kind", ours.get(f"{part}.kind")):
             skipped |= {key for key in ours.keys() ^ paper.keys() if key.startswith(f"{part}.")}
             if part == "prior":  # the public images are what it was fitted on
-                skipped |= {key for key in (*ours, *paper) if key == "public" or key.startswith("public.")}
+                skipped |= {key for key in (*ours, *paper) if key.startswith("public.")}
     # What an optimizer, a learning rate schedule or a network does not have: which one it is departs already.
     return skipped | {key for key in ours if ours[key] is None and key.rpartition(".")[2] in OF_TRAINING}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 
 from core.files import half_written, temporary_name
+from orchestrator.store.artifacts import MANIFEST
 from orchestrator.store.sealing import FINGERPRINT
 
 
@@ -20,7 +21,9 @@ def new_draft(final: Path) -> Path:
 
 
 def sweep_away_drafts(root: Path) -> int:
-    """Remove drafts and half-written files below this store whose writer on this host is dead. Returns how many."""
+    """Remove drafts and half-written files below this store whose writer on this host is dead, and what finished stages
+    still keep for another attempt: their writer died between sealing the artifact and clearing up. Returns how many.
+    """
     removed = 0
     for folder in (root, *root.glob("*/"), *root.glob("sweeps/*/")):
         for path in half_written(folder):
@@ -32,5 +35,10 @@ def sweep_away_drafts(root: Path) -> int:
         ours = draft.is_dir() and FINGERPRINT.fullmatch(fingerprint) and host == socket.gethostname()
         if ours and pid.isdigit() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(draft, ignore_errors=True)
+            removed += 1
+    for work in root.glob("*/*.work"):
+        done = FINGERPRINT.fullmatch(work.stem) and (work.with_suffix("") / MANIFEST).is_file()
+        if done and work.is_dir() and not work.is_symlink():
+            shutil.rmtree(work, ignore_errors=True)
             removed += 1
     return removed

@@ -215,6 +215,10 @@ class RemoteStore(Store):
         """Remove what dead writers left: here their drafts and work, in the store what they had uploaded."""
         removed = super().sweep_away_drafts()
         self._sweep_mirror("*", "*")
+        for kind, fingerprint in {tuple(listed.key.split("/")[:2]) for listed in self.objects.listed("work")}:
+            if self.manifests.has(kind, fingerprint):  # its writer died before it had cleared up
+                self.objects.delete_below(work_key(kind, fingerprint))
+                removed += 1
         return removed + sweep_drafts(self.objects)
 
     def _sweep_mirror(self, kind: str, fingerprint: str) -> None:

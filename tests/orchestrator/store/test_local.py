@@ -64,6 +64,17 @@ def test_drafts_of_dead_writers_are_swept_away_and_those_of_living_ones_kept(tmp
     assert socket.gethostname() in mine.name
 
 
+def test_what_a_finished_stage_kept_for_another_attempt_is_swept_away_and_what_others_keep_stays(tmp_path):
+    """A worker killed between sealing its artifact and clearing up left its work folder for good: a drill found it."""
+    store, done, begun = LocalStore(root=tmp_path), stage(classes=1), stage(classes=2)
+    fill(store, done)
+    for one in (done, begun):
+        with store.working(one) as work:
+            (work / "checkpoint.pt").write_text("half")
+    assert store.sweep_away_drafts() == 1
+    assert store.has(done) and not store.work(done).exists() and (store.work(begun) / "checkpoint.pt").is_file()
+
+
 def _die_in_the_middle_of_a_file(root):
     for folder in (root, root / "toy", root / "sweeps" / "tiny"):
         replacing(folder / "spent.jsonl").__enter__().write_bytes(b"half")

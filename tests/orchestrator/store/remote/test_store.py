@@ -85,6 +85,15 @@ def test_an_upload_that_was_killed_is_no_artifact_and_is_swept_away(s3):
     assert not list((store.root / "sleep").iterdir())
 
 
+def test_what_a_finished_stage_kept_for_another_attempt_is_swept_away_and_what_others_keep_stays(s3):
+    store, done, begun = open_store(s3), stage(classes=1), stage(classes=2)
+    fill(store, done)
+    for one in (done, begun):
+        store.objects.write(f"work/{one.name}/{one.fingerprint}/checkpoint.pt", b"half")
+    assert store.sweep_away_drafts() == 1
+    assert store.has(done) and [key.split("/")[-2] for key in below(s3, "work")] == [begun.fingerprint]
+
+
 def test_downloads_at_once_by_many_end_in_one_whole_file(s3, monkeypatch, tmp_path):
     a, content = stage(classes=1), os.urandom(3_000_000)
     fill(open_store(s3), a, content)
