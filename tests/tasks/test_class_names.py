@@ -9,6 +9,7 @@ import pytest
 from core.attacks.registry import ATTACKS, make_attack
 from core.errors import InputError
 from core.models.classifiers import build_classifier
+from core.outside.address import ADDRESS
 from tasks.class_names import NAMES_FILE, check_same_classes, class_names_of, with_same_classes
 from tasks.context import TaskContext
 from tasks.registry import TASKS, task
@@ -62,8 +63,9 @@ def test_no_kind_of_stage_takes_labels_without_names(tmp_path, kind, missing):
         task(kind).function()({}, inputs, tmp_path / "out", TaskContext(work=tmp_path))
 
 
-def test_every_input_with_classes_is_compared(tmp_path):
+def test_every_input_with_classes_is_compared(tmp_path, monkeypatch):
     """Of trials that have every kind of stage: an input is left out only if no label is in it."""
+    monkeypatch.setenv(ADDRESS, "https://host/v1")
     model = build_classifier("resnet_small", 4, protocol="clean", seed=0)
     imported = imported_folder(tmp_path / "brought", model.state_dict(), architecture="resnet_small", num_classes=4)
     goals = {0.0: None, -0.2: {"trial": {"recipe.defense.alpha": 0.0}}}
@@ -74,7 +76,8 @@ def test_every_input_with_classes_is_compared(tmp_path):
         stages += every_stage(tmp_path, attack={**tiny_sweep()["attack"], **settings})
     weights = {"weights": str(tmp_path / "fid.safetensors")}
     judges = {"features": {"perplexity": 5.0}, "gradients": {"steps": 3}, "robustness": {"eps": 0.1},
-              "fid_lomma": weights, "fid_plg": weights, "evaluator": tiny_sweep()["judges"]["evaluator"]}  # fmt: skip
+              "fid_lomma": weights, "fid_plg": weights, "general": weights, "asked": {"model": "seer"},
+              "evaluator": tiny_sweep()["judges"]["evaluator"]}  # fmt: skip
     stages += every_stage(tmp_path, judges=judges)
     for kind in (kind for kind, attack in ATTACKS.items() if not attack.control):
         attack = {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}
