@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from core.audit.timing import training_seconds
@@ -45,40 +46,38 @@ def wall_seconds(device_s: float) -> float:
     return device_s / devices
 
 
-def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] = training_seconds) -> Cost:
+timed_once = lru_cache(training_seconds)
+
+
+def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] = timed_once) -> Cost:
     """The cost of whatever the sweep of this tree has not done yet.
 
-    A stage that is like a measured one takes as long; of a training that was never measured two steps are `timed`, and
-    of an attack the mean of those measured. The store must hold the data.
+    A stage that is like a measured one takes as long; of a training that was never measured a few steps are `timed`,
+    once for all that differ in their defense alone; an attack takes the mean of those measured. The store must hold the
+    data.
     """
     loaded = LoadedSweep(sweep=check(tree, "audit"), raw=tree, intro="", source="audit")
     plan = make_plan(trials_of(loaded), store)
     history = read_history(store, {stage.name for stage in plan.stages}, known=plan.stages)
     usual = _means(store, (stage for stage in plan.stages if stage.fingerprint in plan.cached))
     training = rest = 0.0
-    known: dict[str, float] = {}
     for stage in plan.missing:
         if stage.name == "target":
-            training += _of_training(stage, store, history, known, timed)
+            training += _of_training(stage, store, history, timed)
         else:
             measured = history.expected(stage)
             rest += measured[0] if measured else usual.get(stage.name, 0.0)
     return Cost(training=training, rest=rest)
 
 
-def _of_training(
-    stage: Stage, store: Store, history: History, known: dict[str, float], timed: Callable[..., float]
-) -> float:
-    """known: by architecture, what was timed already."""
+def _of_training(stage: Stage, store: Store, history: History, timed: Callable[..., float]) -> float:
     if measured := history.expected(stage):
         return measured[0]
-    name, data = stage.config["architecture"], store.metrics(stage.inputs["data"])
-    if name not in known:
-        known[name] = timed(
-            recipe_from(stage.config), images=int(data["num_train"]), classes=int(data["num_classes"]),
-            side=stage.inputs["data"].config["size"], transform_input=bool(stage.config.get("transform_input")),
-        )  # fmt: skip
-    return known[name]
+    data = store.metrics(stage.inputs["data"])
+    return timed(
+        recipe_from(stage.config), images=int(data["num_train"]), classes=int(data["num_classes"]),
+        side=stage.inputs["data"].config["size"], transform_input=bool(stage.config.get("transform_input")),
+    )  # fmt: skip
 
 
 def _means(store: Store, stages: Iterable[Stage]) -> dict[str, float]:

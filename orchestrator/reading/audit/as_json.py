@@ -60,4 +60,4 @@ def _gap_json(gap: Comparison) -> dict[str, Any]:
 
 
 def _known(value: float) -> float | None:
-    return None if pd.isna(value) else float(value)
+    return None if pd.isna(value) else float(value) + 0.0  # a zero has no sign

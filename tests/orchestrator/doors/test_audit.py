@@ -19,7 +19,7 @@ from core.audit.timing import training_seconds
 from core.models.recipe import TrainingRecipe
 from orchestrator.cli import main
 from orchestrator.doors.audit import rounds
-from orchestrator.doors.audit.forecast import Cost, forecast
+from orchestrator.doors.audit.forecast import Cost, forecast, timed_once
 from orchestrator.doors.audit.rounds import FIRST, refinements
 from orchestrator.doors.audit.sweep_file import Reach, as_file, audit_sweep
 from orchestrator.planning.trials import trials_of
@@ -173,7 +173,7 @@ def test_what_is_trained_beside_the_model_are_trials_of_the_same_sweep(imported,
     assert axis.bare and axis.defense
 
 
-def test_a_training_is_forecast_from_two_of_its_steps(imported, owned, tmp_path):
+def test_a_training_is_forecast_from_a_few_of_its_steps(imported, owned, tmp_path):
     """Per epoch and image; what is in the store costs nothing."""
     tree = read_yaml(sweep_of(imported, owned, tmp_path, beside=trained_beside(
         "resnet18", image_size=SIDE, transform_input=False, epochs=7, fix=False)).read_text(), "audit")  # fmt: skip
@@ -195,6 +195,7 @@ def test_a_training_is_forecast_from_two_of_its_steps(imported, owned, tmp_path)
     assert (7, SIDE) in {(epochs, given["side"]) for _, epochs, given in asked}
     assert cost.without(cost).device_s == 0
     recipe = TrainingRecipe(architecture="resnet_small", epochs=4, batch_size=4, image_size=32)
+    assert {timed_once(recipe, images=8, classes=2, side=16) for _ in range(3)} and timed_once.cache_info().hits >= 2
     seconds = [training_seconds(recipe, images=n, classes=2, side=16) for n in (8, 800)]
     assert 0 < seconds[0] < seconds[1]
 
