@@ -47,7 +47,7 @@ def _answer(audit: Audit) -> tuple[str, ...]:
     if audit.beyond.verdict == HIGHER:
         sure = "The model gives away more to it than to any control: the difference is clear."
     elif audit.beyond.n < 2:
-        sure = "One run of the attacks does not tell how much of that is chance: give it more --minutes."
+        sure = "One run of the attacks does not tell how much of that is chance: give it --seeds 3, or more --minutes."
     else:
         sure = "Whether that is more than a control reaches cannot be told from these numbers."
     return first, sure
