@@ -13,6 +13,9 @@ STORED_SIZE = 64
 COMPONENTS = 150
 """Of the prior that is fitted on the public images."""
 
+MOST_SEEDS = 5
+"""Runs of every attack, and of every training, that an audit goes up to by itself."""
+
 POOL = {"size": 500, "truncation_psi": 1.0, "truncation_cutoff": None}
 SELECTED = 4
 PLUG_AND_PLAY: dict[str, Any] = {

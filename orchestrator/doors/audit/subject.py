@@ -9,6 +9,7 @@ from pathlib import Path
 
 from core import screen
 from core.audit.beside import EPOCHS, Beside, trained_beside
+from core.audit.portfolio import MOST_SEEDS
 from core.data.sources import TEST, list_labelled
 from core.errors import InputError
 from core.models.image_sizes import LEAST, check_image_size
@@ -20,7 +21,6 @@ from orchestrator.doors.bringing.describing import Reading
 from orchestrator.doors.bringing.named import described_source, kept_beside
 from sweeps.imported import CARD, ImportedClassifier, TargetCard
 
-MOST_SEEDS = 5
 EMBEDDERS = ("synthetic", "facenet", "mobilefacenet_a", "mobilefacenet_b", "ir50", "ir152")
 NEEDS_PUBLIC = (
     "--public: expected images of the same kind that show none of these people (a folder or a Parquet file), got none: "

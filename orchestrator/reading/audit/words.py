@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from core.audit.portfolio import MOST_SEEDS
 from core.metrics.table import metric_of
 from core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
 from orchestrator.reading.audit.found import Audit, Person, Reached, Trained
@@ -9,7 +10,10 @@ from orchestrator.reading.findings.findings import SEES
 from orchestrator.reading.numbers.estimates import Comparison
 from orchestrator.reading.numbers.format import count, difference, duration, listing, number
 
-MORE_SEEDS = "--seeds 3, or more --minutes, adds some"
+
+def more_seeds(seeds: int) -> str:
+    """` (--seeds 3, or more --minutes, adds some)`; empty where an audit has all that it goes up to."""
+    return f" (--seeds {min(seeds + 2, MOST_SEEDS)}, or more --minutes, adds some)" if seeds < MOST_SEEDS else ""
 
 
 def audit_sentences(audit: Audit, *, anonymous: bool = False) -> dict[str, tuple[str, ...]]:
@@ -77,7 +81,7 @@ def accuracy(one: Trained) -> str:
 
 def _model_sureness(audit: Audit, gap: Comparison) -> str:
     if gap.n < LEAST_SEEDS:
-        return f"Which of the two leaks more one seed cannot tell: {MORE_SEEDS}."
+        return f"Which of the two leaks more one seed cannot tell{more_seeds(gap.n)}."
     shown = gap_words(audit, gap)
     if gap.verdict not in (HIGHER, LOWER):
         return f"Which of the two leaks more cannot be told at {count(gap.n, 'seed')} ({shown})."
@@ -115,12 +119,12 @@ def _fixes(audit: Audit) -> tuple[str, ...]:
         return ()
     seeds = min(one.leak.n for one in audit.fixes)
     if seeds < LEAST_SEEDS:
-        return (f"Whether a recipe lowers the leak one seed cannot tell: {MORE_SEEDS}.",)
+        return (f"Whether a recipe lowers the leak one seed cannot tell{more_seeds(seeds)}.",)
     less = [one for one in audit.fixes if leaks_less(audit, one.leak)]
     if not less:
         return (
             f"At {count(seeds, 'seed')} no recipe tried leaks clearly less than plain training does on these images; a "
-            f"small difference needs more seeds to show ({MORE_SEEDS}).",
+            f"small difference needs more seeds to show{more_seeds(seeds)}.",
         )
     told = [f"{one.recipe} ({_leak(audit, one)} at {accuracy(one)} test accuracy; {gap_words(audit, one.leak)})"
             for one in less]  # fmt: skip
