@@ -19,7 +19,7 @@ from orchestrator.page.sheets import cut, data_uri
 from orchestrator.reading.audit.found import Audit, Trained
 from orchestrator.reading.audit.words import accuracy, audit_sentences, gap_words, leaks_less, person_name, share
 from orchestrator.reading.numbers.estimates import Comparison
-from orchestrator.reading.numbers.format import duration
+from orchestrator.reading.numbers.format import duration, signed, signed_interval
 
 EXPOSED = 8
 """People shown with their pictures."""
@@ -163,15 +163,17 @@ def _write_beside(paper: _Paper, audit: Audit) -> None:
     """The model, the reference and the other recipes."""
     if not audit.beside:
         return
+    spec = metric_of(audit.judge)
     title = "What would lower the leak" if audit.fixes else "Beside a model without defense"
     paper.write_line(title, size=12, bold=True)
     rows = [
         (trained_name(one), accuracy(one), _interval(audit, one.reached), one.reached.attack,
-         f"{one.leak.verdict} {gap_words(audit, one.leak)}" if one.leak.n else "reference")
+         f"{one.leak.verdict} {signed(spec, one.leak.difference)} "
+         f"{signed_interval(spec, one.leak.low, one.leak.high)}" if one.leak.n else "reference")
         for one in audit.beside
     ]  # fmt: skip
     head = ("trained", "accuracy", "recognised", "best attack", "beside the reference")
-    paper.write_rows(head, rows, (43, 17, 26, 28, 60))
+    paper.write_rows(head, rows, (42, 16, 25, 47, 44))
     paper.write_line(trainings(audit), size=8, grey=True)
 
 
