@@ -114,11 +114,13 @@ class _Paper(FPDF):
         self.multi_cell(0, size * 0.5, words, new_x="LMARGIN", new_y="NEXT", align="L")
         self.ln(size * 0.14)
 
-    def write_rows(self, head: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+    def write_rows(
+        self, head: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], *, size: float = 8
+    ) -> None:
         """A table whose cells are cut to one line."""
         self.set_text_color(25)
         for at, row in enumerate((head, *rows)):
-            self.set_font("sans", "B" if at == 0 else "", 8)
+            self.set_font("sans", "B" if at == 0 else "", size)
             for cell, width in zip(row, widths, strict=True):
                 self.cell(width, 5, cut(cell, width - 2, self.get_string_width), border="B")
             self.ln()
@@ -137,7 +139,7 @@ def audit_pdf(
     _write_beside(paper, audit)
     paper.write_line("What an attacker gets, by what they see of the model", size=12, bold=True)
     head = ("sees", "recognised", "attack", "queries", "device time")
-    paper.write_rows(head, _access_rows(audit), (26, 36, 52, 30, 30))
+    paper.write_rows(head, _access_rows(audit), (25, 34, 57, 28, 30))
     paper.write_line("Every attack tried, and the controls that know nothing of the model", size=12, bold=True)
     rows = [(one.attack, "control" if one.control else one.access, _interval(audit, one)) for one in audit.reached]
     paper.write_rows(("attack", "sees", "recognised"), rows, (80, 36, 58))
@@ -173,7 +175,7 @@ def _write_beside(paper: _Paper, audit: Audit) -> None:
         for one in audit.beside
     ]  # fmt: skip
     head = ("trained", "accuracy", "recognised", "best attack", "beside the reference")
-    paper.write_rows(head, rows, (42, 16, 25, 47, 44))
+    paper.write_rows(head, rows, (40, 18, 24, 50, 42), size=7.5)
     paper.write_line(trainings(audit), size=8, grey=True)
 
 
