@@ -1,6 +1,7 @@
 """What an audit says of a reference and of other recipes: nothing that the seeds do not carry, and what it cost."""
 
 import json
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -19,15 +20,19 @@ LEAKS = {MODEL: 0.7, PLAIN: 0.7, WEAK: 0.7, STRONG: 0.2}
 ACCURACY = {MODEL: 0.95, PLAIN: 0.9, WEAK: 0.91, STRONG: 0.88}
 
 
-def data(seeds, recipes=(MODEL, PLAIN, WEAK, STRONG), leaks=LEAKS, controls=0.1):
-    """Two attacks and a control; the second attack is weaker everywhere but on STRONG, where it finds a little more."""
+def data(seeds, recipes, model):
+    """Two attacks and a control; the second attack is weaker everywhere but on STRONG, where it finds a little more.
+
+    model: the leak of the model under audit.
+    """
+    leaks = {**LEAKS, MODEL: model}
     rows, classes, links = [], [], {}
     noise = np.random.default_rng(1)
     for recipe in recipes:
         for attack, shift in (("ppa", 0.0), ("adapted", 0.1 if recipe == STRONG else -0.2), ("random_latents", None)):
             for seed in seeds:
                 control = shift is None
-                rates = controls if control else leaks[recipe] + shift
+                rates = 0.1 if control else leaks[recipe] + shift
                 rates = np.clip(rates + noise.normal(0, 0.01, CLASSES), 0, 1)
                 trial = f"{recipe}-{attack}-{seed}"
                 rows.append({
@@ -47,20 +52,26 @@ def data(seeds, recipes=(MODEL, PLAIN, WEAK, STRONG), leaks=LEAKS, controls=0.1)
     )  # fmt: skip
 
 
-def read(given, **notes):
+@cache
+def summarised(seeds, recipes, model):
+    given = data(range(1, seeds + 1), recipes, model)
+    return given, summarise(given)
+
+
+def read(seeds, recipes=(MODEL, PLAIN, WEAK, STRONG), model=0.7, **notes):
     usual = {"names": PEOPLE, "classes": CLASSES, "recipe": MODEL, "architecture": "resnet18", "epochs": 40}
-    return read_audit(given, summarise(given), AuditNotes(**(usual | notes)))
+    return read_audit(*summarised(seeds, recipes, model), AuditNotes(**(usual | notes)))
 
 
 @pytest.fixture(scope="module")
 def audit():
-    return read(data((1, 2, 3)), planned={PLAIN: 71.0}, unfit=("Not tried: mixup.",))
+    return read(3, planned={PLAIN: 71.0}, unfit=("Not tried: mixup.",))
 
 
 def test_the_model_s_own_numbers_are_those_of_its_trials_alone(audit):
     assert {one.attack for one in audit.reached} == {"ppa", "adapted", "random_latents"}
     assert audit.strongest.leak == pytest.approx(0.7, abs=0.02) and audit.test_acc == pytest.approx(0.95)
-    alone = read(data((1, 2, 3), recipes=(MODEL,)))
+    alone = read(3, recipes=(MODEL,))
     assert alone.beside == () and alone.strongest.leak == pytest.approx(audit.strongest.leak)
 
 
@@ -84,12 +95,12 @@ def test_a_difference_is_told_where_the_statistics_tell_it_and_nowhere_else(audi
     assert "cannot be told at 3" in said[1]
     [fix] = [line for line in said if "Clearly less" in line]
     assert STRONG in fix and WEAK not in fix and "88.0" in fix
-    less = audit_sentences(read(data((1, 2, 3), leaks={**LEAKS, MODEL: 0.4})))["beside"]
+    less = audit_sentences(read(3, recipes=(MODEL, PLAIN), model=0.4))["beside"]
     assert "This model leaks clearly less than trainings like the reference" in less[1]
 
 
 def test_one_seed_claims_nothing_and_says_how_to_have_more():
-    one = audit_sentences(read(data((1,))))["beside"]
+    one = audit_sentences(read(1))["beside"]
     assert "one seed cannot tell" in one[1] and "--seeds" in one[1]
     assert not any("Clearly less" in line for line in one)
     assert any("Whether a recipe lowers the leak one seed cannot tell" in line and "--seeds" in line for line in one)
@@ -97,13 +108,13 @@ def test_one_seed_claims_nothing_and_says_how_to_have_more():
 
 def test_accuracy_on_images_that_the_model_may_know_is_said_to_be_that():
     warning = "may be of images that it has learnt from"
-    assert any(warning in line for line in audit_sentences(read(data((1,))))["trainings"])
-    assert not any(warning in line for line in audit_sentences(read(data((1,)), own_test=True))["trainings"])
+    assert any(warning in line for line in audit_sentences(read(1))["trainings"])
+    assert not any(warning in line for line in audit_sentences(read(1, own_test=True))["trainings"])
 
 
 @pytest.mark.parametrize("recipes", [(MODEL, PLAIN), (MODEL, PLAIN, WEAK, STRONG)])
 def test_page_pdf_and_json_tell_the_same(recipes):
-    audit = read(data((1, 2), recipes=recipes), unfit=("Not tried: mixup.",))
+    audit = read(3 if len(recipes) > 2 else 1, recipes=recipes, unfit=("Not tried: mixup.",))
     given = {"name": "m", "facts": {}, "anonymous": False, "portraits": []}
     page, pdf = audit_page(audit, **given), audit_pdf(audit, **given)
     found = json.loads(json.dumps(audit_json(audit, {"name": "m"})))
@@ -117,7 +128,7 @@ def test_page_pdf_and_json_tell_the_same(recipes):
 
 
 def test_what_there_was_no_time_for_is_on_the_page_even_if_that_was_all():
-    audit = read(data((1,), recipes=(MODEL,)), unfit=("Not tried: plain training.",))
+    audit = read(3, recipes=(MODEL,), unfit=("Not tried: plain training.",))
     page = audit_page(audit, name="m", facts={}, anonymous=False, portraits=[])
     assert "Not tried: plain training." in page
     assert json.loads(json.dumps(audit_json(audit, {})))["beside"] == []
