@@ -7,6 +7,7 @@ images in [0, 1]; `fc_layer` is the classification layer of 1,000 outputs that a
 
 from __future__ import annotations
 
+import torch.nn.functional as F
 import torchvision
 from torch import Tensor, nn
 from torchvision.models import vgg
@@ -15,6 +16,9 @@ _CLASSES = 1000
 _WIDTH = 64  # channels of an IR network's first stage; every stage doubles them
 IR50, IR152 = (3, 4, 14, 3), (3, 8, 36, 3)
 """Units of each stage."""
+FEW = 16
+"""Channels below which a strided 1 x 1 convolution is computed as `FewChannels`."""
+
 EFFICIENTNETS = ("efficientnet_b0", "efficientnet_b1", "efficientnet_b2")
 
 
@@ -37,6 +41,18 @@ class VGG16BN(nn.Module):
         return self.fc_layer(self.bn(self.feature(x).flatten(1)))
 
 
+class FewChannels(nn.Conv2d):
+    """A strided 1 x 1 convolution as a plain one of the pixels that it looks at.
+
+    With at most eight channels, channels last and AVX-512 the gradient of the strided kernel that torch 2.11 has from
+    oneDNN writes beyond its memory, which ends the process.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        down, right = self.stride
+        return F.conv2d(x[:, :, ::down, ::right], self.weight, self.bias)
+
+
 class Unit(nn.Module):
     """The improved residual unit: BatchNorm first, PReLU between two convolutions, nothing after the sum."""
 
@@ -44,8 +60,9 @@ class Unit(nn.Module):
         super().__init__()
         self.shortcut_layer: nn.Module = nn.MaxPool2d(1, stride)
         if inputs != outputs:
+            pointwise = FewChannels if inputs < FEW else nn.Conv2d
             self.shortcut_layer = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+                pointwise(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
             )
         self.res_layer = nn.Sequential(
             nn.BatchNorm2d(inputs),

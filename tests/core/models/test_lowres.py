@@ -7,6 +7,7 @@ from core.defenses.registry import make_defense
 from core.errors import InputError
 from core.models.classifiers import ARCHITECTURES, build_classifier, usual_input
 from core.models.image_sizes import IN_UNIT_RANGE, fixed_image_size
+from core.models.lowres import FEW, FewChannels
 from core.models.normalisation import USUAL
 from core.models.official_targets import import_target
 from tests.lowres import (
@@ -155,6 +156,35 @@ def test_the_narrow_evaluator_is_the_official_one_at_an_eighth_of_every_width():
     assert list(wide) == list(narrow)
     for name, shape in wide.items():
         assert narrow[name] == tuple(side if side in kept else side // 8 for side in shape), name
+
+
+@pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
+def test_no_network_has_a_strided_pointwise_convolution_of_few_channels(architecture):
+    """Its gradient ends the process: the small evaluator's workers were killed on every machine with AVX-512."""
+    with torch.device("meta"):
+        model = build_classifier(architecture, 4, protocol="clean")
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Conv2d) and module.kernel_size == (1, 1) and module.stride != (1, 1):
+            assert module.in_channels >= FEW or isinstance(module, FewChannels), name
+
+
+def test_a_strided_pointwise_convolution_of_few_channels_is_the_plain_one():
+    torch.manual_seed(2)
+    ours, plain = (kind(8, 16, 1, 2, bias=False).double() for kind in (FewChannels, torch.nn.Conv2d))
+    ours.load_state_dict(plain.state_dict())
+    images = torch.randn(3, 8, 9, 12, dtype=torch.float64)
+    found, expected = (conv(images.clone().requires_grad_(True)) for conv in (ours, plain))
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    mine, theirs = (torch.autograd.grad(out.square().sum(), conv.weight)[0]
+                    for out, conv in ((found, ours), (expected, plain)))  # fmt: skip
+    torch.testing.assert_close(mine, theirs, atol=1e-10, rtol=0)
+
+
+def test_the_narrow_evaluator_is_trained_as_trainings_are():
+    model = build_classifier("ir50_112_narrow", 4, protocol="clean").to(memory_format=torch.channels_last).train()
+    images = torch.rand(4, 3, 112, 112).contiguous(memory_format=torch.channels_last)
+    torch.nn.functional.cross_entropy(model(images), torch.arange(4)).backward()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
 
 
 @pytest.mark.parametrize("architecture", [*sorted(OFFICIAL), "ir50_112_narrow"])
