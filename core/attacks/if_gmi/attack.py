@@ -7,21 +7,20 @@ beside w. Defaults are the official ones for FaceScrub. The method itself is cor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from core.attacks.access import Access
-from core.attacks.base import Aggregate, Attack, Part
+from core.attacks.base import Aggregate
 from core.attacks.ppa.config import (
     CandidateConfig,
     Loss,
     OptimiseConfig,
-    Pool,
     PoolConfig,
     SelectConfig,
     check_stages,
 )
-from core.attacks.ppa.pool_parts import pool_and_candidates
+from core.attacks.ppa.pool_parts import FromPool
 from core.bounds import Count, Positive
 from core.checks import require
 
@@ -37,7 +36,7 @@ RADII = (1000.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0, 8000.0, 8000.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class IFGMI(SelectConfig, Attack):
+class IFGMI(SelectConfig, FromPool):
     """Latents of a pool that the target is surest of, optimised in w and then in one feature map after the other.
 
     pool: the latents to begin with, shared with Plug & Play; candidates: those of a class; stage_steps: steps of each
@@ -56,7 +55,6 @@ class IFGMI(SelectConfig, Attack):
         "num_frozen": "sum",
     }  # fmt: skip
 
-    pool: Pool = field(default_factory=Pool)
     candidates: Count = 50
     stage_steps: tuple[Count, ...] = (50, 10, 10, 10, 10, 10, 10, 10)
     radii: tuple[Positive, ...] | None = None
@@ -69,7 +67,7 @@ class IFGMI(SelectConfig, Attack):
     selection_repeats: int = 10
 
     def __post_init__(self) -> None:
-        for declaring in (Attack, SelectConfig):
+        for declaring in (FromPool, SelectConfig):
             declaring.__post_init__(self)
         check_stages(self.pool, CandidateConfig(candidates=self.candidates), self)
         require(len(self.stage_steps) > 0, "attack.stage_steps", "at least one stage", self.stage_steps)
@@ -91,16 +89,6 @@ class IFGMI(SelectConfig, Attack):
     def published(self) -> bool:
         """By the published loss."""
         return self.loss == "poincare"
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """The decoded pool and the target's confidence in it, which are Plug & Play's."""
-        return pool_and_candidates(self.pool)
-
-    @property
-    def crop(self) -> int | None:
-        """As of the pool."""
-        return self.pool.crop
 
     def check_prior(self, card: Callable[[], NetworkCard]) -> None:
         """Raise InputError for a prior without feature maps, or of fewer blocks than there are stages."""

@@ -33,14 +33,6 @@ from core.priors.stylegan2 import StyleGAN2
 
 
 @dataclass(frozen=True, kw_only=True)
-class StagePlan:
-    """How one stage moves its states. radius: of the L1 balls of w and of the features."""
-
-    descent: OptimiseConfig
-    radius: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Reached:
     """What a stage has come to. states: [K, ...] after its last step, with which the next begins; shown: those whose
     images count; loss: [steps, K] before each update; image_cosine: [steps - 1, K]; frozen: bool [K].
@@ -188,3 +180,11 @@ class Staged:
     def _by_rows(self, function: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
         batch = self.run.forward_batch("stages", self.prior, most=DECODE_ROWS)
         return torch.cat(batch.run(lambda rows: function(states[rows]), len(states)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagePlan:
+    """How one stage moves its states. radius: of the L1 balls of w and of the features."""
+
+    descent: OptimiseConfig
+    radius: float

@@ -22,6 +22,14 @@ START_S = 20.0
 """Of a round, before its first stage runs and after its last."""
 
 
+def wall_seconds(device_s: float) -> float:
+    """How long so much work takes on this machine, whose devices all work at once."""
+    import torch
+
+    devices = torch.cuda.device_count() if torch.cuda.is_available() else os.cpu_count() or 1
+    return device_s / devices
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cost:
     """Device-seconds of what is missing in the store. training: of targets; rest: attacks and judges."""
@@ -29,21 +37,13 @@ class Cost:
     training: float
     rest: float
 
-    @property
-    def device_s(self) -> float:
-        return self.training + self.rest
-
     def without(self, other: Cost) -> Cost:
         """What this costs on top of another."""
         return Cost(training=self.training - other.training, rest=self.rest - other.rest)
 
-
-def wall_seconds(device_s: float) -> float:
-    """How long so much work takes on this machine, whose devices all work at once."""
-    import torch
-
-    devices = torch.cuda.device_count() if torch.cuda.is_available() else os.cpu_count() or 1
-    return device_s / devices
+    @property
+    def device_s(self) -> float:
+        return self.training + self.rest
 
 
 timed_once = lru_cache(training_seconds)
