@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from core.errors import InputError
+from core.files import write_file
 from core.models.official_targets import ImportFacts, read_official_checkpoint
 from core.models.pretrained import fitting_state
 from core.models.weight_files import file_sha256
@@ -81,4 +82,6 @@ def _export(network: nn.Module, side: int, out: Path, architecture: str) -> None
         raise InputError(
             f"{architecture}: expected a network that torch.export takes at {side} pixels, got: {reason}"
         ) from None
-    torch.export.save(program, out)
+    written = io.BytesIO()
+    torch.export.save(program, written)
+    write_file(out, written.getvalue())

@@ -51,9 +51,9 @@ def test_in_double_precision_both_sides_find_the_same_latents_scores_and_choice(
     w0 = torch.randn(6, 1, 128, generator=torch.Generator().manual_seed(0)).double()
     official, run = yardstick.OfficialSynthesis(prior), Execution(ExecutionConfig(rows_per_batch=rows), "cpu")
     common = {"crop": CASE.crop, "size": 32, "batch": 6, "draw": attack_full._draw_box}
-    expected = yardstick.optimise(official, target, w0, 3, steps=10, lr=0.005, **common)
+    expected = yardstick.optimise(official, target, w0, 3, steps=5, lr=0.005, **common)
     found = optimise(
-        prior, target, w0, 3, OptimiseConfig(steps=10, batch_size=6), seed=0, protocol="paper",
+        prior, target, w0, 3, OptimiseConfig(steps=5, batch_size=6), seed=0, protocol="paper",
         transform=Preprocess(size=32, crop=CASE.crop), device="cpu",
         draw_crops=attack_full._GivenCrops("optimise"), execution=run,
     ).w  # fmt: skip

@@ -18,8 +18,8 @@ def table(tmp_path):
     with path.open("w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(COLUMNS)
-        for alpha in (-0.4, -0.1, 0.1):
-            for kind, start in (("constant", ""), ("ramp", 0.25), ("ramp", 0.5), ("ramp", 0.75)):
+        for alpha in (-0.4, 0.1):
+            for kind, start in (("constant", ""), ("ramp", 0.25), ("ramp", 0.75)):
                 cost = abs(alpha) * (1.0 if kind == "constant" else 0.5 - 0.3 * start)
                 for seed in (1, 2):
                     rows.writerow([alpha, kind, start, seed, 0.9 - cost + 0.001 * seed, 0.6 + alpha, 10 + seed])
@@ -30,8 +30,8 @@ def test_the_space_is_read_off_the_table(table):
     recorded = read_table(table)
     kind, start = (next(d for d in recorded.space.dimensions if d.key == key) for key in ("kind", "start"))
     assert kind.choices == ("constant", "ramp") and dict(start.when) == {"kind": ("ramp",)}
-    assert recorded.space.count == len(recorded.recipes) == 12
-    assert recorded.seconds.tolist() == [23.0] * 12
+    assert recorded.space.count == len(recorded.recipes) == 6
+    assert recorded.seconds.tolist() == [23.0] * 6
     assert recorded.reference == (pytest.approx(0.5015), pytest.approx(0.7))
     assert recorded.points[0] == pytest.approx([0.5015, 0.2])
 
@@ -39,8 +39,8 @@ def test_the_space_is_read_off_the_table(table):
 @pytest.mark.parametrize("name", ["optuna", "random"])
 def test_a_whole_replay_tries_every_recorded_recipe_once(table, name):
     curve = list(replay(read_table(table), name, seed=0, in_flight=3))
-    assert len(curve) == 12 and curve[-1] == (pytest.approx(1.0), pytest.approx(1.0))
-    assert curve[0][0] == pytest.approx(3 / 12)  # three were begun when the first had finished
+    assert len(curve) == 6 and curve[-1] == (pytest.approx(1.0), pytest.approx(1.0))
+    assert curve[0][0] == pytest.approx(3 / 6)  # three were begun when the first had finished
     assert [spent for spent, _ in curve] == sorted(spent for spent, _ in curve)
     assert [share for _, share in curve] == sorted(share for _, share in curve)
     assert curve == list(replay(read_table(table), name, seed=0, in_flight=3))
@@ -51,7 +51,7 @@ def test_the_comparison_is_told_in_lines(table, capsys):
     assert all(0 < value <= 1 or value == math.inf for value in found["gp"]["device_time_to_goal"])
     main([str(table), "--seeds", "1", "--reference", "0.5", "0.7"])
     out = capsys.readouterr().out
-    assert "12 recorded recipes; reference [0.5, 0.7]" in out and "gp" in out and "tpe" in out and "random" in out
+    assert "6 recorded recipes; reference [0.5, 0.7]" in out and "gp" in out and "tpe" in out and "random" in out
 
 
 def test_time_to_the_goal():

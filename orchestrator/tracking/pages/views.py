@@ -22,6 +22,8 @@ TRIALS, RECIPES = "trials", "recipes"
 NAMES = {TRIALS: "Trials", RECIPES: "Recipes: means over seeds"}
 RUN_NAME = "attributes.`Run Name`"
 CURVES = ("epoch/alpha", "epoch/test_acc", "epoch/train_acc", "epoch/loss", "epoch/logit_gap")
+MOST_JUDGES = 3
+"""With a chart of their own beside the metric that decides: a tag holds 5,000 letters."""
 CURVES_SECTION, FIRST_SECTION, OTHERS_SECTION = "epoch", "Accuracy against leak", "Model metrics"
 
 
@@ -79,7 +81,8 @@ def _columns(leak: str | None, measured: Collection[str]) -> list[str]:
 
 def _charts(leak: str | None, measured: Collection[str], curves: Collection[str]) -> list[dict[str, Any]]:
     charts = []
-    for judge in dict.fromkeys(([leak] if leak else []) + [key for key in CLASS_METRICS if key in measured]):
+    judges = [key for key in CLASS_METRICS if key in measured][:MOST_JUDGES]
+    for judge in dict.fromkeys(([leak] if leak else []) + judges):
         title = f"test accuracy against {BY_KEY[judge].label}"
         charts.append(_scatter(title, ("METRIC", "test_acc"), ("METRIC", judge)))
     if leak is not None:

@@ -33,29 +33,28 @@ def smoothsweep(*arguments):
     return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=280)
 
 
-def test_a_search_is_stopped_by_its_budget_goes_on_and_is_audited_again(tmp_path):
+@pytest.fixture
+def stopped(tmp_path):
+    """A search that its budget has stopped: its file, its store, what is known of it."""
     judges = {"embedder": {"name": "synthetic"}}
     path = write_tiny(
         tmp_path, search=SEARCH, grid={}, baseline={}, judges=judges, reaudit={"seeds": [9], "recipes": 1},
         budget={"device_hours": 0.5 / 3600},
     )  # fmt: skip
     store = LocalStore(root=tmp_path / "store")
-    stopped = smoothsweep("run", path, "--store", store.root)
-    assert stopped.returncode == 0, stopped.stderr  # the budget is one of the ends of a search
-    assert "device-hours are spent" in stopped.stderr and "Traceback" not in stopped.stderr
+    run = smoothsweep("run", path, "--store", store.root)
+    assert run.returncode == 0, run.stderr  # the budget is one of the ends of a search
+    assert "device-hours are spent" in run.stderr and "Traceback" not in run.stderr
     record = read_search(load_sweep(path), store)
     assert record.stopped_by.startswith("budget: ") and record.reaudit is None
     assert {p.status for p in record.proposals} >= {"open"} and record.spent_device_hours > 0
+    return path, store, record
+
+
+def test_a_search_is_stopped_by_its_budget_goes_on_and_is_audited_again(stopped):
+    path, store, record = stopped
     status = json.loads(smoothsweep("status", path, "--store", store.root, "--json").stdout)
     assert status["counts"].get("open") and not status["alive"]
-
-    part = ["budget.device_hours=1", "reaudit.share=0.9999999"]
-    kept = smoothsweep("run", path, "--store", store.root, *(word for text in part for word in ("--set", text)))
-    assert kept.returncode == 0 and "the rest is kept for the re-audit; no more recipes" in kept.stderr, kept.stderr
-    between = read_search(load_sweep(path, part), store)
-    assert between.stopped_by.endswith("the rest kept for the re-audit") and between.reaudit.complete
-    assert [p.status for p in between.proposals] == len(record.proposals) * ["done"]
-
     done = smoothsweep("run", path, "--store", store.root, "--set", "budget=null")
     assert done.returncode == 0, done.stderr
     after = read_search(load_sweep(path, ["budget=null"]), store)
@@ -66,6 +65,17 @@ def test_a_search_is_stopped_by_its_budget_goes_on_and_is_audited_again(tmp_path
     rows = pd.read_parquet(store.sweep_folder("tiny") / "results.parquet")
     assert rows["phase"].value_counts().to_dict() == {"sweep": 3, "reaudit": 1}
     assert set(rows["status"]) == {"done"} and set(rows.loc[rows["phase"] == "reaudit", "seed"]) == {9}
+
+
+@pytest.mark.slow
+def test_what_is_kept_for_the_second_audit_ends_the_search_before_it(stopped):
+    path, store, record = stopped
+    part = ["budget.device_hours=1", "reaudit.share=0.9999999"]
+    kept = smoothsweep("run", path, "--store", store.root, *(word for text in part for word in ("--set", text)))
+    assert kept.returncode == 0 and "the rest is kept for the re-audit; no more recipes" in kept.stderr, kept.stderr
+    between = read_search(load_sweep(path, part), store)
+    assert between.stopped_by.endswith("the rest kept for the re-audit") and between.reaudit.complete
+    assert [p.status for p in between.proposals] == len(record.proposals) * ["done"]
 
 
 @pytest.mark.slow
