@@ -1,5 +1,7 @@
 """The set judge in the features of a small network in the place of Inception's: which images, which definitions."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -126,3 +128,14 @@ def test_of_the_real_images_the_training_part_alone_is_embedded(tmp_path, networ
     found = load_tensors(tmp_path / "out" / "features.safetensors")
     assert metrics == {"feature_dim": 12} and set(found) == {"train_features", "train_labels"}
     torch.testing.assert_close(found["train_features"].double(), features(images[:4], "paper"), rtol=1e-4, atol=1e-5)
+
+
+def test_the_network_is_the_file_that_the_configuration_names(monkeypatch, tmp_path):
+    """The user's folder spelt out, the digest where one is named: that the file is read right is core's matter."""
+    asked = []
+    monkeypatch.setenv("HOME", str(tmp_path))
+    noted = lambda path, *, sha256: asked.append((path, sha256)) or Pooled()  # noqa: E731
+    monkeypatch.setattr(fidelity, "load_fid_inception", noted)
+    assert isinstance(fidelity.load_network({"path": "~/fid.pth", "sha256": "ab"}, "cpu"), Pooled)
+    fidelity.load_network({"path": "/there/fid.pth"}, "cpu")
+    assert asked == [(tmp_path / "fid.pth", "ab"), (Path("/there/fid.pth"), None)]

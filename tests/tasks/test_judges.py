@@ -164,3 +164,20 @@ def test_the_general_judges_verdict_is_a_linear_head_on_its_own_features(pipelin
     assert set(metrics) == {"general_acc1", "general_acc5", "general_acc1_std", "general_real_acc"}
     distance, index = nearest(features, loot["labels"], train, real["train"]["labels"])
     checked_verdicts(made["judged"], "general", logits, loot["labels"], distance, index)
+
+
+def test_a_judges_network_is_the_file_that_the_configuration_names(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(judges, "load_embedder", lambda name, path: asked.append((name, path)) or nn.Flatten())
+    embed = judges._embedding({"network": "facenet", "path": "~/face.pt"}, {}, "cpu")
+    assert torch.equal(embed(torch.ones(2, 3, 2, 2)), torch.ones(2, 12))
+    judges._embedding({"network": "synthetic"}, {}, "cpu")
+    assert asked == [("facenet", tmp_path / "face.pt"), ("synthetic", None)]
+
+
+@pytest.mark.parametrize("network", ["fid_lomma", "fid_plg"])
+def test_a_published_distance_has_the_features_of_its_own_network(monkeypatch, network):
+    config = {"network": network, "side": 64, "path": "somewhere"}
+    monkeypatch.setattr(judges, "published_features", lambda given, device: (given, device))
+    assert judges._embedding(config, {}, "cpu") == (config, "cpu")

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from core.attacks.networks import save_network
 from core.attacks.plg.config import ConditionalConfig
 from core.attacks.plg.generator import ConditionalGenerator, with_class
+from tasks import loot
 from tasks.files import save_tensors
 from tasks.loot import loot_images
 from tests.tasks.travelling import made
@@ -66,3 +67,14 @@ def test_loot_of_a_parts_own_generator_is_what_that_generator_makes_of_the_laten
     found = loot_images(tmp_path / "loot", None)
     assert expected.min() < -1 and torch.equal(found["labels"], labels)
     torch.testing.assert_close(found["images"].float(), expected, rtol=1e-3, atol=2e-3)
+
+
+def test_more_images_than_a_batch_lie_in_the_order_of_the_latents(clean, tmp_path, monkeypatch):
+    monkeypatch.setattr(loot, "BATCH", 4)
+    stage = clean.stage("loot")
+    inputs = {"prior": clean.folder("loot.prior"), "attack": clean.folder("attack")}
+    made("loot", stage.config, inputs, tmp_path / "again")
+    before, again = (loot_images(folder, None) for folder in (clean.folder("loot"), tmp_path / "again"))
+    assert len(before["labels"]) > 2 * 4 and torch.equal(again["labels"], before["labels"])
+    assert (again["images"].int() - before["images"].int()).abs().max() <= 1
+    assert len(torch.unique(again["images"].flatten(1), dim=0)) == len(torch.unique(before["images"].flatten(1), dim=0))

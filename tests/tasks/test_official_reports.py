@@ -105,6 +105,16 @@ def test_lommas_spread_is_a_mean_of_deviations_and_plgs_the_root_of_a_mean_of_va
     assert found == {"attack_acc1_std_batches": pytest.approx(spread)}
 
 
+@pytest.mark.parametrize(("name", "spread"), [("restart", 0.5**0.5), ("draw", 0.5**0.5), ("other", 0.0)])
+def test_restarts_and_draws_are_those_that_the_attack_numbered(tmp_path, name, spread):
+    """Of two classes in one batch the first restart is right and the second wrong; best first they stand otherwise."""
+    labels, answers = torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 0, 1])
+    save_tensors(tmp_path / "reconstructions.safetensors", {name: torch.tensor([0, 1, 1, 0])})
+    verdicts = Verdicts(logits=torch.eye(2)[answers], labels=labels, embed=torch.flatten)
+    found = reported({"report": {"of": "lomma", "classes": 2}}, {"attack": tmp_path}, verdicts, "cpu")
+    assert found == {"attack_acc1_std_batches": pytest.approx(spread)}
+
+
 @pytest.mark.parametrize("attack", [*ATTACKS, "plg_mi"])
 def test_protocol_clean_has_no_such_report_and_keeps_its_stages(attack):
     stages = trial_of(test_plg.ATTACK if attack == "plg_mi" else ATTACKS[attack], "clean")

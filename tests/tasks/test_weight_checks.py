@@ -7,7 +7,8 @@ import torch
 from safetensors.torch import save_file
 
 from core.errors import InputError
-from tasks.weight_checks import check_prior
+from tasks import weight_checks
+from tasks.weight_checks import check_judge, check_prior
 
 SAID = {"empty": "expected tensors, got none", "nonsense": "expected a safetensors file, got: ",
         "absent": "expected a safetensors file, got: "}  # fmt: skip
@@ -42,3 +43,19 @@ def test_a_prior_that_is_trained_is_checked_against_its_public_images():
     check_prior(config, {"public": {"size": 32}})
     with pytest.raises(InputError, match="resolution: expected a power of two"):
         check_prior(config, {"public": {"size": 48}})
+
+
+@pytest.mark.parametrize(("network", "reader", "given"), [
+    ("fid_inception", "_load_fid", ("a.pth", "ab")), ("fid_lomma", "_load_published_fid", ("fid_lomma", "a.pth", "ab")),
+    ("facenet", "_load_embedder", ("facenet", "a.pth")),
+])  # fmt: skip
+def test_a_judges_file_is_read_as_the_judge_will_read_it(monkeypatch, network, reader, given):
+    asked = []
+    monkeypatch.setattr(weight_checks, reader, lambda *words: asked.append(words))
+    check_judge({"network": network, "path": "a.pth", "sha256": "ab"}, {})
+    assert asked == [given]
+
+
+def test_a_judge_without_a_file_of_its_own_has_nothing_to_be_read(monkeypatch):
+    monkeypatch.setattr(weight_checks, "_load_embedder", lambda *words: pytest.fail("nothing was named"))
+    check_judge({"network": "synthetic"}, {})

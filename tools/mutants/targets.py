@@ -43,7 +43,10 @@ OF_A_TRAINING = (f"{TRAVEL}::test_of_a_target", f"{TRAVEL}::test_of_an_augmentat
 OF_PICTURES = (f"{DATA_TRAVEL}::test_of_labelled_pictures", f"{DATA_TRAVEL}::test_of_unlabelled_pictures")
 
 TESTS: dict[str, tuple[str, ...]] = {
-    "tasks/attack.py": ("tests/tasks/test_attack.py", OF_AN_ATTACK, "tests/tasks/test_noisy_target.py"),
+    "tasks/attack.py": (
+        "tests/tasks/test_attack.py", "tests/tasks/test_left_images.py", OF_AN_ATTACK,
+        "tests/tasks/test_noisy_target.py", "tests/tasks/test_other_targets.py",
+    ),
     "tasks/attacking.py": (
         "tests/tasks/test_attack.py", "tests/tasks/test_outside.py", "tests/tasks/test_plg.py", OF_AN_ATTACK,
     ),
@@ -62,8 +65,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/judges.py": ("tests/tasks/test_judges.py", "tests/tasks/test_fidelity.py"),
     "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", f"{TRAVEL}::test_of_a_surrogate"),
     "tasks/lowres_fid.py": ("tests/tasks/test_published_fid.py",),
-    "tasks/loot.py": ("tests/tasks/test_loot.py", f"{ATTACKS_TRAVEL}::test_of_the_loot"),
-    "tasks/manifests.py": ("tests/tasks/test_judges.py", "tests/tasks/test_feature_space.py"),
+    "tasks/loot.py": (
+        "tests/tasks/test_loot.py", f"{ATTACKS_TRAVEL}::test_of_the_loot", "tests/tasks/test_official_reports.py",
+    ),
+    "tasks/manifests.py": (
+        "tests/tasks/test_manifests.py", "tests/tasks/test_judges.py", "tests/tasks/test_feature_space.py",
+    ),
     "tasks/prior.py": ("tests/tasks/test_prior.py",),
     "tasks/distributed.py": ("tests/tasks/test_distributed.py",),
     "tasks/stylegan.py": ("tests/tasks/test_prior.py", f"{DATA_TRAVEL}::test_of_a_trained_generator"),
@@ -71,7 +78,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/tasks/test_attack.py", "tests/tasks/test_target.py", OF_AN_ATTACK, *OF_A_TRAINING,
         "tests/orchestrator/doors/test_before_work.py",
     ),
-    "tasks/weight_checks.py": ("tests/orchestrator/doors/test_before_work.py",),
+    "tasks/weight_checks.py": ("tests/tasks/test_weight_checks.py", "tests/orchestrator/doors/test_before_work.py"),
     "tasks/target.py": ("tests/tasks/test_target.py", "tests/tasks/test_defended.py", "tests/tasks/test_protocols.py"),
     "tasks/toy.py": ("tests/tasks/test_toy.py",),
     "tasks/training.py": (
