@@ -66,7 +66,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", f"{TRAVEL}::test_of_a_surrogate"),
     "tasks/lowres_fid.py": ("tests/tasks/test_published_fid.py",),
     "tasks/loot.py": (
-        "tests/tasks/test_loot.py", f"{ATTACKS_TRAVEL}::test_of_the_loot", "tests/tasks/test_official_reports.py",
+        "tests/tasks/test_loot.py", "tests/tasks/test_left_images.py", f"{ATTACKS_TRAVEL}::test_of_the_loot",
+        "tests/tasks/test_official_reports.py",
     ),
     "tasks/manifests.py": (
         "tests/tasks/test_manifests.py", "tests/tasks/test_judges.py", "tests/tasks/test_feature_space.py",
