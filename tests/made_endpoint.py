@@ -40,13 +40,17 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(scores):
-    made = Server(scores)
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
+def running(server):
+    """The server while it answers."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:
-        yield made
+        yield server
     finally:
-        made.shutdown()
+        server.shutdown()
         thread.join()
-        made.server_close()
+        server.server_close()
+
+
+def serving(scores):
+    return running(Server(scores))

@@ -3,12 +3,12 @@
 import base64
 import io
 import json
-import threading
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import numpy as np
 from PIL import Image
+
+from tests.made_endpoint import running
 
 
 class Server(HTTPServer):
@@ -39,14 +39,5 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
 def serving(says):
-    made = Server(says)
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield made
-    finally:
-        made.shutdown()
-        thread.join()
-        made.server_close()
+    return running(Server(says))
