@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -93,18 +93,23 @@ def main() -> None:
     prior = fit_eigenfaces(public.images, components=100, seed=0)
     judge = trained("vgg_small", options.people, 0.0, options.epochs, 99)
     ways, found = {**LOSSES, **VIEWS}, {}
-    for seed in options.seeds:
-        for alpha in _ALPHAS:
-            target = trained("resnet_small", options.people, alpha, options.epochs, seed)
-            run = Execution(ExecutionConfig(), "cpu")
-            view = view_of(target, "gradients", num_classes=options.people, image_size=_SIZE, execution=run)
-            given = _parts(Given(protocol="clean", prior=prior), view)
-            for way in options.ways:
-                found.setdefault((alpha, way), []).append(measure(view, given, judge, ways[way], seed))
+    for alpha, seed, view in targets(options):
+        given = _parts(Given(protocol="clean", prior=prior), view)
+        for way in options.ways:
+            found.setdefault((alpha, way), []).append(measure(view, given, judge, ways[way], seed))
     for (alpha, way), runs in found.items():
         queries, seconds = (statistics.mean(run[place] for run in runs) for place in (0, 1))
         agreed = " ".join(f"{run[2]:.2f}" for run in runs)
         print(f"alpha {alpha:g}, {way}: {queries:.0f} queries, {seconds:.2f} CPU s a class, judge {agreed}", flush=True)
+
+
+def targets(options: argparse.Namespace) -> Iterator[tuple[float, int, GradientView]]:
+    """(alpha, seed, view) of small networks on as many people, after as many epochs, seed by seed."""
+    for seed in options.seeds:
+        for alpha in _ALPHAS:
+            target = trained("resnet_small", options.people, alpha, options.epochs, seed)
+            run = Execution(ExecutionConfig(), "cpu")
+            yield alpha, seed, view_of(target, "gradients", num_classes=options.people, image_size=_SIZE, execution=run)
 
 
 def _parts(given: Given, view: GradientView) -> Given:

@@ -16,18 +16,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.adaptive import trained
-from core.attacks.execution import Execution
+from benchmarks.adaptive import targets, trained
 from core.attacks.given import Given
 from core.attacks.ppa.pool_parts import make_candidates, make_pool
 from core.attacks.registry import make_attack
-from core.attacks.view import GradientView, view_of
+from core.attacks.view import GradientView
 from core.audit.attacking import Bench
 from core.data.transforms import resize
-from core.devices import ExecutionConfig
 from core.priors.registry import load_shipped_prior
 
-_SIZE, _ALPHAS = 32, (0.0, -0.2)
+_SIZE = 32
 _COMMON = {
     "pool": {"size": 300, "truncation_psi": 1.0, "truncation_cutoff": None}, "candidates": 8, "lr": 0.03,
     "batch_size": 8, "selected": 4,
@@ -71,14 +69,10 @@ def main() -> None:
     torch.set_num_threads(1)
     prior, found = load_shipped_prior("stylegan2_synthetic64"), {}
     judge = trained("vgg_small", options.people, 0.0, options.epochs, 99)
-    for seed in options.seeds:
-        for alpha in _ALPHAS:
-            target = trained("resnet_small", options.people, alpha, options.epochs, seed)
-            run = Execution(ExecutionConfig(), "cpu")
-            view = view_of(target, "gradients", num_classes=options.people, image_size=_SIZE, execution=run)
-            given = _parts(Given(protocol="clean", prior=prior), view)
-            for way in options.ways:
-                found.setdefault((alpha, way), []).append(measure(view, given, judge, WAYS[way], seed))
+    for alpha, seed, view in targets(options):
+        given = _parts(Given(protocol="clean", prior=prior), view)
+        for way in options.ways:
+            found.setdefault((alpha, way), []).append(measure(view, given, judge, WAYS[way], seed))
     for (alpha, way), runs in found.items():
         queries, seconds, stage = (statistics.mean(run[place] for run in runs) for place in (0, 1, 3))
         agreed = " ".join(f"{run[2]:.2f}" for run in runs)

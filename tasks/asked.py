@@ -47,7 +47,7 @@ def judge_by_asking(config: Config, inputs: Inputs, out: Path, context: TaskCont
     url = named_address()
     if url is None:
         raise InputError(f"judges.asked: expected the address of a vision-language model in {ADDRESS}, got none")
-    kept = KeptAnswers(context.work / "answers.sqlite")
+    kept = KeptAnswers(context.work / "answers.sqlite", more="judges.asked.questions")
     kept.agree(queries=config["questions"], per_second=config["per_second"])
     asked, rows = VisionModel(url, config["model"], kept), []
     questions = list(_questions(config, inputs))

@@ -25,8 +25,9 @@ class KeptAnswers:
     """What an endpoint has answered, and how often and how fast it may be asked. Opened anew for every look, so that
     it can be sent to other processes."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, more: str = "--queries") -> None:
+        """more: by what a user says that more may be asked."""
+        self.path, self._more = path, more
 
     def agree(self, *, queries: int, per_second: float) -> None:
         """Makes the file where there is none. queries: that may be sent in all, those that were sent included."""
@@ -63,7 +64,7 @@ class KeptAnswers:
             queries, per_second, asked, free = row
             if asked >= queries:
                 raise InputError(f"{who}: expected no more than {queries} queries, got one after all were spent: what "
-                                 "was answered is kept; say more with --queries")  # fmt: skip
+                                 f"was answered is kept; say more with {self._more}")  # fmt: skip
             turn = max(time.time(), free)
             base.execute("UPDATE agreed SET asked = asked + 1, next = ?", (turn + 1 / per_second,))
         time.sleep(max(0.0, turn - time.time()))
