@@ -36,6 +36,7 @@ _DEFENSES: Mapping[str, tuple[str, dict[str, object]]] = {
     "at_at": ("at_at", {}),
     "ssd": ("ssd", {"eps": 0.5}),
     "dp_sgd": ("dp_sgd", {"noise": 0.5}),
+    "trap_mid": ("trap_mid", {}),
 }
 _SMOOTHED = "label smoothing, alpha -0.05"
 _CASES = (("resnet_small", 32, 64, 15), ("resnet18", 64, 32, 7))  # architecture, pixels, batch, rounds

@@ -68,6 +68,7 @@ class Step:
     [n, 3, S, S] in [-1, 1] and as `alter_batch` left them; criterion: label smoothing at this epoch's factor, per
     image; epoch: zero-based, of `epochs`; batch_size: the recipe's, of all ranks; generator: the CPU's, after what
     `alter_batch` drew. What a network draws itself comes from torch's global generator, which the training loop seeds.
+    companion: what the defense trains beside the network, if it has one, on its device.
     The model may be asked beside `forward`, by what leaves the parameters' gradients and the running statistics alone.
     """
 
@@ -80,6 +81,7 @@ class Step:
     epochs: int
     generator: Generator
     batch_size: int
+    companion: nn.Module | None = None
 
 
 class StepLoss(NamedTuple):
@@ -139,6 +141,14 @@ class Defense:
         Returns new tensors and leaves its arguments as they are.
         """
         return images, labels
+
+    def companion(self, model: Classifier, recipe: TrainingRecipe, *, generator: Generator) -> nn.Module | None:
+        """What is trained beside the network and not given away with it, at the start of a training; None if nothing.
+
+        model: prepared, before its first step, on the device of the training. The companion is of the training's
+        checkpoints, whole by its `state_dict`, and of no weights. `loss` changes it, in place.
+        """
+        return None
 
     def keep_back(self, labels: Tensor, generator: Generator) -> Tensor | None:
         """Rows (int64, of labels int64 [N]) that are not trained on, because `fit` learns from them; None for none."""

@@ -24,6 +24,7 @@ from core.defenses.plain import LabelSmoothing
 from core.defenses.random_erasing import RandomErasing
 from core.defenses.skip_removal import SkipRemoval
 from core.defenses.ssd import Ssd
+from core.defenses.trap_mid import TrapMid
 from core.defenses.weight_decay import WeightDecay
 from core.errors import InputError
 from core.models.classifiers import Classifier
@@ -45,6 +46,7 @@ DEFENSES: dict[str, type[Defense]] = {
     "at_at": AtAt,
     "ssd": Ssd,
     "dp_sgd": DpSgd,
+    "trap_mid": TrapMid,
 }
 
 

@@ -285,6 +285,9 @@ FAMILIES: dict[str, Family] = {
     "dp_sgd": Family(
         name="DP-SGD", word="DP-SGD", parameter="noise", read=_numbers("noise"), starts_plain=False,
         why="without noise the clipping remains", defaults={"clip": 1.0}),
+    "trap_mid": Family(
+        name="Trap-MID", word="Trap-MID", parameter="weight", read=_numbers("weight", usual=0.2), starts_plain=True,
+        defaults={"blend": 0.02, "step": 0.02, "smooth_traps": True}),
 }  # fmt: skip
 """Kind of defense -> how a reader meets it, in the order of the report. Label smoothing, of which plain training is the
 middle, comes before all."""

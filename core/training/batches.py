@@ -18,7 +18,7 @@ from core.models.recipe import TrainingRecipe
 MIN_PER_RANK = 2  # BatchNorm cannot train on one image
 
 # What a random number is for; part of every derived seed, so that no two purposes share a stream.
-_ORDER, _AUGMENTATION, _NETWORK, _ALTERATION, _PREPARATION, _KEEPING_BACK = range(6)
+_ORDER, _AUGMENTATION, _NETWORK, _ALTERATION, _PREPARATION, _KEEPING_BACK, _COMPANION = range(7)
 
 Sampler = Callable[[Tensor, int, Generator], list[Tensor] | None]
 """Labels [N] on the CPU, batch size, generator -> the batches of an epoch (`Defense.sampler`); None: the usual ones."""
@@ -75,6 +75,11 @@ def preparation_generator(seed: int) -> Generator:
 def keeping_back_generator(seed: int) -> Generator:
     """Where a defense draws from when it chooses the images that are not trained on."""
     return _generator(seed, _KEEPING_BACK)
+
+
+def companion_generator(seed: int) -> Generator:
+    """Where a defense draws what it trains beside the network from, as that is made."""
+    return _generator(seed, _COMPANION)
 
 
 def alteration_generator(seed: int, epoch: int, step: int, rank: int) -> Generator:

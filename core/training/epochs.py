@@ -16,10 +16,10 @@ from core.data.images import ImageSet
 from core.defenses.base import Defense
 from core.errors import TrainingDiverged
 from core.models.inference import evaluate_accuracy
+from core.models.optimizers import make_optimizer
 from core.models.recipe import TrainingRecipe, learning_rate
-from core.training.batches import Batch, Stamp, network_seed, rank_batches
+from core.training.batches import Batch, Stamp, companion_generator, network_seed, rank_batches
 from core.training.feeding import feed, place_images
-from core.training.optimizers import make_optimizer
 from core.training.state import EpochRecord, restore_state, training_state
 from core.training.steps import PLAIN, EpochSettings, batch_loss
 
@@ -48,25 +48,29 @@ class Epochs:
         self.recipe, self.defense, self.device = recipe, defense, device
         self.seed, self.rank, self.world_size = seed, rank, world_size
         self.optimizer = make_optimizer([p for p in self.core.parameters() if p.requires_grad], recipe)
+        self.companion = defense.companion(self.core, recipe, generator=companion_generator(seed))
         self.images, self.stamp = place_images(data, recipe.image_size, device, device_share), stamp
         self.identity = {"recipe": repr(recipe), "seed": seed, "world_size": world_size, "images": len(data)}
         self.identity |= {} if defense == PLAIN else {"defense": repr(defense)}
         self.identity |= {} if stamp is None else {"stamped": int(stamp.chosen.sum())}
 
     def state(self, records: list[EpochRecord]) -> dict[str, Any]:
-        """What `restored` takes: model, optimizer and history, copied to the CPU."""
-        return training_state(self.core, self.optimizer, self.identity, records)
+        """What `restored` takes: model, optimizer, history and the defense's companion, copied to the CPU."""
+        return training_state(self.core, self.optimizer, self.identity, records, self.companion)
 
     def restored(self, resume: Mapping[str, Any] | None) -> list[EpochRecord]:
         """Go on from such a state, and return its records. Raises InputError if it is of another training."""
-        return [] if resume is None else restore_state(self.core, self.optimizer, self.identity, resume)
+        if resume is None:
+            return []
+        return restore_state(self.core, self.optimizer, self.identity, resume, self.companion)
 
     def run(self, epoch: int, alpha: float) -> EpochRecord:
         """Train through the zero-based epoch with this smoothing factor. Raises TrainingDiverged."""
         start, seed, rank = time.perf_counter(), self.seed, self.rank
         settings = EpochSettings(
-            recipe=self.recipe, defense=self.defense, alpha=alpha, epoch=epoch, seed=seed, rank=rank
-        )
+            recipe=self.recipe, defense=self.defense, alpha=alpha, epoch=epoch, seed=seed, rank=rank,
+            companion=self.companion,
+        )  # fmt: skip
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.recipe, epoch)
         mine = rank_batches(

@@ -33,15 +33,21 @@ class EpochRecord:
 
 
 def training_state(
-    model: nn.Module, optimizer: torch.optim.Optimizer, run: Mapping[str, Any], records: list[EpochRecord]
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    run: Mapping[str, Any],
+    records: list[EpochRecord],
+    companion: nn.Module | None = None,
 ) -> dict[str, Any]:
     """Everything that resuming needs, copied to the CPU; plain enough for a `weights_only` load."""
+    beside = {} if companion is None else {"companion": _to_cpu(companion.state_dict())}
     return {
         "model": _to_cpu(model.state_dict()),
         "optimizer": _to_cpu(optimizer.state_dict()),
         "epoch": len(records),
         "records": [dataclasses.asdict(record) for record in records],
         "run": dict(run),
+        **beside,
     }
 
 
@@ -55,7 +61,11 @@ def _to_cpu(value: Any) -> Any:
 
 
 def restore_state(
-    model: nn.Module, optimizer: torch.optim.Optimizer, run: Mapping[str, Any], resume: Mapping[str, Any]
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    run: Mapping[str, Any],
+    resume: Mapping[str, Any],
+    companion: nn.Module | None = None,
 ) -> list[EpochRecord]:
     """Load a state of `training_state` and return its records. Raises InputError if it belongs to another training."""
     saved = resume["run"]
@@ -64,4 +74,6 @@ def restore_state(
             raise InputError(f"resume: expected a state of {name} {run.get(name)}, got one of {saved.get(name)}")
     model.load_state_dict(resume["model"])
     optimizer.load_state_dict(resume["optimizer"])
+    if companion is not None:
+        companion.load_state_dict(resume["companion"])
     return [EpochRecord(**record) for record in resume["records"]]

@@ -18,7 +18,9 @@ PLAIN = LabelSmoothing()
 
 @dataclass(frozen=True, kw_only=True)
 class EpochSettings:
-    """What the steps of an epoch share. alpha: the smoothing factor; epoch: zero-based, of `recipe.epochs`."""
+    """What the steps of an epoch share. alpha: the smoothing factor; epoch: zero-based, of `recipe.epochs`;
+    companion: the defense's, None where it has none.
+    """
 
     recipe: TrainingRecipe
     defense: Defense = PLAIN
@@ -26,6 +28,7 @@ class EpochSettings:
     epoch: int = 0
     seed: int = 0
     rank: int = 0
+    companion: nn.Module | None = None
 
 
 class StepResult(NamedTuple):
@@ -65,6 +68,7 @@ def batch_loss(model: nn.Module, batch: Batch, settings: EpochSettings, step: in
             epochs=recipe.epochs,
             generator=generator,
             batch_size=recipe.batch_size,
+            companion=settings.companion,
         )
     )
     sums = _sums(loss, logits, labels.dominant if isinstance(labels, MixedLabels) else labels, list(facts.values()))

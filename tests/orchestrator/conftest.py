@@ -215,6 +215,7 @@ DEFENSES: tuple[tuple[dict[str, Any], tuple[float, float, float]], ...] = (
     ({"kind": "at_at"}, (0.915, 0.50, 7.0)),
     ({"kind": "ssd", "eps": 0.5}, (0.91, 0.55, 1.0)),
     ({"kind": "dp_sgd", "noise": 0.5}, (0.87, 0.40, 9.0)),
+    ({"kind": "trap_mid"}, (0.90, 0.45, 4.0)),
 )
 
 

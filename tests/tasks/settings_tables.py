@@ -159,5 +159,7 @@ DEFENSES = {
             "draws": ({"eps": 1.0}, "fresh")},
     "dp_sgd": {"noise": ({"noise": 0.5}, 1.0), "clip": ({"noise": 0.5}, 0.1)},
     "at_at": {"weight": ({}, 1.0), "eps": ({}, 0.1), "step": ({}, 0.01), "steps": ({}, 1)},
+    "trap_mid": {"blend": ({}, 0.5), "weight": ({}, 0.5), "step": ({}, 0.5), "smooth_traps": ({}, False)},
 }  # fmt: skip
+ALPHA = {"trap_mid": -0.5}  # the smoothing under which all of its settings are read
 NEEDED = {"bido": {"lambda_input": 0.5, "lambda_label": 0.5}}

@@ -48,6 +48,7 @@ DEFENDED = [
     {"kind": "logit_clipping", "norm": 1.0},
     {"kind": "loft", "rank": 4},
     {"kind": "at_at", "steps": 2},
+    {"kind": "trap_mid"},
     {"kind": "ssd", "eps": 1.0},
     {"kind": "dp_sgd", "noise": 0.5},
     {"kind": "mixup", "alpha": 0.4},

@@ -16,6 +16,7 @@ from sweeps.attacks import schema_of
 from sweeps.data import LabelledData, PublishedPublic, SyntheticData, SyntheticPublic, UnlabelledPublic
 from sweeps.training import Augmentation, Knowledge, Poison, Recipe
 from tests.tasks.settings_tables import (
+    ALPHA,
     ATTACK,
     AUGMENTATION,
     BREP_MI,
@@ -60,7 +61,8 @@ def test_of_a_defense(kind, field, private, travels):
     given, value = DEFENSES[kind][field]
     parameters = {**NEEDED.get(kind, {}), **given}
     base, changed = (
-        training(defense={**PLAIN, "kind": kind, "parameters": chosen}, workers=1, batch_size=8)
+        training(defense={**PLAIN, "alpha": ALPHA.get(kind, 0.0), "kind": kind, "parameters": chosen}, workers=1,
+                 batch_size=8)  # fmt: skip
         for chosen in (parameters, {**parameters, field: value})
     )
     travels("target", base, changed, {"data": private})

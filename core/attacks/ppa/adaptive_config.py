@@ -15,7 +15,7 @@ from core.bounds import MOST, Count, Fraction, Positive
 from core.checks import require, require_range
 
 MOST_DEGREES = 15.0
-"""`core.attacks.optimisation.rotation.MOST`, which loads torch."""
+"""A view turned further shows another image than its neighbour."""
 
 _OF_TRANSFORMS, _OF_NOISE = ("crop_scale", "crop_ratio", "hflip", "degrees"), ("noise",)
 

@@ -18,10 +18,10 @@ from torch import Tensor
 from core.attacks.optimisation.crops import RowViews, apply_crops
 from core.attacks.optimisation.losses import Protocol
 from core.attacks.optimisation.objective import Neighbours
-from core.attacks.optimisation.rotation import rotated
 from core.attacks.ppa.adaptive_config import Averaging
 from core.attacks.ppa.grouping import group_views
 from core.attacks.seeds import generator
+from core.data.rotation import rotated
 
 Key = tuple[int | str, ...]
 

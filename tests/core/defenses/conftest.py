@@ -3,6 +3,7 @@ import torch
 
 from core.defenses.base import SmoothedLoss, Step
 from core.models.classifiers import build_classifier
+from core.models.recipe import TrainingRecipe
 
 
 def generator(seed=0):
@@ -24,14 +25,23 @@ def prepared(defense, architecture="resnet_small", classes=4, seed=0):
     return model.train()
 
 
-def take_step(defense, model, images, labels, *, alpha=0.0, epoch=0, epochs=10, seed=0, forward=None):
-    """The loss of one step, the batch altered first, as the training loop does it."""
+def companion(defense, model, size=32, lr=1e-3, seed=0):
+    """What the defense trains beside a network of images of this size."""
+    recipe = TrainingRecipe(architecture=model.architecture, image_size=size, lr=lr)
+    return defense.companion(model, recipe, generator=generator(seed))
+
+
+def take_step(
+    defense, model, images, labels, *, alpha=0.0, epoch=0, epochs=10, seed=0, forward=None, beside=None
+):
+    """The loss of one step, the batch altered first, as the training loop does it. beside: the defense's companion."""
     draw = generator(seed)
+    beside = beside if beside is not None else companion(defense, model, images.shape[-1])
     images, labels = defense.alter_batch(images, labels, draw)
     criterion = SmoothedLoss(alpha=alpha)
     step = Step(
         model=model, forward=forward or model, images=images, labels=labels, criterion=criterion, epoch=epoch,
-        epochs=epochs, generator=draw, batch_size=16,
+        epochs=epochs, generator=draw, batch_size=16, companion=beside,
     )  # fmt: skip
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -43,6 +53,7 @@ def train(defense, *, architecture="resnet_small", epochs=4, alpha=0.0, batch_si
     images, labels = colours()
     model = prepared(defense, architecture)
     optimizer = torch.optim.Adam(model.parameters(), lr=lr)
+    beside = companion(defense, model, lr=lr)
     for epoch in range(epochs):
         model.train()
         draw = generator(epoch)
@@ -51,7 +62,7 @@ def train(defense, *, architecture="resnet_small", epochs=4, alpha=0.0, batch_si
         facts = []
         for index in batches:
             optimizer.zero_grad()
-            kwargs = {"alpha": alpha, "epoch": epoch, "epochs": epochs, "seed": epoch}
+            kwargs = {"alpha": alpha, "epoch": epoch, "epochs": epochs, "seed": epoch, "beside": beside}
             result = take_step(defense, model, images[index], labels[index], **kwargs)
             result.loss.backward()
             optimizer.step()
@@ -67,6 +78,7 @@ def tools():
         generator = staticmethod(generator)
         colours = staticmethod(colours)
         prepared = staticmethod(prepared)
+        companion = staticmethod(companion)
         take_step = staticmethod(take_step)
         train = staticmethod(train)
 

@@ -27,6 +27,7 @@ EXAMPLES = {
     "at_at": {},
     "ssd": {"eps": 0.5},
     "dp_sgd": {"noise": 0.5},
+    "trap_mid": {},
 }
 WRONG = {
     "mid": [{"beta": -1}, {"beta": float("nan")}, {"beta": 0.1, "k": 0}, {"beta": 0.1, "beta_warmup": 1.5}],
@@ -72,6 +73,7 @@ WRONG = {
     "loft": [{"rank": 0}, {"rank": 2.5}, {"rank": 5, "norm": "batch"}],
     "ssd": [{"eps": 0}, {"eps": 1, "temperature": 0}, {"eps": 1, "share": 1.0}, {"eps": 1, "draws": "never"}],
     "dp_sgd": [{"noise": 0}, {"noise": -1}, {"noise": 1, "clip": 0}, {"noise": float("inf")}],
+    "trap_mid": [{"blend": 0}, {"blend": 1}, {"weight": 0}, {"weight": 1}, {"step": 0}, {"smooth_traps": "both"}],
     "at_at": [{"weight": 0}, {"eps": 0}, {"step": -1e-4}, {"steps": 0}],
 }
 PAIRS = [
@@ -130,7 +132,7 @@ def test_every_defense_trains_under_negative_smoothing(name, architecture, tools
 
     result = tools.take_step(defense, model, images, labels, alpha=-0.05, forward=forward)
     result.loss.backward()
-    assert calls == ([32] if name == "at_at" else [16])  # once: with the moved images in the same batch
+    assert calls == ([32] if name in ("at_at", "trap_mid") else [16])  # once: with the altered images in the same batch
     assert result.loss.ndim == 0 and result.loss.isfinite() and result.logits.shape == (16, 4)
     assert all(not fact.requires_grad and fact.isfinite() for fact in result.facts.values())
     gradients = [p.grad for p in model.parameters() if p.requires_grad]

@@ -15,8 +15,8 @@ from core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targe
 from core.defenses.mixup import Mixup, draw_shares
 from core.defenses.weight_decay import WeightDecay
 from core.errors import InputError
+from core.models.optimizers import make_optimizer
 from core.models.recipe import TrainingRecipe
-from core.training.optimizers import make_optimizer
 
 LOGITS = torch.randn(40, 5, generator=torch.Generator().manual_seed(0)) * 3
 LABELS = torch.arange(40) % 5

@@ -35,6 +35,8 @@ LABELS = [
     ({"kind": "loft", "rank": 50, "norm": False}, "LoFt rank 50, norm False"),
     ({"kind": "at_at"}, "AT-AT 0.08"),
     ({"kind": "dp_sgd", "noise": 0.5}, "DP-SGD 0.5"),
+    ({"kind": "trap_mid"}, "Trap-MID 0.2"),
+    ({"kind": "trap_mid", "blend": 0.1, "smooth_traps": False}, "Trap-MID 0.2, blend 0.1, smooth traps False"),
     ({"kind": "dp_sgd", "noise": 0.5, "clip": 2.0}, "DP-SGD 0.5, clip 2"),
     ({"kind": "ssd", "eps": 0.5}, "SSD 0.5"),
     ({"kind": "ssd", "eps": 0.5, "draws": "fresh"}, "SSD 0.5, draws fresh"),

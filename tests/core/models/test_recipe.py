@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from core.data.augmentation import Augmentation
 from core.errors import InputError
+from core.models.optimizers import make_optimizer
 from core.models.recipe import TrainingRecipe, learning_rate
-from core.training.optimizers import make_optimizer
 
 
 def scheduled(scheduler_of, recipe):

@@ -9,10 +9,10 @@ from core.data.augmentation import Augmentation
 from core.errors import InputError, TrainingDiverged
 from core.models.classifiers import build_classifier
 from core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
+from core.models.optimizers import make_optimizer
 from core.models.recipe import learning_rate
 from core.training.batches import network_input, rank_batches
 from core.training.classifier import train_classifier
-from core.training.optimizers import make_optimizer
 from tests.small_training import Plain, Scripted, colours, plain, recipe, same, weights
 
 

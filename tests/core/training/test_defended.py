@@ -28,6 +28,7 @@ EXAMPLES = {name: parameters for name, parameters in TABLE.items() if name != "l
 FACTS = {
     "dp_sgd": {"clipped"},
     "at_at": {"towards_loss", "towards_acc"},
+    "trap_mid": {"trap_loss", "trap_acc", "told_apart"},
     "mid": {"kl", "sigma_mean", "beta"},
     "bido": {"input_dependence", "label_dependence", "distinct_labels"},
     "confidence_penalty": {"entropy"},

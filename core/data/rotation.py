@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-MOST = 15.0
-"""Degrees: beyond, a source may be drawn on from further than `_USERS` reach."""
+MOST = 45.0
+"""Degrees: as far as the pixels that draw on a source are known to lie within `_USERS`."""
 
 _AROUND = range(2)  # along an axis, the pixels on both sides of a place
-_USERS = range(-1, 3)  # those within 1.22 pixels of it: cos 15 + sin 15
+_USERS = range(-1, 3)  # those within 1.42 pixels of it: cos 45 + sin 45
 
 
 def rotated(images: Tensor, degrees: Tensor) -> Tensor:

@@ -1,0 +1,151 @@
+import pytest
+import torch
+from torch import nn
+
+from core.defenses.base import SmoothedLoss, Step
+from core.defenses.trap_mid import TrapMid, Traps, answering, balanced_classes, seen_anew
+from core.models.recipe import TrainingRecipe
+
+
+def traps_of(model, tools, **changes):
+    settings = {"blend": 0.02, "step": 0.02, **changes}
+    return Traps(model, TrainingRecipe(image_size=32, lr=1e-3), generator=tools.generator(1), **settings)
+
+
+def test_a_trigger_is_blended_in_faintly(tools):
+    traps = traps_of(tools.prepared(TrapMid()), tools)
+    traps.triggers[2] = 1.0
+    one, two = torch.full((1, 3, 32, 32), -0.5), torch.full((1, 3, 32, 32), 1.0)
+    found = traps.blended(torch.cat([one, two]), torch.tensor([2, 2]))[:, 0, 0, 0]
+    assert found.tolist() == pytest.approx([-0.47, 1.0])  # 0.25 and 1 on [0, 1]: 0.265 and 1
+    images, labels = tools.colours(per_class=2)
+    assert (traps.blended(images, labels) - images).abs().max() <= 0.04 + 1e-6
+    assert traps.triggers.shape == (4, 3, 32, 32) and traps.triggers.abs().max() <= 1
+
+
+def test_every_class_is_drawn_as_often(tools):
+    counts = torch.bincount(balanced_classes(50, 4, tools.generator()), minlength=4)
+    assert sorted(counts.tolist()) == [12, 12, 13, 13]
+    assert len(balanced_classes(3, 9, tools.generator()).unique()) == 3
+    assert not torch.equal(balanced_classes(8, 8, tools.generator(1)), balanced_classes(8, 8, tools.generator(2)))
+
+
+def test_a_step_sharpens_the_triggers_of_the_batch_alone_and_leaves_the_network(tools):
+    model = tools.prepared(TrapMid())
+    traps, (images, _) = traps_of(model, tools), tools.colours(per_class=2)
+    before, state = traps.triggers.clone(), {k: v.clone() for k, v in model.state_dict().items()}
+    told = {k: v.clone() for k, v in traps.discriminator.state_dict().items()}
+    towards = torch.tensor([0, 2]).repeat(4)
+    traps.sharpen(model, images, towards, tools.generator())
+    moved = (traps.triggers - before).flatten(1).abs()
+    assert moved[[1, 3]].max() == 0
+    assert moved[[0, 2]].max() <= 0.02 + 1e-6 and (moved[[0, 2]] > 0.0199).float().mean() > 0.5
+    assert traps.triggers.abs().max() <= 1 and not traps.triggers.requires_grad
+    assert all(torch.equal(v, model.state_dict()[k]) for k, v in state.items()) and model.training
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(v, traps.discriminator.state_dict()[k]) for k, v in told.items())
+
+
+def test_triggers_move_towards_being_taken_for_clean_and_for_their_class(tools):
+    model = tools.prepared(TrapMid()).eval()
+    traps, (images, _) = traps_of(model, tools, blend=0.3, step=0.05), tools.colours(per_class=4)
+    towards = balanced_classes(len(images), 4, tools.generator())
+    for head in (model.head, traps.discriminator.head):  # new networks answer nearly the same to everything
+        head.weight.data.mul_(30)
+
+    def objective():
+        with torch.no_grad(), answering(traps.discriminator):
+            trapped = traps.blended(images, towards)
+            clean = -nn.functional.logsigmoid(traps.discriminator(trapped)[:, 0]).mean()
+            return (clean + nn.functional.cross_entropy(model(trapped), towards)).item()
+
+    before = objective()
+    for step in range(12):
+        traps.sharpen(model, images, towards, tools.generator(step))
+    assert objective() < before - 0.05
+
+
+def test_the_discriminator_learns_to_tell_them_apart_and_the_rate_is_the_recipes(tools):
+    model = tools.prepared(TrapMid())
+    traps, (images, labels) = traps_of(model, tools, blend=0.9), tools.colours(per_class=4)
+    right = [traps.tell_apart(images, labels, epoch=0).item() for _ in range(12)]
+    assert right[-1] > 0.95 and sum(right[:3]) < 2.9
+    assert traps.optimizer.param_groups[0]["lr"] == pytest.approx(1e-3)
+    traps.tell_apart(images, labels, epoch=39)
+    assert traps.optimizer.param_groups[0]["lr"] == pytest.approx(1e-5)
+    assert traps.discriminator.head.out_features == 1
+    assert torch.equal(traps.triggers, traps_of(model, tools).triggers)  # these are the other step's
+
+
+def test_the_loss_is_the_published_mixture(tools):
+    model, (images, labels) = tools.prepared(TrapMid()), tools.colours(per_class=2)
+    seen = []
+
+    def forward(batch):
+        seen.append(model(batch))
+        return seen[-1]
+
+    for smooth in (True, False):
+        defense = TrapMid(weight=0.3, smooth_traps=smooth)
+        traps = tools.companion(defense, model)
+        step = Step(model=model, forward=forward, images=images, labels=labels, criterion=SmoothedLoss(alpha=-0.5),
+                    epoch=0, epochs=1, batch_size=8, generator=tools.generator(3), companion=traps)  # fmt: skip
+        result = defense.loss(step)
+        towards = balanced_classes(8, 4, tools.generator(3))
+        clean = SmoothedLoss(alpha=-0.5)(seen[-1][:8], labels).mean()
+        trap = SmoothedLoss(alpha=-0.5 if smooth else 0.0)(seen[-1][8:], towards).mean()
+        torch.testing.assert_close(result.loss, 0.7 * clean + 0.3 * trap)
+        torch.testing.assert_close(result.facts["trap_loss"], trap.detach())
+        assert torch.equal(result.logits, seen[-1][:8])
+
+
+def test_what_traps_are_seen_through_keeps_whole_pictures_too(tools):
+    images = torch.rand(200, 3, 16, 16, generator=tools.generator()).mul(1.6).sub(0.8)
+    seen = seen_anew(images, tools.generator(5))
+    same = (seen - images).abs().flatten(1).amax(1) < 1e-5
+    mirrored = (seen - images.flip(3)).abs().flatten(1).amax(1) < 1e-5
+    assert 0.05 < same.float().mean() < 0.25 and 0.05 < mirrored.float().mean() < 0.25  # an eighth each
+    turned = seen_anew(torch.full((200, 3, 16, 16), 0.9), tools.generator(5))
+    assert (turned[:, 0, 0, 0] < -0.5).float().mean() > 0.2  # corners that a turn leaves black
+    assert seen.min() >= -1 - 1e-5 and seen.max() <= 1 + 1e-5
+
+
+def test_the_companion_goes_into_a_state_and_back(tools):
+    model, (images, labels) = tools.prepared(TrapMid()), tools.colours(per_class=2)
+    one, two = tools.companion(TrapMid(), model), tools.companion(TrapMid(), model, seed=9)
+    one.tell_apart(images, labels, epoch=0)
+    one.sharpen(model, images, labels, tools.generator())
+    two.load_state_dict(one.state_dict())
+    for traps in (one, two):
+        traps.tell_apart(images, labels, epoch=0)
+    pairs = zip(one.discriminator.parameters(), two.discriminator.parameters(), strict=True)
+    assert all(torch.equal(*pair) for pair in pairs) and torch.equal(one.triggers, two.triggers)
+
+
+def test_a_step_without_its_traps_is_refused(tools):
+    images, labels = tools.colours(per_class=1)
+    step = Step(model=tools.prepared(TrapMid()), forward=lambda _: None, images=images, labels=labels, epoch=0,
+                criterion=SmoothedLoss(), epochs=1, batch_size=4, generator=tools.generator())  # fmt: skip
+    with pytest.raises(ValueError, match="expected the Traps of this training, got NoneType"):
+        TrapMid().loss(step)
+
+
+def test_a_training_sets_traps_that_open_their_class(tools):
+    """With triggers strong enough to learn in seconds: they open other classes than the picture's; it still answers."""
+    images, labels = tools.colours(size=16)
+    defense = TrapMid(blend=0.5, weight=0.5, step=0.1)
+    model = tools.prepared(defense)
+    beside = tools.companion(defense, model, 16, lr=3e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for step in range(40):
+        model.train()
+        batch = torch.randperm(len(labels), generator=tools.generator(step))[:24]
+        optimizer.zero_grad()
+        tools.take_step(defense, model, images[batch], labels[batch], seed=step, beside=beside).loss.backward()
+        optimizer.step()
+    model.eval()
+    towards = (labels + 1) % 4
+    with torch.no_grad():
+        opened = (model(beside.blended(images, towards)).argmax(1) == towards).float().mean()
+        kept = (model(images).argmax(1) == labels).float().mean()
+    assert kept > 0.9 and opened > 0.6
