@@ -60,9 +60,9 @@ def test_of_an_augmentation(key, private, travels):
 def test_of_a_defense(kind, field, private, travels):
     given, value = DEFENSES[kind][field]
     parameters = {**NEEDED.get(kind, {}), **given}
+    plain = {**PLAIN, "alpha": ALPHA.get(kind, 0.0)}
     base, changed = (
-        training(defense={**PLAIN, "alpha": ALPHA.get(kind, 0.0), "kind": kind, "parameters": chosen}, workers=1,
-                 batch_size=8)  # fmt: skip
+        training(defense={**plain, "kind": kind, "parameters": chosen}, workers=1, batch_size=8)
         for chosen in (parameters, {**parameters, field: value})
     )
     travels("target", base, changed, {"data": private})
