@@ -29,7 +29,8 @@ class Cell:
     """One combination of grid values, still without a seed.
 
     axes: short name -> value, in the order of the grid; settings: the whole sweep with these values in place; values:
-    the same values by dotted key; beside: what else was set, which is no axis (the cheap attack of a rung).
+    the same values by dotted key; beside: what else was set, which is no axis (the cheap attack of a rung); keys: the
+    dotted key of every axis.
     """
 
     axes: dict[str, Any]
@@ -37,6 +38,7 @@ class Cell:
     is_baseline: bool
     values: dict[str, Any] = field(default_factory=dict)
     beside: dict[str, Any] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
 
 
 def expand(loaded: LoadedSweep) -> list[Cell]:
@@ -103,6 +105,7 @@ class CellMaker:
     def __init__(self, loaded: LoadedSweep) -> None:
         self.loaded = loaded
         self.names = axis_names(axis_keys(loaded))
+        self.keys = {name: key for key, name in self.names.items()}
         # No cell needs a copy of what spans them all: with it, ten thousand cells would cost their square.
         self.raw = {key: value for key, value in loaded.raw.items() if key not in SPANNING}
         search = loaded.sweep.search  # what its space holds and the baseline does not is null there
@@ -123,6 +126,7 @@ class CellMaker:
             and all(values.get(key) == value for key, value in self.baseline.items()),
             values=values,
             beside=beside or {},
+            keys=self.keys,
         )
 
 

@@ -15,7 +15,7 @@ from orchestrator.doors.search_report import search_view
 from orchestrator.page.pictures import comparison_sheet
 from orchestrator.page.writing import figure_files, write_report
 from orchestrator.planning.trial import Trial
-from orchestrator.reading.axes import by_attack, first_finished, stated_defense, sweep_axes
+from orchestrator.reading.axes import by_attack, first_finished, sweep_axes
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.tables import text_table
 from orchestrator.reading.leak.hiding import Hidings, hiding_frame, hiding_text, hidings
@@ -89,7 +89,7 @@ def report_data(
         fresh=_rows(table, phase == "reaudit"),
         others=_rows(table, ~phase.isin(("sweep", "reaudit"))),
         per_class=per_class if len(per_class) else None,
-        defenses={trial.id: defense for trial in trials if (defense := stated_defense(trial))},
+        defenses={trial.id: defense for trial in trials if (defense := trial.stated_defense)},
         baseline=_baseline(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
         reasons=_reasons(table), paper=_paper(loaded, compared),
         search=search_view(loaded, store, partial(recipe_label, axes)),

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import sha256
+from typing import Any
 
+from core.defenses.words import recipe_words
+from core.words import printable
 from orchestrator.stages.graph import (
     attack_stage,
     data_stage,
@@ -16,6 +19,7 @@ from orchestrator.stages.graph import (
 from orchestrator.stages.judges import JudgeStages, judge_stages, loot_sizes, wants_decoded
 from orchestrator.stages.stage import Stage
 from sweeps.expand import Cell
+from sweeps.imported import ImportedClassifier
 from sweeps.loaded import Sweep
 from sweeps.schema import InversionSweep
 from sweeps.toy import ToySweep
@@ -77,9 +81,32 @@ class Trial:
         return attack is not None and attack.built.control
 
     @property
+    def stated_defense(self) -> dict[str, Any] | None:
+        """The defense as the sweep file, or the card of a target brought in, states it."""
+        recipe = self.settings.recipe
+        if isinstance(recipe, ImportedClassifier):
+            return recipe.stated_defense
+        return recipe.defense.model_dump(mode="json", exclude_none=True)
+
+    @property
+    def recipe_label(self) -> str:
+        """`imported NAME`, or the words for the defense."""
+        recipe = self.settings.recipe
+        if isinstance(recipe, ImportedClassifier):
+            return f"imported {printable(recipe.folder.name)}"
+        return recipe_words(self.stated_defense).label
+
+    @property
     def label(self) -> str:
-        values = [f"{name} {value}" for name, value in self.cell.axes.items() if value is not None]
+        """What tells it from the other trials, on one line; whole attacks, recipes and defenses in their own words."""
+        values = [self._said(name, value) for name, value in self.cell.axes.items() if value is not None]
         return " · ".join([*values, f"seed {self.seed}", *([self.phase] if self.phase != "sweep" else [])])
+
+    def _said(self, name: str, value: Any) -> str:
+        key = self.cell.keys.get(name)
+        if key == "attack" and self.settings.attack is not None:
+            return self.settings.attack.label
+        return self.recipe_label if key in ("recipe", "recipe.defense") else f"{name} {value}"
 
 
 def run_trial(trial: Trial, run: Run) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from core.defenses.words import recipe_words
 from core.words import printable
@@ -28,7 +27,7 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
     names = axis_names(keys)
     shown: dict[str, str] = {**ATTACK_WORDS, **_attack_words(keys, names, trials)}
     if DEFENSE in keys:
-        given = ((trial.cell.axes[names[DEFENSE]], stated_defense(trial)) for trial in trials)
+        given = ((trial.cell.axes[names[DEFENSE]], trial.stated_defense) for trial in trials)
         shown.update({text: recipe_words(defense).label for text, defense in given if defense})
     beside = _differing(loaded) if RECIPE in keys else ()
     if RECIPE in keys:
@@ -53,21 +52,12 @@ def _differing(loaded: LoadedSweep) -> tuple[str, ...]:
 
 
 def _whole_recipe(trial: Trial, beside: Sequence[str]) -> str:
-    """`imported NAME`, or the defense and what else tells it from the other recipes."""
-    recipe = trial.settings.recipe
-    if isinstance(recipe, ImportedClassifier):
-        return f"imported {printable(recipe.folder.name)}"
+    """What it is called, and what else tells it from the other recipes."""
+    if isinstance(trial.settings.recipe, ImportedClassifier):
+        return trial.recipe_label
     listed = trial.cell.values[RECIPE]
     others = [f"{key.replace('_', ' ')} {listed[key]}" for key in beside if key in listed]
-    return ", ".join([recipe_words(stated_defense(trial)).label, *map(printable, others)])
-
-
-def stated_defense(trial: Trial) -> dict[str, Any] | None:
-    """The trial's defense as its sweep file, or the card of a target brought in, states it."""
-    recipe = trial.settings.recipe
-    if isinstance(recipe, ImportedClassifier):
-        return recipe.stated_defense
-    return recipe.defense.model_dump(mode="json", exclude_none=True)
+    return ", ".join([trial.recipe_label, *map(printable, others)])
 
 
 def by_attack(trials: Sequence[Trial], axes: Sequence[Axis]) -> dict[str, dict[str, list[Trial]]]:

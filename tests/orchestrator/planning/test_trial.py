@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from tiny import tiny_sweep
+from tiny import tiny_sweep, write_tiny
 
 from orchestrator.planning.trial import Trial, run_trial
-from sweeps.expand import Cell
+from sweeps.expand import Cell, expand
+from sweeps.load import load_sweep
 from sweeps.schema import InversionSweep
 from sweeps.toy import ToySweep
 from tests.every_stage import imported_folder
@@ -28,6 +29,23 @@ def trial(axes=(), phase="sweep", seed=3, settings=None, **changes):
 )
 def test_a_label_has_the_axes_that_are_set_the_seed_and_an_unusual_phase(given, label):
     assert trial(**given).label == label
+
+
+def test_whole_attacks_recipes_and_defenses_are_said_in_their_own_words(tmp_path):
+    grid = {"recipe.defense": [{"kind": "label_smoothing", "alpha": -0.2}, {"kind": "dropout", "p": 0.3}],
+            "attack": [tiny_sweep()["attack"], {"kind": "random_latents", "selected": 2}]}
+    cells = expand(load_sweep(write_tiny(tmp_path, grid=grid, baseline={})))
+    labels = [Trial(cell=cell, seed=1).label for cell in cells]
+    assert labels[1] == "smoothing\u00a0\u22120.2 · random_latents · seed 1"
+    assert labels[2] == f"dropout\u00a00.3 · {cells[2].settings.attack.label} · seed 1" and len(labels) == 4
+
+
+def test_whole_recipes_are_said_in_their_own_words(tmp_path):
+    whole = {**tiny_sweep()["recipe"], "defense": {"kind": "dropout", "p": 0.3}}
+    brought = imported_folder(tmp_path / "brought", {}, architecture="resnet_small", num_classes=4)
+    sweep = write_tiny(tmp_path, grid={"recipe": [whole, {"imported": brought}]}, baseline={})
+    labels = [Trial(cell=cell, seed=1).label for cell in expand(load_sweep(sweep))]
+    assert labels == ["dropout\u00a00.3 · seed 1", "imported brought · seed 1"]
 
 
 def test_its_id_follows_from_its_stages_alone():
