@@ -20,6 +20,8 @@ LARGEST = 128
 """Pictures are stored at their own size up to this many pixels; a page of full-size ones would weigh megabytes."""
 
 LEAK = ACCENT
+HEAD_LINE, HEAD_LINES = 18, 3
+"""Of a column's name: pixels from line to line, and the most lines."""
 
 
 def png(image: Image.Image) -> bytes:
@@ -45,16 +47,18 @@ def tile_uri(tile: Tile) -> str:
 def sheet_image(sheet: ContactSheet, *, tile: int = TILE, rows: int | None = None) -> Image.Image:
     """The sheet as one picture: REAL column first, names at the left, a red frame where the judge recognises."""
     shown, gap, margin = sheet.rows[:rows], 10, 16
-    pitch, top = tile + gap, margin + 34
+    pitch = tile + gap
+    heads = [_lines(ascii_text(name), tile + gap - 4) for name in (sheet.real_label, *sheet.columns)]
+    top = margin + 16 + HEAD_LINE * max(map(len, heads))
     names = [_fit(row.name, 150) for row in shown]
     left = margin + int(max(map(font(14).getlength, names), default=0)) + 12
     width = left + pitch * (1 + len(sheet.columns)) + gap + margin
     image = Image.new("RGB", (width, top + pitch * len(shown) + margin), PAPER)
     draw = ImageDraw.Draw(image)
     places = [left + column * pitch + (gap if column else 0) for column in range(1 + len(sheet.columns))]
-    for x, name in zip(places, (sheet.real_label, *sheet.columns), strict=True):
-        words = _fit(ascii_text(name), tile + gap - 4)
-        draw.text((x + tile / 2, top - 18), words, font=font(14), fill=INK, anchor="mm")
+    for x, head in zip(places, heads, strict=True):
+        for above, words in enumerate(reversed(head)):
+            draw.text((x + tile / 2, top - 18 - HEAD_LINE * above), words, font=font(14), fill=INK, anchor="mm")
     draw.line([(left + pitch, top - 28), (left + pitch, top + pitch * len(shown) - gap)], fill=LINE, width=2)
     for down, (name, row) in enumerate(zip(names, shown, strict=True)):
         y = top + down * pitch
@@ -77,6 +81,18 @@ def _paste(image: Image.Image, tile: Tile | None, at: tuple[int, int], size: int
 def _fit(words: str, width: float) -> str:
     """The words cut to `width` pixels; line breaks, which the font cannot draw in one line, become spaces."""
     return cut(" ".join(words.split()), width, font(14).getlength)
+
+
+def _lines(words: str, width: float) -> list[str]:
+    """The words on as many lines of `width` pixels as they need, `HEAD_LINES` at most; what is left over is cut."""
+    lines: list[str] = []
+    for word in words.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and (font(14).getlength(longer) <= width or len(lines) == HEAD_LINES):
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return [_fit(line, width) for line in lines]
 
 
 def cut(words: str, width: float, measure: Callable[[str], float]) -> str:

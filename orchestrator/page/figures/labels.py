@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,9 +21,13 @@ class Spot(NamedTuple):
 
 @dataclass
 class Labels:
-    """Greedy, first come: the nearest free place wins."""
+    """Greedy, first come: the nearest free place wins; where none is, the nearest that covers no other name.
+
+    boxes: points and bars; names: those that have been placed.
+    """
 
     boxes: list[Box] = field(default_factory=list)
+    names: list[Box] = field(default_factory=list)
 
     def keep_clear(self, left: float, top: float, right: float, bottom: float) -> None:
         self.boxes.append((left, top, right, bottom))
@@ -37,10 +42,15 @@ class Labels:
                 if box[0] >= within[0] and box[2] <= within[2] and box[1] >= within[1] and box[3] <= within[3]:
                     found.append((box, Spot(x + dx, y + dy, dx > 0, abs(dy - 4) > 16)))
         outside = ((x, y - 7, x + width, y + 7), Spot(x + 10, y + 4, left_aligned=True, leader=False))
-        free = (option for option in found if not any(_overlap(option[0], other) for other in self.boxes))
-        box, spot = next(free, found[0] if found else outside)
-        self.boxes.append(box)
+        readable = [option for option in found if not _covers(option[0], self.names)]
+        free = (option for option in readable if not _covers(option[0], self.boxes))
+        box, spot = next(free, next(iter([*readable, *found]), outside))
+        self.names.append(box)
         return spot
+
+
+def _covers(box: Box, others: Iterable[Box]) -> bool:
+    return any(_overlap(box, other) for other in others)
 
 
 def _overlap(a: Box, b: Box) -> bool:

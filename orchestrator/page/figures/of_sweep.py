@@ -26,6 +26,8 @@ from orchestrator.reading.numbers.search_model import Progress
 from orchestrator.reading.numbers.summary import Summary
 
 OVERVIEW, OVERVIEW_PLOT = 860.0, 360.0
+OVERVIEW_OF_ONE = 500.0
+"""Width of an overview with one plot: a README shows it as it is."""
 OVERVIEW_ROWS = 3
 """Classes of the contact sheet that the overview shows."""
 
@@ -96,23 +98,22 @@ class Figures:
         return plot(found, 360, 320, f"Every defense by the {metric_of(metric).label}", across=3)
 
     def overview(self) -> Canvas | None:
-        """For MLflow and a README: reconstructions above, below them at most two plots: the deciding judge under each
-        attack, or each judge under the one."""
-        panels = self.panels.attacks()
-        if len(self.summary.attacks) > 1:
-            panels = [panel for panel in panels if panel.spec == panels[0].spec]
-        panels = panels[:2]
+        """For MLflow and a README: reconstructions; below them the deciding judge's plot under the attack that works
+        best against each recipe, or those of at most two judges under the one attack."""
+        worst = self.panels.frontier() if len(self.summary.attacks) > 1 else None
+        panels = self.panels.attacks()[:2] if worst is None else [worst]
         if not self.data.sheets and not panels:
             return None
         sheet = sheet_image(self.data.sheets[0], rows=OVERVIEW_ROWS) if self.data.sheets else None
-        wide = min(OVERVIEW, 0.9 * sheet.width) if sheet else 0.0  # few columns make a narrow strip, not huge faces
+        width = OVERVIEW_OF_ONE if len(panels) == 1 else OVERVIEW
+        wide = min(width, 0.9 * sheet.width) if sheet else 0.0  # few columns make a narrow strip, not huge faces
         strip = wide * sheet.height / sheet.width if sheet else 0.0
-        canvas = Canvas(OVERVIEW, strip + (OVERVIEW_PLOT if panels else 0.0), self.data.title)
+        canvas = Canvas(width, strip + (OVERVIEW_PLOT if panels else 0.0), self.data.title)
         if sheet is not None:
-            axes = canvas.axes((OVERVIEW - wide) / 2, 0, (OVERVIEW + wide) / 2, strip, grid=None)
+            axes = canvas.axes((width - wide) / 2, 0, (width + wide) / 2, strip, grid=None)
             axes.imshow(np.asarray(sheet), interpolation="lanczos", aspect="auto")
             axes.axis("off")
-        share = OVERVIEW / max(1, len(panels))
+        share = width / max(1, len(panels))
         for index, panel in enumerate(panels):
             draw(canvas, panel, index * share, strip, share, OVERVIEW_PLOT)
         return canvas

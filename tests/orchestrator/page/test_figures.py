@@ -12,6 +12,7 @@ from orchestrator.page.figures.accuracy_leak import _title_lines, plot
 from orchestrator.page.figures.curves.epochs import alpha_curves, training_curves
 from orchestrator.page.figures.curves.stability import gradient_curves
 from orchestrator.page.figures.labels import Labels, text_width
+from orchestrator.page.figures.of_sweep import Figures
 from orchestrator.page.figures.panels import Panels
 from orchestrator.page.figures.strips import exposure, judges
 from orchestrator.reading.defenses.families import defense_groups
@@ -34,11 +35,15 @@ def summary(make_data):
     return summarise(make_data())
 
 
-def test_labels_do_not_cover_each_other():
+@pytest.mark.parametrize("barred", [False, True])
+def test_labels_do_not_cover_each_other(barred):
     labels = Labels()
+    if barred:  # an error bar over all of the panel: names may lie on it, and still not on each other
+        labels.keep_clear(0, 0, 300, 200)
     for _ in range(6):
         labels.place(100, 100, 60, (0, 0, 300, 200))
-    boxes = labels.boxes
+    boxes = labels.names
+    assert len(boxes) == 6
     overlaps = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i]
                 if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]]  # fmt: skip
     assert not overlaps
@@ -53,6 +58,14 @@ def test_the_panels_show_every_measured_cell_with_its_seeds(summary):
     told = titles(plot(panels, 500, 390, "all", across=2))
     assert any("alpha\u00a0\u22120.2" in t and "independent judge" in t and "n = 3" in t for t in told)
     assert len(told) == 16
+
+
+def test_the_overview_is_one_plot_of_the_worst_attack_that_a_readme_shows_as_it_is(make_data):
+    data = make_data()
+    summary = summarise(data)
+    overview = Figures(data=data, summary=summary, colours=assign(summary)).overview()
+    (plotted,) = [axes for axes in overview.figure.axes if axes.get_xlabel()]
+    assert overview.width == 500 and "worst attack" in " ".join(text.get_text() for text in plotted.texts)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,14 @@
 
 import base64
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from orchestrator.page.render import part
-from orchestrator.page.sheets import LEAK, data_uri, sheet_image
+from orchestrator.page.sheets import HEAD_LINE, LEAK, data_uri, sheet_image
 from orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
 from orchestrator.reading.numbers.summary import summarise
 
@@ -63,6 +64,16 @@ def test_the_picture_places_tiles_in_columns_and_frames_the_recognised(sheet):
     assert columns[0] < columns[1] < columns[2]
     red = tuple(int(LEAK[i : i + 2], 16) for i in (1, 3, 5))
     assert (image == red).all(-1).sum() > 2 * 4 * 32
+
+
+def test_recipes_whose_names_begin_alike_are_told_apart_over_their_columns(sheet):
+    """Cut to the width of a column they would read the same."""
+    one, other = (
+        sheet_image(replace(sheet, columns=(*sheet.columns[:2], f"smoothing \u22120.8, step at {at}")))
+        for at in ("0.1", "0.5")
+    )
+    assert one.size == other.size and not np.array_equal(np.asarray(one), np.asarray(other))
+    assert one.height == sheet_image(replace(sheet, columns=("a", "b", "c"))).height + 2 * HEAD_LINE
 
 
 def test_a_strip_shows_the_first_rows(sheet):
