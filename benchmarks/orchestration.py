@@ -16,8 +16,9 @@ from pathlib import Path
 
 import yaml
 
+from benchmarks.many_recipes import ATTACKS, QUICKSTART, many_recipes
+
 EMPTY_CLASSES, PLANNED_TRIALS = 2000, (1000, 10_000)
-QUICKSTART = Path(__file__).resolve().parent.parent / "sweeps" / "quickstart.yaml"
 
 
 def measure() -> dict[str, float]:
@@ -54,10 +55,8 @@ def _plans(folder: Path) -> dict[str, float]:
 
 
 def _plan(folder: Path, trials: int, seeds: int) -> tuple[float, float]:
-    settings = yaml.safe_load(QUICKSTART.read_text())
-    alphas = [round(-0.0001 * i, 4) for i in range(trials // seeds // 2)]  # the file's two attacks stay
-    grid = {**settings["grid"], "recipe.defense.alpha": alphas}
-    settings.update(seeds=list(range(1, seeds + 1)), baseline={}, grid=grid)
+    alphas = [round(-0.0001 * i, 4) for i in range(trials // seeds // len(ATTACKS))]
+    settings = many_recipes(alphas, seeds=seeds)
     sweep = folder / "plan.yaml"
     sweep.write_text(yaml.safe_dump(settings))
     command = [sys.executable, "-m", "orchestrator", "plan", str(sweep), "--store", str(folder / "none"), "--json"]

@@ -18,8 +18,9 @@ from pathlib import Path
 
 import yaml
 
+from benchmarks.many_recipes import ATTACKS, many_recipes
+
 BUCKET, TRIALS, SEEDS = "bench", 10_000, 5
-QUICKSTART = Path(__file__).resolve().parent.parent / "sweeps" / "quickstart.yaml"
 
 
 def measure() -> dict[str, float]:
@@ -58,11 +59,8 @@ def _plan(folder: Path) -> dict[str, float]:
     from orchestrator.store.opening import open_store
     from sweeps.load import load_sweep
 
-    settings = yaml.safe_load(QUICKSTART.read_text())
-    alphas = [round(-0.0001 * i, 4) for i in range(TRIALS // SEEDS // 2)]
-    settings.update(
-        seeds=list(range(1, SEEDS + 1)), baseline={}, grid={**settings["grid"], "recipe.defense.alpha": alphas}
-    )
+    alphas = [round(-0.0001 * i, 4) for i in range(TRIALS // SEEDS // len(ATTACKS))]
+    settings = many_recipes(alphas, seeds=SEEDS)
     (folder / "plan.yaml").write_text(yaml.safe_dump(settings))
     trials = trials_of(load_sweep(folder / "plan.yaml", []))
     started = time.perf_counter()

@@ -25,6 +25,7 @@ import pandas as pd
 import yaml
 from safetensors.numpy import save_file
 
+from benchmarks.many_recipes import many_recipes
 from orchestrator.planning.trial import Trial
 from orchestrator.planning.trials import trials_of
 from orchestrator.running.recorder import Recorder, open_recorder
@@ -91,9 +92,7 @@ def _timed(recorder: Recorder, trials: Sequence[Trial]) -> tuple[float, float]:
 
 
 def _sweep_file(folder: Path, recipes: int) -> Path:
-    settings = yaml.safe_load((ROOT / "sweeps" / "quickstart.yaml").read_text())
-    grid = {**settings["grid"], "recipe.defense.alpha": [round(0.1 - 0.01 * i, 4) for i in range(recipes)]}
-    settings.update(name="bench", seeds=list(range(1, SEEDS + 1)), baseline={}, grid=grid)
+    settings = many_recipes([round(0.1 - 0.01 * i, 4) for i in range(recipes)], seeds=SEEDS) | {"name": "bench"}
     path = folder / "bench.yaml"
     path.write_text("# Recording.\n" + yaml.safe_dump(settings))
     return path

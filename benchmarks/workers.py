@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks.many_recipes import QUICKSTART
+
 EPOCHS = 12
-QUICKSTART = Path(__file__).resolve().parent.parent / "sweeps" / "quickstart.yaml"
 
 
 def measure() -> dict[str, float]:
