@@ -60,14 +60,15 @@ def audit_sweep(
     beside: Sequence[Beside] = (),
 ) -> dict[str, Any]:
     """The tree of the sweep file. people: how many to attack at most; seeds: of attacks and trainings; beside: what is
-    trained beside the model, the reference among them."""
+    trained beside the model, the reference among them. An evaluator is trained where nobody else judges, and where all
+    attacks are tried: the first answer of an independent judge does not wait for a second opinion."""
     size = min(STORED_SIZE, card.image_size)
     judged = min(size, 64)
-    taken = (card.architecture, *(one.settings["architecture"] for one in beside))
-    evaluator = {"architecture": evaluator_of(*taken), "image_size": judged, "pretrained": False}
-    judges: dict[str, Any] = {"evaluator": {**evaluator, **EVALUATOR_TRAINING}}
-    if embedder:
-        judges["embedder"] = embedder
+    judges: dict[str, Any] = {"embedder": embedder} if embedder else {}
+    if not embedder or reach == "whole":
+        taken = (card.architecture, *(one.settings["architecture"] for one in beside))
+        evaluator = {"architecture": evaluator_of(*taken), "image_size": judged, "pretrained": False}
+        judges["evaluator"] = {**evaluator, **EVALUATOR_TRAINING}
     attacks = portfolio(access, whole=reach == "whole", adapted=reach == "adapted")
     recipes = [{"imported": str(model)}, *(dict(one.settings) for one in beside)]
     reference = next((dict(one.settings) for one in beside if one.is_reference), None)

@@ -137,6 +137,21 @@ def test_the_written_sweep_file_is_one_that_run_takes(imported, owned, tmp_path)
     assert loaded.sweep.classes == (0, 2, 5) and "&id" not in file.read_text()
 
 
+@pytest.mark.parametrize(
+    ("embedder", "reach", "judges"),
+    [
+        (None, "quick", {"evaluator"}), ({"name": "synthetic"}, "quick", {"embedder"}),
+        ({"name": "synthetic"}, "adapted", {"embedder"}), ({"name": "synthetic"}, "whole", {"embedder", "evaluator"}),
+    ],
+)  # fmt: skip
+def test_an_evaluator_is_trained_where_nobody_else_judges_and_with_all_attacks(
+    imported, owned, tmp_path, embedder, reach, judges
+):
+    """The first answer of an independent judge does not wait for a training that it does not need."""
+    found = load_sweep(sweep_of(imported, owned, tmp_path, embedder=embedder, reach=reach)).sweep.judges
+    assert {name for name in ("embedder", "evaluator") if getattr(found, name) is not None} == judges
+
+
 def test_people_are_taken_evenly():
     assert spread(3, 20) == [0, 1, 2] and spread(100, 5) == [0, 25, 50, 74, 99]
 
