@@ -9,9 +9,19 @@ import numpy as np
 import pandas as pd
 
 from core.metrics.hiding import MOST_SEEDS, Bounded, HidingVerdict, hides_or_removes
+from core.metrics.table import metric_of
 from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.numbers.estimates import Seeds, rates
-from orchestrator.reading.numbers.format import aligned, ascii_text, count, listing, signed, signed_interval
+from orchestrator.reading.numbers.format import (
+    aligned,
+    ascii_text,
+    count,
+    interval,
+    listing,
+    number,
+    signed,
+    signed_interval,
+)
 from orchestrator.reading.numbers.summary import Summary
 
 MEANING = {
@@ -121,15 +131,29 @@ def _needed(found: Hidings, untold: list[str]) -> str:
 
 
 def hiding_text(summary: Summary, found: Hidings) -> str:
-    """The verdicts as a table for a terminal; one line saying why there are none."""
+    """The verdicts as a table for a terminal, a line per recipe under the attack that works best against it; one line
+    saying why there are none."""
     if found.reason:
         return f"removes or hides: cannot be said, {ascii_text(found.reason)}"
-    head = ["recipe", "removed", "hidden", "strongest attack", "verdict"]
-    rows = [
-        [recipe, shown(summary, one.removed), shown(summary, one.hidden), one.strongest, one.word]
-        for recipe, one in found.verdicts.items()
+    head = ["worst attack on each recipe", metric_of("test_acc").label, summary.spec.label, "removed", "hidden",
+            "strongest attack", "verdict"]  # fmt: skip
+    rows = [_line(summary, found, recipe) for recipe in summary.recipes if recipe not in found.left_out]
+    return "\n".join(aligned([[ascii_text(cell) for cell in row] for row in (head, *rows)], {0, 5, 6}))
+
+
+def _line(summary: Summary, found: Hidings, recipe: str) -> list[str]:
+    verdict, cells = found.verdicts.get(recipe), summary.frame[summary.frame["recipe"] == recipe]
+    if verdict is None:
+        strongest, told = next(iter(found.verdicts.values())).strongest_baseline, ["", "", "baseline"]
+    else:
+        strongest = verdict.strongest
+        told = [*(shown(summary, number) for number in (verdict.removed, verdict.hidden)), verdict.word]
+    under = cells[cells["attack"] == strongest].iloc[0]
+    measured = [
+        f"{number(spec, under[spec.key])} {interval(spec, under[f'{spec.key}_low'], under[f'{spec.key}_high'])}".strip()
+        for spec in (metric_of("test_acc"), summary.spec)
     ]
-    return "\n".join(aligned([[ascii_text(cell) for cell in row] for row in (head, *rows)], {0, 3, 4}))
+    return [recipe, *measured, *told[:2], strongest, told[2]]
 
 
 def hiding_frame(found: Hidings) -> pd.DataFrame:

@@ -57,6 +57,12 @@ def test_page_terminal_and_file_say_the_same(told):
         assert row["verdict"] == verdict.word and row["removed"] == verdict.removed.value
         line = next(line for line in text.splitlines() if verdict.word in line.split("  ")[-1])
         assert f"<b>{verdict.word}</b>" in page and verdict.strongest in line
+    (baseline,) = (line for line in text.splitlines() if line.endswith("baseline"))
+    strongest = next(iter(found.verdicts.values())).strongest_baseline
+    leaks = summary.frame[(summary.frame["recipe"] == found.baseline) & ~summary.frame["control"]]
+    worst = leaks.loc[leaks[summary.primary].idxmax()]
+    assert worst["attack"] == strongest and strongest in baseline
+    assert f"{100 * worst[summary.primary]:.1f} %" in baseline and f"{100 * worst['test_acc']:.1f} %" in baseline
     sentences = " ".join(hiding_sentences(summary, found))
     assert "upper bound" in sentences and "ppa logit" in sentences
 
