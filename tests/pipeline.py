@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from tiny import tiny_sweep
 from torch import Tensor
 
-from orchestrator.planning.trial import inversion_stages
+from orchestrator.planning.trial import InversionStages, inversion_stages
 from orchestrator.scheduling.execute import execute_with_inputs
 from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
@@ -60,17 +60,21 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def made_pipeline(folder: Path, protocol: str) -> Pipeline:
-    """A trial of three people under this protocol: resnet_small against vgg_small, eigenfaces, four judges but FID."""
-    raw = tiny_sweep(protocol=protocol, **SETTINGS)
+def stages_of_a_trial(protocol: str, **changes: Any) -> InversionStages:
+    """Of a trial of three people: resnet_small against vgg_small, eigenfaces, judges without FID. changes: to its file."""
+    raw = {**tiny_sweep(protocol=protocol, **SETTINGS), **changes}
     raw["recipe"] |= {
         "optimizer": "sgd", "momentum": 0.9, "lr": 0.02, "weight_decay": 0.01, "lr_milestones": [0.5],
         "defense": {"alpha": 0.3}, "batch_size": 9,
     }  # fmt: skip
-    settings = check(raw, "pipeline")
+    return inversion_stages(check(raw, "pipeline"), 1)
+
+
+def made_pipeline(folder: Path, protocol: str) -> Pipeline:
+    """The trial under this protocol, made."""
     store = open_store(str(folder / "store"))
     store.open_for_writing()
-    pipeline = Pipeline(store=store, stages=inversion_stages(settings, 1))
+    pipeline = Pipeline(store=store, stages=stages_of_a_trial(protocol))
     for stage in pipeline.stages:
         execute_with_inputs(store, stage)
     return pipeline

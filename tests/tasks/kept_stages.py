@@ -8,6 +8,7 @@ from core.models.classifiers import build_classifier
 from orchestrator.stages.stage import Stage
 from tasks.files import save_tensors
 from tests import labelled_files, published_trees
+from tests.pipeline import stages_of_a_trial
 
 IN_A_TRIAL = {  # case -> where the pipeline has it
     "data": "data", "public": "attack.prior.public", "prior": "attack.prior", "pool": "attack.pool", "target": "target",
@@ -17,6 +18,24 @@ IN_A_TRIAL = {  # case -> where the pipeline has it
 }  # fmt: skip
 PAIR = {"width": 2, "epochs": 1, "batch_size": 6, "critic_steps": 2, "z_dim": 4}
 STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 2, "batch_size": 8}
+
+STYLEGAN2 = {"kind": "stylegan2", "z_dim": 8, "w_dim": 8, "channel_base": 128, "channel_max": 8, "kimg": 0.032,
+             "batch_size": 8, "lr": 0.002, "r1_gamma": 1.0, "augmentation": "light"}  # fmt: skip
+POOL = {"size": 16, "truncation_psi": 1.0, "truncation_cutoff": None}
+SEARCHED = {"gan": PAIR, "steps": 2, "selected": 2}
+SURROGATE = {"pool": POOL, "candidates": 2, "steps": 2, "finalists": 2, "views": 2, "selected": 2,
+             "surrogates": STUDENTS}  # fmt: skip
+ATTACKED = {  # every attack but the pipeline's own
+    "if_gmi": {"pool": POOL, "candidates": 2, "stage_steps": [1, 1], "lr": 0.05, "selected": 2, "selection_repeats": 2},
+    "plg_mi": {"top_n": 4, "gan": {"steps": 3, "batch_size": 6, "width": 2, "z_dim": 4}, "steps": 2, "selected": 2},
+    "rlb_mi": {"agent": "textbook", "episodes": 6, "minibatch": 4, "hidden": 8, "at_once": 2, "selected": 2},
+    "brep_mi": {"selected": 1, "starts": {"batch": 16, "max_batches": 2}, "probes": 8, "patience": 3, "max_passes": 3},
+    "cma_es": {"pool": POOL, "components": 4, "population": 4, "max_queries": 12, "selected": 1},
+    "surrogate_scores": SURROGATE, "surrogate_labels": SURROGATE, "gmi": SEARCHED, "ked": SEARCHED,
+    "lomma_gmi": {**SEARCHED, "students": STUDENTS}, "lomma_ked": {**SEARCHED, "students": STUDENTS},
+    "selection_only": {"pool": POOL, "selected": 2},
+    "random_latents": {"selected": 2, "truncation_psi": 1.0, "truncation_cutoff": None},
+}  # fmt: skip
 
 
 def imported(pipeline, protocol, folder):
@@ -220,11 +239,19 @@ def unlabelled(folder):
     )
 
 
+def by_attack(kind):
+    """The attack of another trial on the same target: a few steps of it, in which rounding parts nothing."""
+
+    def make(pipeline, protocol, folder):
+        prior = {"prior": STYLEGAN2} if kind == "if_gmi" else {}
+        return stages_of_a_trial(protocol, attack={"kind": kind, **ATTACKED[kind]}, **prior).attack
+
+    return make
+
+
 def stylegan2(folder):
     public = {"kind": "synthetic", "identities": 12, "per_identity": 1, "size": 16, "spread": 0.6, "seed": 0}
-    config = {"kind": "stylegan2", "z_dim": 8, "w_dim": 8, "mapping_layers": 1, "channel_base": 128, "channel_max": 8,
-              "kimg": 0.032, "batch_size": 8, "lr": 0.002, "r1_gamma": 1.0, "augmentation": "light", "workers": 1,
-              "seed": 0}  # fmt: skip
+    config = {**STYLEGAN2, "mapping_layers": 1, "workers": 1, "seed": 0}
     return Stage(name="prior", config=config, inputs={"public": Stage(name="public", config=public)})
 
 
@@ -241,5 +268,6 @@ ALONE = {
     "poison": poison, "backdoor": backdoor, "pool_features": pool_features, "judge_gradients": gradients,
     "judge_fid_lomma": by_published_fid("fid_lomma"), "judge_fid_plg": by_published_fid("fid_plg"),
     "judge_evaluator, reporting": by_reporting_evaluator,
+    **{f"attack, {kind}": by_attack(kind) for kind in ATTACKED},
     **{name: surrogate_part(name) for name in ("pictures", "answered_labels", "answered_scores", "surrogates")},
 }  # fmt: skip

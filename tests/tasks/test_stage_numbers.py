@@ -20,7 +20,7 @@ from PIL import Image
 import tasks.asked
 import tasks.toy
 from core.analysis import toy
-from core.attacks.registry import PARTS
+from core.attacks.registry import ATTACKS, PARTS
 from core.models.embedders import GENERAL
 from core.outside.address import ADDRESS
 from orchestrator.scheduling.execute import execute_with_inputs
@@ -29,7 +29,7 @@ from orchestrator.store.opening import open_store
 from tasks import fidelity, judges, lowres_fid
 from tasks.registry import TASKS
 from tests.stage_numbers import differences, load_kept, numbers_of, save_kept
-from tests.tasks.kept_stages import ALONE, IN_A_TRIAL, OTHER_STAGES
+from tests.tasks.kept_stages import ALONE, ATTACKED, IN_A_TRIAL, OTHER_STAGES
 
 KEPT = Path(__file__).with_name("stage_numbers.json")
 KEEPS = bool(os.environ.get("SMOOTHSWEEP_KEEP_NUMBERS"))
@@ -123,6 +123,10 @@ def test_every_kind_of_stage_is_kept_and_nothing_else():
     assert set(kept) == {*CASES, *OTHER_STAGES}
     kinds = {case.partition(",")[0] for case in kept}
     assert kinds == set(TASKS) - WITHOUT_NUMBERS
+
+
+def test_every_attack_of_the_table_is_kept():
+    assert set(ATTACKED) == set(ATTACKS) - {"ppa"}  # which is the pipeline's own
 
 
 def test_every_version_is_that_of_the_kept_numbers():
