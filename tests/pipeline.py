@@ -61,7 +61,7 @@ SETTINGS = {
 
 
 def stages_of_a_trial(protocol: str, **changes: Any) -> InversionStages:
-    """Of a trial of three people: resnet_small against vgg_small, eigenfaces, judges without FID. changes: to its file."""
+    """Of a trial of three people: resnet_small against vgg_small, eigenfaces, four judges. changes: to its file."""
     raw = {**tiny_sweep(protocol=protocol, **SETTINGS), **changes}
     raw["recipe"] |= {
         "optimizer": "sgd", "momentum": 0.9, "lr": 0.02, "weight_decay": 0.01, "lr_milestones": [0.5],
