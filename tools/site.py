@@ -16,6 +16,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 AT_THE_TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+PICTURE = re.compile(r'(?<=<img src=")[^":]+(?=")')  # of a page that says how wide it is
 FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
 
 
@@ -40,8 +41,11 @@ def place_of(page: Path) -> str:
 
 def relinked(text: str, folder: Path) -> str:
     """The text with its links as they are in the site; what is fenced stays. folder: of the page."""
-    parts = FENCED.split(text)
-    return "".join(part if part.startswith("```") else LINK.sub(lambda m: _link(m, folder), part) for part in parts)
+    def whole(part: str) -> str:
+        part = LINK.sub(lambda found: _link(found, folder), part)
+        return PICTURE.sub(lambda found: place_of(folder / found.group(0)), part)
+
+    return "".join(part if part.startswith("```") else whole(part) for part in FENCED.split(text))
 
 
 def _link(found: re.Match[str], folder: Path) -> str:

@@ -45,6 +45,13 @@ def test_links_and_fenced_text(repository):
     )
 
 
+def test_pictures_with_a_width_are_found_in_the_site(repository, pages):
+    text = relinked('<img src="docs/overview.png" width="500"> <img src="data:x">', repository)
+    assert text == '<img src="overview.png" width="500"> <img src="data:x">'
+    named = [name for page in pages.glob("*.md") for name in re.findall(r'<img src="([^":]+)"', page.read_text())]
+    assert named and all((pages / name).is_file() for name in named)
+
+
 def test_a_notebook_is_a_page_with_what_its_cells_answered(pages):
     text = (pages / "audit-notebook.md").read_text()
     assert text.startswith("# How much does my model leak?") and "import smoothsweep" in text
