@@ -50,7 +50,7 @@ def render(data: ReportData, summary: Summary | None = None, *, results_file: bo
 
 def part(name: str, data: ReportData, summary: Summary) -> Markup:
     """One part of the page by its template's name; empty where it has nothing to show."""
-    template = next(section for section in SECTIONS if section.endswith(f"/{name}"))
+    template = next(section for section in ("decision/first", *SECTIONS) if section.endswith(f"/{name}"))
     return Markup(fill(f"{template}.html", **content.everything(data, summary), results_file=False).strip())
 
 

@@ -52,10 +52,13 @@ def test_each_recipe_gets_its_word_and_controls_are_no_attacks(told):
 def test_page_terminal_and_file_say_the_same(told):
     summary, found = told
     page, text, frame = part("hiding", data(), summary), hiding_text(summary, found), hiding_frame(found)
+    first = part("first", data(), summary)
     for recipe, verdict in found.verdicts.items():
         row = frame[frame["recipe"] == recipe].iloc[0]
         assert row["verdict"] == verdict.word and row["removed"] == verdict.removed.value
         line = next(line for line in text.splitlines() if verdict.word in line.split("  ")[-1])
+        row = first.split(f'data-recipe="{recipe}"><th scope="row">')[1].split("</tr>")[0]
+        assert f">{verdict.word}</abbr>" in row, "the first screen has the same word in the recipe's own row"
         assert f"<b>{verdict.word}</b>" in page and verdict.strongest in line
     (baseline,) = (line for line in text.splitlines() if line.endswith("baseline"))
     strongest = next(iter(found.verdicts.values())).strongest_baseline
