@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,11 @@ class Round:
     reach: Reach
     beside: tuple[Beside, ...] = ()
 
+    @property
+    def further(self) -> Round | None:
+        """The same with one seed more; None after the last."""
+        return replace(self, seeds=SEEDS[: len(self.seeds) + 1]) if len(self.seeds) < len(SEEDS) else None
+
 
 FIRST = Round(seeds=SEEDS[:1], reach="quick")
 
@@ -74,6 +79,8 @@ def run_audit(request: AuditRequest) -> int:
         if code or ((seconds := work.seconds_of(one, after=done)) and not work.has_time_for(seconds)):
             break
         code, done = work.do(one), one
+    while not code and (more := done.further) and work.has_time_for(seconds := work.seconds_of(more, after=done)):
+        code, done = work.do(more), more  # slow attacks that do not fit leave time for seeds of the quick ones
     if not code and len(done.seeds) < request.seeds:
         work.write(
             f"--seeds {request.seeds} was asked for; --minutes {request.minutes:g} were enough for {len(done.seeds)}: "

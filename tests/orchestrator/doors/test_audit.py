@@ -216,9 +216,12 @@ def test_a_training_is_forecast_from_a_few_of_its_steps(imported, owned, tmp_pat
 
 
 class Clock:
-    """An audit whose rounds take what they were forecast to take, in seconds, and do nothing."""
+    """An audit whose rounds take what they were forecast to take, in seconds, and do nothing. slow: of all attacks
+    together beyond the quick ones."""
 
-    def __init__(self, monkeypatch, card, *, first: float, training: float, seed: float) -> None:
+    def __init__(
+        self, monkeypatch, card, *, first: float, training: float, seed: float, slow: float = 0.0
+    ) -> None:
         self.now, self.done, self.said = 0.0, [], []
 
         def cost(many: int, seeds: int) -> float:
@@ -233,7 +236,8 @@ class Clock:
             "START_S": 0.0, "wall_seconds": float, "open_store": str, "_say_where": id, "_look_for_the_same": id,
             "imported_model": lambda request, people: (request.model, card),
             "forecast": lambda tree, store: Cost(
-                training=cost(len(tree.get("cells", [1])) - 1, len(tree["seeds"])), rest=0.0),
+                training=cost(len(tree.get("cells", [1])) - 1, len(tree["seeds"])),
+                rest=slow * (len(tree["grid"]["attack"]) > len(portfolio("gradients", whole=False)))),
         }  # fmt: skip
         for name, fake in fakes.items():
             monkeypatch.setattr(rounds, name, fake)
@@ -266,6 +270,21 @@ def test_what_there_is_no_time_for_is_left_out_and_said(
     assert said.count("to come: ") == many and said.count("Not tried: ") == 4 - many and left in said
     assert any("--seeds 3 was asked for" in line for line in clock.said) == short
     assert clock.now <= 60 * minutes or not left
+
+
+@pytest.mark.parametrize(("minutes", "seeds"), [(2.5, 1), (3, 2), (4.8, 3)])
+def test_time_that_the_slow_attacks_do_not_fit_into_goes_to_seeds_of_the_quick_ones(
+    imported, owned, monkeypatch, minutes, seeds
+):
+    """The first answer takes 100 seconds, the second seed 60, the third 120; the slow attacks are expected to take twice
+    what was spent, and one seed tells nothing."""
+    card = ImportedClassifier(imported=str(imported)).checked
+    clock = Clock(monkeypatch, card, first=100, training=0, seed=60, slow=1)
+    people, public = map(str, owned[1:])
+    given = ["--data", people, "--public", public, "--minutes", str(minutes), "--out", str(imported.parent / "out")]
+    assert main(["audit", str(imported), *given]) == 0
+    assert [len(one.seeds) for one in clock.done] == list(range(1, seeds + 1))
+    assert {one.reach for one in clock.done} == {"quick"}
 
 
 @pytest.mark.slow
