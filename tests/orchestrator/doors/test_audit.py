@@ -276,7 +276,7 @@ def test_what_there_is_no_time_for_is_left_out_and_said(
 def test_time_that_the_slow_attacks_do_not_fit_into_goes_to_seeds_of_the_quick_ones(
     imported, owned, monkeypatch, minutes, seeds
 ):
-    """The first answer takes 100 seconds, the second seed 60, the third 120; the slow attacks are expected to take twice
+    """The first answer takes 100 seconds, the second seed 60, the third 120; slow attacks are expected to take twice
     what was spent, and one seed tells nothing."""
     card = ImportedClassifier(imported=str(imported)).checked
     clock = Clock(monkeypatch, card, first=100, training=0, seed=60, slow=1)
