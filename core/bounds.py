@@ -34,6 +34,7 @@ def is_a_path(given: str) -> str:
 
 
 Fraction = Annotated[float, Ge(0), Le(1)]
+Inside = Annotated[float, Gt(0), Lt(1)]  # a fraction that is neither none nor all
 Positive = Annotated[float, Gt(0)]
 NotNegative = Annotated[float, Ge(0)]
 Count = Annotated[int, Ge(1), Le(MOST)]

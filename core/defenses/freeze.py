@@ -8,12 +8,10 @@ models/classify.py (VGG16_TL), where the index of the last frozen layer is given
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
-from annotated_types import Gt, Lt
 from torch import Generator, nn
 
-from core.bounds import Count
+from core.bounds import Count, Inside
 from core.checks import require
 from core.defenses.base import Defense, Step, StepLoss
 from core.models.anatomy import anatomy_of, blocks_of, check_layers, parameters_of
@@ -30,7 +28,7 @@ class Freeze(Defense):
     """
 
     stages: Count | None = None
-    fraction: Annotated[float, Gt(0), Lt(1)] | None = None
+    fraction: Inside | None = None
     layers: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:

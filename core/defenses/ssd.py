@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
-from annotated_types import Gt, Lt
 from torch import Generator, Tensor
 
-from core.bounds import Positive
+from core.bounds import Inside, Positive
 from core.defenses.base import Defense
 from core.defenses.own_noise import OwnNoise
 from core.errors import InputError
@@ -41,7 +40,7 @@ class Ssd(Defense):
 
     eps: Positive
     temperature: Positive = 0.1
-    share: Annotated[float, Gt(0), Lt(1)] = 0.1
+    share: Inside = 0.1
     draws: Literal["by_image", "fresh"] = "by_image"
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:

@@ -13,26 +13,23 @@ which is the same where the target does).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from annotated_types import Gt, Lt
 from torch import Generator, Tensor, nn
 
-from core.bounds import Positive
+from core.bounds import Inside, Positive
 from core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation
 from core.data.augmentation_settings import Augmentation
 from core.data.rotation import rotated
 from core.defenses.base import Defense, SmoothedLoss, Step, StepLoss, hard_labels, new_linear, over_outputs
 from core.models.classifiers import Classifier
+from core.models.inference import evaluating
 from core.models.optimizers import make_optimizer
 from core.models.recipe import TrainingRecipe, learning_rate
 
-Share = Annotated[float, Gt(0), Lt(1)]
 _VIEWS = Augmentation(crop_scale=(0.8, 1.0), brightness=0, contrast=0, saturation=0, hue=0, flip=0.5)
 _DEGREES = 30.0
 _CHANCE = 0.5  # of the crop, and of the turn
@@ -49,8 +46,8 @@ class TrapMid(Defense):
 
     alone: ClassVar[str | None] = "its triggers and their discriminator live in one process"
 
-    blend: Share = 0.02
-    weight: Share = 0.2
+    blend: Inside = 0.02
+    weight: Inside = 0.2
     step: Positive = 0.02
     smooth_traps: bool = True
 
@@ -137,7 +134,7 @@ class Traps(nn.Module):
         """
         classes, own = towards.unique(return_inverse=True)
         triggers = self.triggers[classes].requires_grad_()
-        with answering(model), answering(self.discriminator):
+        with evaluating(model), evaluating(self.discriminator):
             trapped = torch.lerp(images, triggers[own], self.blend)
             scores = self.discriminator(trapped)[:, 0]
             deceived = F.binary_cross_entropy_with_logits(scores, torch.ones_like(scores))
@@ -145,17 +142,6 @@ class Traps(nn.Module):
             (slope,) = torch.autograd.grad(deceived + F.cross_entropy(logits, towards), triggers)
         with torch.no_grad():
             self.triggers[classes] = (triggers - self.step * slope.sign()).clamp(-1, 1)
-
-
-@contextmanager
-def answering(model: nn.Module) -> Iterator[None]:
-    """The network in evaluation mode while this is open, then in the mode it was in."""
-    training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(training)
 
 
 def balanced_classes(n: int, classes: int, generator: Generator) -> Tensor:

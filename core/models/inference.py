@@ -60,13 +60,13 @@ def _batched(
     batch_size: int,
     device: torch.device | str,
 ) -> Tensor:
-    with _evaluating(model):
+    with evaluating(model):
         parts = [function(fit_images(chunk.to(device), image_size)).float().cpu() for chunk in images.split(batch_size)]
     return torch.cat(parts) if len(images) else torch.empty(0)
 
 
 @contextmanager
-def _evaluating(model: Network) -> Iterator[None]:
+def evaluating(model: Network) -> Iterator[None]:
     """A network in evaluation mode, and afterwards in its own; what is no module of torch's has one mode."""
     if not isinstance(model, nn.Module):
         yield

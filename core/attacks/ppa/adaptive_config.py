@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Gt, Le, Lt
+from annotated_types import Ge, Le
 
 from core.attacks.optimisation.crop_rule import CropRule
-from core.bounds import MOST, Count, Fraction, Positive
+from core.bounds import MOST, Count, Fraction, Inside, Positive
 from core.checks import require, require_range
 
 MOST_DEGREES = 15.0
@@ -60,7 +60,7 @@ class Tempering:
     mean_confidence: the temperature is the one at which the target's mean top-1 softmax on the pool's images is this.
     """
 
-    mean_confidence: Annotated[float, Gt(0), Lt(1)] = 0.5
+    mean_confidence: Inside = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,17 +11,9 @@ import pandas as pd
 from core.metrics.hiding import MOST_SEEDS, Bounded, HidingVerdict, hides_or_removes
 from core.metrics.table import metric_of
 from orchestrator.reading.findings.sureness import named, start
+from orchestrator.reading.findings.tables import with_interval
 from orchestrator.reading.numbers.estimates import Seeds, rates
-from orchestrator.reading.numbers.format import (
-    aligned,
-    ascii_text,
-    count,
-    interval,
-    listing,
-    number,
-    signed,
-    signed_interval,
-)
+from orchestrator.reading.numbers.format import aligned, ascii_text, count, listing, signed, signed_interval
 from orchestrator.reading.numbers.summary import Summary
 
 MEANING = {
@@ -142,18 +134,16 @@ def hiding_text(summary: Summary, found: Hidings) -> str:
 
 
 def _line(summary: Summary, found: Hidings, recipe: str) -> list[str]:
-    verdict, cells = found.verdicts.get(recipe), summary.frame[summary.frame["recipe"] == recipe]
-    if verdict is None:
-        strongest, told = next(iter(found.verdicts.values())).strongest_baseline, ["", "", "baseline"]
+    if recipe == found.baseline:
+        any_verdict = next(iter(found.verdicts.values()))
+        strongest, removed, hidden, word = any_verdict.strongest_baseline, "", "", "baseline"
     else:
-        strongest = verdict.strongest
-        told = [*(shown(summary, number) for number in (verdict.removed, verdict.hidden)), verdict.word]
-    under = cells[cells["attack"] == strongest].iloc[0]
-    measured = [
-        f"{number(spec, under[spec.key])} {interval(spec, under[f'{spec.key}_low'], under[f'{spec.key}_high'])}".strip()
-        for spec in (metric_of("test_acc"), summary.spec)
-    ]
-    return [recipe, *measured, *told[:2], strongest, told[2]]
+        one = found.verdicts[recipe]
+        strongest, word = one.strongest, one.word
+        removed, hidden = shown(summary, one.removed), shown(summary, one.hidden)
+    cells = summary.frame[(summary.frame["recipe"] == recipe) & (summary.frame["attack"] == strongest)].iloc[0]
+    measured = [with_interval(spec, cells) for spec in (metric_of("test_acc"), summary.spec)]
+    return [recipe, *measured, removed, hidden, strongest, word]
 
 
 def hiding_frame(found: Hidings) -> pd.DataFrame:

@@ -3,7 +3,8 @@ import torch
 from torch import nn
 
 from core.defenses.base import SmoothedLoss, Step
-from core.defenses.trap_mid import TrapMid, Traps, answering, balanced_classes, seen_anew
+from core.defenses.trap_mid import TrapMid, Traps, balanced_classes, seen_anew
+from core.models.inference import evaluating
 from core.models.recipe import TrainingRecipe
 
 
@@ -54,7 +55,7 @@ def test_triggers_move_towards_being_taken_for_clean_and_for_their_class(tools):
         head.weight.data.mul_(30)
 
     def objective():
-        with torch.no_grad(), answering(traps.discriminator):
+        with torch.no_grad(), evaluating(traps.discriminator):
             trapped = traps.blended(images, towards)
             clean = -nn.functional.logsigmoid(traps.discriminator(trapped)[:, 0]).mean()
             return (clean + nn.functional.cross_entropy(model(trapped), towards)).item()
