@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 MAX_VALUE = 160  # characters of a value within a line
@@ -9,6 +10,7 @@ MAX_LINE = 2000
 
 NBSP = "\u00a0"
 MINUS = "\u2212"
+_BEFORE_A_NUMBER = re.compile(r"(?<![\w.])-(?=\.?\d)")
 
 _NEVER_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that move the cursor, reverse the reading direction, break the line, or show nothing."""
@@ -32,6 +34,11 @@ def printable(text: str, *, most: int = MAX_LINE) -> str:
 def minus(text: str) -> str:
     """The typographer's minus in front of a number."""
     return text.replace("-", MINUS, 1) if text.startswith("-") else text
+
+
+def minuses(text: str) -> str:
+    """The same in front of every number of a text: `alpha −0.8`; hyphens within words and dates stay."""
+    return _BEFORE_A_NUMBER.sub(MINUS, text)
 
 
 def printable_text(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from core.defenses.words import recipe_words
-from core.words import printable
+from core.words import minuses, printable
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.model import Axis
 from orchestrator.reading.numbers.summary import attack_label, recipe_label
@@ -14,6 +14,7 @@ from orchestrator.store.base import Store
 from sweeps.axes import axis_keys, axis_names
 from sweeps.imported import ImportedClassifier
 from sweeps.loaded import LoadedSweep
+from sweeps.schema import InversionSweep
 
 ATTACK = "attack"
 RECIPE, DEFENSE = "recipe", "recipe.defense"
@@ -25,7 +26,9 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
     """The axes of the sweep's grid, cells or search. trials: all of them, whose values get words."""
     keys = axis_keys(loaded)
     names = axis_names(keys)
-    shown: dict[str, str] = {**ATTACK_WORDS, **_attack_words(keys, names, trials)}
+    shown: dict[str, str] = {
+        **ATTACK_WORDS, **_other_targets(keys, names, trials), **_attack_words(keys, names, trials)
+    }  # fmt: skip
     if DEFENSE in keys:
         given = ((trial.cell.axes[names[DEFENSE]], trial.stated_defense) for trial in trials)
         shown.update({text: recipe_words(defense).label for text, defense in given if defense})
@@ -79,6 +82,15 @@ def first_finished(trials: Sequence[Trial], axes: Sequence[Axis], store: Store, 
         if stage is not None and store.has(stage):
             found.setdefault(recipe_label(axes, trial.cell.axes), stage)
     return found
+
+
+def _other_targets(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
+    """Recipes whose target an attack uses besides the one it attacks, as an axis has them -> typeset."""
+    inversions = [trial.settings for trial in trials if isinstance(trial.settings, InversionSweep)]
+    attacks = [settings.attack.built for settings in inversions if settings.attack is not None]
+    roles = {f"{ATTACK}.{role}" for attack in attacks for role in attack.other_targets}
+    stated = {trial.cell.axes[names[key]] for trial in trials for key in keys if key in roles} - {None}
+    return {str(text): minuses(str(text)) for text in stated}
 
 
 def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from rich.console import Console
 from tiny import write_tiny
 
 from core.errors import InputError
-from core.words import MAX_LINE, brief, note, printable, printable_text, shown, upright
+from core.words import MAX_LINE, brief, minuses, note, printable, printable_text, shown, upright
 from orchestrator.cli import main
 from orchestrator.page.render import environment, fill
 from orchestrator.planning.state import SweepState
@@ -23,6 +23,18 @@ HOSTILE = "a\x1b[31mb\nc\r\x07\u202ed\u2028e\x9b2J\x00f\ud800"
 
 def is_quiet(text):
     return not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "typeset"),
+    [
+        ("alpha -0.8, schedule step", "alpha \u22120.8, schedule step"),
+        ("-1 to -.5", "\u22121 to \u2212.5"),
+        ("resnet-18, 2026-11-22, 1e-5, 0.1-0.4", "resnet-18, 2026-11-22, 1e-5, 0.1-0.4"),
+    ],
+)
+def test_only_a_minus_in_front_of_a_number_is_one(text, typeset):
+    assert minuses(text) == typeset
 
 
 @given(st.text(alphabet=st.characters(), max_size=200) | st.just(HOSTILE))

@@ -14,6 +14,7 @@ from core.metrics.recommendation import Recommendation, recommend
 from core.metrics.table import METRICS, metric_of
 from core.metrics.verdicts import LEAST_SEEDS
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, compare, compared, rates
+from orchestrator.reading.numbers.format import is_null
 
 MOST = 0.75
 """A seed counts where at least this share of the recipes has it: one failed trial must not cost all of them a seed."""
@@ -140,13 +141,14 @@ class Cells:
         seeds = (self.samples[one][evidence.metric] for one in (row, reference))
         return compare(*seeds, self.settings, among=among)
 
-    def with_differences(self, references: Sequence[int | None]) -> pd.DataFrame:
+    def with_differences(self, references: Sequence[int | None], primary: str | None = None) -> pd.DataFrame:
         """The frame with m_diff, m_diff_low, m_diff_high, m_diff_n and m_verdict of every metric m, corrected for how
         many recipes meet the same attack.
 
         references: the row that each row is compared with. A row that shares no seed with most others is compared by
         itself, under the same correction. One whose reference met another attack (a baseline may name the attack too)
-        is compared by itself, corrected for as many as are.
+        is compared by itself, corrected for as many as are. primary: the metric that decides. Two rows that are both
+        the worst of their recipes are compared as the answer compares them, so that a pair has one verdict on a page.
         """
         columns: dict[str, list] = {}
         attacks = self.frame["attack"].tolist()
@@ -163,8 +165,24 @@ class Cells:
             for row, other in across:
                 seeds = (self.samples[one].get(spec.key, {}) for one in (row, other))
                 gaps[row] = compare(*seeds, self.settings, among=len(across))
+            if len(set(attacks)) > 1:
+                for row, gap in self._decided(spec.key, pairs, primary):
+                    gaps[row] = gap
             columns |= {f"{spec.key}{end}": [getattr(gap, name) for gap in gaps] for end, name in COLUMNS.items()}
         return pd.concat([self.frame, pd.DataFrame(columns, index=self.frame.index)], axis=1)
+
+    def _decided(
+        self, metric: str, pairs: Sequence[tuple[int, int]], primary: str | None
+    ) -> list[tuple[int, Comparison]]:
+        """Row -> its comparison, of the pairs whose rows are both the worst of their recipes: by this metric if it is a
+        leak, else by the one that decides."""
+        spec = metric_of(metric)
+        by = metric if spec.group == "leak" and spec.better else primary
+        worst = {} if by is None else worst_rows(self.frame, by)
+        worst = {recipe: row for recipe, row in worst.items() if not is_null(self.frame.loc[row, metric])}
+        met = [(row, other) for row, other in pairs if {row, other} <= set(worst.values())]
+        evidence = self.gather(metric, worst) if met else None
+        return [(row, self.between_rows(evidence, row, other)) for row, other in met]
 
 
 def _common(seeds: Mapping[str, Seeds], needed: set[str]) -> tuple[tuple[int, ...], list[str]]:

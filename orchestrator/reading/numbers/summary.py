@@ -22,6 +22,7 @@ from orchestrator.reading.numbers.format import estimate as estimate_words
 from orchestrator.reading.numbers.model import Axis, ReportData
 
 Key = tuple[Hashable, ...]
+UNCHANGED = "unchanged attack"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,10 +159,10 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
         frame=frame, samples=samples, settings=settings, min_test_acc=data.min_test_acc,
         baseline_recipe=baselines.pop() if len(baselines) == 1 else None,
     )  # fmt: skip
-    frame = cells.with_differences(_references(groups, data)) if len(frame) else frame
     measured = tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())
     leaks = [key for key in measured if metric_of(key).group == "leak" and metric_of(key).better]
     primary = data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
+    frame = cells.with_differences(_references(groups, data), primary) if len(frame) else frame
     return Summary(
         **(vars(cells) | {"frame": frame}), axes=data.axes, primary=primary, measured=measured,
         judged_classes=data.judged_classes, defenses=_defenses(data, frame),
@@ -196,8 +197,10 @@ def recipe_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
 
 
 def attack_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
-    """`attack loss Poincaré`: the attacker's axes in words; empty where the sweep has none."""
-    return _label(axes, values, "attack")
+    """`attack loss Poincaré`: the attacker's axes in words; empty where the sweep has none. `UNCHANGED` where it has
+    settings of an attack, and this one states none of them."""
+    settings = any(axis.role == "attack" and not axis.bare for axis in axes)
+    return _label(axes, values, "attack") or (UNCHANGED if settings else "")
 
 
 def _label(axes: Sequence[Axis], values: Mapping[str, Any], role: str) -> str:

@@ -1,12 +1,16 @@
-"""Sweeps that list whole recipes: what tables call them, and whether they differ in their defense alone."""
+"""What tables call recipes and attacks: whole recipes that a sweep lists, and targets of other trials."""
+
+from pathlib import Path
 
 import pytest
 import yaml
 
 from orchestrator.planning.trials import trials_of
 from orchestrator.reading.axes import sweep_axes
+from orchestrator.reading.numbers.summary import UNCHANGED, attack_label
 from sweeps.load import load_sweep
 
+SWEEPS = Path(__file__).resolve().parents[3] / "sweeps"
 PLAIN, SMOOTH = {"kind": "label_smoothing", "alpha": 0.0}, {"kind": "label_smoothing", "alpha": -0.05}
 
 
@@ -42,3 +46,19 @@ def test_a_whole_recipe_is_called_by_its_defense_and_what_else_differs(tmp_path,
         [alone] = sweep_axes(loaded, [trial])
         assert alone.values[trial.cell.axes[alone.key]] == name
     assert [trial.cell.is_baseline for trial in trials] == [True, False]
+
+
+def test_an_attack_with_other_targets_is_called_by_them_and_one_without_is_the_unchanged_one():
+    loaded = load_sweep(SWEEPS / "swaps_small.yaml", ["seeds=[1]"])
+    trials = trials_of(loaded)
+    axes = sweep_axes(loaded, trials)
+    labels = [attack_label(axes, trial.cell.axes) for trial in trials]
+    assert labels[0] == UNCHANGED and labels.count(UNCHANGED) == 1
+    assert labels[1:4] == [f"sampling target\u00a0alpha {factor}" for factor in ("0.1", "\u22120.05", "\u22120.8")]
+    assert labels[4] == "sampling target\u00a0alpha 0, selection target\u00a0alpha 0"
+
+
+def test_a_sweep_that_varies_no_attack_calls_it_nothing():
+    loaded = load_sweep(SWEEPS / "factors_small.yaml")
+    trials = trials_of(loaded)
+    assert {attack_label(sweep_axes(loaded, trials), trial.cell.axes) for trial in trials} == {""}

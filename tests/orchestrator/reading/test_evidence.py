@@ -160,3 +160,25 @@ def test_a_baseline_that_names_its_attack_is_compared_with_those_of_others():
     alone = compare(samples[2]["embedder_acc1"], samples[0]["embedder_acc1"], QUICK, among=2)
     assert tuple(found.loc[2, ["embedder_acc1_diff_low", "embedder_acc1_diff_high"]]) == (alone.low, alone.high)
     assert found["embedder_acc1_verdict"][2] == alone.verdict
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    means=st.lists(st.sampled_from([0.2, 0.4, 0.6]), min_size=6, max_size=6),
+    references=st.sampled_from([(None, 0, 0, None, 3, 3), (None, 0, 0, 0, 0, 0)]),
+    metric=st.sampled_from(["embedder_acc1", "test_acc"]),
+)
+def test_a_pair_of_the_answer_has_the_same_verdict_in_the_table_of_every_recipe(means, references, metric):
+    """Whether the baseline is a recipe, compared under each attack, or a cell that names its attack."""
+    names = [(recipe, attack) for attack in "xy" for recipe in "abc"]
+    frame, samples = audit(dict(zip(names, map(both, means), strict=True)))
+    compared = cells(frame, samples)
+    table = compared.with_differences(references, "embedder_acc1")
+    worst = worst_rows(frame, "embedder_acc1")
+    answer = compared.gather(metric, worst)
+    for row, other in enumerate(references):
+        if other is None or not {row, other} <= set(worst.values()):
+            continue
+        told = compared.between_rows(answer, row, other)
+        shown = table.loc[row, [f"{metric}{end}" for end in ("_diff", "_diff_low", "_diff_high", "_verdict")]]
+        assert tuple(shown) == (told.difference, told.low, told.high, told.verdict)
