@@ -64,3 +64,15 @@ def axis_value(value: Any) -> Any:
     if isinstance(value, list):
         value = str(value)
     return printable(value, most=len(value)) if isinstance(value, str) else value
+
+
+def settings_words(value: dict[str, Any]) -> str:
+    """A mapping of a sweep file as a table's name for it: `badnets (size 3)`, by its kind where it has one; another
+    trial by what is stated of it."""
+    if set(value) == {"trial"}:
+        return axis_value(value)
+    others = {key: each for key, each in value.items() if key != "kind" and each is not None}
+    stated = ", ".join(f"{key.replace('_', ' ')} {axis_value(each)}" for key, each in others.items())
+    kind = str(value.get("kind", ""))
+    words = f"{kind} ({stated})" if kind and stated else kind or stated
+    return printable(words, most=len(words))

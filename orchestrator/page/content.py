@@ -16,6 +16,7 @@ from orchestrator.reading.findings import (
     findings,
     fresh,
     frontier,
+    integrity,
     judge_ranks,
     pairs,
     searches,
@@ -48,7 +49,8 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "level": f"{100 * summary.settings.level:g}\u00a0%", "METRICS": METRICS, "CLASS_METRICS": CLASS_METRICS,
         "MANY": shown.MANY, "MOST_COLUMNS": MOST_COLUMNS, "axis_value": axis_value, "domain": _domain, "micro": _micro,
         "findings": findings.find(data, summary), "limits": findings.limits(data, summary), "frontier": frontier,
-        "short_rows": _short_rows(summary), "keys": tables.shown_metrics(summary), "seeds": tables.seeds,
+        "short_rows": _short_rows(summary), "first_measured": integrity.first_measured(summary),
+        "keys": tables.shown_metrics(summary), "seeds": tables.seeds,
         "seed_of": dict(zip(done["trial"], done["seed"], strict=True)), "judges": shown.judges_shown(summary),
         "pairs": pairs, "hiding": hiding, "hidden": hiding.hidings(summary), "errors": known_error, "fresh": fresh,
         "ranks": judge_ranks,
@@ -70,7 +72,9 @@ def _short_rows(summary: Summary) -> Sequence[int]:
     """The rows of the first screen: each recipe that the decision is about, under its worst attack."""
     evidence = summary.evidence
     if evidence is None:
-        return list(summary.frame.index[:SHORT])
+        spec = integrity.first_measured(summary)
+        rows = summary.frame if spec is None else summary.frame[summary.frame[spec.key].notna()]
+        return list(rows.index[: 2 * SHORT])
     few = len(evidence.rows) <= SHORT or not evidence.pairs
     chosen = list(evidence.rows) if few else pairs.chosen_recipes(summary)
     first = (evidence.recommendation.best, summary.baseline_recipe)

@@ -18,6 +18,7 @@ from orchestrator.stages.graph import (
 )
 from orchestrator.stages.judges import JudgeStages, judge_stages, loot_sizes, wants_decoded
 from orchestrator.stages.stage import Stage
+from sweeps.axes import settings_words
 from sweeps.expand import Cell
 from sweeps.imported import ImportedClassifier
 from sweeps.loaded import Sweep
@@ -106,7 +107,10 @@ class Trial:
         key = self.cell.keys.get(name)
         if key == "attack" and self.settings.attack is not None:
             return self.settings.attack.label
-        return self.recipe_label if key in ("recipe", "recipe.defense") else f"{name} {value}"
+        if key in ("recipe", "recipe.defense"):
+            return self.recipe_label
+        stated = self.cell.values.get(key)
+        return f"{name} {settings_words(stated) if isinstance(stated, dict) else value}"
 
 
 def run_trial(trial: Trial, run: Run) -> None:

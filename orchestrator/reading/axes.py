@@ -11,10 +11,9 @@ from orchestrator.reading.numbers.model import Axis
 from orchestrator.reading.numbers.summary import attack_label, recipe_label
 from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
-from sweeps.axes import axis_keys, axis_names
+from sweeps.axes import axis_keys, axis_names, settings_words
 from sweeps.imported import ImportedClassifier
 from sweeps.loaded import LoadedSweep
-from sweeps.schema import InversionSweep
 
 ATTACK = "attack"
 RECIPE, DEFENSE = "recipe", "recipe.defense"
@@ -26,9 +25,7 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
     """The axes of the sweep's grid, cells or search. trials: all of them, whose values get words."""
     keys = axis_keys(loaded)
     names = axis_names(keys)
-    shown: dict[str, str] = {
-        **ATTACK_WORDS, **_other_targets(keys, names, trials), **_attack_words(keys, names, trials)
-    }  # fmt: skip
+    shown: dict[str, str] = {**ATTACK_WORDS, **_mappings(names, trials), **_attack_words(keys, names, trials)}
     if DEFENSE in keys:
         given = ((trial.cell.axes[names[DEFENSE]], trial.stated_defense) for trial in trials)
         shown.update({text: recipe_words(defense).label for text, defense in given if defense})
@@ -84,13 +81,10 @@ def first_finished(trials: Sequence[Trial], axes: Sequence[Axis], store: Store, 
     return found
 
 
-def _other_targets(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
-    """Recipes whose target an attack uses besides the one it attacks, as an axis has them -> typeset."""
-    inversions = [trial.settings for trial in trials if isinstance(trial.settings, InversionSweep)]
-    attacks = [settings.attack.built for settings in inversions if settings.attack is not None]
-    roles = {f"{ATTACK}.{role}" for attack in attacks for role in attack.other_targets}
-    stated = {trial.cell.axes[names[key]] for trial in trials for key in keys if key in roles} - {None}
-    return {str(text): minuses(str(text)) for text in stated}
+def _mappings(names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
+    """Mappings of the sweep file (a poison, a schedule, another trial), as an axis has them -> in words."""
+    given = ((trial.cell.axes[name], trial.cell.values.get(key)) for trial in trials for key, name in names.items())
+    return {str(text): minuses(settings_words(value)) for text, value in given if isinstance(value, dict)}
 
 
 def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:

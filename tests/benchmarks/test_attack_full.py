@@ -44,14 +44,25 @@ def test_the_synthesis_of_both_sides_is_the_same(networks):
     assert official.calls == 2
 
 
+@pytest.fixture(scope="module")
+def official(networks):
+    """What the yardstick finds from these latents: start, end, the chosen ones and all scores."""
+    prior, target = networks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attack_full, "_SIDES", [32, 32])
+        w0 = torch.randn(6, 1, 128, generator=torch.Generator().manual_seed(0)).double()
+        synthesis = yardstick.OfficialSynthesis(prior)
+        common = {"crop": CASE.crop, "size": 32, "batch": 6, "draw": attack_full._draw_box}
+        found = yardstick.optimise(synthesis, target, w0, 3, steps=5, lr=0.005, **common)
+        return w0, found, *yardstick.select(synthesis, target, found, 3, selected=3, repeats=20, **common)
+
+
 @pytest.mark.parametrize("rows", [None, 4])
-def test_in_double_precision_both_sides_find_the_same_latents_scores_and_choice(networks, rows):
+def test_in_double_precision_both_sides_find_the_same_latents_scores_and_choice(networks, official, rows):
     # In single precision Adam with betas of 0.1 turns rounding into whole steps wherever a gradient is near zero.
     prior, target = networks
-    w0 = torch.randn(6, 1, 128, generator=torch.Generator().manual_seed(0)).double()
-    official, run = yardstick.OfficialSynthesis(prior), Execution(ExecutionConfig(rows_per_batch=rows), "cpu")
-    common = {"crop": CASE.crop, "size": 32, "batch": 6, "draw": attack_full._draw_box}
-    expected = yardstick.optimise(official, target, w0, 3, steps=5, lr=0.005, **common)
+    w0, expected, chosen, scores = official
+    run = Execution(ExecutionConfig(rows_per_batch=rows), "cpu")
     found = optimise(
         prior, target, w0, 3, OptimiseConfig(steps=5, batch_size=6), seed=0, protocol="paper",
         transform=Preprocess(size=32, crop=CASE.crop), device="cpu",
@@ -59,7 +70,6 @@ def test_in_double_precision_both_sides_find_the_same_latents_scores_and_choice(
     ).w  # fmt: skip
     torch.testing.assert_close(found, expected, atol=1e-8, rtol=0)
     assert (expected - w0).abs().max() > 0.01
-    chosen, scores = yardstick.select(official, target, expected, 3, selected=3, repeats=20, **common)
     best = attack_full._select(prior, target, found, run, CASE)
     torch.testing.assert_close(best.all_scores.double(), scores.double(), atol=1e-5, rtol=0)
     torch.testing.assert_close(best.w, chosen, atol=1e-8, rtol=0)

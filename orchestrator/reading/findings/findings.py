@@ -41,7 +41,7 @@ def find(data: ReportData, summary: Summary) -> Findings:
     cautions, choice = (*_trial_cautions(data), *integrity_lines(data, summary)), decide(summary)
     if not choice.rows:
         if inverts_nothing(data):
-            return Findings(answer=(without_leak(data),), cautions=cautions)
+            return Findings(answer=(without_leak(data, summary),), cautions=cautions)
         parts = _states(data, {"done": "done", "failed": "failed", "missing": "missing"}, least=0)
         trials = count(len(data.results), "trial")
         return Findings(answer=(f"No leak has been measured yet: of {trials}, {listing(parts)}.",))

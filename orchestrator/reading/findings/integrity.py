@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pandas as pd
 
+from core.metrics.integrity import INTEGRITY
+from core.metrics.metric import Metric
 from core.metrics.table import metric_of
+from core.metrics.verdicts import CANNOT_TELL
 from core.words import NBSP
-from orchestrator.reading.findings.sureness import named
+from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.numbers.format import count, listing, number
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
 
+ANSWERS = ("robust_acc", "backdoor_success")
 MASKED = 0.2  # a share of images that attacks without cross entropy change and PGD does not: too many for chance
 PUBLISHED = ("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct")
 UNMASKING = ("margin_pgd_untargeted_correct", "auto_pgd_untargeted_correct")
@@ -21,13 +25,38 @@ def inverts_nothing(data: ReportData) -> bool:
     return "attack" in data.results and len(data.results) > 0 and bool(data.results["attack"].isna().all())
 
 
-def without_leak(data: ReportData) -> str:
+def first_measured(summary: Summary) -> Metric | None:
+    """The metric of the first screen: the leak that decides, else what an attacker makes the targets answer."""
+    if summary.primary is not None:
+        return summary.spec
+    return next((spec for spec in INTEGRITY if spec.key in ANSWERS and spec.key in summary.measured), None)
+
+
+def without_leak(data: ReportData, summary: Summary) -> str:
     """The answer of a sweep that measures the targets alone."""
-    done = int((data.results["status"] == "done").sum())
-    return (
-        f"This sweep inverts nothing, so it says nothing of leaks: it measures what an attacker can make the targets "
-        f"answer ({done}{NBSP}of {count(len(data.results), 'trial')} done)."
-    )
+    first = "This sweep inverts nothing: it measures what an attacker can make the targets answer"
+    done, spec = int((data.results["status"] == "done").sum()), first_measured(summary)
+    if spec is None:
+        return f"{first} ({done}{NBSP}of {count(len(data.results), 'trial')} done)."
+    values = summary.frame[spec.key].dropna()
+    low, high = (f"{number(spec, values[row])} ({named(summary.frame.loc[row, 'recipe'])})"
+                 for row in (values.idxmin(), values.idxmax()))  # fmt: skip
+    same = f"is {number(spec, values.min())} under every recipe"
+    shown = same if values.min() == values.max() else f"lies between {low} and {high}"
+    return f"{first}. {start(spec.label)} {shown}{_beside_baseline(summary, spec)}."
+
+
+def _beside_baseline(summary: Summary, spec: Metric) -> str:
+    """`; of alpha 0 (37.9 %), none is told apart`."""
+    frame = summary.frame
+    compared = frame.loc[frame[f"{spec.key}_verdict"].fillna("") != "", ["recipe", f"{spec.key}_verdict"]]
+    baselines = frame.loc[frame["is_baseline"], spec.key].dropna()
+    if compared.empty or len(baselines) != 1:
+        return ""
+    told = compared[compared[f"{spec.key}_verdict"] != CANNOT_TELL]
+    words = [f"{named(recipe)} is {verdict}" for recipe, verdict in told.itertuples(index=False)]
+    baseline = f"{named(frame.loc[baselines.index[0], 'recipe'])} ({number(spec, baselines.iloc[0])})"
+    return f"; {listing(words)} than {baseline}" if words else f"; none is told apart from {baseline}"
 
 
 def integrity_lines(data: ReportData, summary: Summary) -> tuple[str, ...]:

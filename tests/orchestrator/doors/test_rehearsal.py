@@ -213,6 +213,7 @@ def test_an_official_checkpoint_is_attacked_like_any_target(stage, table1):
     given = {key: value for key, value in table1.items() if not key.startswith("recipe.")} | {
         "recipe": f"{{imported: {stage}/targets/resnet152}}", "grid": "{}", "baseline": "{}", **TWO,
         "name": "imported", "data.path": stage / "tried",
+        "judges": json.dumps({**json.loads(table1["judges"]), **json.loads(ATTACKED["judges"])}),  # a small evaluator
     }  # fmt: skip
     run = smoothsweep("run", "sweeps/table1_facescrub.yaml", *options(given), "--store", stage / "store")
     row = pd.read_parquet(stage / "store" / "sweeps" / "imported" / "results.parquet").iloc[0]

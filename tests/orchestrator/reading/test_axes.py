@@ -8,6 +8,7 @@ import yaml
 from orchestrator.planning.trials import trials_of
 from orchestrator.reading.axes import sweep_axes
 from orchestrator.reading.numbers.summary import UNCHANGED, attack_label
+from sweeps.axes import settings_words
 from sweeps.load import load_sweep
 
 SWEEPS = Path(__file__).resolve().parents[3] / "sweeps"
@@ -62,3 +63,18 @@ def test_a_sweep_that_varies_no_attack_calls_it_nothing():
     loaded = load_sweep(SWEEPS / "factors_small.yaml")
     trials = trials_of(loaded)
     assert {attack_label(sweep_axes(loaded, trials), trial.cell.axes) for trial in trials} == {""}
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ({"kind": "badnets", "size": 3}, "badnets (size 3)"),
+        ({"kind": "blended"}, "blended"),
+        ({"kind": "ramp", "start": 0.0, "end": 0.5, "back": None}, "ramp (start 0.0, end 0.5)"),
+        ({"views": 8}, "views 8"),
+        ({"trial": {"recipe.defense.alpha": -0.8}}, "alpha -0.8"),
+        ({"kind": "x\x1b[2J"}, "x\\x1b[2J"),
+    ],
+)
+def test_a_mapping_is_called_by_its_kind(stated, words):
+    assert settings_words(stated) == words

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import pandas as pd
+import pytest
 
 from orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
 
@@ -42,4 +43,29 @@ def test_a_sweep_without_an_attack_says_so():
     mixed = data(attack=["ppa", None])
     assert inverts_nothing(data(seed=[1, 2])) and not inverts_nothing(mixed)
     half = data(status=["done", "missing"])
-    assert without_leak(half).endswith("(1\u00a0of 2\u00a0trials done).")
+    unmeasured = SimpleNamespace(primary=None, measured=("test_acc",))
+    assert without_leak(half, unmeasured).endswith("(1\u00a0of 2\u00a0trials done).")
+
+
+def measured(values, **verdicts):
+    """A sweep whose robust accuracy was measured of these recipes, the first of them the baseline."""
+    frame = pd.DataFrame({"recipe": list(values), "robust_acc": list(values.values()),
+                          "robust_acc_verdict": [verdicts.get(recipe, "") for recipe in values],
+                          "is_baseline": [place == 0 for place in range(len(values))]})  # fmt: skip
+    return SimpleNamespace(frame=frame, measured=("test_acc", "robust_acc"), primary=None)
+
+
+@pytest.mark.parametrize(
+    ("values", "verdicts", "said"),
+    [
+        ({"plain": 0.4, "a": 0.35, "b": 0.5}, {"a": "cannot tell", "b": "higher"},
+         "Robust accuracy lies between 35.0\u00a0% (a) and 50.0\u00a0% (b); b is higher than plain (40.0\u00a0%)."),
+        ({"plain": 0.4, "a": 0.35}, {"a": "cannot tell"},
+         "lies between 35.0\u00a0% (a) and 40.0\u00a0% (plain); none is told apart from plain (40.0\u00a0%)."),
+        ({"plain": 0.4, "a": 0.4}, {}, "Robust accuracy is 40.0\u00a0% under every recipe."),
+        ({"plain": None, "a": 0.4, "b": 0.3}, {}, "lies between 30.0\u00a0% (b) and 40.0\u00a0% (a)."),
+    ],
+)  # fmt: skip
+def test_a_sweep_without_an_attack_answers_by_what_it_measured(values, verdicts, said):
+    answer = without_leak(data(seed=[1, 2]), measured(values, **verdicts))
+    assert answer.startswith("This sweep inverts nothing") and answer.endswith(said)
