@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from core.attacks.access import ACCESS_LEVELS
-from core.metrics.comparisons import Pair
+from core.metrics.comparisons import Pair, compare_recipes
 from core.metrics.recommendation import Recommendation, recommend
 from core.metrics.table import METRICS, metric_of
 from core.metrics.verdicts import LEAST_SEEDS
@@ -146,9 +146,10 @@ class Cells:
         many recipes meet the same attack.
 
         references: the row that each row is compared with. A row that shares no seed with most others is compared by
-        itself, under the same correction. One whose reference met another attack (a baseline may name the attack too)
-        is compared by itself, corrected for as many as are. primary: the metric that decides. Two rows that are both
-        the worst of their recipes are compared as the answer compares them, so that a pair has one verdict on a page.
+        itself, under the same correction. Those whose reference met another attack (a baseline may name the attack too)
+        are compared with it by families, corrected for as many as they are. primary: the metric that decides. Two rows
+        that are both the worst of their recipes are compared as the answer compares them, so that a pair has one
+        verdict on a page.
         """
         columns: dict[str, list] = {}
         attacks = self.frame["attack"].tolist()
@@ -162,14 +163,42 @@ class Cells:
                 evidence = self.gather(spec.key, rows) if known else None
                 for row in known:
                     gaps[row] = self.between_rows(evidence, row, references[row])
-            for row, other in across:
-                seeds = (self.samples[one].get(spec.key, {}) for one in (row, other))
-                gaps[row] = compare(*seeds, self.settings, among=len(across))
+            for other, rows in self._families(across):
+                for row, gap in self._across(spec.key, other, rows, among=len(across)):
+                    gaps[row] = gap
             if len(set(attacks)) > 1:
                 for row, gap in self._decided(spec.key, pairs, primary):
                     gaps[row] = gap
             columns |= {f"{spec.key}{end}": [getattr(gap, name) for gap in gaps] for end, name in COLUMNS.items()}
         return pd.concat([self.frame, pd.DataFrame(columns, index=self.frame.index)], axis=1)
+
+    def _families(self, across: Sequence[tuple[int, int]]) -> list[tuple[int, list[int]]]:
+        """(reference, rows) whose differences vary alike: other recipes under one attack, each a training of its own;
+        and the reference's own recipe under all other attacks, where the training drops out."""
+        found: dict[tuple[int, str | None], list[int]] = {}
+        for row, other in across:
+            mine, theirs = self.frame.loc[row], self.frame.loc[other]
+            attack = None if mine["recipe"] == theirs["recipe"] else mine["attack"]
+            found.setdefault((other, attack), []).append(row)
+        return [(other, rows) for (other, _), rows in found.items()]
+
+    def _across(self, metric: str, other: int, rows: Sequence[int], *, among: int) -> list[tuple[int, Comparison]]:
+        """Row -> its comparison with `other`, the variance over seeds pooled over all of them; rows that lack a seed of
+        the others are compared by themselves."""
+        seeds = {str(row): self.samples[row].get(metric, {}) for row in (other, *rows)}
+        measured = {row: mine for row, mine in seeds.items() if mine}
+        shared, kept = _common(measured, {str(other)}) if str(other) in measured else ((), [])
+        pairs = {}
+        if shared and len(kept) > 1:
+            flat, _ = rates([measured[row][seed] for row in kept for seed in shared])
+            values = dict(zip(kept, flat.reshape(len(kept), len(shared), -1), strict=True))
+            compared_all = compare_recipes(values, level=self.settings.level, among=among)
+            pairs = {row: compared_all.between(row, str(other)) for row in kept if row != str(other)}
+        alone = {row: compare(seeds[str(row)], seeds[str(other)], self.settings, among=among) for row in rows
+                 if str(row) not in pairs}  # fmt: skip
+        together = {int(row): compared(pair, len(shared), turn=1 if pair.first == row else -1)
+                    for row, pair in pairs.items()}  # fmt: skip
+        return [*alone.items(), *together.items()]
 
     def _decided(
         self, metric: str, pairs: Sequence[tuple[int, int]], primary: str | None

@@ -155,11 +155,34 @@ def test_a_baseline_that_names_its_attack_is_compared_with_those_of_others():
     frame, samples = audit({("a", "x"): both(0.6), ("b", "x"): both(0.5), ("a", "y"): both(0.3), ("a", "z"): both(0.6)})
     found = Cells(frame=frame, samples=samples, settings=QUICK).with_differences([None, 0, 0, 0])
     assert found["embedder_acc1_diff"].isna().tolist() == [True, False, False, False]
-    means = [np.mean([one.value for one in row["embedder_acc1"].values()]) for row in samples]
-    assert found["embedder_acc1_diff"][2] == pytest.approx(means[2] - means[0])
-    alone = compare(samples[2]["embedder_acc1"], samples[0]["embedder_acc1"], QUICK, among=2)
-    assert tuple(found.loc[2, ["embedder_acc1_diff_low", "embedder_acc1_diff_high"]]) == (alone.low, alone.high)
-    assert found["embedder_acc1_verdict"][2] == alone.verdict
+    values = {row: np.stack([samples[row]["embedder_acc1"][seed].by_class for seed in (0, 1)]) for row in (0, 2, 3)}
+    among = compare_recipes(values, among=2)
+    for row in (2, 3):
+        pair = among.between(0, row)
+        told = found.loc[row, ["embedder_acc1_diff", "embedder_acc1_diff_low", "embedder_acc1_diff_high"]]
+        assert told.tolist() == pytest.approx([-pair.difference, -pair.high, -pair.low])
+
+
+def test_across_attacks_other_recipes_vary_with_each_other_and_one_recipe_with_itself():
+    """A recipe's own attacks share its training: their spread says nothing of what two trainings differ by."""
+    leaks = {("a", "x"): both(0.6), ("a", "y"): both(0.5), ("b", "y"): both(0.4), ("c", "y"): both(0.3)}
+    frame, samples = audit(leaks)
+    found = Cells(frame=frame, samples=samples, settings=QUICK).with_differences([None, 0, 0, 0])
+    values = {row: np.stack([samples[row]["embedder_acc1"][seed].by_class for seed in (0, 1)]) for row in range(4)}
+    for family, rows in (((0, 1), (1,)), ((0, 2, 3), (2, 3))):
+        compared = compare_recipes({row: values[row] for row in family}, among=3)
+        for row in rows:
+            pair = compared.between(0, row)
+            ends = found.loc[row, ["embedder_acc1_diff_low", "embedder_acc1_diff_high"]].tolist()
+            assert ends == pytest.approx([-pair.high, -pair.low])
+
+
+def test_across_attacks_a_row_that_lacks_a_seed_is_compared_by_itself():
+    frame, samples = audit({("a", "x"): both(0.6), ("b", "y"): both(0.5), ("c", "y"): both(0.2), ("d", "y"): {1: 0.4}})
+    found = Cells(frame=frame, samples=samples, settings=QUICK).with_differences([None, 0, 0, 0])
+    assert found["embedder_acc1_diff_n"].tolist()[1:] == [2, 2, 1]
+    alone = compare(samples[3]["embedder_acc1"], samples[0]["embedder_acc1"], QUICK, among=3)
+    assert found.loc[3, "embedder_acc1_diff"] == pytest.approx(alone.difference)
 
 
 @settings(max_examples=20, deadline=None)
