@@ -34,10 +34,18 @@ class AnyAttack(Model):
 
     @property
     def label(self) -> str:
-        """What a table calls it: its kind, and what tells it from others of its kind."""
+        """What the column `attack` of the results calls it: its kind, and what tells it from others of its kind."""
+        return " ".join(filter(None, (self.kind, self.built.variant, *self._swapped)))
+
+    @property
+    def words(self) -> str:
+        """What a page, a terminal and MLflow call it."""
+        return ", ".join((self.built.words, *self._swapped))
+
+    @property
+    def _swapped(self) -> list[str]:
         others = {role: getattr(self, role) for role in self.built.other_targets}
-        swapped = [f"{role.replace('_', ' ')} {other.words}" for role, other in others.items() if other is not None]
-        return " ".join(filter(None, (self.kind, self.built.variant, *swapped)))
+        return [f"{role.replace('_', ' ')} {other.words}" for role, other in others.items() if other is not None]
 
     @model_validator(mode="after")
     def _valid(self) -> AnyAttack:

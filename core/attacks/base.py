@@ -46,8 +46,9 @@ class Part:
 class Attack:
     """An attack that sees nothing and needs nothing; a kind of attack overrides what it changes.
 
-    access: what it sees of the target; control: whether it is no attack but the line that a leak must exceed; crop_key:
-    what of a sweep file sets `crop`; facts: what `invert` reports of a class -> how classes are summed up.
+    title: what a page calls the kind; access: what it sees of the target; control: whether it is no attack but the line
+    that a leak must exceed; crop_key: what of a sweep file sets `crop`; facts: what `invert` reports of a class -> how
+    classes are summed up.
     `PREFIX: parameter` begins every refusal.
     leaves_images: whether it leaves images itself, since the latents beside them do not make them.
     other_targets: settings of a sweep that name another target than the attacked one -> the part that asks it instead,
@@ -58,6 +59,7 @@ class Attack:
     (tf32 is CUDA's); loot_size: protocol clean alone, side in pixels that the loot is kept at, None as decoded.
     """
 
+    title: ClassVar[str] = "an attack"
     access: ClassVar[Access] = "none"
     control: ClassVar[bool] = False
     crop_key: ClassVar[str] = "attack.pool.crop"
@@ -85,6 +87,11 @@ class Attack:
     def variant(self) -> str | None:
         """What tells it from others of its kind in a table, in a word or two; None where the kind says it all."""
         return None
+
+    @property
+    def words(self) -> str:
+        """What a page calls it: `Plug & Play, cross entropy`."""
+        return ", ".join(filter(None, (self.title, (self.variant or "").replace("_", " "))))
 
     @property
     def published(self) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class RandomLatents(LatentSettings, Attack):
     """As many images per class as an attack keeps. truncation_psi, truncation_cutoff, image_crop: as of a pool."""
 
+    title: ClassVar[str] = "random latents"
     access: ClassVar[Access] = "none"
     control: ClassVar[bool] = True
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class SelectionOnly(FromPool):
     """The best `selected` of a pool, as they are."""
 
+    title: ClassVar[str] = "selection alone"
     access: ClassVar[Access] = "scores"
     control: ClassVar[bool] = True
 

@@ -106,7 +106,7 @@ class Trial:
     def _said(self, name: str, value: Any) -> str:
         key = self.cell.keys.get(name)
         if key == "attack" and self.settings.attack is not None:
-            return self.settings.attack.label
+            return self.settings.attack.words
         if key in ("recipe", "recipe.defense"):
             return self.recipe_label
         stated = self.cell.values.get(key)

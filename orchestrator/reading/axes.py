@@ -92,7 +92,7 @@ def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial
     if ATTACK not in keys:
         return {}
     attacked = [trial for trial in trials if trial.settings.attack is not None]
-    labels = {str(trial.cell.axes[names[ATTACK]]): trial.settings.attack.label for trial in attacked}
+    labels = {str(trial.cell.axes[names[ATTACK]]): trial.settings.attack.words for trial in attacked}
     words: dict[str, str] = {}
     for text, label in labels.items():
         alike = sum(word.partition(" #")[0] == label for word in words.values())

@@ -63,6 +63,7 @@ class BREPMI(GeneratorSettings, Attack):
     and the end that keeps its label in most of `robust_views` random crops and mirrors.
     """
 
+    title: ClassVar[str] = "BREP-MI"
     access: ClassVar[Access] = "labels"
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "start_batch": "mean", "never_hit": "sum", "never_expanded": "sum", "capped": "sum", "passes": "mean",

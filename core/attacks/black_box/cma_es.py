@@ -34,6 +34,7 @@ class CMAES(Evolution, FromPool):
     The rest is described with `Evolution`.
     """
 
+    title: ClassVar[str] = "CMA-ES"
     access: ClassVar[Access] = "scores"
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "log_margin": "mean", "generations": "mean", "converged": "sum", "dimensions": "mean",

@@ -43,6 +43,7 @@ class RLBMI(GeneratorSettings, Attack):
     minibatch: of the learner.
     """
 
+    title: ClassVar[str] = "RLB-MI"
     access: ClassVar[Access] = "scores"
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "best_reward": "mean", "log_margin": "mean", "learning_steps": "mean", "underflows": "sum", "died": "sum",

@@ -48,6 +48,7 @@ class IFGMI(SelectConfig, FromPool):
     selection_ settings are of the views by which the target grades each stage.
     """
 
+    title: ClassVar[str] = "IF-GMI"
     access: ClassVar[Access] = "gradients"
     leaves_images: ClassVar[bool] = True
     facts: ClassVar[Mapping[str, Aggregate]] = {

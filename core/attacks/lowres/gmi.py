@@ -9,7 +9,7 @@ evaluation counts the restarts one by one: protocol `paper` leaves them in their
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.base import Part
 from core.attacks.lowres.base import LowResolution
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class GMI(LowResolution):
     """Restarts from Gaussian latents, each one an image. momentum: of the search; bound: z stays in [-bound, bound]."""
+
+    title: ClassVar[str] = "GMI"
 
     momentum: Beta = 0.9
     bound: Positive = 1.0

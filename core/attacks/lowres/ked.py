@@ -38,6 +38,7 @@ class KED(LowResolution):
     start_log_variance: of the latents at first (1 in the official code).
     """
 
+    title: ClassVar[str] = "KED-MI"
     clamp: ClassVar[float | None] = None
 
     steps: Count = 2400

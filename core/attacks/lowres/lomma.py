@@ -54,6 +54,11 @@ class Lomma(LowResolution):
         return self.form
 
     @property
+    def words(self) -> str:
+        """Without a form that is the whole of it: only in its paper is it ours."""
+        return self.title if self.form == "ours" else super().words
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """The GAN first."""
         made = super().parts
@@ -105,6 +110,8 @@ class Lomma(LowResolution):
 class LommaGMI(Lomma, GMI):
     """On GMI, with the longer search and the shorter GAN training of its repository."""
 
+    title: ClassVar[str] = "LOMMA on GMI"
+
     steps: Count = 2400
     gan: GanTraining = field(default_factory=GanTraining)
 
@@ -113,6 +120,7 @@ class LommaGMI(Lomma, GMI):
 class LommaKED(Lomma, KED):
     """On KED-MI, whose settings it has."""
 
+    title: ClassVar[str] = "LOMMA on KED-MI"
     clamp: ClassVar[float | None] = 1.0
 
     steps: Count = 2400  # said again: the default that both bases share would hide KED-MI's

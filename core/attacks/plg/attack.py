@@ -9,7 +9,7 @@ core/attacks/plg/labels.py (ties), gan_part.py (ranges), draws.py and inversion.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.base import Part
 from core.attacks.own_gan import OwnGan
@@ -31,6 +31,8 @@ class PLGMI(OwnGan):
     top_n: public images labelled with each class; gan: how the conditional GAN is trained; selected: restarts, all of
     which are kept; steps, lr, loss: of the search.
     """
+
+    title: ClassVar[str] = "PLG-MI"
 
     selected: int = 5
     top_n: int = 30

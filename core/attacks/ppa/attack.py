@@ -105,6 +105,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     are described with their classes; one that no chosen stage reads is refused.
     """
 
+    title: ClassVar[str] = "Plug & Play"
     access: ClassVar[Access] = "gradients"
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean", "num_frozen": "sum",
@@ -142,6 +143,11 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         beside = {"discriminator": self.discriminator_weight, "feature pull": self.feature_weight}
         weighed = (f"{name} {weight:g}" for name, weight in beside.items() if weight)
         return " ".join([self.loss, *weighed, *self.adapted, *again, *other])
+
+    @property
+    def words(self) -> str:
+        """With Poincaré's own spelling."""
+        return super().words.replace("poincare", "Poincaré")
 
     @property
     def published(self) -> bool:

@@ -170,6 +170,7 @@ class SurrogateLabels(SurrogateAttack):
     """From labels alone: begins with pictures that the target gave the class, then those that surrogates do; scores are
     shares of the views that the target gives the class."""
 
+    title: ClassVar[str] = "surrogate taught by labels"
     access: ClassVar[Access] = "labels"
     learns: ClassVar[Literal["labels", "scores"]] = "labels"
 
@@ -188,6 +189,7 @@ class SurrogateLabels(SurrogateAttack):
 class SurrogateScores(SurrogateAttack):
     """From scores: begins with the pictures that the target is surest of, ends with those of the largest log margin."""
 
+    title: ClassVar[str] = "surrogate taught by scores"
     access: ClassVar[Access] = "scores"
     learns: ClassVar[Literal["labels", "scores"]] = "scores"
 

@@ -76,7 +76,7 @@ def run_audit(request: AuditRequest) -> int:
     wanted = request.beside(card)
     code, done = work.do(FIRST), FIRST
     for one in refinements(work.access, () if code else work.fitting(wanted), seeds=request.seeds):
-        if code or ((seconds := work.seconds_of(one, after=done)) and not work.has_time_for(seconds)):
+        if code or not work.has_time_for(work.seconds_of(one, after=done)):
             break
         code, done = work.do(one), one
     while not code and (more := done.further) and work.has_time_for(seconds := work.seconds_of(more, after=done)):
@@ -123,7 +123,8 @@ class Work:
         return time.monotonic() - self.started
 
     def has_time_for(self, seconds: float) -> bool:
-        return self.spent + seconds <= 60 * self.request.minutes
+        """Always for what is in the store: a shorter budget makes no answer poorer than it was."""
+        return not seconds or self.spent + seconds <= 60 * self.request.minutes
 
     @cached_property
     def sweep(self) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from core.attacks.access import ACCESS_LEVELS, Access
+from core.attacks.registry import attack_class
 from core.audit.beside import Beside
 from core.audit.portfolio import (
     COMPONENTS,
@@ -39,7 +40,8 @@ def untried(asked: Access, card: TargetCard) -> tuple[str, ...]:
         return ()
     reach = range(ACCESS_LEVELS.index(card.access) + 1, ACCESS_LEVELS.index(asked) + 1)
     beyond = [tried for tried in PORTFOLIO if ACCESS_LEVELS.index(tried.access) in reach]
-    named = ", ".join(dict.fromkeys(f"{tried.settings['kind']} (needs {tried.access})" for tried in beyond))
+    titles = dict.fromkeys((attack_class(tried.settings["kind"]).title, tried.access) for tried in beyond)
+    named = ", ".join(f"{title} (needs {access})" for title, access in titles)
     return (
         f"Not tried: {named}, because the model is {KINDS[card.architecture].words} that gives {card.access} alone. "
         "Whoever holds its weights may find more.",

@@ -149,3 +149,23 @@ def test_names_of_random_streams_are_part_of_the_numbers():
         if names:
             found[path.relative_to(Path(core.attacks.__file__).parent).as_posix()] = names
     assert {name: sorted(names) for name, names in found.items()} == {n: sorted(s) for n, s in STREAMS.items()}
+
+
+def test_every_attack_has_a_title_of_its_own():
+    titles = [kind.title for kind in ATTACKS.values()]
+    assert len(set(titles)) == len(titles) and "an attack" not in titles and not any("_" in title for title in titles)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "words"),
+    [
+        ("ppa", {"steps": 2}, "Plug & Play, Poincaré"),
+        ("ppa", {"steps": 2, "loss": "cross_entropy"}, "Plug & Play, cross entropy"),
+        ("lomma_gmi", {}, "LOMMA on GMI"),
+        ("lomma_ked", {"form": "L_aug"}, "LOMMA on KED-MI, L aug"),
+        ("rlb_mi", {"agent": "textbook"}, "RLB-MI, textbook"),
+        ("random_latents", {}, "random latents"),
+    ],
+)
+def test_what_a_page_calls_an_attack(kind, settings, words):
+    assert make_attack(kind, **settings).words == words

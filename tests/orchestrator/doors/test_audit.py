@@ -14,7 +14,7 @@ from PIL import Image
 from core.attacks.access import ACCESS_LEVELS
 from core.attacks.registry import ATTACKS
 from core.audit.beside import trained_beside
-from core.audit.portfolio import portfolio, spread
+from core.audit.portfolio import MOST_SEEDS, portfolio, spread
 from core.audit.timing import training_seconds
 from core.models.recipe import TrainingRecipe
 from orchestrator.cli import main
@@ -284,6 +284,17 @@ def test_time_that_the_slow_attacks_do_not_fit_into_goes_to_seeds_of_the_quick_o
     given = ["--data", people, "--public", public, "--minutes", str(minutes), "--out", str(imported.parent / "out")]
     assert main(["audit", str(imported), *given]) == 0
     assert [len(one.seeds) for one in clock.done] == list(range(1, seeds + 1))
+    assert {one.reach for one in clock.done} == {"quick"}
+
+
+def test_a_shorter_budget_makes_no_answer_poorer_than_what_the_store_holds(imported, owned, monkeypatch):
+    """All seeds of the quick attacks are there, and the minutes are over before the first answer."""
+    card = ImportedClassifier(imported=str(imported)).checked
+    clock = Clock(monkeypatch, card, first=100, training=0, seed=0, slow=1)
+    people, public = map(str, owned[1:])
+    given = ["--data", people, "--public", public, "--minutes", "1", "--out", str(imported.parent / "out")]
+    assert main(["audit", str(imported), *given]) == 0
+    assert [len(one.seeds) for one in clock.done] == list(range(1, MOST_SEEDS + 1))
     assert {one.reach for one in clock.done} == {"quick"}
 
 

@@ -36,8 +36,8 @@ def test_whole_attacks_recipes_and_defenses_are_said_in_their_own_words(tmp_path
             "attack": [tiny_sweep()["attack"], {"kind": "random_latents", "selected": 2}]}
     cells = expand(load_sweep(write_tiny(tmp_path, grid=grid, baseline={})))
     labels = [Trial(cell=cell, seed=1).label for cell in cells]
-    assert labels[1] == "smoothing\u00a0\u22120.2 · random_latents · seed 1"
-    assert labels[2] == f"dropout\u00a00.3 · {cells[2].settings.attack.label} · seed 1" and len(labels) == 4
+    assert labels[1] == "smoothing\u00a0\u22120.2 · random latents · seed 1"
+    assert labels[2] == f"dropout\u00a00.3 · {cells[2].settings.attack.words} · seed 1" and len(labels) == 4
 
 
 def test_whole_recipes_are_said_in_their_own_words(tmp_path):
