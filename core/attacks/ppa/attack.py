@@ -136,18 +136,27 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     @property
     def variant(self) -> str:
         """Its loss with what is beside it, what adapts it to the target, and the stages that are not the usual ones."""
-        chosen = {stage: getattr(self, stage).kind for stage in STAGES}
-        usual = {stage: next(iter(table)) for stage, table in STAGES.items()}
-        other = (f"{stage} {kind}" for stage, kind in chosen.items() if kind != usual[stage])
-        again = (f"{self.restarts.count} descents each",) if self.restarts else ()
-        beside = {"discriminator": self.discriminator_weight, "feature pull": self.feature_weight}
-        weighed = (f"{name} {weight:g}" for name, weight in beside.items() if weight)
-        return " ".join([self.loss, *weighed, *self.adapted, *again, *other])
+        return " ".join([*self._stated, *(f"{stage} {kind}" for stage, kind in self._unusual.items())])
 
     @property
     def words(self) -> str:
-        """With Poincaré's own spelling."""
-        return super().words.replace("poincare", "Poincaré")
+        """`Plug & Play, logit, 8 views averaged, select by augmented margin`."""
+        stated = ["Poincaré" if word == "poincare" else word for word in self._stated]
+        others = (f"{stage} by {kind}" for stage, kind in self._unusual.items())
+        return ", ".join([self.title, *stated, *others]).replace("_", " ")
+
+    @property
+    def _stated(self) -> list[str]:
+        again = (f"{self.restarts.count} descents each",) if self.restarts else ()
+        beside = {"discriminator": self.discriminator_weight, "feature pull": self.feature_weight}
+        weighed = (f"{name} {weight:g}" for name, weight in beside.items() if weight)
+        return [self.loss, *weighed, *self.adapted, *again]
+
+    @property
+    def _unusual(self) -> dict[str, str]:
+        """Stage -> its kind, of those that are not the usual ones."""
+        chosen = {stage: getattr(self, stage).kind for stage in STAGES}
+        return {stage: kind for stage, kind in chosen.items() if kind != next(iter(STAGES[stage]))}
 
     @property
     def published(self) -> bool:

@@ -115,6 +115,8 @@ def shown(summary: Summary, number: Bounded) -> str:
 
 
 def _needed(found: Hidings, untold: list[str]) -> str:
+    if all(found.verdicts[recipe].removed.low is None for recipe in untold):
+        return "one seed tells nothing"
     seeds = [found.verdicts[recipe].seeds_needed for recipe in untold]
     known = [number for number in seeds if number is not None]
     if not known:

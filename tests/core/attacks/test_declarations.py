@@ -161,11 +161,13 @@ def test_every_attack_has_a_title_of_its_own():
     [
         ("ppa", {"steps": 2}, "Plug & Play, Poincaré"),
         ("ppa", {"steps": 2, "loss": "cross_entropy"}, "Plug & Play, cross entropy"),
+        ("ppa", {"steps": 2, "loss": "logit", "select": {"kind": "augmented_margin"}, "average": {"views": 8}},
+         "Plug & Play, logit, 8 transforms averaged, select by augmented margin"),
         ("lomma_gmi", {}, "LOMMA on GMI"),
         ("lomma_ked", {"form": "L_aug"}, "LOMMA on KED-MI, L aug"),
         ("rlb_mi", {"agent": "textbook"}, "RLB-MI, textbook"),
         ("random_latents", {}, "random latents"),
     ],
-)
+)  # fmt: skip
 def test_what_a_page_calls_an_attack(kind, settings, words):
     assert make_attack(kind, **settings).words == words
