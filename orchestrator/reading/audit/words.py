@@ -7,6 +7,7 @@ from core.metrics.table import metric_of
 from core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
 from orchestrator.reading.audit.found import Audit, Person, Reached, Trained
 from orchestrator.reading.findings.findings import SEES
+from orchestrator.reading.findings.sureness import named
 from orchestrator.reading.numbers.estimates import Comparison
 from orchestrator.reading.numbers.format import count, difference, duration, listing, number
 
@@ -170,8 +171,8 @@ def _unknown(audit: Audit) -> tuple[str, ...]:
     if audit.ceiling is not None:
         lines.append(f"Of real photographs of these people the judge recognises {share(audit, audit.ceiling)}.")
     lines.append(
-        f"Tried: {', '.join(one.attack for one in audit.attacks)}. A stronger attack may find more; nothing here says "
-        "that a model is safe."
+        f"Tried: {listing(named(one.attack) for one in audit.attacks)}. A stronger attack may find more; nothing here "
+        "says that a model is safe."
     )
     return (*lines, *audit.untried)
 

@@ -96,7 +96,7 @@ def hiding_sentences(summary: Summary, found: Hidings) -> tuple[str, ...]:
     adaptive = [attack for attack in found.attacks if attack not in found.published]
     lines.append(
         f"What is removed is an upper bound: it was measured with {count(len(found.attacks), 'attack')}, beyond those "
-        f"that follow gradients as published {listing(adaptive)}; a stronger attack may lower it."
+        f"that follow gradients as published {listing(map(named, adaptive))}; a stronger attack may lower it."
     )
     return tuple(lines)
 
