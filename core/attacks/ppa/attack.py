@@ -140,7 +140,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
     @property
     def words(self) -> str:
-        """`Plug & Play, logit, 8 views averaged, select by augmented margin`."""
+        """`Plug & Play, logit, 8 transforms averaged, select by augmented margin`."""
         stated = ["Poincaré" if word == "poincare" else word for word in self._stated]
         others = (f"{stage} by {kind}" for stage, kind in self._unusual.items())
         return ", ".join([self.title, *stated, *others]).replace("_", " ")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pandas as pd
 
-from core.metrics.integrity import INTEGRITY
 from core.metrics.metric import Metric
 from core.metrics.table import metric_of
 from core.metrics.verdicts import CANNOT_TELL
 from core.words import NBSP
 from orchestrator.reading.findings.sureness import named, start
+from orchestrator.reading.findings.tables import INTEGRITY
 from orchestrator.reading.numbers.format import count, listing, number
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
 
-ANSWERS = ("robust_acc", "backdoor_success")
 MASKED = 0.2  # a share of images that attacks without cross entropy change and PGD does not: too many for chance
 PUBLISHED = ("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct")
 UNMASKING = ("margin_pgd_untargeted_correct", "auto_pgd_untargeted_correct")
@@ -29,7 +28,8 @@ def first_measured(summary: Summary) -> Metric | None:
     """The metric of the first screen: the leak that decides, else what an attacker makes the targets answer."""
     if summary.primary is not None:
         return summary.spec
-    return next((spec for spec in INTEGRITY if spec.key in ANSWERS and spec.key in summary.measured), None)
+    known = (metric_of(key) for key in INTEGRITY if key in summary.measured)
+    return next((spec for spec in known if spec.better), None)
 
 
 def without_leak(data: ReportData, summary: Summary) -> str:
@@ -47,7 +47,7 @@ def without_leak(data: ReportData, summary: Summary) -> str:
 
 
 def _beside_baseline(summary: Summary, spec: Metric) -> str:
-    """`; of alpha 0 (37.9 %), none is told apart`."""
+    """`; none is told apart from alpha 0 (37.9 %)`; empty where nothing can be compared."""
     frame = summary.frame
     compared = frame.loc[frame[f"{spec.key}_verdict"].fillna("") != "", ["recipe", f"{spec.key}_verdict"]]
     baselines = frame.loc[frame["is_baseline"], spec.key].dropna()
