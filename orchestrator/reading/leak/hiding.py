@@ -10,6 +10,7 @@ import pandas as pd
 
 from core.metrics.hiding import MOST_SEEDS, Bounded, HidingVerdict, hides_or_removes
 from core.metrics.table import metric_of
+from core.metrics.verdicts import CANNOT_TELL
 from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.findings.tables import with_interval
 from orchestrator.reading.numbers.estimates import Seeds, rates
@@ -114,6 +115,24 @@ def shown(summary: Summary, number: Bounded) -> str:
     return f"{signed(summary.spec, number.value)} {signed_interval(summary.spec, number.low, number.high)}".strip()
 
 
+def beside_answer(summary: Summary, found: Hidings) -> tuple[str, ...]:
+    """Where a clear difference stands beside a word that cannot tell: one sentence on what the word asks beyond it.
+
+    The answer compares a recipe and the baseline under the attack that looked best against each, as if that were known
+    beforehand; the word trusts neither choice.
+    """
+    untold = []
+    for recipe, one in found.verdicts.items():
+        gap = summary.versus(summary.primary, recipe, found.baseline)
+        if gap.verdict not in (CANNOT_TELL, None) and one.word == "cannot tell" and one.removed.low is not None:
+            untold.append(f"{named(recipe)} ({shown(summary, one.removed)} removed)")
+    if not untold:
+        return ()
+    many = count(len(found.attacks), "attack")
+    return (f"A clear difference is one under the attacks that looked best. Allowing for the choice among {many} on "
+            f"both sides as well, it is not told of {listing(untold)}.",)  # fmt: skip
+
+
 def _needed(found: Hidings, untold: list[str]) -> str:
     if all(found.verdicts[recipe].removed.low is None for recipe in untold):
         return "one seed tells nothing"
@@ -132,7 +151,8 @@ def hiding_text(summary: Summary, found: Hidings) -> str:
     head = ["worst attack on each recipe", metric_of("test_acc").label, summary.spec.label, "removed", "hidden",
             "strongest attack", "verdict"]  # fmt: skip
     rows = [_line(summary, found, recipe) for recipe in summary.recipes if recipe not in found.left_out]
-    return "\n".join(aligned([[ascii_text(cell) for cell in row] for row in (head, *rows)], {0, 5, 6}))
+    lines = aligned([[ascii_text(cell) for cell in row] for row in (head, *rows)], {0, 5, 6})
+    return "\n".join([*lines, *map(ascii_text, beside_answer(summary, found))])
 
 
 def _line(summary: Summary, found: Hidings, recipe: str) -> list[str]:

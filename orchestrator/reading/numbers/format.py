@@ -36,8 +36,10 @@ def axis_value(axis: Axis, value: Any) -> str:
 
 
 def ascii_text(text: str) -> str:
-    """The same text for a terminal: plain minus signs and spaces."""
-    return text.replace(MINUS, "-").replace(NBSP, " ").replace(ABSENT, "-")
+    """The same text for a terminal: plain minus signs, spaces and quotes."""
+    for fine, plain in ((MINUS, "-"), (NBSP, " "), (ABSENT, "-"), ("\u201c", '"'), ("\u201d", '"')):
+        text = text.replace(fine, plain)
+    return text
 
 
 def significant(value: float, digits: int = 3) -> str:

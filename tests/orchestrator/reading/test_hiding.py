@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from orchestrator.page.render import part
-from orchestrator.reading.leak.hiding import hiding_frame, hiding_sentences, hiding_text, hidings
+from orchestrator.reading.leak.hiding import beside_answer, hiding_frame, hiding_sentences, hiding_text, hidings
+from orchestrator.reading.numbers.format import ascii_text
 from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.summary import summarise
 
@@ -18,9 +19,9 @@ RATES = {  # alpha -> attack -> leak
 CLASSES = 20
 
 
-def data(attacks=tuple(PUBLISHED), published=PUBLISHED, seeds=(1, 2, 3)):
+def data(attacks=tuple(PUBLISHED), published=PUBLISHED, seeds=(1, 2, 3), rates=RATES):
     generator, rows, classes = np.random.default_rng(3), [], []
-    for alpha, under in RATES.items():
+    for alpha, under in rates.items():
         for attack in attacks:
             for seed in seeds:
                 trial = f"{alpha}-{attack}-{seed}"
@@ -96,3 +97,21 @@ def test_a_recipe_that_not_every_attack_was_tried_on_is_named():
                                    baseline={"alpha": 0.0}))  # fmt: skip
     found = hidings(summary)
     assert len(found.left_out) == 1 and found.left_out[0] not in found.verdicts
+
+
+def test_a_clear_difference_beside_a_word_that_cannot_tell_is_explained_and_no_other():
+    told_and_not = set()
+    for leak in np.linspace(0.5, 0.7, 9):
+        rates = {0.0: RATES[0.0], -0.2: {"ppa": 0.2, "ppa logit": float(leak), "chance": 0.05}}
+        summary = summarise(data(rates=rates))
+        found = hidings(summary)
+        ((recipe, verdict),) = found.verdicts.items()
+        clear = summary.versus(summary.primary, recipe, found.baseline).verdict == "lower"
+        removes = "removes" in verdict.word
+        assert clear or not removes, "the word asks for more than the difference"
+        lines = beside_answer(summary, found)
+        assert bool(lines) == (clear and verdict.word == "cannot tell")
+        first, text = part("first", data(rates=rates), summary), hiding_text(summary, found)
+        assert all(recipe in line and line in first and ascii_text(line) in text for line in lines)
+        told_and_not.add((clear, removes))
+    assert (True, False) in told_and_not, "such a case occurs among these"
