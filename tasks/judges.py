@@ -104,11 +104,13 @@ def _by_features(
     report = accuracy_report(logits, loot["labels"])
     distance, nearest = _nearest(features, loot["labels"], real)
     _save_verdicts(out, judge, logits, loot["labels"], distance, nearest)
+    of_real, real_labels = head_logits(head, real["test_features"]), real["test_labels"]
     accuracies = {
         f"{judge}_acc1": report.top1,
         f"{judge}_acc5": report.top5,
         f"{judge}_acc1_std": report.std_over_classes,
-        f"{judge}_real_acc": top1_accuracy(head_logits(head, real["test_features"]), real["test_labels"]),
+        f"{judge}_real_acc": top1_accuracy(of_real, real_labels),
+        f"{judge}_real_acc_balanced": class_means(topk_hits(of_real, real_labels, 1), real_labels)[1].mean().item(),
     }
     return accuracies, distance
 

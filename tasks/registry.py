@@ -78,8 +78,8 @@ TASKS: dict[str, Task] = {
     "judge_evaluator": Task(
         version=4, run="tasks.judges:judge_by_evaluator", labelled=("evaluator", "real", "loot", "attack", "target")
     ),
-    "judge_embedder": Task(version=3, run="tasks.judges:judge_by_embedder", labelled=("real", "loot")),
-    "judge_general": Task(version=1, run="tasks.judges:judge_by_general_features", labelled=("real", "loot")),
+    "judge_embedder": Task(version=4, run="tasks.judges:judge_by_embedder", labelled=("real", "loot")),
+    "judge_general": Task(version=2, run="tasks.judges:judge_by_general_features", labelled=("real", "loot")),
     "judge_asked": Task(version=1, run="tasks.asked:judge_by_asking", on_device=False, labelled=("data", "loot")),
     "judge_fidelity": Task(version=2, run="tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),
     **{

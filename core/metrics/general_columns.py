@@ -28,6 +28,8 @@ GENERAL_JUDGES: tuple[Metric, ...] = (
         "How often the general judge names real images of the private classes correctly: the ceiling of its verdict on "
         "reconstructions."
     )),
+    _check(key="general_real_acc_balanced", label="general judge on real images, balanced", measured_by="general",
+           description="The same as the mean over classes, each counting alike however many test images it has."),
     _leak(key="asked_acc1", label="vision-language judge", measured_by="asked", ceiling="asked_real_acc",
           null=UNANSWERED, description=(
         "Share of reconstructions of which a vision-language model says that they show the person of four training "

@@ -15,6 +15,7 @@ from core.metrics.stability import STABILITY
 KNN_NULL = "protocol paper counts labels below 300, of which none was attacked"
 ALIKE = "all features of the training images are alike"
 ALONE = f"{ALIKE}, or each class has one image"
+BALANCED = "The same as the mean over classes, each counting alike however many test images it has."
 UNKEPT = "the classifier's artifact holds no accuracies by class"
 UNSEEN = "the target was brought in; its training was not seen"
 
@@ -198,15 +199,17 @@ METRICS: tuple[Metric, ...] = (
         "of its verdict on reconstructions.",
     ),
     Metric(
+        key="embedder_real_acc_balanced", label="independent judge on real images, balanced", unit="percent",
+        better=None, group="check", measured_by="embedder", description=BALANCED,
+    ),
+    Metric(
         key="evaluator_real_acc", label="evaluator on real images", unit="percent", better=None, group="check",
         measured_by="evaluator",
         description="How often the evaluator names real test images correctly.",
     ),
     Metric(
         key="evaluator_real_acc_balanced", label="evaluator on real images, balanced", unit="percent", better=None,
-        group="check", measured_by="evaluator",
-        description="The same as the mean over classes, each counting alike however many test images it has.",
-        null=UNKEPT,
+        group="check", measured_by="evaluator", description=BALANCED, null=UNKEPT,
     ),
     Metric(
         key="test_acc_balanced", label="test accuracy, balanced", unit="percent", better=None, group="check",
