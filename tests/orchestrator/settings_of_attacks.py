@@ -86,7 +86,7 @@ OF_ATTACKS: Cases = {
        for name, kind in (("SurrogateLabels", "surrogate_labels"), ("SurrogateScores", "surrogate_scores"))},
     "SurrogateTraining": (lambda: TINY(attack={"kind": "surrogate_labels"}), "attack.surrogates", {
         "architectures": ["resnet_small"], "pretrained": False, "epochs": 3, "batch_size": 8, "lr": 0.3,
-        "momentum": 0.5, "weight_decay": 0.1, "balance": 0.5, "seed": 3,
+        "momentum": 0.5, "weight_decay": 0.1, "balance": 0.5, "shown": "changed", "seed": 3,
     }),
     "GMI": (lambda: LOW_RESOLUTION("gmi"), "attack", {**SEARCHED, "momentum": 0.5, "bound": 2.0}),
     "KED": (lambda: LOW_RESOLUTION("ked"), "attack", {**SEARCHED, "start_log_variance": 0.0}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from core.attacks.optimisation.crop_rule import CropRule
 from core.attacks.taught_config import TaughtBySGD
@@ -12,19 +12,19 @@ from core.bounds import Beta, Count, NotNegative, Positive
 from core.checks import require
 
 VIEWS = CropRule(scale=(0.8, 1.0), ratio=(0.9, 1.1), hflip=0.5)
-"""Under which every image is learnt a second time."""
+"""Under which every image is learnt, beside or in the place of itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SurrogateTraining(TaughtBySGD):
-    """How networks learn what the target answered to the prior's pictures: each is shown twice in a step, and the rate
-    falls to 0 along a cosine.
+    """How networks learn what the target answered to the prior's pictures; the rate falls to 0 along a cosine.
 
+    shown: "both", every picture of a step as it is and once changed; or "changed", changed alone, at half the cost.
     balance: how far rare answers count for more, 0 for not at all (a picture whose class was answered n times weighs
     (1 - balance) / (1 - balance^(n + 1))). The rest is described with `TaughtBySGD`.
 
     Rate and schedule are those of LOKT (ngoc-nguyen-0/LOKT_neurips2023, train_surrogate_model.py), the half of the loss
-    on a changed view too; the weights those that SMILE means (L1ziang/SMILE, arXiv 2503.16266).
+    on a changed view too, which "both" is; the weights those that SMILE means (L1ziang/SMILE, arXiv 2503.16266).
     """
 
     KEY: ClassVar[str] = "attack.surrogates"
@@ -34,6 +34,7 @@ class SurrogateTraining(TaughtBySGD):
     lr: Positive = 0.1
     weight_decay: NotNegative = 5e-4
     balance: Beta = 0.9
+    shown: Literal["both", "changed"] = "both"
 
     def steps(self, pictures: int) -> int:
         """Steps of a network's training. Raises InputError for less than a batch of pictures."""

@@ -1,4 +1,4 @@
-"""Training of a surrogate: cross-entropy with the target's answers, on pictures and on changed views of them."""
+"""Training of a surrogate: cross-entropy with the target's answers, on changed views of pictures and on themselves."""
 
 from __future__ import annotations
 
@@ -88,12 +88,13 @@ def _batch_rows(state: SurrogateState, count: int) -> Tensor:
 
 
 def _loss(state: SurrogateState, lesson: Lesson, rows: Tensor, device: torch.device) -> Tensor:
-    """Half of it on the pictures, half on a view of each; both go through the network in one pass."""
+    """On a view of each picture, and half of it on the pictures themselves where they are shown: in one pass."""
     pictures = lesson.pictures[rows].to(device).float() / 127.5 - 1
     source = generator(state.settings.seed, "surrogate view", state.number, state.step)
     views = draw_crop_per_image(VIEWS, len(rows), *pictures.shape[2:], source)
-    shown = torch.cat([pictures, apply_crops(pictures, views, pictures.shape[-1])])
-    answers, weights = (part[rows].to(device).repeat(2, *[1] * (part.ndim - 1))
+    changed = apply_crops(pictures, views, pictures.shape[-1])
+    shown = torch.cat([pictures, changed]) if state.settings.shown == "both" else changed
+    answers, weights = (part[rows].to(device).repeat(len(shown) // len(rows), *[1] * (part.ndim - 1))
                         for part in (lesson.answers, lesson.weights))  # fmt: skip
     per_picture = -(answers * state.network(shown).log_softmax(1)).sum(1)
     return (weights * per_picture).sum() / weights.sum()

@@ -79,6 +79,7 @@ WRONG = [
     ("surrogate_labels", {"pool": {"size": 50}, "candidates": 20}, r"attack.pool.size: expected at least attack.surr"),
     ("surrogate_labels", {"surrogates": {"architectures": []}}, "attack.surrogates.architectures: expected at least"),
     ("surrogate_labels", {"surrogates": {"balance": 1.0}}, r"attack.surrogates.balance: expected a number in \[0, 1\)"),
+    ("surrogate_labels", {"surrogates": {"shown": "none"}}, r"attack.surrogates.shown: expected one of both, changed"),
     ("surrogate_labels", {"discriminator_weight": 0.1}, "attack.discriminator_weight: expected no value with surrog"),
     ("surrogate_labels", {"feature_weight": 1.0}, "attack.feature_weight: expected no value with surrogates"),
     ("surrogate_scores", {"loss": "cross_entropy", "temperature": {}}, "attack.temperature: expected no value with"),

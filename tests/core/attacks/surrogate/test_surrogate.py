@@ -10,8 +10,14 @@ from core.attacks.execution import Execution
 from core.attacks.given import Given
 from core.attacks.registry import make_attack
 from core.attacks.surrogate.config import SurrogateTraining
-from core.attacks.surrogate.parts import make_answered_labels, make_answered_scores, make_pictures, make_surrogates
-from core.attacks.surrogate.training import answer_weights
+from core.attacks.surrogate.parts import (
+    _new_surrogate,
+    make_answered_labels,
+    make_answered_scores,
+    make_pictures,
+    make_surrogates,
+)
+from core.attacks.surrogate.training import Lesson, answer_weights, teach
 from core.attacks.view import view_of
 from core.devices import ExecutionConfig
 from core.errors import InputError
@@ -146,6 +152,27 @@ def test_surrogates_learn_what_the_target_answered_and_are_shown_nothing_of_it(p
     other = make_surrogates(settings, given(pictures=pictures, answered_labels=flipped), view, Kept())
     learnt = other.tensors["confidences"].argmax(1) == flipped["answers"]
     assert learnt.float().mean() >= 0.8  # what was answered, whatever the picture
+
+
+def test_pictures_are_shown_as_they_are_beside_their_views_or_not_at_all(pictures):
+    """The views are the same: they follow from seed, network and step."""
+    answered = make_answered_labels({}, given(pictures=pictures), look("labels"), None).tensors
+    answers = torch.nn.functional.one_hot(answered["answers"], CLASSES).float()
+    lesson = Lesson(pictures=pictures["images"], answers=answers, weights=answer_weights(answers, 0.9))
+    seen = {}
+    for shown in ("both", "changed"):
+        settings = {"architectures": ("resnet_small",), "pretrained": False, "epochs": 1, "batch_size": 8}
+        recipe = SurrogateTraining(**settings, shown=shown)
+        state = _new_surrogate(recipe, 0, CLASSES, look("none"))
+        batches = seen[shown] = []
+        state.network.register_forward_pre_hook(lambda _, given, to=batches: to.append(given[0]))
+        teach(state, lesson, torch.device("cpu"))
+        assert len(seen[shown]) == recipe.steps(COUNT) == len(state.losses)
+    drawn = pictures["images"].float() / 127.5 - 1
+    for both, changed in zip(seen["both"], seen["changed"], strict=True):
+        assert torch.equal(both[8:], changed) and len(changed) == 8
+        assert all((row == drawn).flatten(1).all(1).any() for row in both[:8])
+        assert not any((row == drawn).flatten(1).all(1).any() for row in changed)
 
 
 @pytest.mark.parametrize("dies_at", [3, 8])
