@@ -18,6 +18,8 @@ from sweeps.loaded import LoadedSweep
 ATTACK = "attack"
 RECIPE, DEFENSE = "recipe", "recipe.defense"
 ATTACK_WORDS = {"poincare": "Poincaré", "cross_entropy": "cross entropy"}
+OF_ITS_OWNER = ("at", "count", "end", "size", "start", "views")
+"""Last parts of keys that say nothing without the part before them."""
 OF_ATTACKER = ("attack", "prior", "public", "classes")
 
 
@@ -34,12 +36,19 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
         shown.update({trial.cell.axes[names[RECIPE]]: _whole_recipe(trial, beside) for trial in trials})
     return tuple(
         Axis(
-            key=names[key], role="attack" if key.split(".")[0] in OF_ATTACKER else "recipe", values=shown,
+            key=names[key], label=_label(key, names[key]), values=shown,
+            role="attack" if key.split(".")[0] in OF_ATTACKER else "recipe",
             defense=key.startswith(DEFENSE) or (key == RECIPE and not beside),
             bare=key in (ATTACK, RECIPE, DEFENSE) or key.endswith(".kind"),
         )
         for key in keys
     )  # fmt: skip
+
+
+def _label(key: str, name: str) -> str:
+    """`pool size` for attack.pool.size, which `size` alone would not say; empty where the column's name is enough."""
+    *_, owner, last = ["", *key.split(".")]
+    return f"{owner} {last}".replace("_", " ") if name == last and last in OF_ITS_OWNER else ""
 
 
 def _differing(loaded: LoadedSweep) -> tuple[str, ...]:

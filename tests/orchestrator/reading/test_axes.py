@@ -10,6 +10,7 @@ from orchestrator.reading.axes import sweep_axes
 from orchestrator.reading.numbers.summary import UNCHANGED, attack_label
 from sweeps.axes import settings_words
 from sweeps.load import load_sweep
+from tests.tiny import write_tiny
 
 SWEEPS = Path(__file__).resolve().parents[3] / "sweeps"
 PLAIN, SMOOTH = {"kind": "label_smoothing", "alpha": 0.0}, {"kind": "label_smoothing", "alpha": -0.05}
@@ -78,3 +79,18 @@ def test_a_sweep_that_varies_no_attack_calls_it_nothing():
 )
 def test_a_mapping_is_called_by_its_kind(stated, words):
     assert settings_words(stated) == words
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "words"),
+    [
+        ("attack.pool.size", [4, 6], "pool size\u00a04"),
+        ("attack.average.views", [4, 6], "average views\u00a04"),
+        ("attack.steps", [4, 6], "steps\u00a04"),
+    ],
+)
+def test_a_setting_is_called_by_its_owner_where_its_own_name_says_nothing(tmp_path, key, values, words):
+    loaded = load_sweep(write_tiny(tmp_path, grid={key: values}, baseline={key: values[0]}))
+    trials = trials_of(loaded)
+    axes = sweep_axes(loaded, trials)
+    assert attack_label(axes, trials[0].cell.axes) == words

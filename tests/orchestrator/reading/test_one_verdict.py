@@ -1,6 +1,7 @@
 """One pair of recipes has one verdict, whoever says it; one seed has none."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.metrics.verdicts import CANNOT_TELL
-from orchestrator.page.render import render
+from orchestrator.page.render import part, render
 from orchestrator.reading.findings.findings import find
 from orchestrator.reading.findings.sureness import standing
 from orchestrator.reading.findings.tables import text_table
@@ -106,3 +107,17 @@ def test_neighbouring_lines_agree_about_every_pair_and_metric(seeds, gap, draw, 
     sentence = ascii_text(standing(summary)[0])
     assert ("cannot be told from" in sentence) == bool(choice.runners_up)
     assert not (choice.runners_up and re.search(r"above 99 %|9[6-9] %", sentence.split(";")[0]))
+
+
+def test_the_baselines_recipe_is_the_reference_also_under_a_stronger_attack_than_it_names():
+    weak = sweep(seeds=3, gap=0.1)
+    strong = weak.results.assign(trial=weak.results["trial"] + "+", embedder_acc1=weak.results["embedder_acc1"] + 0.1)
+    by_class = weak.per_class["embedder_acc1"] + 0.1
+    hits = weak.per_class.assign(trial=weak.per_class["trial"] + "+", embedder_acc1=by_class)
+    data = replace(weak, results=pd.concat([weak.results.assign(loss="weak"), strong.assign(loss="strong")]),
+                   axes=(Axis(key="alpha"), Axis(key="loss", role="attack")),
+                   baseline={"alpha": 0.0, "loss": "weak"}, per_class=pd.concat([weak.per_class, hits]))  # fmt: skip
+    first = part("first", data, summarise(data, resamples=100))
+    rows = {row.split('"')[0]: row.split("</tr>")[0] for row in first.split('data-recipe="')[1:]}
+    assert {name for name, row in rows.items() if ">reference<" in row} == {"alpha\u00a00"}
+    assert not any("no difference" in row for row in rows.values())
