@@ -117,8 +117,7 @@ class Cells:
         allowed = [recipe for recipe in ordered if floor is None or accuracy[recipe] >= floor]
         least = min(allowed, key=lambda recipe: sign * self.frame.loc[found[recipe], metric], default=None)
         shared, kept = _common(seeds, {least, baseline} - {None})
-        flat, by_class = rates([seeds[recipe][seed] for recipe in kept for seed in shared])
-        values = dict(zip(kept, sign * flat.reshape(len(kept), len(shared), -1), strict=True))
+        values, by_class = _stacked(seeds, kept, shared, sign)
         choice = recommend(
             values, accuracy=enough, min_accuracy=floor, beside=tuple(values), **asdict(self.settings)
         )
@@ -190,8 +189,7 @@ class Cells:
         shared, kept = _common(measured, {str(other)}) if str(other) in measured else ((), [])
         pairs = {}
         if shared and len(kept) > 1:
-            flat, _ = rates([measured[row][seed] for row in kept for seed in shared])
-            values = dict(zip(kept, flat.reshape(len(kept), len(shared), -1), strict=True))
+            values, _ = _stacked(measured, kept, shared)
             compared_all = compare_recipes(values, level=self.settings.level, among=among)
             pairs = {row: compared_all.between(row, str(other)) for row in kept if row != str(other)}
         alone = {row: compare(seeds[str(row)], seeds[str(other)], self.settings, among=among) for row in rows
@@ -212,6 +210,14 @@ class Cells:
         met = [(row, other) for row, other in pairs if {row, other} <= set(worst.values())]
         evidence = self.gather(metric, worst) if met else None
         return [(row, self.between_rows(evidence, row, other)) for row, other in met]
+
+
+def _stacked(
+    seeds: Mapping[str, Seeds], kept: Sequence[str], shared: Sequence[int], sign: int = 1
+) -> tuple[dict[str, np.ndarray], bool]:
+    """What is kept -> its values times `sign`, [seeds, classes] of the shared seeds; and whether classes are known."""
+    flat, by_class = rates([seeds[one][seed] for one in kept for seed in shared])
+    return dict(zip(kept, sign * flat.reshape(len(kept), len(shared), -1), strict=True)), by_class
 
 
 def _common(seeds: Mapping[str, Seeds], needed: set[str]) -> tuple[tuple[int, ...], list[str]]:
