@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from textwrap import shorten, wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -100,9 +99,9 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
     axes.yaxis.set_major_formatter(percent if panel.spec.unit == "percent" else plain)
     axes.set_xlabel("test accuracy, %", fontsize=12, color=SOFT)
     corner = {"xycoords": "axes fraction", "textcoords": "offset pixels"}
-    lines = _title_lines(panel.title, width)
+    lines, size = _title_lines(panel.title, width)
     axes.annotate("\n".join(lines), (0, 1), (0 if panel.shape is None else 18, 12 if len(lines) == 1 else 3),
-                  fontsize=12.5 if len(lines) == 1 else 10, color=panel.colour, weight="bold", **corner)  # fmt: skip
+                  fontsize=size, color=panel.colour, weight="bold", **corner)  # fmt: skip
     if panel.shape is not None:
         axes.plot([0.012], [1 + 17 / (height - 74)], marker=SHAPES[panel.shape % len(SHAPES)], ls="",
                   color=panel.colour, ms=8, transform=axes.transAxes, clip_on=False)  # fmt: skip
@@ -117,14 +116,25 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
             drawing.name(point)
 
 
-def _title_lines(title: str, width: float) -> list[str]:
-    """The title on one line where it leaves room for the corner's word, else on two smaller ones, shortened at need."""
-    room = width - 130
-    if text_width(title, 12.5) <= 1.1 * room:  # text_width is generous
-        return [words_for(title)]
-    letters = int(len(title) * 1.1 * room / text_width(title, 10))
-    first, *rest = wrap(title, letters) or [""]
-    return [words_for(line) for line in (first, shorten(" ".join(rest), letters, placeholder="\u2026")) if line]
+def _title_lines(title: str, width: float) -> tuple[list[str], float]:
+    """The title where it leaves room for the corner's word, and its size: on one line if it can be, else on smaller
+    ones, two at most, shortened at need."""
+    room = width - 120  # both margins, and the corner's word
+    if text_width(title, 12.5) <= room:
+        return [words_for(title)], 12.5
+    words = title.split()
+    first = _fitting(words, room)
+    rest, shown = words[first:], _fitting(words[first:], room)
+    if shown < len(rest):
+        shown = _fitting(rest, room - text_width("\u2026", 10))
+        rest = [*rest[:shown], "\u2026"]
+    return [words_for(" ".join(line)) for line in (words[:first], rest) if line], 10
+
+
+def _fitting(words: Sequence[str], room: float) -> int:
+    """How many of the words the smaller line holds, one at least."""
+    fitting = (n for n in range(len(words), 1, -1) if text_width(" ".join(words[:n]), 10) <= room)
+    return next(fitting, 1)
 
 
 @dataclass(frozen=True, kw_only=True)

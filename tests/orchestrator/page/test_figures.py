@@ -5,6 +5,8 @@ import xml.etree.ElementTree as ElementTree
 
 import pandas as pd
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from orchestrator.page.colours import BASELINE, assign
 from orchestrator.page.content import _micro
@@ -68,13 +70,15 @@ def test_the_overview_is_one_plot_of_the_worst_attack_that_a_readme_shows_as_it_
     assert overview.width == 500 and "worst attack" in " ".join(text.get_text() for text in plotted.texts)
 
 
-@pytest.mark.parametrize(
-    "attack", ["", " \u00b7 x", " \u00b7 sampling target alpha 0, selection target alpha 0", 60 * " w"]
-)
-def test_a_title_stays_beside_its_corner_whatever_the_attack_is_called(attack):
-    lines = _title_lines(f"Leak: independent judge{attack}", 460)
+@pytest.mark.parametrize("width", [460, 530, 560])
+@given(attack=st.lists(st.text("aeimrstw,0.", min_size=1, max_size=12), max_size=20).map(" ".join))
+@example(attack="sampling target alpha 0, selection target alpha 0")
+@example(attack="pool size 500, lr 0.003, attack loss cross entropy")
+@example(attack=60 * " w")
+def test_a_title_stays_beside_its_corner_whatever_the_attack_is_called(width, attack):
+    lines, size = _title_lines(f"Leak: independent judge \u00b7 {attack}", width)
     assert 1 <= len(lines) <= 2 and lines[0].startswith("Leak: independent")
-    assert max(text_width(line, 12.5 if len(lines) == 1 else 10) for line in lines) < 1.2 * (460 - 130)
+    assert max(text_width(line, size) for line in lines) <= width - 110
 
 
 def test_points_lie_where_the_numbers_say(summary):
