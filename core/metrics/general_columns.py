@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from core.metrics.metric import Metric
+from core.metrics.metric import BALANCED, Metric
 
 UNANSWERED = "it answered nothing of the kind with yes or no, or there was nothing of the kind to ask about"
 
@@ -29,7 +29,7 @@ GENERAL_JUDGES: tuple[Metric, ...] = (
         "reconstructions."
     )),
     _check(key="general_real_acc_balanced", label="general judge on real images, balanced", measured_by="general",
-           description="The same as the mean over classes, each counting alike however many test images it has."),
+           description=BALANCED),
     _leak(key="asked_acc1", label="vision-language judge", measured_by="asked", ceiling="asked_real_acc",
           null=UNANSWERED, description=(
         "Share of reconstructions of which a vision-language model says that they show the person of four training "

@@ -16,6 +16,8 @@ PUBLISHED_FID_JUDGES: tuple[Judge, ...] = ("fid_lomma", "fid_plg")
 """Those of the FIDs that low-resolution attacks publish; rows of `core.models.lowres_fid.PUBLISHED_FIDS`."""
 
 AT_LEAST_0 = (0.0, float("inf"))
+BALANCED = "The same as the mean over classes, each counting alike however many test images it has."
+"""The description of a balanced accuracy that stands below the plain one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from core.metrics.general_columns import GENERAL_JUDGES
 from core.metrics.integrity import INTEGRITY
 from core.metrics.lowres_columns import LOWRES_METRICS
-from core.metrics.metric import AT_LEAST_0, Metric
+from core.metrics.metric import AT_LEAST_0, BALANCED, Metric
 from core.metrics.stability import STABILITY
 
 KNN_NULL = "protocol paper counts labels below 300, of which none was attacked"
 ALIKE = "all features of the training images are alike"
 ALONE = f"{ALIKE}, or each class has one image"
-BALANCED = "The same as the mean over classes, each counting alike however many test images it has."
 UNKEPT = "the classifier's artifact holds no accuracies by class"
 UNSEEN = "the target was brought in; its training was not seen"
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from core.metrics.hiding import MOST_SEEDS, Bounded, HidingVerdict, hides_or_removes
 from core.metrics.table import metric_of
-from core.metrics.verdicts import CANNOT_TELL
+from core.metrics.verdicts import HIGHER, LOWER
 from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.findings.tables import with_interval
 from orchestrator.reading.numbers.estimates import Seeds, rates
@@ -124,7 +124,7 @@ def beside_answer(summary: Summary, found: Hidings) -> tuple[str, ...]:
     untold = []
     for recipe, one in found.verdicts.items():
         gap = summary.versus(summary.primary, recipe, found.baseline)
-        if gap.verdict not in (CANNOT_TELL, None) and one.word == "cannot tell" and one.removed.low is not None:
+        if gap.verdict in (HIGHER, LOWER) and one.word == "cannot tell" and one.removed.low is not None:
             untold.append(f"{named(recipe)} ({shown(summary, one.removed)} removed)")
     if not untold:
         return ()

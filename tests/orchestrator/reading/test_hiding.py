@@ -1,11 +1,14 @@
 """The word per recipe as the page, the terminal and the file say it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from orchestrator.page.render import part
 from orchestrator.reading.leak.hiding import beside_answer, hiding_frame, hiding_sentences, hiding_text, hidings
+from orchestrator.reading.numbers.estimates import NOTHING
 from orchestrator.reading.numbers.format import ascii_text
 from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.summary import summarise
@@ -115,3 +118,11 @@ def test_a_clear_difference_beside_a_word_that_cannot_tell_is_explained_and_no_o
         assert all(recipe in line and line in first and ascii_text(line) in text for line in lines)
         told_and_not.add((clear, removes))
     assert (True, False) in told_and_not, "such a case occurs among these"
+
+
+def test_recipes_that_were_not_compared_have_no_clear_difference(told, monkeypatch):
+    summary, found = told
+    untold = {recipe: replace(one, word="cannot tell") for recipe, one in found.verdicts.items()}
+    assert beside_answer(summary, replace(found, verdicts=untold))
+    monkeypatch.setattr(type(summary), "versus", lambda *_: NOTHING)
+    assert beside_answer(summary, replace(found, verdicts=untold)) == ()
