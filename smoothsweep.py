@@ -15,19 +15,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 
+import pandas as pd
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from core.audit.attacking import Attacker, OnProgress, silent
+from core.audit.beside import PLAIN
 from core.audit.checking import recognised
+from core.audit.comparing import compare_audits
 from core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
 from core.audit.model import Model
 from core.audit.pictures import People, Pictures, people_of, public_pictures, refuse_shared
-from core.audit.portfolio import COMPONENTS, PLUG_AND_PLAY, STORED_SIZE, evaluator_of, portfolio, spread
+from core.audit.portfolio import COMPONENTS, PLUG_AND_PLAY, STORED_SIZE, Reach, evaluator_of, portfolio, spread
 from core.audit.results import Audit, Loot, Verdict, read_audit, verdict_of
+from core.audit.training import train_model
 from core.data.images import ImageSet
 from core.data.labelled import SplitImages
 from core.data.synthetic import synthetic_faces
@@ -39,7 +43,7 @@ from core.words import printable
 
 __all__ = [
     "EIGENFACES", "PLUG_AND_PLAY", "Audit", "ImageSet", "InputError", "Judge", "Loot", "Model", "SplitImages",
-    "Verdict", "attack", "audit", "fit_judge", "judge", "synthetic_faces",
+    "Verdict", "attack", "audit", "compare", "fit_judge", "judge", "synthetic_faces", "train",
 ]  # fmt: skip
 
 EIGENFACES: Mapping[str, Any] = {"kind": "eigenfaces", "components": COMPONENTS}
@@ -105,15 +109,16 @@ def judge(loot: Loot, by: Judge) -> Verdict:
 
 def audit(
     model: Model, data: People, public: Pictures, *, by: Judge | str = EVALUATOR, people: int = 20,
-    attacks: Literal["quick", "whole"] | Sequence[Mapping[str, Any]] = "quick", seeds: Sequence[int] = (1, 2),
+    attacks: Reach | Sequence[Mapping[str, Any]] = "quick", seeds: Sequence[int] = (1, 2),
     prior: PriorLike = EIGENFACES, size: int | None = None, device: Device = "cpu", progress: bool = True,
 ) -> Audit:  # fmt: skip
     """How much does a model leak of the people in it: attacks within its access, controls, a judge, who is exposed.
 
     data: the private images as of `fit_judge`, labels in the order of the model's outputs; public: as of `attack`. by:
     a judge, or the name of one that needs no file. people: how many to attack at most, evenly from all. attacks:
-    "quick", "whole" (the slow ones too), or settings of one's own with a control among them. seeds: of the attacks;
-    with one nothing can be told. The model is tried on the test images first, under other readings of their range too.
+    "quick", "adapted" (also those that find what a defense hides from the quick ones: where recipes are compared),
+    "whole" (the slow ones too), or settings of one's own with a control among them. seeds: of the attacks; with one
+    nothing can be told. The model is tried on the test images first, under other readings of their range too.
 
     Raises InputError, one line, as `attack` does, for a model that does not recognise the data, and where
     a private picture is among the public ones.
@@ -134,6 +139,43 @@ def audit(
         loot = [[Loot(inverted=attacker.invert(one, chosen, seed=seed, on_progress=on_progress), seed=seed)
                  for seed in seeds] for one in tried]  # fmt: skip
     return read_audit(loot, ruler, test_acc)
+
+
+def train(
+    data: People, *, architecture: str = "resnet18", defense: Mapping[str, Any] = PLAIN,
+    training: Mapping[str, Any] | None = None, seed: int = 1, size: int = STORED_SIZE, device: Device = "cpu",
+    progress: bool = True,
+) -> Model:  # fmt: skip
+    """A classifier trained from nothing on the training images, ready to be audited: a reference, or another recipe.
+
+    data: the private images as of `fit_judge`. architecture: as in a sweep file. defense: as a sweep file's
+    `recipe.defense` has it, plain training by default; {"kind": "label_smoothing", "alpha": -0.05} takes the schedule
+    that a sweep takes. training: fields of a sweep's recipe (epochs, lr, image_size ...), by default as
+    `smoothsweep audit --reference` trains: 40 epochs of Adam with crops, colours and mirrors. size: pixels that
+    pictures are read at where `data` is a place, and that the network sees unless `training` says otherwise.
+
+    Raises InputError, one line; TrainingDiverged where a loss or weight is no number any more.
+    """
+    with _bar(progress) as on_progress:
+        return train_model(
+            people_of(data, size=size), architecture=architecture, defense=defense, training=training, seed=seed,
+            device=device, on_progress=on_progress,
+        )  # fmt: skip
+
+
+def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
+    """Models beside the first one, each under the attack that works best against it.
+
+    audits: by a name of each model; of the same people, seeds and attacks, by the same judge. A row per model: model,
+    test_acc, attack, leak with low and high, and for all but the first difference (its leak minus the first's, paired
+    by person and seed), difference_low and difference_high (95 %, corrected for all pairs) and verdict: "lower",
+    "higher" or "cannot tell". Each model is one training: what is told holds of these models; of recipes, sweeps tell,
+    which train each with several seeds. The quick attacks alone take what a defense hides for what it removes: audit
+    with attacks="adapted".
+
+    Raises InputError, one line, for fewer than two audits or such as cannot be paired.
+    """
+    return compare_audits(audits)
 
 
 def _usual_size(model: Model) -> int:
@@ -162,10 +204,12 @@ def _attacker(model: Model, public: Pictures, prior: PriorLike, size: int | None
 
 def _tried(attacker: Attacker, attacks: str | Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The settings of all attacks, each of which can be tried, with a control among them."""
-    if isinstance(attacks, str) and attacks not in ("quick", "whole"):
-        raise InputError(f"attacks: expected quick, whole, or settings of attacks, got {attacks!r}")
-    whole = attacks == "whole"
-    settings = portfolio(attacker.model.access, whole=whole) if isinstance(attacks, str) else list(attacks)
+    if isinstance(attacks, str) and attacks not in get_args(Reach):
+        raise InputError(f"attacks: expected {', '.join(get_args(Reach))}, or settings of attacks, got {attacks!r}")
+    whole, adapted = attacks == "whole", attacks == "adapted"
+    settings = (
+        portfolio(attacker.model.access, whole=whole, adapted=adapted) if isinstance(attacks, str) else list(attacks)
+    )
     made = [attacker.attack_of(one)[1] for one in settings]
     if {one.control for one in made} != {False, True}:
         raise InputError("attacks: expected one or more, and a control (selection_only, random_latents) beside, got "

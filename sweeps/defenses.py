@@ -16,7 +16,7 @@ from pydantic import PlainValidator, SerializeAsAny, Strict, field_validator, mo
 
 from core.attacks.access import Access
 from core.bounds import Fraction
-from core.defenses.schedules import AlphaSchedule, schedule_parameters, validate_schedule
+from core.defenses.schedules import AlphaSchedule, schedule_parameters, usual_schedule, validate_schedule
 from sweeps.base import Model, Several
 from sweeps.derived import derived
 
@@ -87,8 +87,8 @@ class Smoothing(Model):
     def curve(self, protocol: str) -> dict[str, Any]:
         """Everything that decides the curve, defaults filled in: alpha and schedule."""
         alpha = self.final_alpha
-        negative = Schedule(kind="reference") if protocol == "paper" else Schedule(kind="ramp")
-        schedule = self.schedule or (negative if alpha < 0 else Schedule(kind="constant"))
+        as_coded = protocol == "paper" and alpha < 0
+        schedule = self.schedule or Schedule(kind="reference" if as_coded else usual_schedule(alpha))
         if alpha == 0 and schedule.points is None:
             schedule = Schedule(kind="constant")  # every path from 0 to 0 is the same training
         return {"alpha": alpha, "schedule": schedule.resolved()}

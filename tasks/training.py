@@ -16,11 +16,11 @@ from core.defenses.base import Defense
 from core.defenses.registry import make_defense, restore_weights
 from core.errors import AccuracyNotReached, InputError
 from core.models.classifiers import Classifier, build_classifier, usual_input
-from core.models.inference import evaluate_logits
 from core.models.normalisation import Normalisation
 from core.outside.kinds import KINDS, is_outside
-from core.training.batches import Stamp, keeping_back_generator, preparation_generator
+from core.training.batches import Stamp, preparation_generator
 from core.training.classifier import train_classifier
+from core.training.keeping_back import learn_kept_back, without_kept_back
 from core.training.state import EpochRecord
 from tasks.context import Config, TaskContext
 from tasks.files import load_tensors, save_rows, save_tensors
@@ -132,22 +132,8 @@ def train(
         stop_when=None if goal is None else reached,
         stamp=stamp,
     )
-    if back is not None:
-        logits = evaluate_logits(model, back.images, image_size=recipe.image_size, device=context.device)
-        defense.fit(model, logits, back.labels)
+    learn_kept_back(defense, model, back, image_size=recipe.image_size, device=context.device)
     return model, records
-
-
-def without_kept_back(
-    defense: Defense, data: ImageSet, stamp: Stamp | None, seed: int
-) -> tuple[ImageSet, Stamp | None, ImageSet | None]:
-    """The images to train on and what is stamped on them; and those that the defense keeps back, unless stamped."""
-    back = defense.keep_back(data.labels, keeping_back_generator(seed))
-    if back is None:
-        return data, stamp, None
-    trained = torch.ones(len(data), dtype=torch.bool).scatter(0, back, False).nonzero().squeeze(1)
-    clean = back if stamp is None else back[~stamp.chosen[back]]
-    return data.subset(trained), stamp.of(trained) if stamp is not None else None, data.subset(clean)
 
 
 def check_goal(config: Config, records: list[EpochRecord]) -> None:

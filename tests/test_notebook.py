@@ -44,5 +44,6 @@ def test_run_again_it_says_the_same(book, repository, monkeypatch):
     assert "access to its gradients for attack ppa, got access to its labels" in text
     assert "the judge takes" in text and "people are recognised" in text
     tables = [output.data["text/html"] for output in outputs(again) if "text/html" in output.get("data", {})]
-    assert len(tables) == 2 and "random_latents" in tables[0] and "private-0000" in tables[1]
+    assert len(tables) == 3 and "random_latents" in tables[0] and "private-0000" in tables[1]
+    assert "smoothing -0.8" in tables[2] and "select augmented_margin" in tables[2]
     assert any("image/png" in output.get("data", {}) for output in outputs(again))

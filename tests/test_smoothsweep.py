@@ -155,7 +155,7 @@ def test_an_independent_embedder_judges_what_it_never_saw(faces, report):
 def test_a_wrong_reading_is_named_before_anything_is_attacked(network, faces, public, ruler):
     wrong = smoothsweep.Model(network, image_size=SIZE, input_range=(0, 255))
     known = SplitImages(train=faces, test=faces, notes=())
-    with pytest.raises(InputError, match=r"with inputs in \[-1, 1\].*say so to Model") as caught:
+    with pytest.raises(InputError, match=r"with inputs in \[-1, 1\].*say input_range=\(-1, 1\) to Model") as caught:
         smoothsweep.audit(wrong, known, public, by=ruler, attacks=[PPA, RANDOM], prior=PRIOR, **QUIET)
     assert "\n" not in str(caught.value)
 
@@ -191,7 +191,7 @@ def refusals(model, faces, public):
         "a private picture in public": (
             lambda: audit(model, faces, torch.cat([public, faces.images[3:5]]), prior=PRIOR),
             "none of the private pictures, got 2 of them: row 120, row 121"),
-        "unknown attacks": (lambda: audit(model, faces, public, attacks="all", prior=PRIOR), "quick, whole"),
+        "unknown attacks": (lambda: audit(model, faces, public, attacks="all", prior=PRIOR), "quick, adapted, whole"),
         "no control": (lambda: audit(model, faces, public, attacks=[PPA], prior=PRIOR), "a control"),
     }  # fmt: skip
 

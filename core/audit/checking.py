@@ -24,6 +24,16 @@ def recognised(model: OpenModel, test: ImageSet, reads: Normalisation) -> float:
     logits = evaluate_logits(model.asked, test.images, image_size=size, device=device)
     check_reading(
         model.asked, test, logits, Claim(normalisation=reads, order=torch.arange(test.num_classes)), orders={},
-        image_size=size, device=device, where="model", then="say so to Model", order_said_by="the labels of data",
+        image_size=size, device=device, where="model", then=_as_arguments,
     )  # fmt: skip
     return (logits.argmax(1) == test.labels).double().mean().item()
+
+
+def _as_arguments(normalisation: Normalisation | None, reordered: bool) -> str:
+    """What `Model` and the data are to be told (see `check_reading`)."""
+    said = ["number the labels of data as its outputs are"] if reordered else []
+    if normalisation is not None and normalisation.ends is not None:
+        said.insert(0, "say input_range=({:g}, {:g}) to Model".format(*normalisation.ends))
+    elif normalisation is not None:
+        said.insert(0, f"say mean={normalisation.mean} and std={normalisation.std} to Model")
+    return " and ".join(said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from core.attacks.access import ACCESS_LEVELS
 
@@ -30,6 +30,10 @@ AUGMENTATION: dict[str, Any] = {
 
 EVALUATOR_TRAINING: dict[str, Any] = {"epochs": 60, "batch_size": 50, "augmentation": AUGMENTATION}
 """How the second classifier, which judges where no independent judge is given, learns the same images."""
+
+
+Reach = Literal["quick", "adapted", "whole"]
+"""Which attacks: those of the first answer; those that find what a defense hides from them, too; all."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,7 +78,9 @@ class Audit:
     the judge's known error), seeds, queries and seconds per person. people: a row per person attacked, the most exposed
     first: class, name, share (of the strongest attack's images that the judge takes for them). beyond: the strongest
     attack minus the best control, paired by person and seed. loot: the strongest attack's, first seed. judge: its
-    metric as a sweep names it, real: how often it is right about real test images; test_acc: the model's.
+    metric as a sweep names it, real: how often it is right about real test images; test_acc: the model's. strongest:
+    the share of hits of the strongest attack by seed and class, by: the judge itself, seeds: of the attacks; with them
+    models are compared (`smoothsweep.compare`).
     """
 
     attacks: pd.DataFrame
@@ -88,6 +90,9 @@ class Audit:
     judge: str
     real: float
     test_acc: float
+    strongest: Tally
+    by: Judge
+    seeds: tuple[int, ...]
 
     def __str__(self) -> str:
         best, control = self.attacks.iloc[0], self.attacks[self.attacks["control"]].iloc[0]
@@ -131,7 +136,8 @@ def read_audit(loot: Sequence[Sequence[Loot]], ruler: Judge, test_acc: float) ->
         attacks=pd.DataFrame([_row(loot[at], tallies[at], tallies[control], ruler) for at in order]),
         people=who.sort_values(["share", "class"], ascending=[False, True], ignore_index=True),
         beyond=tallies[best].beyond(tallies[control], among=len(attacks)), loot=loot[best][0], judge=ruler.metric,
-        real=ruler.sensitivity.share, test_acc=test_acc,
+        real=ruler.sensitivity.share, test_acc=test_acc, strongest=tallies[best], by=ruler,
+        seeds=tuple(one.seed for one in loot[best]),
     )  # fmt: skip
 
 

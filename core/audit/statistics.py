@@ -19,6 +19,7 @@ from core.metrics.intervals import Interval, bootstrap_mean_interval
 from core.metrics.known_error import Corrected, Rate, corrected_leak
 
 LEVEL, RESAMPLES, SEED = 0.95, 2000, 0  # as of `orchestrator.reading.numbers.estimates.Settings`
+SPAN = 1.0  # of shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,5 +57,6 @@ class Tally:
 
     def beyond(self, control: Tally, *, among: int) -> Pair:
         """This leak minus the control's, paired by seed and person; corrected for `among` comparisons."""
-        (pair,) = compare_recipes({"attack": self.shares, "control": control.shares}, level=LEVEL, among=among).pairs
+        sides = {"attack": self.shares, "control": control.shares}
+        (pair,) = compare_recipes(sides, level=LEVEL, among=among, span=SPAN).pairs
         return pair

@@ -158,6 +158,11 @@ def alpha_curve(schedule: AlphaSchedule, *, alpha: float | None, epochs: int) ->
     return [alpha_at(schedule, alpha=alpha, epoch=epoch, epochs=epochs) for epoch in range(epochs)]
 
 
+def usual_schedule(alpha: float) -> str:
+    """The kind of schedule that a factor takes where none is named: the paper text's `ramp` below 0, else constant."""
+    return "ramp" if alpha < 0 else "constant"
+
+
 def schedule_parameters(schedule: AlphaSchedule) -> dict[str, Any]:
     """The parameters a known kind reads, defaults filled in; with the kind, they decide the curve's shape."""
     defaults = PARAMETERS[schedule.kind]

@@ -67,13 +67,17 @@ class Comparisons:
         raise InputError(f"comparisons: no pair of {first!r} and {second!r}; recipes: {', '.join(self.means)}")
 
 
-def compare_recipes(values: Mapping[str, ArrayLike], *, level: float = 0.95, among: int = 1) -> Comparisons:
+def compare_recipes(
+    values: Mapping[str, ArrayLike], *, level: float = 0.95, among: int = 1, span: float | None = None
+) -> Comparisons:
     """All pairwise differences of recipes with simultaneous intervals, p-values and verdicts that agree with them.
 
     values: recipe -> [seeds, classes], e.g. hit rates; the same seeds and classes in the same order for every recipe;
     [seeds, 1] for a metric without classes. One seed: differences, and no more. level: in (0, 1). among: how many
-    comparisons these are part of, where that is more than their own number. Raises InputError for fewer than two
-    recipes, shapes that differ, values that are not finite, or impossible options.
+    comparisons these are part of, where that is more than their own number. span: the most that two values can differ
+    by, which no interval leaves; None where nothing bounds them.
+
+    Raises InputError for fewer than two recipes, shapes that differ, values that are not finite, or impossible options.
     """
     names, cells = stacked(values)
     if len(names) < 2:
@@ -92,7 +96,9 @@ def compare_recipes(values: Mapping[str, ArrayLike], *, level: float = 0.95, amo
     columns = zip(first, second, gaps, halves, p_values, strict=True)
     return Comparisons(
         means=dict(zip(names, means.tolist(), strict=True)),
-        pairs=tuple(_pair(names[j], names[k], *numbers, counted=counted, seeds=seeds) for j, k, *numbers in columns),
+        pairs=tuple(
+            _pair(names[j], names[k], *numbers, counted=counted, seeds=seeds, span=span) for j, k, *numbers in columns
+        ),
         level=level,
         pair_level=1 - (1 - level) / counted,
         n_seeds=seeds,
@@ -210,9 +216,12 @@ def _pooled_seed_part(cells: np.ndarray) -> np.ndarray:
     return 2 * (residual**2).sum(axis=(-2, -1)) / ((recipes - 1) * (seeds - 1)) / seeds
 
 
-def _pair(first: str, second: str, gap: float, half: float, p: float, *, counted: int, seeds: int) -> Pair:
+def _pair(
+    first: str, second: str, gap: float, half: float, p: float, *, counted: int, seeds: int, span: float | None
+) -> Pair:
     """NaN in `half` or `p`: the data cannot tell."""
-    low, high = (None, None) if np.isnan(half) else (float(gap - half), float(gap + half))
+    most = np.inf if span is None else span
+    low, high = (None, None) if np.isnan(half) else (max(float(gap - half), -most), min(float(gap + half), most))
     return Pair(
         first=first,
         second=second,

@@ -73,20 +73,25 @@ class HidingVerdict:
 
 
 def hides_or_removes(
-    leaks: Mapping[str, Mapping[str, ArrayLike]], *, baseline: str, published: Sequence[str], level: float = 0.95
+    leaks: Mapping[str, Mapping[str, ArrayLike]], *, baseline: str, published: Sequence[str], level: float = 0.95,
+    span: float | None = None,
 ) -> dict[str, HidingVerdict]:
     """Recipe -> its verdict against the baseline, for all recipes but the baseline.
 
     leaks: recipe -> attack -> [seeds, classes], large is bad; the same attacks, seeds and classes for all, controls
     left out ([seeds, 1] for a leak without classes). published: those of the attacks that were published; level: in
-    (0, 1), of the intervals of all recipes together. Raises InputError for an unknown baseline or published attack, no
+    (0, 1), of the intervals of all recipes together. span: the most that two leaks can differ by, which no interval of
+    what is removed leaves (nor twice it one of what is hidden); None where nothing bounds them.
+
+    Raises InputError for an unknown baseline or published attack, no
     published attack, recipes that were met by other attacks, or values that `comparisons` refuses.
     """
     check_options(level, 1)
     attacks = _attacks(leaks, baseline, published)
     _, cells = stacked({f"{recipe} under {attack}": leaks[recipe][attack] for recipe in leaks for attack in attacks})
     known = [attacks.index(attack) for attack in dict.fromkeys(published)]
-    sweep = _Sweep(cells=cells, recipes=list(leaks), attacks=attacks, published=known, alpha=1 - level)
+    sweep = _Sweep(cells=cells, recipes=list(leaks), attacks=attacks, published=known, alpha=1 - level,
+                   span=span)  # fmt: skip
     return {recipe: sweep.verdict(recipe, baseline) for recipe in leaks if recipe != baseline}
 
 
@@ -125,6 +130,7 @@ class _Sweep:
     attacks: list[str]
     published: list[int]
     alpha: float
+    span: float | None
 
     def verdict(self, recipe: str, baseline: str) -> HidingVerdict:
         means = self.cells.mean(axis=(1, 2)).reshape(len(self.recipes), len(self.attacks))
@@ -137,8 +143,8 @@ class _Sweep:
             gone,
             low=[((baseline, best_there, 1), (recipe, a, -1)) for a in every],
             high=[((baseline, a, 1), (recipe, best, -1)) for a in every],
-            looked_at=len(every),
-        )
+            looked_at=len(every), span=self.span,
+        )  # fmt: skip
         hidden, behind_hidden = self._bounded(
             claimed - gone,
             low=[
@@ -149,7 +155,7 @@ class _Sweep:
                 ((recipe, a, 1), (recipe, known, -1), (baseline, p, 1), (baseline, best_there, -1))
                 for p in published for a in every
             ],
-            looked_at=len(every) * len(published),
+            looked_at=len(every) * len(published), span=None if self.span is None else 2 * self.span,
         )  # fmt: skip
         word = _word(removed, hidden)
         larger = behind_removed if gone >= claimed - gone else behind_hidden
@@ -161,10 +167,11 @@ class _Sweep:
         )  # fmt: skip
 
     def _bounded(
-        self, value: float, *, low: Sequence[Terms], high: Sequence[Terms], looked_at: int
+        self, value: float, *, low: Sequence[Terms], high: Sequence[Terms], looked_at: int, span: float | None
     ) -> tuple[Bounded, _Narrowest | None]:
         """value between the lowest of the lower ends of `low` and the highest of the upper ends of `high`, and what the
-        former rests on. looked_at: from how many the members that `low` shares, or `high`, were chosen."""
+        former rests on. looked_at: from how many the members that `low` shares, or `high`, were chosen. span: the
+        largest that value can be, either way."""
         if self.cells.shape[1] < LEAST_SEEDS:
             return Bounded(value=value, low=None, high=None), None
         alpha = self.alpha / (looked_at * max(1, len(self.recipes) - 1))
@@ -174,7 +181,7 @@ class _Sweep:
         upper = above + _halves(others, above, alpha)
         at = int(lower.argmin())
         behind = _Narrowest(gap=float(below[at]), errors=_only(errors, at), alpha=alpha)
-        return Bounded(value=value, low=_finite(lower[at]), high=_finite(upper.max())), behind
+        return Bounded(value=value, low=_end(lower[at], span), high=_end(upper.max(), span)), behind
 
     def _contrasts(self, contrasts: Sequence[Terms]) -> tuple[np.ndarray, Errors]:
         """Values of the contrasts, [contrasts], and what they vary by."""
@@ -217,8 +224,11 @@ def _only(errors: Errors, at: int) -> Errors:
     return replace(errors, variances=errors.variances[:, at : at + 1], flat=errors.flat[at : at + 1])
 
 
-def _finite(end: float) -> float | None:
-    return float(end) if np.isfinite(end) else None
+def _end(end: float, span: float | None) -> float | None:
+    """None where there are too few numbers for one; never beyond what a difference can be."""
+    if not np.isfinite(end):
+        return None
+    return float(end) if span is None else float(np.clip(end, -span, span))
 
 
 def _word(removed: Bounded, hidden: Bounded) -> Hiding:

@@ -51,6 +51,12 @@ class Metric:
         return (0.0, 1.0) if self.unit == "percent" else self.bounds
 
     @property
+    def span(self) -> float | None:
+        """The most that two values can differ by, None where nothing bounds it; the interval of a difference does not
+        leave it either."""
+        return None if self.range is None else self.range[1] - self.range[0]
+
+    @property
     def sign(self) -> int:
         """Of a leak: +1 where larger values leak more, -1 where they leak less (distances)."""
         return -1 if self.better == "high" else 1

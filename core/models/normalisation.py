@@ -44,6 +44,13 @@ class Normalisation:
         return cls(mean=(-low * scale,) * CHANNELS, std=(scale,) * CHANNELS)
 
     @property
+    def ends(self) -> tuple[float, float] | None:
+        """The numbers of black and white; None where the channels differ."""
+        if len(set(self.mean)) > 1 or len(set(self.std)) > 1:
+            return None
+        return -self.mean[0] / self.std[0] + 0.0, (1 - self.mean[0]) / self.std[0]
+
+    @property
     def is_ours(self) -> bool:
         """Whether it is [-1, 1], in which all images here are."""
         return self == Normalisation()

@@ -6,7 +6,7 @@ not. So real test images decide, and where they contradict the card, what is usu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,11 +50,16 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class _Trial:
-    """Another reading: in words, and which images are right under it and under the claim (bool [M] each)."""
+    """Another reading: in words, and which images are right under it and under the claim (bool [M] each).
+
+    normalisation: None for that of the claim; reordered: whether the classes are in another order than claimed.
+    """
 
     words: str
     hits: Tensor
     as_stated: Tensor
+    normalisation: Normalisation | None = None
+    reordered: bool = False
 
     @property
     def gain(self) -> float:
@@ -86,6 +91,16 @@ def usual_orders(names: Sequence[str], sizes: Tensor) -> dict[str, Tensor]:
     }
 
 
+def as_flags(normalisation: Normalisation | None, reordered: bool) -> str:
+    """What the commands that bring a model in are to be told (see `check_reading`)."""
+    flags = ["--class-names FILE, its outputs in that order"] if reordered else []
+    if normalisation is not None and normalisation.ends is not None:
+        flags.insert(0, "--input-range {:g} {:g}".format(*normalisation.ends))
+    elif normalisation is not None:
+        flags.insert(0, "--mean {:g} {:g} {:g} --std {:g} {:g} {:g}".format(*normalisation.mean, *normalisation.std))
+    return f"import it with {' and '.join(flags)}"
+
+
 def check_reading(
     model: Readable,
     test: ImageSet,
@@ -96,8 +111,7 @@ def check_reading(
     image_size: int,
     device: torch.device | str,
     where: str,
-    then: str = "import it again",
-    order_said_by: str = "--class-names",
+    then: Callable[[Normalisation | None, bool], str] = as_flags,
     readings: Mapping[str, Normalisation] = USUAL,
 ) -> None:
     """Raise InputError, one line, unless the accuracy is clearly above chance, within reach of what the card states,
@@ -105,7 +119,8 @@ def check_reading(
 
     model: read as claimed, its outputs in the data's order. logits: of all of `test`, float [N, C]. orders: other
     numberings by their words (`usual_orders`); any other order of the classes is found from what the model confuses.
-    then: what to do about it, order_said_by: where the order of classes is said, for the sentence.
+    then: what to do about it, as the end of the sentence: of the normalisation to state, None where it is right, and of
+    whether the order of the classes is to be stated.
     A stated accuracy that is reached is proof enough; without one, three other normalisations of 200 images are tried.
     readings: the normalisations that come into question, by their words.
     """
@@ -116,7 +131,7 @@ def check_reading(
     if above and reached and claim.accuracy is not None:
         return
     trials = _other_readings(model, test, logits, claim, orders, readings, image_size=image_size, device=device)
-    best, reordered = max(trials, key=lambda trial: trial.gain), _in_any_order(logits, test, order_said_by)
+    best, reordered = max(trials, key=lambda trial: trial.gain), _in_any_order(logits, test)
     if reordered is not None and reordered.gain > best.gain + NAMED:  # of two that fit, the one with a name is told
         best = reordered
     better = best.fits_better
@@ -124,7 +139,8 @@ def check_reading(
         return
     stated = f"; its card states {claim.accuracy:.1%}" if claim.accuracy is not None else ""
     found = (
-        f"{best.hits.double().mean():.1%} {best.words}; {best.as_stated.double().mean():.1%} as stated: {then}"
+        f"{best.hits.double().mean():.1%} {best.words}; {best.as_stated.double().mean():.1%} as stated: "
+        f"{then(best.normalisation, best.reordered)}"
         if better
         else "no usual normalisation or class order fits: is it a classifier of these classes, and is its size right?"
     )
@@ -175,17 +191,20 @@ def _other_readings(
         finally:
             model.wants(claim.normalisation)
         prefix = "" if same else f"with {words}"
+        other = None if same else normalisation
         if not same:
-            trials.append(_Trial(words=prefix, hits=seen.argmax(1) == labels, as_stated=as_stated))
+            hits = seen.argmax(1) == labels
+            trials.append(_Trial(words=prefix, hits=hits, as_stated=as_stated, normalisation=other))
         joint = f"{prefix} and " if prefix else "with "
         for order_words, order in orders.items():
             if not torch.equal(order, claim.order):
                 hits = seen[:, own_outputs][:, order].argmax(1) == labels
-                trials.append(_Trial(words=joint + order_words, hits=hits, as_stated=as_stated))
+                trials.append(_Trial(words=joint + order_words, hits=hits, as_stated=as_stated, normalisation=other,
+                                     reordered=True))  # fmt: skip
     return trials
 
 
-def _in_any_order(logits: Tensor, test: ImageSet, said_by: str) -> _Trial | None:
+def _in_any_order(logits: Tensor, test: ImageSet) -> _Trial | None:
     """The order of the classes under which most answers are right, found on one half and tried on the other."""
     count = test.num_classes
     if count > MOST_MATCHED:
@@ -198,8 +217,8 @@ def _in_any_order(logits: Tensor, test: ImageSet, said_by: str) -> _Trial | None
         together += 0.5 * torch.eye(count)  # what nothing contradicts stays
         output_of = torch.from_numpy(linear_sum_assignment(together.numpy(), maximize=True)[1])
         hits[tried] = answers[tried] == output_of[test.labels[tried]]
-    words = f"with the classes in another order, which {said_by} must say"
-    return _Trial(words=words, hits=hits, as_stated=answers == test.labels)
+    return _Trial(words="with the classes in another order", hits=hits, as_stated=answers == test.labels,
+                  reordered=True)  # fmt: skip
 
 
 def _rank_within_class(labels: Tensor) -> Tensor:

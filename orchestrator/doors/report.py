@@ -56,7 +56,7 @@ def write_sweep_report(
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *figure_files(out)]
     texts, found = [text_table(summary)], Hidings()
-    if len(summary.attacks) > 1:
+    if len(summary.attacks) > 1 and len(summary.recipes) > 1:
         found = hidings(summary)
         texts.append(hiding_text(summary, found))
         if found.verdicts:

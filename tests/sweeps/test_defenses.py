@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import runpy
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,10 +18,10 @@ from sweeps.expand import expand
 from sweeps.load import load_sweep
 from sweeps.training import Recipe
 from tasks.registry import TASKS
+from tests import defense_examples
 
-TABLE = Path(__file__).parents[1] / "core/defenses/test_registry.py"
 EXAMPLES = {
-    **runpy.run_path(str(TABLE))["EXAMPLES"],
+    **defense_examples.EXAMPLES,
     "bido": {"lambda_input": 0.05, "lambda_label": 0.5, "layers": ["blocks.0"]},
     "random_erasing": {"area": [0.1, 0.3], "colour": [0, 0, 0]},
 }

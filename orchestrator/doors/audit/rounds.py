@@ -12,7 +12,7 @@ from typing import Any
 
 from core import screen
 from core.audit.beside import Beside
-from core.audit.portfolio import MOST_SEEDS, portfolio
+from core.audit.portfolio import MOST_SEEDS, Reach, portfolio
 from core.data.listing import few
 from core.data.own.shared import refuse_shared, said
 from core.data.sources import list_unlabelled
@@ -23,7 +23,7 @@ from core.words import brief
 from orchestrator.doors.audit.forecast import START_S, Cost, forecast, wall_seconds
 from orchestrator.doors.audit.pages import write_audit
 from orchestrator.doors.audit.subject import AuditRequest, imported_model, people_of
-from orchestrator.doors.audit.sweep_file import Reach, as_file, audit_sweep, lesser, untried
+from orchestrator.doors.audit.sweep_file import as_file, audit_sweep, lesser, untried
 from orchestrator.doors.confirm import Confirmation
 from orchestrator.doors.run import run_and_report
 from orchestrator.store.opening import open_store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from core.attacks.access import ACCESS_LEVELS, Access
 from core.attacks.registry import attack_class
@@ -15,6 +15,7 @@ from core.audit.portfolio import (
     EVALUATOR_TRAINING,
     PORTFOLIO,
     STORED_SIZE,
+    Reach,
     evaluator_of,
     portfolio,
     spread,
@@ -24,10 +25,6 @@ from sweeps.imported import TargetCard
 from sweeps.yaml_reader import as_yaml
 
 NAME = "audit"
-
-Reach = Literal["quick", "adapted", "whole"]
-"""Which attacks: those of the first answer; those that find what a defense hides from them, too; all."""
-
 
 def lesser(asked: Access, given: Access) -> Access:
     """What an attacker gets who asks for one access level of a model that gives another."""

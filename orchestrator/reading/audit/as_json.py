@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from core.metrics.hiding import HidingVerdict
 from orchestrator.reading.audit.found import Audit, Reached, Trained
 from orchestrator.reading.audit.words import audit_sentences, person_name
 from orchestrator.reading.numbers.estimates import Comparison
@@ -49,8 +50,16 @@ def _trained_json(audit: Audit, one: Trained) -> dict[str, Any]:
         "test_acc": one.test_acc, "attack": one.reached.attack, "leak": one.reached.leak,
         "low": _known(one.reached.low), "high": _known(one.reached.high), "seeds": one.reached.seeds,
         "leak_beside_reference": _gap_json(one.leak), "test_acc_beside_reference": _gap_json(one.accuracy),
+        "removed_or_hidden": _hiding_json(one.hiding),
         "device_seconds": {"planned": one.planned_s, "training": one.training_s, "attacking": one.attacking_s},
     }  # fmt: skip
+
+
+def _hiding_json(found: HidingVerdict | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    ends = {"removed_low": found.removed.low, "removed_high": found.removed.high}
+    return {"verdict": found.word, "removed": found.removed.value, **ends}
 
 
 def _gap_json(gap: Comparison) -> dict[str, Any]:

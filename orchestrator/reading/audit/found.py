@@ -10,6 +10,8 @@ import pandas as pd
 
 from core.attacks.access import ACCESS_LEVELS
 from core.attacks.registry import PARTS
+from core.metrics.hiding import HidingVerdict
+from orchestrator.reading.leak.hiding import hidings
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
@@ -51,7 +53,8 @@ class Trained:
     """What was trained here beside the model, or the model itself. recipe: in words; role: "model", "reference" (plain
     training) or "fix". reached: by the attack that works best against it. leak, accuracy: minus those of the reference
     (nothing for the reference itself). training_s, attacking_s: device-seconds of all its seeds, attacks and judging
-    together; of the model, None. planned_s: what was expected of its first seed, None where nobody planned.
+    together; of the model, None. planned_s: what was expected of its first seed, None where nobody planned. hiding:
+    whether the leak is removed or hidden beside the reference, None where nothing can show that.
     """
 
     recipe: str
@@ -63,6 +66,7 @@ class Trained:
     training_s: float | None = None
     attacking_s: float | None = None
     planned_s: float | None = None
+    hiding: HidingVerdict | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +176,7 @@ def _beside(data: ReportData, summary: Summary, own: str, notes: AuditNotes) -> 
     rows, reference = summary.rows(summary.primary), summary.baseline_recipe
     if reference not in rows or own not in rows or len(rows) < 2:
         return ()
-    seconds = _seconds(data, summary, own)
+    seconds, verdicts = _seconds(data, summary, own), hidings(summary).verdicts
 
     def trained(recipe: str) -> Trained:
         row, is_reference = rows[recipe], recipe == reference
@@ -183,6 +187,7 @@ def _beside(data: ReportData, summary: Summary, own: str, notes: AuditNotes) -> 
             leak=NOTHING if is_reference else summary.versus(summary.primary, recipe, reference),
             accuracy=NOTHING if is_reference else summary.compare("test_acc", row, rows[reference]),
             training_s=training, attacking_s=attacking, planned_s=notes.planned.get(recipe),
+            hiding=verdicts.get(recipe),
         )  # fmt: skip
 
     return tuple(trained(recipe) for recipe in summary.recipes if recipe in rows)
@@ -223,7 +228,7 @@ def _beyond(summary: Summary, strongest: Reached, controls: Sequence[Reached]) -
     if not controls:
         return NOTHING
     mine, theirs = (summary.samples[one.row][summary.primary] for one in (strongest, controls[0]))
-    return compare(mine, theirs, summary.settings, among=max(1, len(summary.attacks)))
+    return compare(summary.spec, mine, theirs, summary.settings, among=max(1, len(summary.attacks)))
 
 
 def _people(data: ReportData, summary: Summary, strongest: Reached, names: Sequence[str]) -> tuple[Person, ...]:

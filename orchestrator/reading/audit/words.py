@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from core.audit.portfolio import MOST_SEEDS
+from core.metrics.hiding import Bounded
 from core.metrics.table import metric_of
 from core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
 from orchestrator.reading.audit.found import Audit, Person, Reached, Trained
@@ -23,7 +24,7 @@ def audit_sentences(audit: Audit, *, anonymous: bool = False) -> dict[str, tuple
     gets), `people`, `unknown` (what this does not say). anonymous: no names."""
     return {
         "answer": _answer(audit),
-        "beside": (*_reference(audit), *_fixes(audit)),
+        "beside": (*_reference(audit), *_fixes(audit), *_choice(audit)),
         "trainings": (*_spent(audit), *_seen_before(audit), *audit.unfit),
         "access": tuple(_of_access(audit, level, one) for level, one in audit.by_access().items()),
         "people": _exposed(audit, anonymous=anonymous),
@@ -54,7 +55,8 @@ def _answer(audit: Audit) -> tuple[str, ...]:
     elif audit.beyond.n < 2:
         sure = "One run of the attacks does not tell how much of that is chance: give it --seeds 3, or more --minutes."
     else:
-        sure = "Whether that is more than a control reaches cannot be told from these numbers."
+        more = more_seeds(audit.beyond.n)
+        sure = f"Whether that is more than a control reaches cannot be told from these numbers{more}."
     return first, sure
 
 
@@ -133,6 +135,27 @@ def _fixes(audit: Audit) -> tuple[str, ...]:
         f"Clearly less than plain training on these images leaks {listing(told)}, by the attacks tried, at "
         f"{count(seeds, 'seed')}.",
     )
+
+
+def _choice(audit: Audit) -> tuple[str, ...]:
+    """Which differences are clear only if the attacks that looked best are taken for the best (`HidingVerdict`)."""
+    untold = [
+        f"{'this model' if one.role == 'model' else named(one.recipe)} ({_removed(audit, one.hiding.removed)})"
+        for one in audit.beside
+        if one.leak.verdict in (HIGHER, LOWER) and one.hiding is not None and one.hiding.word == "cannot tell"
+    ]
+    if not untold:
+        return ()
+    return (
+        f"That compares the attack that looked best against each. Allowing for the choice among "
+        f"{count(len(audit.attacks), 'attack')} on both sides as well, no difference is told of {listing(untold)}.",
+    )
+
+
+def _removed(audit: Audit, removed: Bounded) -> str:
+    """What the strongest attack finds less: `24.4 points less [-100, 100]`."""
+    low, high = (float("nan") if end is None else end for end in (removed.low, removed.high))
+    return f"{difference(metric_of(audit.judge), removed.value, low, high)} removed"
 
 
 def leaks_less(audit: Audit, gap: Comparison) -> bool:

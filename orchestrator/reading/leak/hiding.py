@@ -58,7 +58,9 @@ def hidings(summary: Summary) -> Hidings:
     leaks = _leaks(whole, summary.spec.sign)
     if leaks is None or baseline not in whole or len(whole) < 2:
         return Hidings(reason="too few recipes were met by all attacks under the same seeds", left_out=left_out)
-    verdicts = hides_or_removes(leaks, baseline=baseline, published=published, level=summary.settings.level)
+    verdicts = hides_or_removes(
+        leaks, baseline=baseline, published=published, level=summary.settings.level, span=summary.spec.span
+    )
     return Hidings(
         verdicts=verdicts, baseline=baseline, attacks=tuple(attacks), published=published, left_out=left_out
     )

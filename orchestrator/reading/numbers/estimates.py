@@ -107,15 +107,15 @@ def estimate(spec: Metric, seeds: Seeds, settings: Settings) -> Estimate:
     return Estimate(float(np.mean(values)), *ends(found.low, found.high), len(seeds))
 
 
-def compare(mine: Seeds, reference: Seeds, settings: Settings, *, among: int) -> Comparison:
+def compare(spec: Metric, mine: Seeds, reference: Seeds, settings: Settings, *, among: int) -> Comparison:
     """`mine` minus `reference` by themselves, paired by seed and, where hit rates are known, by class; corrected for
-    the `among` comparisons that this is one of."""
+    the `among` comparisons that this is one of. spec: the metric of both."""
     shared = [seed for seed in mine if seed in reference]
     if not shared:
         return NOTHING
     hits, _ = rates([cell[seed] for cell in (mine, reference) for seed in shared])
     sides = dict(zip(("mine", "reference"), np.split(hits, 2), strict=True))
-    (pair,) = compare_recipes(sides, level=settings.level, among=among).pairs
+    (pair,) = compare_recipes(sides, level=settings.level, among=among, span=spec.span).pairs
     return compared(pair, len(shared))
 
 

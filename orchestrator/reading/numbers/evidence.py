@@ -138,7 +138,7 @@ class Cells:
                 return found
         among = max(1, len(evidence.rows) * (len(evidence.rows) - 1) // 2)
         seeds = (self.samples[one][evidence.metric] for one in (row, reference))
-        return compare(*seeds, self.settings, among=among)
+        return compare(metric_of(evidence.metric), *seeds, self.settings, among=among)
 
     def with_differences(self, references: Sequence[int | None], primary: str | None = None) -> pd.DataFrame:
         """The frame with m_diff, m_diff_low, m_diff_high, m_diff_n and m_verdict of every metric m, corrected for how
@@ -190,10 +190,12 @@ class Cells:
         pairs = {}
         if shared and len(kept) > 1:
             values, _ = _stacked(measured, kept, shared)
-            compared_all = compare_recipes(values, level=self.settings.level, among=among)
+            compared_all = compare_recipes(
+                values, level=self.settings.level, among=among, span=metric_of(metric).span
+            )
             pairs = {row: compared_all.between(row, str(other)) for row in kept if row != str(other)}
-        alone = {row: compare(seeds[str(row)], seeds[str(other)], self.settings, among=among) for row in rows
-                 if str(row) not in pairs}  # fmt: skip
+        alone = {row: compare(metric_of(metric), seeds[str(row)], seeds[str(other)], self.settings, among=among)
+                 for row in rows if str(row) not in pairs}  # fmt: skip
         together = {int(row): compared(pair, len(shared), turn=1 if pair.first == row else -1)
                     for row, pair in pairs.items()}  # fmt: skip
         return [*alone.items(), *together.items()]

@@ -38,7 +38,7 @@ def test_leak_and_difference_are_those_of_a_sweep(seeds, share):
     leak, page = tally.leak, estimate(metric_of("attack_acc1"), samples(mine, labels), Settings())
     assert (leak.mean, leak.low, leak.high) == pytest.approx((page.mean, page.low, page.high))
     pair = tally.beyond(control, among=3)
-    beyond = compare(samples(mine, labels), samples(theirs, labels), Settings(), among=3)
+    beyond = compare(metric_of("attack_acc1"), samples(mine, labels), samples(theirs, labels), Settings(), among=3)
     assert pair.difference == pytest.approx(beyond.difference) and pair.verdict == beyond.verdict
     ends = [np.nan if end is None else end for end in (pair.low, pair.high)]
     assert ends == pytest.approx([beyond.low, beyond.high], nan_ok=True)

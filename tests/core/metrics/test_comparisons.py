@@ -69,6 +69,19 @@ def test_comparisons_scale_with_the_data_and_turn_with_the_order(shape, seed, sc
         assert back.p_corrected == pytest.approx(pair.p_corrected, abs=1e-9)
 
 
+@settings(deadline=None, max_examples=40)
+@given(shape=st.tuples(st.integers(2, 4), st.integers(1, 3), st.integers(1, 4)), seed=st.integers(0, 999))
+def test_no_interval_leaves_what_a_difference_can_be_and_no_verdict_changes(shape, seed):
+    shares = np.random.default_rng(seed).random(shape)
+    free, held = compare_recipes(named(shares)), compare_recipes(named(shares), span=1.0)
+    for pair, other in zip(free.pairs, held.pairs, strict=True):
+        assert (pair.difference, pair.p, pair.p_corrected, pair.verdict) == (
+            other.difference, other.p, other.p_corrected, other.verdict
+        )  # fmt: skip
+        if pair.low is not None:
+            assert (other.low, other.high) == (max(pair.low, -1), min(pair.high, 1))
+
+
 def test_more_recipes_need_more_evidence():
     cells = draw((8, 3, 20), 0)
     few, many = (compare_recipes(named(cells[:count])) for count in (2, 8))

@@ -99,6 +99,16 @@ def test_seeds_that_would_be_needed_are_named_where_more_seeds_help() -> None:
     assert all(one.seeds_needed is None for one in found if one.word != "cannot tell")
 
 
+def test_intervals_stay_within_what_shares_can_differ_by() -> None:
+    two = {recipe: {attack: cells[:2, :6] for attack, cells in under.items()}
+           for recipe, under in drawn({"plain": PLAIN, "scaled": SCALED}, 5).items()}  # fmt: skip
+    free = hides_or_removes(two, baseline="plain", published=PUBLISHED)["scaled"]
+    held = hides_or_removes(two, baseline="plain", published=PUBLISHED, span=1.0)["scaled"]
+    assert free.removed.high > 1 and free.hidden.high > 2
+    assert held.removed.high == 1 and held.hidden.high == 2 and held.removed.low >= -1 and held.hidden.low >= -2
+    assert (held.word, held.removed.value, held.seeds_needed) == (free.word, free.removed.value, free.seeds_needed)
+
+
 def test_a_stronger_attack_never_raises_what_is_removed() -> None:
     weaker = drawn({"plain": PLAIN, "scaled": SCALED}, 5)
     without = {recipe: {a: under[a] for a in PUBLISHED} for recipe, under in weaker.items()}

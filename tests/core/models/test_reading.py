@@ -10,7 +10,7 @@ from core.data.images import ImageSet
 from core.errors import InputError
 from core.models.inference import evaluate_logits
 from core.models.normalisation import USUAL, Normalisation, input_layer
-from core.models.reading import Claim, check_reading, order_by_name, usual_orders
+from core.models.reading import Claim, as_flags, check_reading, order_by_name, usual_orders
 
 CLASSES = 6
 NAMES = ("dot", "Ann", "cy", "bob", "eve", "fay")
@@ -89,6 +89,30 @@ def test_a_wrong_order_is_named_also_beside_a_wrong_normalisation():
     by_size = torch.sort(SIZES, descending=True).indices
     with pytest.raises(InputError, match="with classes by number of images;"):
         judge(IMAGENET, by_size, IMAGENET, data_order)
+
+
+@pytest.mark.parametrize(
+    ("other", "reordered", "flags"),
+    [
+        ("ImageNet mean/std", False, "--mean 0.485 0.456 0.406 --std 0.229 0.224 0.225"),
+        ("inputs in [0, 255]", False, "--input-range 0 255"),
+        ("inputs in [-1, 1]", True, "--input-range -1 1 and --class-names FILE, its outputs in that order"),
+        (None, True, "--class-names FILE, its outputs in that order"),
+    ],
+)
+def test_the_line_ends_with_what_to_say(other, reordered, flags):
+    assert as_flags(USUAL[other] if other else None, reordered) == f"import it with {flags}"
+
+
+@pytest.mark.parametrize("name", USUAL)
+def test_the_flags_say_the_normalisation_that_was_meant(name):
+    """What `--input-range` and `--mean`, `--std` are read as is the reading that the line recommends."""
+    words = as_flags(USUAL[name], False).removeprefix("import it with ").replace("--std", "--mean").split("--mean")
+    if words[0]:
+        assert Normalisation.of_range(*map(float, words[0].split()[1:])) == USUAL[name]
+    else:
+        mean, std = (tuple(map(float, triple.split())) for triple in words[1:])
+        assert Normalisation(mean=mean, std=std) == USUAL[name]
 
 
 @settings(deadline=None, max_examples=40)

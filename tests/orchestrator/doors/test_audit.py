@@ -14,14 +14,14 @@ from PIL import Image
 from core.attacks.access import ACCESS_LEVELS
 from core.attacks.registry import ATTACKS
 from core.audit.beside import trained_beside
-from core.audit.portfolio import MOST_SEEDS, portfolio, spread
+from core.audit.portfolio import MOST_SEEDS, Reach, portfolio, spread
 from core.audit.timing import training_seconds
 from core.models.recipe import TrainingRecipe
 from orchestrator.cli import main
 from orchestrator.doors.audit import rounds
 from orchestrator.doors.audit.forecast import Cost, forecast, timed_once
 from orchestrator.doors.audit.rounds import FIRST, refinements
-from orchestrator.doors.audit.sweep_file import Reach, as_file, audit_sweep
+from orchestrator.doors.audit.sweep_file import as_file, audit_sweep
 from orchestrator.planning.trials import trials_of
 from orchestrator.reading.axes import sweep_axes
 from orchestrator.scheduling.execute import execute_with_inputs
@@ -75,7 +75,7 @@ def audit(owned, *more, out: Path, public: bool = True) -> int:
         (["--fix", "--epochs", "0"], "--epochs: expected at least 1, got 0"),
         (["--reference", "resnet81"], "efficientnet_b2, got 'resnet81'; did you mean 'resnet18'?"),
         (["--reference", "vit_b_16", "--image-size", SIDE], "--reference vit_b_16: expected images of 224 pixels"),
-        (["--architecture", "resnet18", "--image-size", SIDE], "as stated: import it again"),
+        (["--architecture", "resnet18", "--image-size", SIDE], "as stated: import it with --mean 0.485 0.456"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_line_and_nothing_is_written(owned, tmp_path, capsys, more, line):

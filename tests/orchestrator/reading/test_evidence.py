@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.metrics.comparisons import compare_recipes
-from core.metrics.table import METRICS
+from core.metrics.table import METRICS, metric_of
 from orchestrator.reading.numbers.estimates import Sample, Settings, compare
 from orchestrator.reading.numbers.evidence import Cells, worst_rows
 
@@ -146,7 +146,7 @@ def test_who_is_compared_alone_is_corrected_for_as_many():
     frame, samples = audit(full | {("late", ""): {0: 0.45, 1: 0.45}})
     row = cells(frame, samples).with_differences([None, 0, 0, 0, 0]).loc[4]
     hits = [np.stack([samples[k]["embedder_acc1"][s].by_class for s in (0, 1)]) for k in (4, 0)]
-    alone = compare_recipes(dict(zip("la", hits, strict=True)), among=10).pairs[0]
+    alone = compare_recipes(dict(zip("la", hits, strict=True)), among=10, span=1.0).pairs[0]
     assert (row["embedder_acc1_diff_low"], row["embedder_acc1_diff_n"]) == (pytest.approx(alone.low), 2)
 
 
@@ -181,7 +181,8 @@ def test_across_attacks_a_row_that_lacks_a_seed_is_compared_by_itself():
     frame, samples = audit({("a", "x"): both(0.6), ("b", "y"): both(0.5), ("c", "y"): both(0.2), ("d", "y"): {1: 0.4}})
     found = Cells(frame=frame, samples=samples, settings=QUICK).with_differences([None, 0, 0, 0])
     assert found["embedder_acc1_diff_n"].tolist()[1:] == [2, 2, 1]
-    alone = compare(samples[3]["embedder_acc1"], samples[0]["embedder_acc1"], QUICK, among=3)
+    metric = "embedder_acc1"
+    alone = compare(metric_of(metric), samples[3][metric], samples[0][metric], QUICK, among=3)
     assert found.loc[3, "embedder_acc1_diff"] == pytest.approx(alone.difference)
 
 

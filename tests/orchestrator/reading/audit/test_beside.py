@@ -15,15 +15,16 @@ from orchestrator.reading.numbers.model import Axis, ReportData, StageLink
 from orchestrator.reading.numbers.summary import summarise
 
 MODEL, PLAIN, WEAK, STRONG = "imported model", "plain training", "smoothing -0.05", "smoothing -0.8"
+ATTACKS = ("ppa", "adapted")
 PEOPLE, CLASSES = [f"p{k}" for k in range(10)], 10
 LEAKS = {MODEL: 0.7, PLAIN: 0.7, WEAK: 0.7, STRONG: 0.2}
 ACCURACY = {MODEL: 0.95, PLAIN: 0.9, WEAK: 0.91, STRONG: 0.88}
 
 
-def data(seeds, recipes, model):
+def data(seeds, recipes, model, published=ATTACKS):
     """Two attacks and a control; the second attack is weaker everywhere but on STRONG, where it finds a little more.
 
-    model: the leak of the model under audit.
+    model: the leak of the model under audit. published: attacks that were not made to find what is hidden.
     """
     leaks = {**LEAKS, MODEL: model}
     rows, classes, links = [], [], {}
@@ -38,7 +39,7 @@ def data(seeds, recipes, model):
                 rows.append({
                     "trial": trial, "seed": seed, "status": "done", "failure": None, "recipe_settings": recipe,
                     "attack_settings": attack, "attack_access": "none" if control else "gradients",
-                    "attack_control": control, "attack_published": True, "test_acc": ACCURACY[recipe],
+                    "attack_control": control, "attack_published": attack in published, "test_acc": ACCURACY[recipe],
                     "embedder_acc1": float(rates.mean()), "queries": None if control else 50.0,
                 })  # fmt: skip
                 classes += [{"trial": trial, "class": k, "embedder_acc1": rate} for k, rate in enumerate(rates)]
@@ -53,14 +54,14 @@ def data(seeds, recipes, model):
 
 
 @cache
-def summarised(seeds, recipes, model):
-    given = data(range(1, seeds + 1), recipes, model)
+def summarised(seeds, recipes, model, published=ATTACKS):
+    given = data(range(1, seeds + 1), recipes, model, published)
     return given, summarise(given)
 
 
-def read(seeds, recipes=(MODEL, PLAIN, WEAK, STRONG), model=0.7, **notes):
+def read(seeds, recipes=(MODEL, PLAIN, WEAK, STRONG), model=0.7, published=ATTACKS, **notes):
     usual = {"names": PEOPLE, "classes": CLASSES, "recipe": MODEL, "architecture": "resnet18", "epochs": 40}
-    return read_audit(*summarised(seeds, recipes, model), AuditNotes(**(usual | notes)))
+    return read_audit(*summarised(seeds, recipes, model, published), AuditNotes(**(usual | notes)))
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +98,19 @@ def test_a_difference_is_told_where_the_statistics_tell_it_and_nowhere_else(audi
     assert STRONG in fix and WEAK not in fix and "88.0" in fix
     less = audit_sentences(read(3, recipes=(MODEL, PLAIN), model=0.4))["beside"]
     assert "This model leaks clearly less than trainings like the reference" in less[1]
+
+
+def test_a_clear_difference_says_where_the_choice_of_attacks_leaves_it_untold():
+    few, more = (read(seeds, recipes=(MODEL, PLAIN), model=0.65, published=("ppa",)) for seeds in (2, 5))
+    assert few.model.leak.verdict == more.model.leak.verdict == "lower"
+    assert (few.model.hiding.word, more.model.hiding.word) == ("cannot tell", "removes")
+    line = audit_sentences(few)["beside"][-1]
+    assert "choice among 2\N{NO-BREAK SPACE}attacks" in line and "this model (+4.8\N{NO-BREAK SPACE}points" in line and "removed)" in line
+    assert not any("choice among" in line for line in audit_sentences(more)["beside"])
+    found = json.loads(json.dumps(audit_json(few, {})))["beside"]
+    assert found[0]["removed_or_hidden"]["verdict"] == "cannot tell" and found[1]["removed_or_hidden"] is None
+    assert found[0]["removed_or_hidden"]["removed_high"] <= 1
+    assert read(2, recipes=(MODEL, PLAIN), model=0.4).model.hiding is None
 
 
 def test_one_seed_claims_nothing_and_says_how_to_have_more():

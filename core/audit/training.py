@@ -1,0 +1,103 @@
+"""A classifier trained in memory under a recipe: what a model is compared with, or what might replace it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from core.audit.attacking import OnProgress, silent
+from core.audit.beside import EPOCHS
+from core.audit.model import Model
+from core.audit.portfolio import AUGMENTATION
+from core.data.labelled import SplitImages
+from core.declared import build
+from core.defenses.alpha import check_alpha
+from core.defenses.base import Defense
+from core.defenses.registry import make_defense
+from core.defenses.schedules import AlphaSchedule, alpha_at, usual_schedule, validate_schedule
+from core.defenses.words import SMOOTHING
+from core.errors import InputError
+from core.models.classifiers import Classifier, build_classifier
+from core.models.recipe import TrainingRecipe
+from core.training.batches import preparation_generator
+from core.training.classifier import train_classifier
+from core.training.keeping_back import learn_kept_back, without_kept_back
+
+PROTOCOL = "clean"
+TRAINING: Mapping[str, Any] = {"epochs": EPOCHS, "batch_size": 50, "augmentation": AUGMENTATION}
+"""As `smoothsweep audit --reference` trains."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defended:
+    """A defense with the label smoothing that it is trained under. smoothing: epochs -> (zero-based epoch -> alpha)."""
+
+    defense: Defense
+    smoothing: Callable[[int], Callable[[int], float]]
+
+
+def defended(settings: Mapping[str, Any]) -> Defended:
+    """A defense as a sweep file's `recipe.defense` has it under protocol clean: kind, parameters, smoothing.
+
+    Raises InputError, one line, for an unknown kind, parameter or schedule, or a value out of range.
+    """
+    given = dict(settings)
+    kind = given.pop("kind", None)
+    if kind is None:
+        raise InputError("defense: expected its kind, got none")
+    if kind == SMOOTHING:
+        smoothing, given = given, {}
+    else:
+        smoothing = dict(given.pop("smoothing", None) or {})
+    if unknown := sorted(smoothing.keys() - {"alpha", "schedule"}):
+        raise InputError(f"defense: expected alpha and schedule for its smoothing, got {unknown[0]}")
+    return Defended(defense=make_defense(kind, **given), smoothing=_smoothing(smoothing))
+
+
+def train_model(
+    people: SplitImages, *, architecture: str, defense: Mapping[str, Any], training: Mapping[str, Any] | None,
+    seed: int, device: torch.device | str, on_progress: OnProgress = silent,
+) -> Model:  # fmt: skip
+    """The trained network, which reads pictures as [-1, 1]. Arguments as of `smoothsweep.train`. Raises InputError."""
+    recipe = build(
+        TrainingRecipe,
+        {"architecture": architecture, "image_size": people.train.size, **(TRAINING if training is None else training)},
+        what="training", prefix="training ",
+    )  # fmt: skip
+    chosen = defended(defense)
+    network = _new(recipe, people.train.num_classes, chosen.defense, seed)
+    data, _, back = without_kept_back(chosen.defense, people.train, None, seed)
+    train_classifier(
+        network, data, recipe, seed=seed, defense=chosen.defense, alpha_of_epoch=chosen.smoothing(recipe.epochs),
+        device=device,
+        on_epoch=lambda record, _: on_progress((record.epoch + 1) / recipe.epochs, f"training: epoch {record.epoch}"),
+    )  # fmt: skip
+    learn_kept_back(chosen.defense, network, back, image_size=recipe.image_size, device=device)
+    return Model(network.eval(), image_size=recipe.image_size, input_range=(-1, 1))
+
+
+def _new(recipe: TrainingRecipe, classes: int, defense: Defense, seed: int) -> Classifier:
+    network = build_classifier(recipe.architecture, classes, pretrained=False, protocol=PROTOCOL, seed=seed)
+    defense.prepare(network, generator=preparation_generator(seed))
+    defense.read(network, None, protocol=PROTOCOL, seed=0)
+    return network
+
+
+def _smoothing(given: Mapping[str, Any]) -> Callable[[int], Callable[[int], float]]:
+    settings = dict(given.get("schedule") or {})
+    carries_factors = settings.get("points") is not None
+    if carries_factors:
+        settings["points"] = tuple(map(tuple, settings["points"]))
+    alpha = given.get("alpha")
+    alpha = (None if carries_factors else 0.0) if alpha is None else check_alpha(alpha, name="defense: alpha")
+    settings = settings or {"kind": usual_schedule(alpha or 0.0)}
+    schedule = build(AlphaSchedule, settings, what="defense: schedule", prefix="defense: schedule ")
+
+    def over(epochs: int) -> Callable[[int], float]:
+        validate_schedule(schedule, epochs=epochs)
+        return lambda epoch: alpha_at(schedule, alpha=alpha, epoch=epoch, epochs=epochs)
+
+    return over

@@ -1,0 +1,78 @@
+"""Audits beside each other: the numbers of `compare_recipes`, beside the first model; nothing unlike is paired."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import smoothsweep
+from core.audit.judging import Judge
+from core.audit.results import Audit
+from core.audit.statistics import Tally
+from core.errors import InputError
+from core.metrics.comparisons import compare_recipes
+from core.metrics.known_error import Rate
+
+CLASSES, SEEDS = (0, 1, 4, 5, 7, 9), (1, 2, 3)
+JUDGE = Judge(metric="embedder_acc1", names=tuple("abcdefghij"), sensitivity=Rate(share=0.9, trials=50),
+              logits=lambda images: images)  # fmt: skip
+
+
+def audit(mean, *, seed, by=JUDGE, seeds=SEEDS, classes=CLASSES, attacks=("ppa", "ppa logit", "random_latents")):
+    shares = np.clip(mean + 0.1 * np.random.default_rng(seed).normal(size=(len(seeds), len(classes))), 0, 1)
+    rows = [{"attack": one, "leak": shares.mean() - 0.01 * at, "low": 0.0, "high": 1.0}
+            for at, one in enumerate(attacks)]  # fmt: skip
+    return Audit(
+        attacks=pd.DataFrame(rows), people=pd.DataFrame(), beyond=None, loot=None, judge=by.metric, real=0.9,
+        test_acc=0.8 + seed / 100, strongest=Tally(classes=classes, shares=shares), by=by, seeds=seeds,
+    )  # fmt: skip
+
+
+def test_each_model_stands_beside_the_first():
+    audits = {"mine": audit(0.7, seed=1), "plain": audit(0.72, seed=2), "hidden": audit(0.2, seed=3)}
+    table = smoothsweep.compare(audits)
+    assert list(table["model"]) == list(audits) and list(table["test_acc"]) == pytest.approx([0.81, 0.82, 0.83])
+    leaks = [one.strongest.shares.mean() for one in audits.values()]
+    assert list(table["leak"]) == leaks
+    assert np.isnan(table["difference"][0]) and list(table["difference"][1:]) == pytest.approx(
+        [leak - leaks[0] for leak in leaks[1:]]
+    )
+    assert list(table["verdict"]) == ["", "cannot tell", "lower"]
+    assert table["difference_low"][2] < table["difference"][2] < table["difference_high"][2] < 0
+
+
+def test_the_intervals_are_corrected_for_every_pair():
+    audits = {"mine": audit(0.7, seed=1), "plain": audit(0.72, seed=2), "hidden": audit(0.2, seed=3)}
+    both = smoothsweep.compare({name: audits[name] for name in ("mine", "hidden")})
+    width = [table["difference_high"].iloc[-1] - table["difference_low"].iloc[-1]
+             for table in (both, smoothsweep.compare(audits))]  # fmt: skip
+    assert width[0] != width[1]
+    pair = compare_recipes({name: audits[name].strongest.shares for name in ("hidden", "mine")}).pairs[0]
+    assert (both["difference_low"][1], both["difference_high"][1]) == (pair.low, pair.high)
+
+
+def test_one_seed_tells_the_difference_and_no_more():
+    table = smoothsweep.compare({"a": audit(0.7, seed=1, seeds=(1,)), "b": audit(0.2, seed=2, seeds=(1,))})
+    assert table["difference"][1] < -0.3 and np.isnan(table["difference_low"][1])
+    assert table["verdict"][1] == "cannot tell"
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"by": dataclasses.replace(JUDGE)}, "compare: b: expected the judge of the first audit"),
+        ({"classes": (0, 1, 4, 5, 7, 8)}, "expected the people of the first audit"),
+        ({"seeds": (1, 2, 4)}, r"expected the seeds of the first audit, \[1, 2, 3\], got \[1, 2, 4\]"),
+        ({"attacks": ("ppa", "random_latents")}, "expected the attacks of the first audit"),
+    ],
+)
+def test_what_stands_for_something_else_is_not_paired(other, words):
+    with pytest.raises(InputError, match=words) as caught:
+        smoothsweep.compare({"a": audit(0.5, seed=1), "b": audit(0.5, seed=2, **other)})
+    assert "\n" not in str(caught.value)
+
+
+def test_one_audit_is_no_comparison():
+    with pytest.raises(InputError, match="at least two audits, got 1"):
+        smoothsweep.compare({"a": audit(0.5, seed=1)})
