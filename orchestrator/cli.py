@@ -53,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _open(arguments: Sequence[str]) -> int:
     try:
+        if not arguments:  # somebody looks for the doors; nothing was done, as the exit code says
+            _parser().print_help()
+            return EXIT_INPUT
         options = _parser().parse_args(arguments)
         return options.door(options)
     except InputError as error:
@@ -95,6 +98,16 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Completion(argparse.Action):
+    """`--print-completion`: a script for the user's shell."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, shell: Any, *_: Any) -> None:
+        from orchestrator.doors.completion import completion_script
+
+        screen.out_text(completion_script(parser, shell))
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="smoothsweep",
@@ -103,6 +116,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Start with: smoothsweep run quickstart",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="which smoothsweep this is, and of which code")
+    parser.add_argument("--print-completion", action=_Completion, choices=("bash", "zsh"), metavar="SHELL",
+                        help='completion for bash or zsh: eval "$(smoothsweep --print-completion bash)"')  # fmt: skip
     doors = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = _sweep_door(doors, "run", "do what the sweep file asks for; what is done already is not done again", _run)

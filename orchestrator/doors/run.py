@@ -162,9 +162,9 @@ def _report(
 ) -> Path:
     """Print the table, write the page, add it to the sweep's MLflow run."""
     if isinstance(loaded.sweep, ToySweep):
-        from orchestrator.doors.toy_report import write_toy_report as write
+        from orchestrator.doors.reporting.toy_report import write_toy_report as write
     else:
-        from orchestrator.doors.report import write_sweep_report as write
+        from orchestrator.doors.reporting.sweep_report import write_sweep_report as write
     text, files, verdicts = write(loaded, trials, store, failures, out)
     screen.out_text(text)
     if recorder is not None or out == store.sweep_folder(loaded.sweep.name):

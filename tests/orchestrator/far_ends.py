@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from core.errors import InputError
 from orchestrator.cluster import connection as cluster
-from orchestrator.doors.report import _paper
+from orchestrator.doors.reporting.sweep_report import _paper
 from orchestrator.planning.plan import make_plan, plan_summary
 from orchestrator.planning.proposals import write_reaudit
 from orchestrator.planning.trial import Trial

@@ -26,7 +26,13 @@ def test_help_names_every_door(capsys):
     assert all(door in shown for door in ("run", "plan", "status", "report", "ui", "doctor"))
 
 
-@pytest.mark.parametrize("arguments", [[], ["dance"], ["run"], ["plan", "x.yaml", "--frobnicate"]])
+def test_alone_it_shows_the_doors_and_says_that_nothing_was_done(capsys):
+    assert main([]) == 2
+    shown = capsys.readouterr()
+    assert "Start with: smoothsweep run quickstart" in shown.out and not shown.err
+
+
+@pytest.mark.parametrize("arguments", [["dance"], ["run"], ["plan", "x.yaml", "--frobnicate"]])
 def test_wrong_commands_exit_with_2(arguments):
     with pytest.raises(SystemExit) as ended:
         main(arguments)

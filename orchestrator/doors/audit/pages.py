@@ -10,7 +10,7 @@ import numpy as np
 
 from core.errors import InputError
 from core.files import write_file
-from orchestrator.doors.report import report_data
+from orchestrator.doors.reporting.sweep_report import report_data
 from orchestrator.page.audit import EXPOSED, Portrait, audit_page, audit_pdf
 from orchestrator.page.stored import class_names, reconstruction, training_image, training_labels
 from orchestrator.planning.trial import Trial, inversion_stages

@@ -4,7 +4,7 @@ import pytest
 from mlflow_look import doubled, look, record
 
 from core.metrics.hiding import Bounded, HidingVerdict
-from orchestrator.doors.report import report_data
+from orchestrator.doors.reporting.sweep_report import report_data
 from orchestrator.planning.trials import trials_of
 from orchestrator.reading.leak.hiding import Hidings
 from orchestrator.reading.numbers.summary import summarise

@@ -105,7 +105,8 @@ def test_a_clear_difference_says_where_the_choice_of_attacks_leaves_it_untold():
     assert few.model.leak.verdict == more.model.leak.verdict == "lower"
     assert (few.model.hiding.word, more.model.hiding.word) == ("cannot tell", "removes")
     line = audit_sentences(few)["beside"][-1]
-    assert "choice among 2\N{NO-BREAK SPACE}attacks" in line and "this model (+4.8\N{NO-BREAK SPACE}points" in line and "removed)" in line
+    line = line.replace("\N{NO-BREAK SPACE}", " ")
+    assert "choice among 2 attacks" in line and "this model (+4.8 points" in line and "removed)" in line
     assert not any("choice among" in line for line in audit_sentences(more)["beside"])
     found = json.loads(json.dumps(audit_json(few, {})))["beside"]
     assert found[0]["removed_or_hidden"]["verdict"] == "cannot tell" and found[1]["removed_or_hidden"] is None

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from core.metrics.table import BY_KEY
-from orchestrator.doors.search_report import search_view
+from orchestrator.doors.reporting.search_report import search_view
 from orchestrator.page.pictures import comparison_sheet
 from orchestrator.page.writing import figure_files, write_report
 from orchestrator.planning.trial import Trial

@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.doors import report as reporting
-from orchestrator.doors.report import report_data
-from orchestrator.doors.search_report import budget_words, constraint_words, dimension_words, rung_words
+from orchestrator.doors.reporting import sweep_report as reporting
+from orchestrator.doors.reporting.search_report import budget_words, constraint_words, dimension_words, rung_words
+from orchestrator.doors.reporting.sweep_report import report_data
 from orchestrator.page.render import render
 from orchestrator.planning.proposals import Proposal, ProposalFile, write_reaudit
 from orchestrator.planning.trials import trials_of

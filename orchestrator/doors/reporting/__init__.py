@@ -1,0 +1,1 @@
+"""From the store to what a sweep leaves: its table, its page, its figures."""
