@@ -284,7 +284,8 @@ METRICS: tuple[Metric, ...] = (
 
 BY_KEY: dict[str, Metric] = {metric.key: metric for metric in METRICS}
 
-CLASS_METRICS: tuple[str, ...] = tuple(metric.key for metric in METRICS if metric.ceiling)
+_FIRST = ("embedder", "general")  # judges whose features learnt nothing of the target's images
+CLASS_METRICS = tuple(m.key for m in sorted(METRICS, key=lambda m: m.measured_by not in _FIRST) if m.ceiling)
 """Metrics with one value per class, whose intervals resample seeds and classes. The most telling judge first."""
 
 TOY_COLUMNS = ("steps", "distance", "train_loss", "distance_no_stop")

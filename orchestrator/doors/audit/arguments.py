@@ -23,7 +23,8 @@ def add_audit_door(doors: argparse._SubParsersAction) -> None:
     audit.add_argument("--data", type=Path, required=True, metavar="PATH", help="the private images it was trained on: "
                        "a folder with one folder per person, or a Parquet file")  # fmt: skip
     audit.add_argument("--public", type=Path, metavar="PATH", help="images of other people, as the attacker has them: "
-                       "a folder or a Parquet file")  # fmt: skip
+                       "a folder or a Parquet file; not needed with --judge synthetic, which says that all are "
+                       "rendered")  # fmt: skip
     audit.add_argument("--access", choices=ACCESS, default="gradients", help="what the attacker sees of the model; "
                        "whoever has gradients has scores and labels too (default: gradients)")  # fmt: skip
     audit.add_argument("--minutes", type=float, metavar="N", help="refine until about so many minutes are used up; the "
@@ -41,7 +42,8 @@ def add_audit_door(doors: argparse._SubParsersAction) -> None:
     audit.add_argument("--people", type=int, default=20, metavar="N", help="how many of the people to attack, evenly "
                        "from all (default: 20)")  # fmt: skip
     audit.add_argument("--judge", metavar="NAME=FILE", help="an independent judge: mobilefacenet_a, mobilefacenet_b, "
-                       "ir50, ir152 or facenet with its weights, or synthetic for rendered faces")  # fmt: skip
+                       "ir50, ir152 or facenet with its weights, synthetic for rendered faces, or swag_vit_b_16 for "
+                       "pictures of anything")  # fmt: skip
     audit.add_argument("--redact", action="store_true", help="no pictures of people and no names, for sharing")
     audit.add_argument("--architecture", metavar="NAME", help="needed for a checkpoint, e.g. resnet18 or "
                        "timm:vit_tiny_patch16_224")  # fmt: skip

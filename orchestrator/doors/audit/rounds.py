@@ -91,7 +91,9 @@ def run_audit(request: AuditRequest) -> int:
 
 
 def _look_for_the_same(request: AuditRequest) -> None:
-    """Raise InputError where a private picture is public too; say which only look it."""
+    """Raise InputError where a private picture is public too; say which only look it. Rendered public faces are new."""
+    if request.public is None:
+        return
     if not list_unlabelled(request.public):
         raise InputError(f"--public {request.public}: expected images, got none")
     if pairs := refuse_shared(request.data, request.public):
@@ -194,8 +196,9 @@ class Work:
 
     def _tree(self, one: Round) -> dict[str, Any]:
         return audit_sweep(
-            model=self.model, card=self.card, data=self.request.data.resolve(), public=self.request.public.resolve(),
-            embedder=self.request.embedder, access=self.access, people=self.request.people, seeds=list(one.seeds),
+            model=self.model, card=self.card, data=self.request.data.resolve(),
+            public=self.request.public.resolve() if self.request.public else None,
+            independent=self.request.independent, access=self.access, people=self.request.people, seeds=list(one.seeds),
             reach=one.reach, beside=one.beside,
         )  # fmt: skip
 

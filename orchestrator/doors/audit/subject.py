@@ -13,6 +13,7 @@ from core.audit.portfolio import MOST_SEEDS
 from core.data.sources import TEST, list_labelled
 from core.errors import InputError
 from core.models.image_sizes import LEAST, check_image_size
+from core.models.weight_files import find_weight_file, weight_folders
 from core.outside.kinds import KINDS, Named, Source, is_outside, is_timm, kind_of
 from core.spelling import suggestion
 from core.words import brief
@@ -21,7 +22,11 @@ from orchestrator.doors.bringing.describing import Reading
 from orchestrator.doors.bringing.named import described_source, kept_beside
 from sweeps.imported import CARD, ImportedClassifier, TargetCard
 
-EMBEDDERS = ("synthetic", "facenet", "mobilefacenet_a", "mobilefacenet_b", "ir50", "ir152")
+RENDERED = "synthetic"
+EMBEDDERS = (RENDERED, "facenet", "mobilefacenet_a", "mobilefacenet_b", "ir50", "ir152")
+GENERAL = ("swag_vit_b_16",)
+"""Judges of pictures of anything."""
+
 NEEDS_PUBLIC = (
     "--public: expected images of the same kind that show none of these people (a folder or a Parquet file), got none: "
     "every attack draws from what such images look like"
@@ -61,20 +66,25 @@ class AuditRequest(Reading):
         return kind_of(self.model) or ("torch_export" if is_timm(self.architecture) else None)
 
     @property
-    def embedder(self) -> dict[str, str] | None:
-        """The independent judge as a sweep file names it. Raises InputError."""
+    def independent(self) -> dict[str, dict[str, str]]:
+        """The independent judge as a sweep file's `judges` have it, empty without one. Raises InputError."""
         if self.judge is None:
-            return None
+            return {}
         name, _, weights = self.judge.partition("=")
-        if name not in EMBEDDERS:
-            raise InputError(f"--judge: expected one of {', '.join(EMBEDDERS)}, got {brief(name)!r}")
-        if name == "synthetic":
+        if name not in (*EMBEDDERS, *GENERAL):
+            raise InputError(f"--judge: expected one of {', '.join((*EMBEDDERS, *GENERAL))}, got {brief(name)!r}")
+        if name == RENDERED:
             if weights:
-                raise InputError("--judge: expected no file with synthetic, whose weights are shipped")
-            return {"name": name}
+                raise InputError(f"--judge: expected no file with {name}, whose weights are shipped")
+            return {"embedder": {"name": name}}
+        if name in GENERAL and not weights and (staged := find_weight_file(name, weight_folders())) is not None:
+            weights = str(staged)
         if not weights or not Path(weights).is_file():
-            raise InputError(f"--judge: expected {name}=FILE with the file of its weights, got {brief(self.judge)!r}")
-        return {"name": name, "weights": str(Path(weights).resolve())}
+            where = ", or staged by smoothsweep weights stage" if name in GENERAL else ""
+            raise InputError(
+                f"--judge: expected {name}=FILE with the file of its weights{where}, got {brief(self.judge)!r}"
+            )
+        return {"general" if name in GENERAL else "embedder": {"name": name, "weights": str(Path(weights).resolve())}}
 
     def check(self) -> None:
         """Raise InputError for what can be seen to be wrong before anything is read."""
@@ -88,9 +98,9 @@ class AuditRequest(Reading):
         if not 1 <= self.seeds <= MOST_SEEDS:
             raise InputError(f"--seeds: expected between 1 and {MOST_SEEDS}, got {self.seeds}")
         self._check_trainings()
-        if self.public is None:
+        judges = self.independent
+        if self.public is None and judges != {"embedder": {"name": RENDERED}}:
             raise InputError(NEEDS_PUBLIC)
-        _ = self.embedder
 
     def _check_trainings(self) -> None:
         """Raise InputError for what can be seen to be wrong of the trainings beside the model."""

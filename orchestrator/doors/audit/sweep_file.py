@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,21 +50,25 @@ def audit_sweep(
     model: Path,
     card: TargetCard,
     data: Path,
-    public: Path,
-    embedder: dict[str, str] | None,
+    public: Path | None,
+    independent: Mapping[str, Any],
     access: str,
     people: int,
     seeds: list[int],
     reach: Reach,
     beside: Sequence[Beside] = (),
 ) -> dict[str, Any]:
-    """The tree of the sweep file. people: how many to attack at most; seeds: of attacks and trainings; beside: what is
-    trained beside the model, the reference among them. An evaluator is trained where nobody else judges, and where all
-    attacks are tried: the first answer of an independent judge does not wait for a second opinion."""
+    """The tree of the sweep file.
+
+    public: None for rendered faces. independent: the judge that somebody brought, as `judges` has it. people: how many
+    to attack at most; seeds: of attacks and trainings; beside: what is trained beside the model, the reference among
+    them. An evaluator is trained where nobody else judges, and where all attacks are tried: the first answer of an
+    independent judge does not wait for a second opinion.
+    """
     size = min(STORED_SIZE, card.image_size)
     judged = min(size, 64)
-    judges: dict[str, Any] = {"embedder": embedder} if embedder else {}
-    if not embedder or reach == "whole":
+    judges: dict[str, Any] = dict(independent)
+    if not independent or reach == "whole":
         taken = (card.architecture, *(one.settings["architecture"] for one in beside))
         evaluator = {"architecture": evaluator_of(*taken), "image_size": judged, "pretrained": False}
         judges["evaluator"] = {**evaluator, **EVALUATOR_TRAINING}
@@ -75,7 +79,8 @@ def audit_sweep(
         "name": NAME,
         "seeds": seeds,
         "data": {"kind": "labelled", "path": str(data), "size": size},
-        "public": {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000},
+        "public": {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
+        if public else {"kind": "synthetic", "size": size},
         "classes": "all" if card.num_classes <= people else spread(card.num_classes, people),
         "recipe": recipes[0],
         "prior": {"kind": "eigenfaces", "components": COMPONENTS},

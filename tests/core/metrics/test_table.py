@@ -20,7 +20,7 @@ def test_every_metric_stands_once_and_names_judges_that_a_sweep_can_have():
 
 
 def test_a_ceiling_is_measured_by_the_same_judge():
-    assert CLASS_METRICS == ("embedder_acc1", "attack_acc1", "general_acc1", "asked_acc1")
+    assert CLASS_METRICS == ("embedder_acc1", "general_acc1", "attack_acc1", "asked_acc1")
     for key in CLASS_METRICS:
         assert metric_of(metric_of(key).ceiling).judge == metric_of(key).judge
     with pytest.raises(KeyError, match="the metrics are test_acc"):

@@ -1,5 +1,6 @@
 """`smoothsweep audit`: refusals before anything runs, the portfolio by access, and one audit from model to pages."""
 
+import dataclasses
 import json
 import shutil
 from itertools import pairwise
@@ -17,10 +18,12 @@ from core.audit.beside import trained_beside
 from core.audit.portfolio import MOST_SEEDS, Reach, portfolio, spread
 from core.audit.timing import training_seconds
 from core.models.recipe import TrainingRecipe
+from core.models.weight_files import WEIGHT_FILES
 from orchestrator.cli import main
 from orchestrator.doors.audit import rounds
 from orchestrator.doors.audit.forecast import Cost, forecast, timed_once
 from orchestrator.doors.audit.rounds import FIRST, refinements
+from orchestrator.doors.audit.subject import AuditRequest
 from orchestrator.doors.audit.sweep_file import as_file, audit_sweep
 from orchestrator.planning.trials import trials_of
 from orchestrator.reading.axes import sweep_axes
@@ -32,6 +35,7 @@ from sweeps.yaml_reader import read_yaml
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, trained_resnet, write_people
 
 REACH = get_args(Reach)
+RENDERED = {"embedder": {"name": "synthetic"}}
 IMAGENET = ["--mean", *map(str, IMAGENET_MEAN), "--std", *map(str, IMAGENET_STD)]
 
 
@@ -70,6 +74,8 @@ def audit(owned, *more, out: Path, public: bool = True) -> int:
         (["--people", "1"], "--people: expected at least 2, got 1"),
         (["--judge", "eve"], "--judge: expected one of synthetic, facenet"),
         (["--judge", "facenet"], "--judge: expected facenet=FILE"),
+        (["--judge", "swag_vit_b_16"], "FILE with the file of its weights, or staged by smoothsweep weights stage"),
+        (["--judge", "synthetic=own.pth"], "--judge: expected no file with synthetic"),
         (["--seeds", "0"], "--seeds: expected between 1 and 5, got 0"),
         (["--epochs", "3"], "--epochs: expected only with --reference or --fix, which train, got 3"),
         (["--fix", "--epochs", "0"], "--epochs: expected at least 1, got 0"),
@@ -126,8 +132,9 @@ def sweep_of(imported, owned, tmp_path, **given) -> Path:
     """The audit's sweep file."""
     _, people, public = owned
     file, card = tmp_path / "audit.yaml", ImportedClassifier(imported=str(imported)).checked
-    usual = {"access": "gradients", "people": 3, "seeds": [1], "reach": "quick", "embedder": None}
-    file.write_text(as_file(audit_sweep(model=imported, card=card, data=people, public=public, **(usual | given))))
+    usual = {"access": "gradients", "people": 3, "seeds": [1], "reach": "quick", "independent": {}}
+    given = {"public": public, **usual, **given}
+    file.write_text(as_file(audit_sweep(model=imported, card=card, data=people, **given)))
     return file
 
 
@@ -138,18 +145,39 @@ def test_the_written_sweep_file_is_one_that_run_takes(imported, owned, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("embedder", "reach", "judges"),
+    ("independent", "reach", "judges"),
     [
-        (None, "quick", {"evaluator"}), ({"name": "synthetic"}, "quick", {"embedder"}),
-        ({"name": "synthetic"}, "adapted", {"embedder"}), ({"name": "synthetic"}, "whole", {"embedder", "evaluator"}),
+        ({}, "quick", {"evaluator"}), (RENDERED, "quick", {"embedder"}), (RENDERED, "adapted", {"embedder"}),
+        (RENDERED, "whole", {"embedder", "evaluator"}), ({"general": {}}, "quick", {"general"}),
     ],
 )  # fmt: skip
 def test_an_evaluator_is_trained_where_nobody_else_judges_and_with_all_attacks(
-    imported, owned, tmp_path, embedder, reach, judges
+    imported, owned, tmp_path, independent, reach, judges
 ):
     """The first answer of an independent judge does not wait for a training that it does not need."""
-    found = load_sweep(sweep_of(imported, owned, tmp_path, embedder=embedder, reach=reach)).sweep.judges
-    assert {name for name in ("embedder", "evaluator") if getattr(found, name) is not None} == judges
+    found = load_sweep(sweep_of(imported, owned, tmp_path, independent=independent, reach=reach)).sweep.judges
+    assert {name for name in ("embedder", "general", "evaluator") if getattr(found, name) is not None} == judges
+
+
+def test_rendered_faces_need_no_public_images_of_the_user(imported, owned, tmp_path):
+    loaded = load_sweep(sweep_of(imported, owned, tmp_path, public=None, independent=RENDERED))
+    assert loaded.sweep.public.kind == "synthetic" and loaded.sweep.public.size == loaded.sweep.data.size
+
+
+def test_a_judge_of_anything_is_taken_from_its_file_or_from_where_it_is_staged(tmp_path, monkeypatch):
+    def judged(said):
+        needed = [field.name for field in dataclasses.fields(AuditRequest) if field.default is dataclasses.MISSING]
+        return AuditRequest(**dict.fromkeys(needed) | {"judge": said}).independent
+
+    monkeypatch.setenv("SMOOTHSWEEP_WEIGHTS", str(tmp_path / "staged"))
+    own = tmp_path / "own.pth"
+    own.touch()
+    named = {"general": {"name": "swag_vit_b_16", "weights": str(own)}}
+    assert judged(f"swag_vit_b_16={own}") == named and judged(None) == {}
+    staged = tmp_path / "staged" / WEIGHT_FILES["swag_vit_b_16"].file_name
+    staged.parent.mkdir()
+    own.rename(staged)
+    assert judged("swag_vit_b_16")["general"]["weights"] == str(staged)
 
 
 def test_people_are_taken_evenly():

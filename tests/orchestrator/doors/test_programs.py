@@ -129,7 +129,7 @@ def test_a_program_that_says_the_class_alone_has_no_calibration_and_shows_no_sco
 
 def audit_file(made, folder, tmp_path, access, change=lambda tree: None):
     card = ImportedClassifier(imported=str(folder)).checked
-    tree = audit_sweep(model=folder, card=card, data=made / "people", public=made / "people", embedder=None,
+    tree = audit_sweep(model=folder, card=card, data=made / "people", public=made / "people", independent={},
                        access=access, people=3, seeds=[1], reach="whole")  # fmt: skip
     change(tree)
     file = tmp_path / "audit.yaml"
