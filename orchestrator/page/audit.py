@@ -139,7 +139,7 @@ def audit_pdf(
     _write_beside(paper, audit)
     paper.write_line("What an attacker gets, by what they see of the model", size=12, bold=True)
     head = ("sees", "recognised", "attack", "queries", "device time")
-    paper.write_rows(head, _access_rows(audit), (25, 34, 57, 28, 30))
+    paper.write_rows(head, _access_rows(audit), (22, 30, 70, 24, 28))
     paper.write_line("Every attack tried, and the controls that know nothing of the model", size=12, bold=True)
     rows = [(one.attack, "control" if one.control else one.access, _interval(audit, one)) for one in audit.reached]
     paper.write_rows(("attack", "sees", "recognised"), rows, (80, 36, 58))
@@ -175,7 +175,7 @@ def _write_beside(paper: _Paper, audit: Audit) -> None:
         for one in audit.beside
     ]  # fmt: skip
     head = ("trained", "accuracy", "recognised", "best attack", "beside the reference")
-    paper.write_rows(head, rows, (40, 18, 24, 50, 42), size=7.5)
+    paper.write_rows(head, rows, (38, 15, 22, 63, 36), size=7)
     paper.write_line(trainings(audit), size=8, grey=True)
 
 
