@@ -41,7 +41,7 @@ EMBEDDER_SIZES = {"facenet": 160}  # the others take the loot as it is and resiz
 
 def embed_real_images(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes features.safetensors: a judge's features of all real images, made once per sweep."""
-    embed = _embedding(config, inputs, context.device)
+    embed = _embedding(config, inputs, context)
     tensors = {}
     for part in config.get("parts", ("train", "test")):
         data: ImageSet = load_images(inputs["data"], part)
@@ -99,7 +99,7 @@ def _by_features(
     """Accuracies of a linear head on features learnt elsewhere; distances [M] to the nearest image of the class."""
     loot, real = loot_images(inputs["loot"], EMBEDDER_SIZES.get(config["network"])), _real(inputs)
     head = fit_head(real["train_features"], real["train_labels"], seed=HEAD_SEED)
-    features = _embedding(config, inputs, context.device)(loot["images"])
+    features = _embedding(config, inputs, context)(loot["images"])
     logits = head_logits(head, features)
     report = accuracy_report(logits, loot["labels"])
     distance, nearest = _nearest(features, loot["labels"], real)
@@ -115,8 +115,9 @@ def _by_features(
     return accuracies, distance
 
 
-def _embedding(config: Config, inputs: Inputs, device: str) -> Callable[[Tensor], Tensor]:
+def _embedding(config: Config, inputs: Inputs, context: TaskContext) -> Callable[[Tensor], Tensor]:
     """Images (uint8, or floats in [-1, 1]) -> the features of the judge that the configuration names."""
+    device = context.device
     if config["network"] == "target":
         recipe = config_of(inputs["network"])
         network = load_classifier(inputs["network"], recipe, device)
@@ -128,16 +129,17 @@ def _embedding(config: Config, inputs: Inputs, device: str) -> Callable[[Tensor]
         return published_features(config, device)
     path = config.get("path")
     network = load_embedder(config["network"], Path(path).expanduser() if path else None).to(device)
-    return lambda images: _features(network, images, device)
+    return lambda images: _features(network, images, context)
 
 
 @torch.no_grad()
-def _features(embedder: nn.Module, images: Tensor, device: str) -> Tensor:
+def _features(embedder: nn.Module, images: Tensor, context: TaskContext) -> Tensor:
     """Features float32 [N, D] on the CPU of uint8 images or floats in [-1, 1]; the embedder resizes them itself."""
     parts = []
-    for batch in images.split(BATCH):
+    for done, batch in enumerate(images.split(BATCH)):
+        context.progress(done * BATCH / len(images), f"{done * BATCH} of {len(images)} images")
         batch = to_unit(batch) if batch.dtype == torch.uint8 else batch.float()
-        parts.append(embedder(batch.to(device)).float().cpu())
+        parts.append(embedder(batch.to(context.device)).float().cpu())
     return torch.cat(parts)
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import tomllib
 
 import numpy as np
@@ -9,13 +10,16 @@ import pandas as pd
 import pytest
 import torch
 from PIL import Image
+from torchvision.models import VisionTransformer
 
 import smoothsweep
 from core.data.labelled import SplitImages
 from core.data.synthetic import synthetic_faces
 from core.data.transforms import resize
 from core.errors import InputError
+from core.models import embedders
 from core.models.classifiers import build_classifier
+from core.models.general import SwagViT
 from core.models.recipe import TrainingRecipe
 from core.training.classifier import train_classifier
 from tests.attack_examples import EXAMPLES, PEOPLE, SIZE
@@ -150,6 +154,17 @@ def test_an_independent_embedder_judges_what_it_never_saw(faces, report):
     ruler = smoothsweep.fit_judge(faces, "synthetic", **QUIET)
     verdict = smoothsweep.judge(report.loot, ruler)
     assert ruler.metric == "embedder_acc1" and verdict.real > 1 / PEOPLE and 0 <= verdict.leak <= 1
+
+
+def test_classes_that_are_no_faces_have_a_judge_of_pictures_of_anything(faces, report, tmp_path, monkeypatch):
+    """By a small network in the place of the published one, whose file is not here."""
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "mlp_dim": 12}
+    torch.manual_seed(3)
+    torch.save(VisionTransformer(image_size=224, patch_size=16, **sizes).state_dict(), tmp_path / "vit.pth")
+    small = functools.partial(SwagViT, layers=1, heads=2, width=8, hidden=12)
+    monkeypatch.setitem(embedders.GENERAL, "swag_vit_b_16", small)
+    ruler = smoothsweep.fit_judge(faces, "swag_vit_b_16", weights=tmp_path / "vit.pth", **QUIET)
+    assert ruler.metric == "general_acc1" and 0 <= smoothsweep.judge(report.loot, ruler).leak <= 1
 
 
 def test_a_wrong_reading_is_named_before_anything_is_attacked(network, faces, public, ruler):

@@ -21,7 +21,7 @@ from core.metrics.accuracy import topk_hits
 from core.metrics.known_error import Rate
 from core.metrics.open_set import fit_head, head_logits
 from core.models.classifiers import build_classifier
-from core.models.embedders import load_embedder
+from core.models.embedders import GENERAL, load_embedder
 from core.models.inference import evaluate_logits
 from core.models.recipe import TrainingRecipe
 from core.training.classifier import train_classifier
@@ -72,10 +72,12 @@ def train_evaluator(
 
 
 def fit_embedder(people: SplitImages, name: str, *, weights: Path | None, device: torch.device | str) -> Judge:
-    """A linear head on an independent embedder (a row of `core.models.embedders.EMBEDDERS`). Raises InputError."""
+    """A linear head on an independent embedder, a row of `core.models.embedders.EMBEDDERS` or of its `GENERAL`, which
+    knows pictures of anything. Raises InputError."""
     network = load_embedder(name, weights).to(device)
     head = fit_head(_features(network, people.train.images, device), people.train.labels, seed=HEAD_SEED)
-    return _judge("embedder_acc1", people.test, lambda images: head_logits(head, _features(network, images, device)))
+    metric = "general_acc1" if name in GENERAL else "embedder_acc1"
+    return _judge(metric, people.test, lambda images: head_logits(head, _features(network, images, device)))
 
 
 def _judge(metric: str, test: ImageSet, logits: Callable[[Tensor], Tensor]) -> Judge:

@@ -178,14 +178,26 @@ def test_a_judges_network_is_the_file_that_the_configuration_names(tmp_path, mon
     asked = []
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(judges, "load_embedder", lambda name, path: asked.append((name, path)) or nn.Flatten())
-    embed = judges._embedding({"network": "facenet", "path": "~/face.pt"}, {}, "cpu")
+    context = TaskContext(work=tmp_path)
+    embed = judges._embedding({"network": "facenet", "path": "~/face.pt"}, {}, context)
     assert torch.equal(embed(torch.ones(2, 3, 2, 2)), torch.ones(2, 12))
-    judges._embedding({"network": "synthetic"}, {}, "cpu")
+    judges._embedding({"network": "synthetic"}, {}, context)
     assert asked == [("facenet", tmp_path / "face.pt"), ("synthetic", None)]
 
 
 @pytest.mark.parametrize("network", ["fid_lomma", "fid_plg"])
-def test_a_published_distance_has_the_features_of_its_own_network(monkeypatch, network):
+def test_a_published_distance_has_the_features_of_its_own_network(monkeypatch, network, tmp_path):
     config = {"network": network, "side": 64, "path": "somewhere"}
     monkeypatch.setattr(judges, "published_features", lambda given, device: (given, device))
-    assert judges._embedding(config, {}, "cpu") == (config, "cpu")
+    assert judges._embedding(config, {}, TaskContext(work=tmp_path)) == (config, "cpu")
+
+
+def test_a_large_network_says_how_far_it_is_with_many_pictures(tmp_path, monkeypatch):
+    """Without a GPU it takes half a second for each: a silence of minutes would look like a dead worker."""
+    told = []
+    context = TaskContext(work=tmp_path)
+    monkeypatch.setattr(context, "progress", lambda fraction, text: told.append((fraction, text)))
+    pictures = torch.randn(judges.BATCH + 3, 3, 2, 2)
+    assert torch.equal(judges._features(nn.Flatten(), pictures, context), pictures.flatten(1))
+    count = len(pictures)
+    assert told == [(0.0, f"0 of {count} images"), (judges.BATCH / count, f"{judges.BATCH} of {count} images")]
