@@ -86,19 +86,23 @@ def _check_names(manifest: Mapping[str, Any]) -> None:
 
 def is_plain_name(name: object) -> bool:
     """Whether this is the name of one file in a folder: no way out of it, nothing hidden, nothing unprintable."""
+    return _stays_inside(name) and not name.startswith(".")
+
+
+def is_inner_path(path: str) -> bool:
+    """Whether this is a relative path to a place below; hidden names may be on it, as Ray Train's own are."""
+    return all(map(_stays_inside, path.split("/")))
+
+
+def _stays_inside(name: object) -> bool:
     return (
         isinstance(name, str)
         and 0 < len(name.encode(errors="replace")) <= 255
         and name.isprintable()
         and "/" not in name
         and "\\" not in name
-        and not name.startswith(".")
+        and name not in (".", "..")
     )
-
-
-def is_plain_path(path: str) -> bool:
-    """Whether this is a relative path of plain names."""
-    return all(is_plain_name(part) for part in path.split("/"))
 
 
 def _made(manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from pyarrow.fs import AwsStandardS3RetryStrategy, FileInfo, FileSelector, FileT
 
 from core.errors import InputError
 from core.uris import shown_uri, without_secrets
-from orchestrator.store.sealing import is_plain_path
+from orchestrator.store.sealing import is_inner_path
 
 SCHEME = "s3://"
 ATTEMPTS, PROBE_ATTEMPTS = 5, 2  # of one request: work is patient, the first question of a command is not
@@ -98,7 +98,7 @@ class Objects:
             if info.type == FileType.File
         ]
         for item in found:  # keys become paths of this machine
-            if not is_plain_path(item.key):
+            if not is_inner_path(item.key):
                 raise InputError(f"{self.url}/{prefix}: expected objects of plain names, got {item.key[:80]!r}")
         return found
 

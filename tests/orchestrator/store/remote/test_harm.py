@@ -71,6 +71,18 @@ def test_names_that_lead_out_of_their_folder_are_refused(s3, monkeypatch, tmp_pa
     assert not list(tmp_path.rglob("*evil*"))
 
 
+def test_work_may_hold_the_hidden_files_of_ray_train(s3):
+    """It proves with one that it can write where its checkpoints go, and leaves it there."""
+    store, a = open_store(s3), stage(classes=1)
+    client = s3_client({"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"]})
+    folder = f"{s3.split('/', 3)[3]}/work/sleep/{a.fingerprint}"
+    for key in ("ray_train/.validate_storage_marker", "checkpoint.pt"):
+        client.put_object(Bucket=BUCKET, Key=f"{folder}/{key}", Body=b"x")
+    with store.working(a) as work:
+        assert [path.name for path in work.iterdir()] == ["checkpoint.pt"]  # Ray Train fetches its own itself
+    assert store.sweep_away_drafts() == 0
+
+
 def test_work_of_impossible_names_is_refused(s3, tmp_path):
     store, a = open_store(s3), stage(classes=1)
     client = s3_client({"AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"]})
