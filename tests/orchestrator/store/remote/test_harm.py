@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import pytest
 
@@ -25,8 +26,9 @@ def test_a_damaged_object_is_set_aside_and_made_again(s3, monkeypatch, tmp_path,
     elif harm == "other content":
         client.put_object(Bucket=BUCKET, Key=files[0], Body=b"numberz")
     else:
-        client.put_object(Bucket=BUCKET, Key=manifest,
-                          Body=content.replace(b"1.0", b"0.9") if "edited" in harm else content[:100])  # fmt: skip
+        edited = re.sub(rb'(": ?)1\.0\b', rb"\g<1>0.9", content)  # a number, and not the name of an attempt
+        assert edited != content
+        client.put_object(Bucket=BUCKET, Key=manifest, Body=edited if "edited" in harm else content[:100])
     other = other_machine(s3, monkeypatch, tmp_path)
     why = {
         "other content": "rows.bin differs from its checksum",
