@@ -9,6 +9,7 @@ from core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
 from orchestrator.reading.audit.found import Audit, Person, Reached, Trained
 from orchestrator.reading.findings.findings import SEES
 from orchestrator.reading.findings.sureness import named
+from orchestrator.reading.leak.hiding import rests_on_choice
 from orchestrator.reading.numbers.estimates import Comparison
 from orchestrator.reading.numbers.format import count, difference, duration, listing, number
 
@@ -138,11 +139,11 @@ def _fixes(audit: Audit) -> tuple[str, ...]:
 
 
 def _choice(audit: Audit) -> tuple[str, ...]:
-    """Which differences are clear only if the attacks that looked best are taken for the best (`HidingVerdict`)."""
+    """Which differences are not told once the choice of the attacks is allowed for."""
     untold = [
         f"{'this model' if one.role == 'model' else named(one.recipe)} ({_removed(audit, one.hiding.removed)})"
         for one in audit.beside
-        if one.leak.verdict in (HIGHER, LOWER) and one.hiding is not None and one.hiding.word == "cannot tell"
+        if one.hiding is not None and rests_on_choice(one.leak, one.hiding)
     ]
     if not untold:
         return ()
@@ -153,7 +154,7 @@ def _choice(audit: Audit) -> tuple[str, ...]:
 
 
 def _removed(audit: Audit, removed: Bounded) -> str:
-    """What the strongest attack finds less: `24.4 points less [-100, 100]`."""
+    """What the strongest attack finds less: `+24.4 points [-100, +100] removed`."""
     low, high = (float("nan") if end is None else end for end in (removed.low, removed.high))
     return f"{difference(metric_of(audit.judge), removed.value, low, high)} removed"
 

@@ -13,7 +13,7 @@ from core.metrics.table import metric_of
 from core.metrics.verdicts import HIGHER, LOWER
 from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.findings.tables import with_interval
-from orchestrator.reading.numbers.estimates import Seeds, rates
+from orchestrator.reading.numbers.estimates import Comparison, Seeds, rates
 from orchestrator.reading.numbers.format import aligned, ascii_text, count, listing, signed, signed_interval
 from orchestrator.reading.numbers.summary import Summary
 
@@ -117,6 +117,11 @@ def shown(summary: Summary, number: Bounded) -> str:
     return f"{signed(summary.spec, number.value)} {signed_interval(summary.spec, number.low, number.high)}".strip()
 
 
+def rests_on_choice(gap: Comparison, one: HidingVerdict) -> bool:
+    """Whether a difference is clear only if the attacks that looked best are taken for the best."""
+    return gap.verdict in (HIGHER, LOWER) and one.word == "cannot tell" and one.removed.low is not None
+
+
 def beside_answer(summary: Summary, found: Hidings) -> tuple[str, ...]:
     """Where a clear difference stands beside a word that cannot tell: one sentence on what the word asks beyond it.
 
@@ -126,7 +131,7 @@ def beside_answer(summary: Summary, found: Hidings) -> tuple[str, ...]:
     untold = []
     for recipe, one in found.verdicts.items():
         gap = summary.versus(summary.primary, recipe, found.baseline)
-        if gap.verdict in (HIGHER, LOWER) and one.word == "cannot tell" and one.removed.low is not None:
+        if rests_on_choice(gap, one):
             untold.append(f"{named(recipe)} ({shown(summary, one.removed)} removed)")
     if not untold:
         return ()
