@@ -176,7 +176,7 @@ def tried(request: TargetRequest, card: TargetCard, adopt: Callable[..., Mapping
 
 def said_of(card: TargetCard) -> list[str]:
     """How the weights will be read, and what was measured."""
-    mean, std = (" ".join(f"{value:g}" for value in values) for values in (card.mean, card.std))
+    mean, std = (" ".join(f"{value + 0.0:g}" for value in values) for values in (card.mean, card.std))  # no -0
     order = "the data's own order" if card.class_names is None else f"{card.class_names[0]}, {card.class_names[1]}, ..."
     shown = "sent as pictures" if card.architecture == "endpoint" else f"mean {mean}, std {std}"
     lines = [f"images of {card.image_size} pixels, {shown}; classes: {order}"]
