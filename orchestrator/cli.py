@@ -248,12 +248,14 @@ def _plan(options: argparse.Namespace) -> int:
 def _status(options: argparse.Namespace) -> int:
     from orchestrator.doors.records.status import status_summary, status_text
     from orchestrator.planning.trials import trials_of
+    from orchestrator.reading.axes import sweep_axes
     from orchestrator.store.opening import open_existing_store
     from sweeps.load import load_sweep
 
     loaded = load_sweep(options.sweep, options.overrides)
     store = open_existing_store(options.store)
-    summary = status_summary(loaded.sweep.name, trials_of(loaded, store), store)
+    trials = trials_of(loaded, store)
+    summary = status_summary(loaded.sweep.name, trials, store, sweep_axes(loaded, trials))
     screen.out_text(json.dumps(summary, indent=1) if options.json else status_text(summary))
     return EXIT_DONE
 

@@ -64,7 +64,8 @@ def phase_of(trial: Trial) -> str:
     return trial.phase
 
 
-def _target(trial: Trial) -> str:
+def target_of(trial: Trial) -> str:
+    """Fingerprint of what is trained, whatever the seed: trials that differ in the attack alone share it."""
     stages = Trial(cell=trial.cell, seed=0).stages
     return next((stage.fingerprint for stage in stages if stage.name in ("target", "imported")), stages[0].fingerprint)
 
@@ -91,7 +92,7 @@ def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep | No
     metrics["n_seeds"] = float(len(trials))
     return RecipeMeans(
         label=run_words(trials[0], loaded),
-        target=_target(trials[0]),
+        target=target_of(trials[0]),
         trial=trials[0],
         params=recipe_params(trials[0], rows[0]),
         metrics=metrics,

@@ -28,7 +28,7 @@ from orchestrator.tracking.server import connection
 from orchestrator.tracking.server.moving import artifact_folder, follow
 from orchestrator.tracking.server.scratch import scratch, sweep_away_scratch
 from orchestrator.tracking.trials import table_json, trial_status, trial_tags, write_trial_files
-from orchestrator.tracking.verdicts import Told, Verdicts, tell
+from orchestrator.tracking.verdicts import STRONGEST, Told, Verdicts, tell
 from sweeps.loaded import LoadedSweep
 
 PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}
@@ -178,7 +178,7 @@ class Tracker:
             self._client.log_artifact(parent, str(path), "figures" if path.parent.name == "figures" else None)
             progress()
         asked = (self._loaded.sweep.accuracy_needed, self._loaded.sweep.leak_searched) if self._loaded else ()
-        found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], *asked)
+        found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], *asked, planned=closing.trials)
         intro = note(self._loaded.intro) if self._loaded else ""
         text = "\n\n".join(part for part in (answer_text(found), intro) if part)
         tags = {NOTE: text[:4900], "smoothsweep.recommended": found.recommended.label if found.recommended else ""}
@@ -205,7 +205,8 @@ class Tracker:
             if told is None:
                 continue
             told = replace(told, numbers={}) if closing.failed else told
-            self._tell("trial", trial.id, replace(told, numbers={}), finished_at(trial, self.store))
+            order = {name: value for name, value in told.numbers.items() if name == STRONGEST}
+            self._tell("trial", trial.id, replace(told, numbers=order), finished_at(trial, self.store))
             self._tell("recipe", recipe_id(trial), told, finished_at(trial, self.store))
             progress()
 

@@ -20,12 +20,14 @@ from orchestrator.tracking.runs import TOLD
 
 VERDICT = "smoothsweep.verdict"  # beside the baseline under the same attack: lower, higher, cannot tell; baseline
 HIDING = "smoothsweep.hiding"  # under all attacks: removes, hides, removes and hides, leaks more, cannot tell
-NUMBERS = ("removed", "removed_low", "removed_high", "hidden", "hidden_low", "hidden_high")
+STRONGEST = "leak_strongest"
+"""The leak of a recipe under the attack that works best against it, the same on its runs under every attack."""
+NUMBERS = (STRONGEST, "removed", "removed_low", "removed_high", "hidden", "hidden_low", "hidden_high")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """A verdict as one run holds it: tags by name, numbers (in the unit of the leak, large is good) by metric."""
+    """A verdict as one run holds it: tags by name, numbers in the unit of the leak by metric."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -49,6 +51,7 @@ def verdicts_of(summary: Summary, found: Hidings) -> Verdicts:
     of_trials: dict[str, Told] = {}
     if summary.primary is None:
         return Verdicts()
+    worst = summary.worst(summary.primary)
     for _, row in summary.frame.iterrows():
         word = "baseline" if row["is_baseline"] else row.get(f"{summary.primary}_verdict") or ""
         hiding = found.verdicts.get(row["recipe"])
@@ -59,6 +62,8 @@ def verdicts_of(summary: Summary, found: Hidings) -> Verdicts:
             for end, value in (("", number.value), ("_low", number.low), ("_high", number.high))
         }  # fmt: skip
         numbers = {name: float(value) for name, value in ends.items() if not is_null(value)}
+        if row["recipe"] in worst:
+            numbers[STRONGEST] = float(summary.frame.loc[worst[row["recipe"]], summary.primary])
         told = Told(tags={key: value for key, value in tags.items() if value}, numbers=numbers)
         of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and told.tags else (), told))
     words = "; ".join(f"{ascii_text(recipe)}: {one.word}" for recipe, one in found.verdicts.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from core.words import printable
@@ -10,12 +11,17 @@ from orchestrator.planning.inside import Inside, inside
 from orchestrator.planning.plan import make_plan
 from orchestrator.planning.state import read_state
 from orchestrator.planning.trial import Trial
+from orchestrator.reading.findings.incomplete import incomplete_sentences
+from orchestrator.reading.numbers.complete_cases import complete_cases
+from orchestrator.reading.numbers.model import Axis
+from orchestrator.reading.numbers.summary import attack_label, recipe_label
 from orchestrator.store.base import Store
 
 
-def status_summary(name: str, trials: list[Trial], store: Store) -> dict[str, Any]:
+def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[Axis] = ()) -> dict[str, Any]:
     """Trials by state, stages by kind, what runs at this moment and what was begun and runs no longer, as JSON values.
 
+    axes: what the sweep varies, for sentences on the recipes that cannot be compared yet; without them none are made.
     Epochs and classes are told from the store: from what stages leave there while they are at work.
     """
     plan = make_plan(trials, store)
@@ -46,6 +52,7 @@ def status_summary(name: str, trials: list[Trial], store: Store) -> dict[str, An
         "trials": rows,
         "counts": dict(Counter(row["state"] for row in rows)),
         "stages": {kind: {"done": done_kinds[kind], "total": total} for kind, total in kinds.items()},
+        "incomplete": list(_incomplete(trials, rows, axes)),
         "running": running,
         "begun": [
             {"stage": stage.name, "fingerprint": stage.fingerprint, **vars(far[stage.fingerprint])}
@@ -65,9 +72,22 @@ def status_text(summary: dict[str, Any]) -> str:
     lines.append("")
     stages = ", ".join(f"{kind} {row['done']}/{row['total']}" for kind, row in summary["stages"].items())
     lines.append(f"stages: {stages}")
+    lines += summary["incomplete"]
     for title, entries in (("running:", summary["running"]), ("begun, not running:", summary["begun"])):
         lines += [title, *map(_line, entries)] if entries else []
     return "\n".join(map(printable, lines))
+
+
+def _incomplete(trials: list[Trial], rows: Sequence[dict[str, Any]], axes: Sequence[Axis]) -> tuple[str, ...]:
+    """Which recipes lack trials that others have, and so cannot be compared with them."""
+    met: dict[str, dict[str, set[int]]] = {}
+    for trial, row in zip(trials, rows, strict=True):
+        if trial.phase == "sweep" and not trial.is_control and axes:
+            recipe, attack = (label(axes, trial.cell.axes) for label in (recipe_label, attack_label))
+            seeds = met.setdefault(recipe, {}).setdefault(attack, set())
+            seeds.update({trial.seed} if row["state"] == "done" else ())
+    attacks = dict.fromkeys(attack for under in met.values() for attack in under)
+    return incomplete_sentences(complete_cases(met), planned=tuple(attacks))
 
 
 def _at_work(entry: dict[str, Any], known: Inside | None) -> dict[str, Any]:

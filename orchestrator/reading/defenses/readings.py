@@ -32,7 +32,7 @@ def reading(summary: Summary, group: DefenseGroup, family: DefenseFamily, compar
     else:
         gains, losses = (_clear(summary, group, measured, compared, gain=gain) for gain in (True, False))
         parts = [*gains, *losses, *_unclear(group, measured, compared)]
-    return " ".join([*parts, *([f"Not measured: {_strengths(absent)}."] if absent else [])])
+    return " ".join([*parts, *([f"Not compared, since trials are missing: {_strengths(absent)}."] if absent else [])])
 
 
 def reference_words(group: DefenseGroup) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -11,10 +11,10 @@ from core.metrics.verdicts import CANNOT_TELL, HIGHER, LEAST_SEEDS, LOWER
 from core.words import NBSP
 from orchestrator.reading.defenses.families import CHEAP
 from orchestrator.reading.findings.fresh import fresh_answer
+from orchestrator.reading.findings.incomplete import incomplete_lines
 from orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
 from orchestrator.reading.findings.sureness import TOO_SMALL, flattery, gap_words, named, standing, start, sureness
 from orchestrator.reading.numbers.decision import Decision, decide
-from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.format import count, difference, listing, number, points
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
@@ -29,21 +29,30 @@ SEES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """answer: what leaks least, then how sure that is. more: what else a reader should know. cautions: its limits."""
+    """answer: what leaks least, then how sure that is. more: what else a reader should know. cautions: its limits.
+    incomplete: which recipes are not compared, and which attacks do not count, because trials are missing."""
 
     answer: tuple[str, ...]
     more: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
+    incomplete: tuple[str, ...] = ()
 
 
 def find(data: ReportData, summary: Summary) -> Findings:
     """The findings of a sweep."""
+    return replace(_find(data, summary), incomplete=incomplete_lines(summary))
+
+
+def _find(data: ReportData, summary: Summary) -> Findings:
     cautions, choice = (*_trial_cautions(data), *integrity_lines(data, summary)), decide(summary)
     if not choice.rows:
         if inverts_nothing(data):
             return Findings(answer=(without_leak(data, summary),), cautions=cautions)
         parts = _states(data, {"done": "done", "failed": "failed", "missing": "missing"}, least=0)
         trials = count(len(data.results), "trial")
+        if summary.primary is not None:
+            said = f"No recipe has met every attack yet: of {trials}, {listing(parts)}."
+            return Findings(answer=(said,), cautions=cautions)
         return Findings(answer=(f"No leak has been measured yet: of {trials}, {listing(parts)}.",))
     if choice.best is None:
         return Findings(answer=(_none_accurate(summary, choice),), cautions=cautions)
@@ -254,7 +263,7 @@ def by_access(summary: Summary, row: int) -> tuple[str, ...]:
     if metric is None or len(levels) < 2:
         return ()
     recipe = summary.frame.loc[row, "recipe"]
-    reached = {level: worst_rows(summary.frame, metric, level).get(recipe) for level in levels}
+    reached = {level: summary.worst(metric, level).get(recipe) for level in levels}
     parts = [f"{summary.shown(at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
     return (f"By what an attacker sees of {named(recipe)}: {listing(parts)}.",) if len(parts) > 1 else ()
 

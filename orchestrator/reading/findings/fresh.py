@@ -11,7 +11,6 @@ from core.metrics.recommendation import Reaudit, reaudit
 from core.metrics.verdicts import CANNOT_TELL, HIGHER
 from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.numbers.estimates import Seeds, rates
-from orchestrator.reading.numbers.evidence import worst_rows
 from orchestrator.reading.numbers.format import count, difference, number
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary, summarise
@@ -38,7 +37,7 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
     metric, first = summary.primary, summary.evidence.rows
     if metric not in again.measured:
         return None
-    fresh = {recipe: row for recipe, row in worst_rows(again.frame, metric).items() if recipe in first}
+    fresh = {recipe: row for recipe, row in again.worst(metric).items() if recipe in first}
     pairs = {
         recipe: _matrices(summary.samples[first[recipe]][metric], again.samples[row][metric])
         for recipe, row in fresh.items()

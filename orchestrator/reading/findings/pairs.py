@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from core.metrics.table import metric_of
 from core.metrics.verdicts import CANNOT_TELL
 from core.words import NBSP
-from orchestrator.reading.findings.sureness import gap_words, named, p_words, sample_words
+from orchestrator.reading.findings.incomplete import incomplete_lines
+from orchestrator.reading.findings.sureness import gap_words, p_words, sample_words
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.evidence import Evidence
-from orchestrator.reading.numbers.format import count, listing, number
+from orchestrator.reading.numbers.format import count, number
 from orchestrator.reading.numbers.summary import Summary
 
 SIDE = 12
@@ -61,9 +62,7 @@ def notes(summary: Summary, chosen: Sequence[str]) -> list[str]:
         lines.append("Shown: the choice, the recipes that it cannot be told from, the frontier and the baseline.")
     if len(evidence.seeds) == 1:
         lines.append("With one seed none can be told from another: another training run may turn any difference round.")
-    if evidence.left_out:
-        seeds = listing(str(seed) for seed in evidence.seeds)
-        lines.append(f"Without seed {seeds} and so not compared: {listing(map(named, evidence.left_out))}.")
+    lines += incomplete_lines(summary)
     below = len(evidence.values) - len(evidence.compared)
     if below:
         floor = number(metric_of("test_acc"), summary.min_test_acc)

@@ -6,6 +6,7 @@ import pandas as pd
 
 from core.metrics.metric import Metric
 from core.metrics.table import CLASS_METRICS, metric_of
+from orchestrator.reading.findings.incomplete import incomplete_lines
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import aligned, ascii_text, axis_value, interval, number, signed
 from orchestrator.reading.numbers.summary import Summary
@@ -34,7 +35,8 @@ def text_table(summary: Summary) -> str:
     rule = "-" * max(map(len, lines))
     level = f"{100 * summary.settings.level:g} %"
     legend = f"* least leak   = baseline   [low, high] {level} interval; n = 1: over classes or none; it tells nothing"
-    return "\n".join([lines[0], rule, *lines[1:], rule, legend])
+    missing = map(ascii_text, incomplete_lines(summary))
+    return "\n".join([lines[0], rule, *lines[1:], rule, legend, *missing])
 
 
 def shown_metrics(summary: Summary) -> list[str]:

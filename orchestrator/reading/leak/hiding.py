@@ -13,7 +13,8 @@ from core.metrics.table import metric_of
 from core.metrics.verdicts import HIGHER, LOWER
 from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.findings.tables import with_interval
-from orchestrator.reading.numbers.estimates import Comparison, Seeds, rates
+from orchestrator.reading.numbers.complete_cases import CompleteCases
+from orchestrator.reading.numbers.estimates import Comparison, rates
 from orchestrator.reading.numbers.format import aligned, ascii_text, count, listing, signed, signed_interval
 from orchestrator.reading.numbers.summary import Summary
 
@@ -30,8 +31,8 @@ MEANING = {
 @dataclass(frozen=True, kw_only=True)
 class Hidings:
     """verdicts: recipe -> its verdict against `baseline`. attacks: the portfolio they are measured with, published:
-    those of it that follow gradients as published. left_out: recipes that not every attack was tried on. reason: why
-    there are no verdicts, None where there are.
+    those of it that follow gradients as published. left_out: recipes that lack an attack, or a seed under one.
+    reason: why there are no verdicts, None where there are.
     """
 
     verdicts: Mapping[str, HidingVerdict] = field(default_factory=dict)
@@ -52,12 +53,16 @@ def hidings(summary: Summary) -> Hidings:
     if not published or len(published) == len(attacks):
         kind = "a published one that follows gradients" if published else "an adapted one or one without gradients"
         return Hidings(reason=f"every attack of this sweep is {kind}: hiding shows where both kinds are tried")
-    samples = _samples(summary)
-    whole = {recipe: under for recipe, under in samples.items() if set(under) == set(attacks)}
-    left_out = tuple(recipe for recipe in summary.recipes if recipe not in whole)
-    leaks = _leaks(whole, summary.spec.sign)
-    if leaks is None or baseline not in whole or len(whole) < 2:
+    cases = summary.cases(summary.primary)
+    left_out = tuple(recipe for recipe in summary.recipes if recipe in cases.missing)
+    if baseline not in cases.recipes or len(cases.recipes) < 2:
         return Hidings(reason="too few recipes were met by all attacks under the same seeds", left_out=left_out)
+    attacks = list(cases.attacks)
+    published = tuple(attack for attack in published if attack in attacks)
+    if not published or len(published) == len(attacks):
+        kinds = "the attacks tried so far are not of both kinds, published and adapted"
+        return Hidings(reason=kinds, left_out=left_out)
+    leaks = _leaks(summary, cases)
     verdicts = hides_or_removes(
         leaks, baseline=baseline, published=published, level=summary.settings.level, span=summary.spec.span
     )
@@ -66,25 +71,17 @@ def hidings(summary: Summary) -> Hidings:
     )
 
 
-def _samples(summary: Summary) -> dict[str, dict[str, Seeds]]:
-    """recipe -> attack -> seed -> leak, of attacks that are no controls."""
-    found: dict[str, dict[str, Seeds]] = {}
-    for row, cell in summary.frame.iterrows():
-        seeds = summary.samples[row][summary.primary]
-        if not cell["control"] and seeds:
-            found.setdefault(cell["recipe"], {})[cell["attack"]] = seeds
-    return found
-
-
-def _leaks(samples: Mapping[str, Mapping[str, Seeds]], sign: int) -> dict[str, dict[str, np.ndarray]] | None:
-    """recipe -> attack -> [seeds, classes], large is bad: of the seeds and classes that all have; None without any."""
-    cells = [seeds for under in samples.values() for seeds in under.values()]
-    shared = sorted(set.intersection(*map(set, cells))) if cells else []
-    if not shared:
-        return None
-    flat, _ = rates([seeds[seed] for seeds in cells for seed in shared])
-    matrices = iter(sign * flat.reshape(len(cells), len(shared), -1))
-    return {recipe: {attack: next(matrices) for attack in under} for recipe, under in samples.items()}
+def _leaks(summary: Summary, cases: CompleteCases) -> dict[str, dict[str, np.ndarray]]:
+    """Complete recipe -> attack -> [seeds, classes], large is bad: of the seeds and classes that all have."""
+    frame, metric = summary.frame, summary.primary
+    counted = frame[~frame["control"] & frame["recipe"].isin(cases.recipes) & frame["attack"].isin(cases.attacks)]
+    cells = [[summary.samples[row][metric][seed] for seed in cases.seeds] for row in counted.index]
+    flat, _ = rates([sample for cell in cells for sample in cell])
+    matrices = iter(summary.spec.sign * flat.reshape(len(cells), len(cases.seeds), -1))
+    leaks: dict[str, dict[str, np.ndarray]] = {}
+    for recipe, attack in zip(counted["recipe"], counted["attack"], strict=True):
+        leaks.setdefault(recipe, {})[attack] = next(matrices)
+    return leaks
 
 
 def hiding_sentences(summary: Summary, found: Hidings) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -13,11 +13,9 @@ from core.metrics.comparisons import Pair, compare_recipes
 from core.metrics.recommendation import Recommendation, recommend
 from core.metrics.table import METRICS, metric_of
 from core.metrics.verdicts import LEAST_SEEDS
+from orchestrator.reading.numbers.complete_cases import CompleteCases, complete_cases, shared_seeds
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, compare, compared, rates
 from orchestrator.reading.numbers.format import is_null
-
-MOST = 0.75
-"""A seed counts where at least this share of the recipes has it: one failed trial must not cost all of them a seed."""
 
 COLUMNS = {"_diff": "difference", "_diff_low": "low", "_diff_high": "high", "_diff_n": "n", "_verdict": "verdict"}
 """Ending of a column of the frame -> field of the comparison it holds."""
@@ -29,8 +27,9 @@ Samples = Sequence[Mapping[str, Seeds]]
 class Evidence:
     """rows: recipe -> its row of the frame under its worst attack. values: recipe -> leak [seeds, classes] of those
     compared, times `sign`, so that small is good; [seeds, 1] where no hit rates by class are known. seeds: those that
-    all of them share. left_out: recipes that lack one of these seeds and are compared with nobody. by_class: whether
-    `values` has classes.
+    all of them share. left_out: recipes that are compared with no other, because they lack an attack or one of these
+    seeds. by_class: whether `values` has classes. missing: recipe -> attack -> the seeds that it lacks; such a recipe
+    has no row.
     """
 
     metric: str
@@ -41,6 +40,7 @@ class Evidence:
     by_class: bool
     recommendation: Recommendation
     left_out: tuple[str, ...] = ()
+    missing: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
     _by_pair: Mapping[frozenset[str], Pair] = field(default_factory=dict, repr=False)
 
     @property
@@ -76,18 +76,6 @@ class Evidence:
         return compared(pair, len(self.seeds), turn=self.sign * (1 if pair.first == recipe else -1))
 
 
-def worst_rows(frame: pd.DataFrame, metric: str, access: str | None = None) -> dict[str, int]:
-    """Recipe -> its row under the attack that works best against it by this leak metric, where it was measured.
-
-    Controls are no attacks. access: only attacks that see no more of a target than that.
-    """
-    counted = frame[~frame["control"] & frame[metric].notna()]
-    if access is not None:
-        counted = counted[counted["access"].map(ACCESS_LEVELS.index) <= ACCESS_LEVELS.index(access)]
-    worst = (metric_of(metric).sign * counted[metric]).groupby(counted["recipe"], sort=False).idxmax()
-    return {str(recipe): int(row) for recipe, row in worst.items()}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Cells:
     """What is compared. frame: a row per cell, and `samples` of each: metric -> seed -> sample. min_test_acc: the
@@ -99,25 +87,96 @@ class Cells:
     settings: Settings = field(default_factory=Settings)
     min_test_acc: float | None = None
     baseline_recipe: str | None = None
+    _known: dict[tuple[str, str | None], tuple[CompleteCases, dict[str, int]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
-    def gather(self, metric: str, rows: Mapping[str, int] | None = None) -> Evidence | None:
-        """The evidence on the recipes of `rows`, by default each at its worst. All of them are compared, also those
-        without the accuracy asked for, since tables print their differences too: one pair has one verdict wherever it
-        is shown. On a tie the baseline is preferred, then the more accurate. None where the metric was measured for
-        none.
+    def cases(self, metric: str, access: str | None = None) -> CompleteCases:
+        """The recipes that can be compared by a leak metric, each under every attack. Controls are no attacks.
+
+        access: count only the attacks that see no more of a target than that.
         """
-        found = dict(worst_rows(self.frame, metric) if rows is None else rows)
+        return self._cases_and_worst(metric, access)[0]
+
+    def worst(self, metric: str, access: str | None = None) -> dict[str, int]:
+        """Complete recipe -> its row under the attack that works best against it, over the seeds that all share."""
+        return dict(self._cases_and_worst(metric, access)[1])
+
+    def _cases_and_worst(self, metric: str, access: str | None) -> tuple[CompleteCases, dict[str, int]]:
+        key = metric, access
+        if key not in self._known:
+            cases = self._complete(metric, access)
+            self._known[key] = cases, self._strongest(cases, metric, access)
+        return self._known[key]
+
+    def _complete(self, metric: str, access: str | None) -> CompleteCases:
+        met: dict[str, dict[str, set[int]]] = {str(recipe): {} for recipe in self.frame["recipe"]}
+        for recipe, under in self._attacked(access).items():
+            for attack, row in under:
+                met[recipe].setdefault(attack, set()).update(self.samples[row].get(metric, ()))
+        return complete_cases(met, baseline=self.baseline_recipe, front=self._by_leak(metric, access))
+
+    def _by_leak(self, metric: str, access: str | None) -> list[str]:
+        """Recipes that are accurate enough by rising leak under the strongest of the attacks that each has met."""
+        means, sign, leaks = self.frame[metric], metric_of(metric).sign, {}
+        for recipe, under in self._attacked(access).items():
+            measured = [row for _, row in under if not is_null(means[row])]
+            accurate = self.min_test_acc is None or any(
+                self.frame.loc[row, "test_acc"] >= self.min_test_acc for row in measured
+            )
+            if measured and accurate:
+                leaks[recipe] = max(sign * float(means[row]) for row in measured)
+        return sorted(leaks, key=leaks.__getitem__)
+
+    def _strongest(self, cases: CompleteCases, metric: str, access: str | None) -> dict[str, int]:
+        sign, attacked = metric_of(metric).sign, self._attacked(access)
+
+        def leak(row: int) -> float:
+            return sign * float(np.mean([self.samples[row][metric][seed].value for seed in cases.seeds]))
+
+        return {
+            recipe: max((row for attack, row in attacked[recipe] if attack in cases.attacks), key=leak)
+            for recipe in cases.recipes
+        }
+
+    def _attacked(self, access: str | None) -> dict[str, list[tuple[str, int]]]:
+        """Recipe -> (attack, row) of its attacks, controls left out."""
+        most = ACCESS_LEVELS[-1] if access is None else access
+        allowed = ACCESS_LEVELS[: ACCESS_LEVELS.index(most) + 1]
+        frame = self.frame[~self.frame["control"] & self.frame["access"].isin(allowed)]
+        found: dict[str, list[tuple[str, int]]] = {}
+        for row, recipe, attack in zip(frame.index, frame["recipe"], frame["attack"], strict=True):
+            found.setdefault(str(recipe), []).append((str(attack), int(row)))
+        return found
+
+    def gather_worst(self, metric: str, worst_by: str | None = None) -> Evidence | None:
+        """The evidence on the complete recipes, each under the attack that works best against it by `worst_by`."""
+        by = worst_by or metric
+        cases, worst = self.cases(by), self.worst(by)
+        rows = {recipe: row for recipe, row in worst.items() if not is_null(self.frame.loc[row, metric])}
+        found = self.gather(metric, rows, seeds=cases.seeds)
+        if found is None:
+            return None
+        return replace(found, missing=cases.missing, left_out=(*cases.missing, *found.left_out))
+
+    def gather(self, metric: str, rows: Mapping[str, int], *, seeds: Sequence[int] | None = None) -> Evidence | None:
+        """The evidence on the recipes of `rows`. All of them are compared, also those without the accuracy asked for,
+        since tables print their differences too: one pair has one verdict wherever it is shown. On a tie the baseline
+        is preferred, then the more accurate. None without rows.
+
+        seeds: those that may be used, None for all.
+        """
+        found = dict(rows)
         if not found:
             return None
         sign, floor, baseline = metric_of(metric).sign, self.min_test_acc, self.baseline_recipe
         accuracy = {recipe: float(self.frame.loc[row, "test_acc"]) for recipe, row in found.items()}
         enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
         ordered = sorted(found, key=lambda recipe: (recipe != baseline, -enough[recipe]))
-        seeds = {recipe: self.samples[found[recipe]][metric] for recipe in ordered}
-        allowed = [recipe for recipe in ordered if floor is None or accuracy[recipe] >= floor]
-        least = min(allowed, key=lambda recipe: sign * self.frame.loc[found[recipe], metric], default=None)
-        shared, kept = _common(seeds, {least, baseline} - {None})
-        values, by_class = _stacked(seeds, kept, shared, sign)
+        mine = {recipe: _only(self.samples[found[recipe]][metric], seeds) for recipe in ordered}
+        shared = shared_seeds(mine, needed={baseline} & set(mine))
+        kept = [recipe for recipe, known in mine.items() if set(shared) <= set(known)]
+        values, by_class = _stacked(mine, kept, shared, sign)
         choice = recommend(
             values, accuracy=enough, min_accuracy=floor, beside=tuple(values), **asdict(self.settings)
         )
@@ -186,7 +245,8 @@ class Cells:
         the others are compared by themselves."""
         seeds = {str(row): self.samples[row].get(metric, {}) for row in (other, *rows)}
         measured = {row: mine for row, mine in seeds.items() if mine}
-        shared, kept = _common(measured, {str(other)}) if str(other) in measured else ((), [])
+        shared = shared_seeds(measured, needed={str(other)}) if str(other) in measured else ()
+        kept = [row for row, mine in measured.items() if set(shared) <= set(mine)]
         pairs = {}
         if shared and len(kept) > 1:
             values, _ = _stacked(measured, kept, shared)
@@ -207,10 +267,12 @@ class Cells:
         leak, else by the one that decides."""
         spec = metric_of(metric)
         by = metric if spec.group == "leak" and spec.better else primary
-        worst = {} if by is None else worst_rows(self.frame, by)
-        worst = {recipe: row for recipe, row in worst.items() if not is_null(self.frame.loc[row, metric])}
-        met = [(row, other) for row, other in pairs if {row, other} <= set(worst.values())]
-        evidence = self.gather(metric, worst) if met else None
+        if by is None:
+            return []
+        worst = set(self.worst(by).values())
+        worst = {row for row in worst if not is_null(self.frame.loc[row, metric])}
+        met = [(row, other) for row, other in pairs if {row, other} <= worst]
+        evidence = self.gather_worst(metric, by) if met else None
         return [(row, self.between_rows(evidence, row, other)) for row, other in met]
 
 
@@ -222,13 +284,6 @@ def _stacked(
     return dict(zip(kept, sign * flat.reshape(len(kept), len(shared), -1), strict=True)), by_class
 
 
-def _common(seeds: Mapping[str, Seeds], needed: set[str]) -> tuple[tuple[int, ...], list[str]]:
-    """As many seeds as most recipes share, the needed ones among them, and the recipes that have them all."""
-    count = {seed: sum(seed in mine for mine in seeds.values()) for seed in set().union(*seeds.values())}
-    by_count = sorted(count, key=lambda seed: (-count[seed], seed))
-    chosen: tuple[int, ...] = tuple(by_count[:1])
-    for many in range(2, len(by_count) + 1):
-        kept = {recipe for recipe, mine in seeds.items() if set(by_count[:many]) <= set(mine)}
-        if needed <= kept and len(kept) >= MOST * len(seeds):
-            chosen = tuple(sorted(by_count[:many]))
-    return chosen, [recipe for recipe, mine in seeds.items() if set(chosen) <= set(mine)]
+def _only(seeds: Seeds, allowed: Sequence[int] | None) -> Seeds:
+    """The samples of the allowed seeds, None for all of them."""
+    return seeds if allowed is None else {seed: sample for seed, sample in seeds.items() if seed in allowed}

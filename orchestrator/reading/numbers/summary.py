@@ -16,7 +16,7 @@ from core.metrics.metric import Metric
 from core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from core.words import NBSP
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, collect, estimate
-from orchestrator.reading.numbers.evidence import Cells, Evidence, worst_rows
+from orchestrator.reading.numbers.evidence import Cells, Evidence
 from orchestrator.reading.numbers.format import axis_value, is_null
 from orchestrator.reading.numbers.format import estimate as estimate_words
 from orchestrator.reading.numbers.model import Axis, ReportData
@@ -63,9 +63,10 @@ class Summary(Cells):
         return metric_of(self.primary)
 
     def rows(self, metric: str, attack: str | None = None) -> dict[str, int]:
-        """Recipe -> its row where the metric was measured: under one attack, or (None) the worst for it."""
+        """Recipe -> its row where the metric was measured: under one attack, or (None) the worst for it, of the recipes
+        that have met every attack."""
         if attack is None:
-            return worst_rows(self.frame, metric)
+            return self.worst(metric)
         mine = self.frame[(self.frame["attack"] == attack) & self.frame[metric].notna()]
         return {recipe: int(row) for row, recipe in mine["recipe"].items()}
 
@@ -124,9 +125,7 @@ class Summary(Cells):
     def _gathered(self, metric: str, *, worst_by: str) -> Evidence | None:
         key = metric, worst_by
         if key not in self._evidence:
-            rows = worst_rows(self.frame, worst_by) if metric in self.measured else {}
-            rows = {recipe: row for recipe, row in rows.items() if not is_null(self.frame.loc[row, metric])}
-            self._evidence[key] = self.gather(metric, rows)
+            self._evidence[key] = self.gather_worst(metric, worst_by) if metric in self.measured else None
         return self._evidence[key]
 
     def compare(self, metric: str, row: int, reference: int) -> Comparison:
@@ -139,8 +138,8 @@ class Summary(Cells):
         return self.versus(self.primary, self.frame.loc[row, "recipe"], self.frame.loc[reference, "recipe"])
 
     def versus(self, metric: str, recipe: str, reference: str) -> Comparison:
-        """Two recipes by a leak metric, each at its worst, corrected for how many are compared; recipes that are short
-        of seeds are compared by themselves."""
+        """Two recipes by a leak metric, each at its worst, corrected for how many are compared. `NOTHING` where one of
+        them has not met every attack under the seeds that all share."""
         evidence = self.evidence_by(metric)
         if evidence is None or recipe not in evidence.rows or reference not in evidence.rows:
             return NOTHING

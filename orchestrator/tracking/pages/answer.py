@@ -10,6 +10,8 @@ from core.metrics.frontier import accuracy_leak_frontier
 from core.metrics.metric import Metric
 from core.metrics.table import BY_KEY, CLASS_METRICS, METRICS
 from core.metrics.verdicts import LEAST_SEEDS
+from orchestrator.planning.trial import Trial
+from orchestrator.tracking.pages.strongest import strongest
 from orchestrator.tracking.recipes import RecipeMeans
 
 TOLD_APART = "Whether that is less than the others', the tag `smoothsweep.verdict` of each recipe and the report say."
@@ -19,15 +21,17 @@ ROWS = 40  # of the table; the runs themselves hold the rest
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """leak: the metric that decides, None where none was measured. worst: every recipe under the attack that works
-    best against it, least leak first; allowed: those accurate enough, in that order; front: those among them that no
-    other beats in both accuracy and leak. recipes: all that was given."""
+    """leak: the metric that decides, None where none was measured. worst: every recipe that has met every attack under
+    the seeds that all share, under the attack that works best against it, least leak first; allowed: those accurate
+    enough, in that order; front: those among them that no other beats in both accuracy and leak. recipes: all that was
+    given. incomplete: sentences on the recipes that lack an attack or a seed."""
 
     leak: str | None
     worst: tuple[RecipeMeans, ...]
     allowed: tuple[RecipeMeans, ...]
     front: tuple[RecipeMeans, ...]
     recipes: tuple[RecipeMeans, ...]
+    incomplete: tuple[str, ...] = ()
 
     @property
     def least(self) -> RecipeMeans | None:
@@ -41,37 +45,40 @@ class Answer:
 
 
 def answer(
-    recipes: Sequence[RecipeMeans], min_test_acc: float | None = None, searched: str | None = None
+    recipes: Sequence[RecipeMeans],
+    min_test_acc: float | None = None,
+    searched: str | None = None,
+    *,
+    planned: Sequence[Trial] = (),
 ) -> Answer:
     """The defender picks the recipe, the attacker the attack; recipes below `min_test_acc` are not allowed.
 
-    searched: the leak that decides; without one, or if it was not measured, the report's order of judges.
+    searched: the leak that decides; without one, or if it was not measured, the report's order of judges. planned: the
+    trials of the sweep, which name the attacks that a recipe still has to meet.
     """
     leak = searched if any(searched in r.metrics for r in recipes) and searched in BY_KEY else _deciding_leak(recipes)
     if leak is None:
         return Answer(leak=None, worst=(), allowed=(), front=(), recipes=tuple(recipes))
-    worst: dict[str, RecipeMeans] = {}
-    for recipe in recipes:
-        if leak not in recipe.metrics or recipe.trial.is_control:
-            continue
-        held = worst.get(recipe.target)
-        if held is None or _badness(recipe, leak) > _badness(held, leak):
-            worst[recipe.target] = recipe
-    ranked = sorted(worst.values(), key=lambda recipe: _badness(recipe, leak))
+    worst, incomplete = strongest([r for r in recipes if leak in r.metrics], leak, planned)
+    ranked = sorted(worst, key=lambda recipe: _badness(recipe, leak))
     allowed = [r for r in ranked if min_test_acc is None or r.metrics.get("test_acc", -1.0) >= min_test_acc]
     known = [recipe for recipe in allowed if "test_acc" in recipe.metrics]
     members = accuracy_leak_frontier(
         [recipe.metrics["test_acc"] for recipe in known], [_badness(recipe, leak) for recipe in known]
     ).members
     front = tuple(known[index] for index in members)
-    return Answer(leak=leak, worst=tuple(ranked), allowed=tuple(allowed), front=front, recipes=tuple(recipes))
+    return Answer(
+        leak=leak, worst=tuple(ranked), allowed=tuple(allowed), front=front, recipes=tuple(recipes),
+        incomplete=incomplete,
+    )  # fmt: skip
 
 
 def answer_text(found: Answer) -> str:
     """The answer in Markdown: a sentence, then every recipe under its worst attack. Empty without a leak."""
     best = found.least
+    missing = " ".join(found.incomplete)
     if found.leak is None or not found.worst:
-        return ""
+        return missing
     spec = BY_KEY[found.leak]
     if best is None:
         first = "No recipe is accurate enough."
@@ -93,7 +100,7 @@ def answer_text(found: Answer) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     if len(found.worst) > ROWS:
         lines.append(f"\n{len(found.worst) - ROWS} more recipes are among the runs.")
-    return f"{first}\n\n" + "\n".join(lines)
+    return "\n\n".join(filter(None, (missing, first, "\n".join(lines))))
 
 
 def _deciding_leak(recipes: Sequence[RecipeMeans]) -> str | None:
@@ -104,8 +111,7 @@ def _deciding_leak(recipes: Sequence[RecipeMeans]) -> str | None:
 
 def _badness(recipe: RecipeMeans, leak: str) -> float:
     """The leak such that more is worse."""
-    value = recipe.metrics.get(leak, math.nan)
-    return -value if BY_KEY[leak].better == "high" else value
+    return BY_KEY[leak].sign * recipe.metrics.get(leak, math.nan)
 
 
 def _judge(spec: Metric) -> str:

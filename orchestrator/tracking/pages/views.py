@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from core.metrics.table import BY_KEY, CLASS_METRICS
 from orchestrator.tracking.runs import KIND
-from orchestrator.tracking.verdicts import HIDING, NUMBERS, VERDICT
+from orchestrator.tracking.verdicts import HIDING, NUMBERS, STRONGEST, VERDICT
 
 TAG = "mlflow.sharedViewState."
 TRIALS, RECIPES = "trials", "recipes"
@@ -54,7 +54,7 @@ def _state(kind: str, leak: str | None, measured: Collection[str]) -> dict[str, 
         *(f"tags.`{key}`" for key in (VERDICT, HIDING)),
     ]
     order = {} if leak is None else {
-        "orderByKey": f"metrics.`{leak}`", "orderByAsc": BY_KEY[leak].better == "low",
+        "orderByKey": f"metrics.`{STRONGEST}`", "orderByAsc": BY_KEY[leak].better == "low",
     }  # fmt: skip
     return {
         "searchFilter": f"tags.`{KIND}` = '{kind}'",

@@ -94,7 +94,7 @@ def test_points_lie_where_the_numbers_say(summary):
 def test_marks_of_the_first_plot_are_links_that_the_keyboard_reaches(summary):
     canvas = plot([Panels(summary=summary, colours=assign(summary)).frontier()], 620, 370)
     links = list(drawn(canvas).iter(f"{SVG}a"))
-    assert len(links) == len(summary.recipes)
+    assert len(links) == len(summary.evidence.rows)
     for link in links:
         assert link.get("href").startswith("#row-") and link.get("data-recipe") in summary.recipes
         assert link.find(f"{SVG}title").text.startswith(link.get("data-recipe"))

@@ -155,7 +155,7 @@ def test_failed_and_missing_trials_leave_their_mark(small):
     data, summary = small
     (group,) = defense_groups(summary)
     said = text_of(reading(summary, group, family(group, "mid"), versus(summary, group)))
-    assert "Not measured: beta 0.003." in said and "2 to 3 seeds" in said
+    assert "since trials are missing: beta 0.001 and beta 0.003." in said and "with 3 seeds" in said
     page = text_of(part("defenses", data, summary))
     assert "0 of 3" in page and "2 of 3" in page and "nan" not in page
 

@@ -1,43 +1,15 @@
 """What is compared: common seeds, the worst attack, signs, and who is left out."""
 
 import numpy as np
-import pandas as pd
 import pytest
+from compared_cells import CLASSES, QUICK, audit, cells
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.metrics.comparisons import compare_recipes
-from core.metrics.table import METRICS, metric_of
-from orchestrator.reading.numbers.estimates import Sample, Settings, compare
-from orchestrator.reading.numbers.evidence import Cells, worst_rows
-
-QUICK = Settings(resamples=200)
-CLASSES = [f"c{i}" for i in range(12)]
-
-
-def rates(seed, mean):
-    return pd.Series(np.clip(np.random.default_rng(seed).normal(mean, 0.1, len(CLASSES)), 0, 1), index=CLASSES)
-
-
-def audit(leaks, *, metric="embedder_acc1", accs=None, by_class=True):
-    """leaks: (recipe, attack) -> seed -> mean leak. The frame, and the samples of its rows."""
-    rows, samples = [], []
-    for number, ((recipe, attack), seeds) in enumerate(leaks.items()):
-        found = {}
-        for seed, mean in seeds.items():
-            hits = rates([number, seed], mean) if by_class else None
-            found[seed] = Sample(value=float(hits.mean()) if by_class else mean, by_class=hits)
-        mean = np.mean([sample.value for sample in found.values()]) if found else np.nan
-        acc = (accs or {}).get(recipe, 0.9)
-        rows.append({spec.key: np.nan for spec in METRICS}
-                    | {"recipe": recipe, "attack": attack, metric: mean, "test_acc": acc})  # fmt: skip
-        accuracy = {seed: Sample(value=acc) for seed in seeds}
-        samples.append({metric: found, "test_acc": accuracy})
-    return pd.DataFrame(rows).assign(access="gradients", control=False), tuple(samples)
-
-
-def cells(frame, samples, **asked):
-    return Cells(frame=frame, samples=samples, settings=QUICK, **asked)
+from core.metrics.table import metric_of
+from orchestrator.reading.numbers.estimates import compare
+from orchestrator.reading.numbers.evidence import Cells
 
 
 def both(mean):
@@ -46,8 +18,8 @@ def both(mean):
 
 def test_each_recipe_counts_under_its_worst_attack():
     frame, samples = audit({("a", "x"): both(0.2), ("a", "y"): both(0.6), ("b", "x"): both(0.5), ("b", "y"): both(0.3)})
-    assert worst_rows(frame, "embedder_acc1") == {"a": 1, "b": 2}
-    found = cells(frame, samples).gather("embedder_acc1")
+    assert cells(frame, samples).worst("embedder_acc1") == {"a": 1, "b": 2}
+    found = cells(frame, samples).gather_worst("embedder_acc1")
     assert found.seeds == (0, 1) and found.classes == len(CLASSES) and found.left_out == ()
     assert found.recommendation.best == "b"
     assert found.mean("a") == pytest.approx(frame.loc[1, "embedder_acc1"])
@@ -55,7 +27,7 @@ def test_each_recipe_counts_under_its_worst_attack():
 
 def test_the_numbers_are_those_of_all_pairs_at_once():
     frame, samples = audit({(r, ""): both(m) for r, m in (("a", 0.2), ("b", 0.5), ("c", 0.55))})
-    found = cells(frame, samples).gather("embedder_acc1")
+    found = cells(frame, samples).gather_worst("embedder_acc1")
     values = {r: np.stack([samples[k]["embedder_acc1"][s].by_class for s in (0, 1)]) for k, r in enumerate("abc")}
     expected = compare_recipes(values).between("a", "b")
     gap, back = found.against("a", "b"), found.against("b", "a")
@@ -70,7 +42,7 @@ def test_the_numbers_are_those_of_all_pairs_at_once():
 def test_distances_keep_their_sign_and_their_verdict():
     leaks = {("near", ""): {0: 0.5, 1: 0.51, 2: 0.52}, ("far", ""): {0: 1.2, 1: 1.21, 2: 1.19}}
     frame, samples = audit(leaks, metric="dist_face", by_class=False)
-    found = cells(frame, samples).gather("dist_face")
+    found = cells(frame, samples).gather_worst("dist_face")
     gap = found.against("far", "near")
     assert found.recommendation.best == "far" and found.classes is None
     assert gap.difference == pytest.approx(0.69) and gap.verdict == "higher" and gap.low > 0
@@ -80,38 +52,45 @@ def test_distances_keep_their_sign_and_their_verdict():
 def test_a_seed_that_most_have_counts_and_who_lacks_it_is_left_out():
     full = {(r, ""): {0: m, 1: m, 2: m} for r, m in zip("abcd", (0.2, 0.4, 0.5, 0.6), strict=True)}
     frame, samples = audit(full | {("late", ""): {0: 0.45}})
-    found = cells(frame, samples).gather("embedder_acc1")
-    assert found.seeds == (0, 1, 2) and found.left_out == ("late",) and "late" in found.rows
-    # The choice and the baseline are never left out for the others' seeds.
-    for needed in ({"late": 0.05}, {"late": 0.45}):
-        frame, samples = audit(full | {("late", ""): {0: needed["late"]}})
-        found = cells(frame, samples, baseline_recipe="late").gather("embedder_acc1")
-        assert found.seeds == (0,) and found.left_out == ()
+    found = cells(frame, samples).gather_worst("embedder_acc1")
+    assert found.seeds == (0, 1, 2) and found.left_out == ("late",) and "late" not in found.rows
+    assert found.missing == {"late": {"": (1, 2)}}
+    # The baseline is never left out for the others' seeds.
+    found = cells(frame, samples, baseline_recipe="late").gather_worst("embedder_acc1")
+    assert found.seeds == (0,) and found.left_out == ()
+
+
+def test_the_recipe_in_front_keeps_its_seeds_while_two_remain():
+    full = {(r, ""): {0: m, 1: m, 2: m} for r, m in zip("abcd", (0.2, 0.4, 0.5, 0.6), strict=True)}
+    two, one = {0: 0.05, 2: 0.05}, {0: 0.05}
+    for mine, seeds, left_out in ((two, (0, 2), ()), (one, (0, 1, 2), ("front",))):
+        found = cells(*audit(full | {("front", ""): mine})).gather_worst("embedder_acc1")
+        assert (found.seeds, found.left_out) == (seeds, left_out)
 
 
 def test_recipes_without_a_common_seed_are_said_to_be_left_out():
     frame, samples = audit({("a", ""): {0: 0.2}, ("b", ""): {0: 0.4}, ("c", ""): {1: 0.3}})
-    found = cells(frame, samples).gather("embedder_acc1")
+    found = cells(frame, samples).gather_worst("embedder_acc1")
     assert found.seeds == (0,) and found.left_out == ("c",) and found.compared == ("a", "b")
 
 
 def test_the_accuracy_asked_for_and_the_baseline():
     accs = {"low": 0.5, "base": 0.6, "good": 0.95}
     frame, samples = audit({(r, ""): both(m) for r, m in (("low", 0.1), ("base", 0.7), ("good", 0.3))}, accs=accs)
-    found = cells(frame, samples, min_test_acc=0.9, baseline_recipe="base").gather("embedder_acc1")
+    found = cells(frame, samples, min_test_acc=0.9, baseline_recipe="base").gather_worst("embedder_acc1")
     assert found.recommendation.best == "good" and found.recommendation.allowed == ("good",)
     # The less accurate are compared too: tables print their differences.
     assert set(found.compared) == set(accs) and found.pairs == 3
     assert found.against("good", "base").verdict == "lower"
-    nobody = cells(frame, samples, min_test_acc=0.99).gather("embedder_acc1")
+    nobody = cells(frame, samples, min_test_acc=0.99).gather_worst("embedder_acc1")
     assert nobody.recommendation.best is None and set(nobody.rows) == set(accs)
     frame["test_acc"] = np.nan
-    assert cells(frame, samples, min_test_acc=0.1).gather("embedder_acc1").recommendation.best is None
+    assert cells(frame, samples, min_test_acc=0.1).gather_worst("embedder_acc1").recommendation.best is None
 
 
 def test_nothing_measured_is_no_evidence():
     frame, samples = audit({("a", ""): {}})
-    assert cells(frame, samples).gather("embedder_acc1") is None
+    assert cells(frame, samples).gather_worst("embedder_acc1") is None
 
 
 @settings(max_examples=15, deadline=None)
@@ -121,7 +100,7 @@ def test_the_order_of_recipes_changes_no_verdict(order):
     frame, samples = audit({(r, ""): both(means[r]) for r in sorted(means)})
     rows = {recipe: int(frame.index[frame["recipe"] == recipe][0]) for recipe in order}
     found = cells(frame, samples).gather("embedder_acc1", rows)
-    first = cells(frame, samples).gather("embedder_acc1")
+    first = cells(frame, samples).gather_worst("embedder_acc1")
     assert found.recommendation.best == first.recommendation.best
     for a in means:
         for b in means:
@@ -198,7 +177,7 @@ def test_a_pair_of_the_answer_has_the_same_verdict_in_the_table_of_every_recipe(
     frame, samples = audit(dict(zip(names, map(both, means), strict=True)))
     compared = cells(frame, samples)
     table = compared.with_differences(references, "embedder_acc1")
-    worst = worst_rows(frame, "embedder_acc1")
+    worst = cells(frame, samples).worst("embedder_acc1")
     answer = compared.gather(metric, worst)
     for row, other in enumerate(references):
         if other is None or not {row, other} <= set(worst.values()):

@@ -11,8 +11,9 @@ def test_the_terminal_table_is_plain_and_aligned(make_data):
     table = text_table(summarise(make_data()))
     lines = table.splitlines()
     assert max(map(len, lines)) <= 125
-    head, rows = lines[0], lines[2:-2]
-    assert len(rows) == 8
+    head, rows = lines[0], lines[2:-4]
+    assert len(rows) == 8 and lines[-2].startswith("Incomplete") and "alpha 0.1" in lines[-2]
+    assert lines[-1].startswith("Seed 3 is left out")  # alpha -0.2, which is in front, lacks it
     assert head.split("  ")[0] == "" and "independent judge" in head
     start = head.index("vs baseline")
     assert all(len(row) > start for row in rows)

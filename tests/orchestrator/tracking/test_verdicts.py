@@ -10,7 +10,7 @@ from orchestrator.reading.leak.hiding import Hidings
 from orchestrator.reading.numbers.summary import summarise
 from orchestrator.reading.results import results_table
 from orchestrator.tracking import Verdicts, verdicts_of
-from orchestrator.tracking.verdicts import HIDING, NUMBERS, TOLD, VERDICT, Told
+from orchestrator.tracking.verdicts import HIDING, NUMBERS, STRONGEST, TOLD, VERDICT, Told
 
 RECIPE = "alpha −0.2"
 
@@ -46,9 +46,11 @@ def test_every_trial_is_told_what_the_table_says_and_what_the_verdict_is(swept):
     found = verdicts_of(summary, Hidings(verdicts={name_of(summary): verdict()}))
     assert set(found.of_trials) == {trial.id for trial in trials}
     told = {float(trial.cell.axes["alpha"]): found.of_trials[trial.id] for trial in trials}
-    assert told[0.0] == Told(tags={VERDICT: "baseline"})
+    leaks = summary.leaks(summary.primary)  # one attack, so the strongest is the only one
+    assert told[0.0] == Told(tags={VERDICT: "baseline"}, numbers={STRONGEST: leaks[summary.baseline_recipe]})
     assert told[-0.2].tags[VERDICT] in ("lower", "higher", "cannot tell") and told[-0.2].tags[HIDING] == "removes"
-    assert told[-0.2].numbers == {"removed": 0.3, "removed_low": 0.1, "removed_high": 0.5, "hidden": -0.1}
+    numbers = {"removed": 0.3, "removed_low": 0.1, "removed_high": 0.5, "hidden": -0.1}
+    assert told[-0.2].numbers == numbers | {STRONGEST: leaks[name_of(summary)]}
     assert found.whole == {HIDING: "alpha -0.2: removes"}
 
 

@@ -16,6 +16,8 @@ from sweeps.load import load_sweep
 from tasks.classes import class_name
 from tasks.context import TaskContext
 
+GRID = {"recipe.defense.alpha": [0.1, -0.2, 0.0, 0.2], "attack.loss": ["logit", "poincare"]}
+
 
 def named_target(folder, stage, metrics):
     (folder / "names.json").write_text(json.dumps([f"person {number}" for number in range(48)]))
@@ -81,3 +83,19 @@ def test_a_stage_whose_driver_has_not_seen_it_in_the_store_keeps_the_drivers_wor
     monkeypatch.setattr("orchestrator.doors.records.status.read_state", lambda *_: state)
     (told,) = status_summary("tiny", trials, store)["running"]
     assert told["words"] == "epoch 24/48" and told["fraction"] == 0.5
+
+
+def test_recipes_that_lack_an_attack_are_named_with_what_they_lack(tmp_path, capsys):
+    """Of four recipes and two losses, the second recipe lacks one loss under one of two seeds."""
+    path = write_tiny(tmp_path, seeds=[1, 2], grid=GRID)
+    store, trials = LocalStore(root=tmp_path / "store"), trials_of(load_sweep(path))
+    made_up.write_artifacts(trials, store)
+    lacking = next(t for t in trials if t.seed == 2 and t.settings.recipe.defense.alpha == -0.2
+                   and t.settings.attack.loss == "poincare")  # fmt: skip
+    store.discard(next(stage for stage in lacking.stages if stage.name == "attack"))
+    assert main(["status", str(path), "--store", str(store.root)]) == 0
+    said = capsys.readouterr().out
+    assert "compared with no other recipe: alpha \N{MINUS SIGN}0.2 (lacks" in said.replace("\xa0", " ")
+    assert "Poincar\xe9: seed 2)." in said and said.count("lacks") == 1
+    assert main(["status", str(path), "--store", str(store.root), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["incomplete"]) == 1

@@ -8,6 +8,7 @@ import pytest
 
 from core.metrics.table import BY_KEY, CLASS_METRICS
 from orchestrator.tracking.pages.views import CURVES, NAMES, TAG, route, saved_views
+from orchestrator.tracking.verdicts import STRONGEST
 
 EVERYTHING = {*BY_KEY, *CURVES}
 
@@ -44,6 +45,13 @@ def test_a_view_fits_into_a_tag_and_is_the_same_each_time(leak):
 def test_the_best_come_first_whichever_way_the_leak_points():
     low, high = (states(saved_views(leak, EVERYTHING, at=1))["trials"] for leak in ("embedder_acc1", "dist_face"))
     assert low["orderByAsc"] is True and high["orderByAsc"] is False
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_runs_are_ordered_by_the_leak_under_the_strongest_attack_on_their_recipe(kind):
+    """By the leak of each run itself, a masked attack on a weak recipe would stand first."""
+    state = states(saved_views("embedder_acc1", EVERYTHING, at=1))[kind]
+    assert state["orderByKey"] == f"metrics.`{STRONGEST}`" and state["orderByKey"] in state["selectedColumns"]
 
 
 def test_only_what_was_measured_has_a_column_or_a_chart():

@@ -1,0 +1,61 @@
+"""Which recipes an unfinished sweep cannot compare yet, and what they lack, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from orchestrator.reading.findings.sureness import named
+from orchestrator.reading.numbers.complete_cases import CompleteCases
+from orchestrator.reading.numbers.format import count, listing
+from orchestrator.reading.numbers.summary import Summary
+
+NAMED = 4
+"""Incomplete recipes that a sentence names; the rest are counted."""
+
+
+def incomplete_lines(summary: Summary) -> tuple[str, ...]:
+    """Say which recipes lack an attack or a seed, and which attacks no recipe has met; empty if complete."""
+    if summary.primary is None:
+        return ()
+    cases = summary.cases(summary.primary)
+    return incomplete_sentences(cases, planned=summary.attacks)
+
+
+def incomplete_sentences(
+    cases: CompleteCases, *, planned: Sequence[str], words: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """The same from the cases. planned: every attack of the sweep, met or not. words: what sentences call recipes and
+    attacks, None where the cases hold their names."""
+    lines, words = [], words or {}
+    if cases.missing and cases.attacks:
+        shown = [
+            f"{named(words.get(recipe, recipe))} ({_lacks(lacking, words)})"
+            for recipe, lacking in list(cases.missing.items())[:NAMED]
+        ]
+        rest = len(cases.missing) - len(shown)
+        names = listing([*shown, count(rest, "other recipe")] if rest else shown)
+        lines.append(f"Incomplete, and so compared with no other recipe: {names}.")
+    if cases.unused:
+        which, them = ("Seed", "it") if len(cases.unused) == 1 else ("Seeds", "them")
+        verb = "is" if len(cases.unused) == 1 else "are"
+        listed = f"{which} {_listed(cases.unused)} {verb}"
+        lines.append(f"{listed} left out, since too few recipes have met every attack under {them} so far.")
+    unmet = [attack for attack in planned if attack not in cases.attacks]
+    if unmet and cases.attacks:
+        names = listing(words.get(attack, attack) for attack in unmet)
+        lines.append(f"No recipe has met {names} yet; what is said here leaves it out.")
+    return tuple(lines)
+
+
+def _lacks(lacking: Mapping[str, Sequence[int]], words: Mapping[str, str]) -> str:
+    """`lacks Poincaré: seeds 41 and 42`."""
+    parts = []
+    for attack, seeds in lacking.items():
+        which = f"seed{'s' if len(seeds) > 1 else ''} {_listed(seeds)}"
+        name = words.get(attack, attack)
+        parts.append(f"{name}: {which}" if name else which)
+    return f"lacks {'; '.join(parts)}"
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return listing(str(seed) for seed in seeds)

@@ -1,0 +1,67 @@
+"""Each recipe under the attack that works best against it, of the recipes that have met every attack."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from core.metrics.table import BY_KEY
+from orchestrator.planning.trial import Trial
+from orchestrator.reading.findings.incomplete import incomplete_sentences
+from orchestrator.reading.numbers.complete_cases import complete_cases
+from orchestrator.reading.numbers.format import is_null
+from orchestrator.tracking.recipes import RecipeMeans, target_of
+from sweeps.schema import InversionSweep
+
+OF_ATTACKER = {"attack", "prior", "public", "classes"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cell:
+    """What a recipe and an attack are, and how sentences call them."""
+
+    target: str
+    attack: str
+    recipe_words: str
+    attack_words: str
+
+
+def strongest(
+    recipes: Sequence[RecipeMeans], leak: str, planned: Sequence[Trial] = ()
+) -> tuple[list[RecipeMeans], tuple[str, ...]]:
+    """Choose every complete recipe's means under its strongest attack, and say what the other recipes lack.
+
+    recipes: those that the leak was measured for. leak: the metric that decides. planned: the trials of the sweep, so
+    that a recipe is named which has finished none of them.
+    """
+    cells = {one.label: _cell(one.trial) for one in recipes if not one.trial.is_control}
+    known = [*cells.values(), *(_cell(trial) for trial in planned if trial.phase == "sweep" and not trial.is_control)]
+    met: dict[str, dict[str, Mapping[int, float]]] = {cell.target: {} for cell in known}
+    for one in recipes:
+        if one.label in cells:
+            leaks = {int(row["seed"]): float(row[leak]) for row in one.rows if not is_null(row.get(leak))}
+            met[cells[one.label].target][cells[one.label].attack] = leaks
+    cases = complete_cases(met)
+
+    def badness(one: RecipeMeans) -> float:
+        leaks = met[cells[one.label].target][cells[one.label].attack]
+        return BY_KEY[leak].sign * sum(leaks[seed] for seed in cases.seeds)
+
+    mine = {recipe: [one for one in recipes if one.label in cells and one.target == recipe] for recipe in cases.recipes}
+    words = {cell.target: cell.recipe_words for cell in known} | {cell.attack: cell.attack_words for cell in known}
+    attacks = dict.fromkeys(cell.attack for cell in known)
+    said = incomplete_sentences(cases, planned=tuple(attacks), words=words)
+    return [max(under, key=badness) for under in mine.values()], said
+
+
+def _cell(trial: Trial) -> _Cell:
+    settings = trial.settings
+    attacked = isinstance(settings, InversionSweep) and settings.attack is not None
+    attack = settings.model_dump(mode="json", include=OF_ATTACKER) if attacked else {}
+    return _Cell(
+        target=target_of(trial),
+        attack=json.dumps(attack, sort_keys=True),
+        recipe_words=trial.recipe_label if attacked else trial.label,
+        attack_words=settings.attack.words if attacked else "",
+    )
