@@ -13,7 +13,7 @@ def test_the_terminal_table_is_plain_and_aligned(make_data):
     assert max(map(len, lines)) <= 125
     head, rows = lines[0], lines[2:-4]
     assert len(rows) == 8 and lines[-2].startswith("Incomplete") and "alpha 0.1" in lines[-2]
-    assert lines[-1].startswith("Seed 3 is left out")  # alpha -0.2, which is in front, lacks it
+    assert lines[-1].startswith("Seed 0 is left out")  # alpha -0.2, which is in front, lacks it
     assert head.split("  ")[0] == "" and "independent judge" in head
     start = head.index("vs baseline")
     assert all(len(row) > start for row in rows)
