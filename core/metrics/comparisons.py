@@ -1,10 +1,7 @@
 """Every recipe against every other, by class and seed, corrected for how many comparisons that is.
 
-What two recipes share under a seed or a class drops out of their difference; how far it varies, and what that allows to
-be told, is decided in `verdicts`. The few seeds one can afford are enough for one comparison at 95 %, not for the far
-tails that many comparisons need: so the variance over seeds is pooled over all recipes, and a pair keeps its own where
-that is larger. The price: recipes that vary less over seeds than the others do are told apart less readily; and
-where one recipe of six varies four times as much as the others, false claims among all pairs reach 8 %.
+What two recipes share under a seed or a class drops out of their difference. How far it varies is modelled in
+`crossed_effects`, and what that allows to be told is decided in `verdicts`.
 
 The correction is Bonferroni's, made in a single step, so that an interval, its p-value and its verdict always say the
 same: the interval leaves 0 out if and only if the p-value is at most 1 - level, and then the verdict is told. The
@@ -22,6 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from core.errors import InputError
+from core.metrics.crossed_effects import contrast_errors
+from core.metrics.dunnett import Bonferroni
 from core.metrics.verdicts import LEAST_SEEDS, Errors, Verdict, verdict
 
 _ROUNDING = 1e-12  # a spread this small beside the values themselves is rounding, not randomness
@@ -90,9 +89,9 @@ def compare_recipes(
     halves = p_values = np.full(len(gaps), np.nan)
     seeds, counted = cells.shape[1], max(len(gaps), among)
     if seeds >= LEAST_SEEDS:
-        errors = difference_errors(cells, first, second)
+        errors, correction = difference_errors(cells, first, second), Bonferroni(comparisons=counted)
         p_values = errors.p_values(gaps)
-        halves = errors.half_widths(gaps, (1 - level) / counted)
+        halves = errors.half_widths(gaps, 1 - level, correction)
     columns = zip(first, second, gaps, halves, p_values, strict=True)
     return Comparisons(
         means=dict(zip(names, means.tolist(), strict=True)),
@@ -160,48 +159,15 @@ def _student_factor(generator: np.random.Generator, freedom: int, resamples: int
 def difference_errors(
     cells: np.ndarray, first: Sequence[int] | np.ndarray, second: Sequence[int] | np.ndarray
 ) -> Errors:
-    """What the differences of recipes first[i] and second[i] vary by.
+    """What the differences of recipes first[i] and second[i] vary by, as `crossed_effects` models it.
 
-    cells: [..., recipes, seeds, classes], more than one seed. The parts are the variance of the seed means over S and
-    that of the class means over C, which counts the interaction twice, on the safe side. The part of the seeds is the
-    pair's own or the pooled one, whichever is larger, with the degrees of freedom of the pooled one. A spread at the
-    size of rounding is none.
+    cells: [..., recipes, seeds, classes], at least two seeds.
     """
-    first, second = np.asarray(first), np.asarray(second)
-    recipes, seeds = cells.shape[-3:-1]
-    freedom = (recipes - 1) * (seeds - 1)
-
-    def difference(means: np.ndarray) -> np.ndarray:
-        return means[..., first, :] - means[..., second, :]
-
-    over_seeds, over_classes = difference(cells.mean(axis=-1)), difference(cells.mean(axis=-2))
-    return _errors(over_seeds, over_classes, _pooled_seed_part(cells)[..., None], freedom, _scale(cells))
-
-
-def contrast_errors(cells: np.ndarray, weights: np.ndarray, *, freedom: int) -> Errors:
-    """As `difference_errors`, of any weighted sums of columns: weights [contrasts, columns] of cells [columns, seeds,
-    classes].
-
-    freedom: of the pooled variance over seeds, where columns that share a training (one target under several attacks)
-    are not independent and so count as one.
-    """
-    pooled = (weights**2).sum(axis=1) / 2 * _pooled_seed_part(cells)
-    return _errors(weights @ cells.mean(axis=2), weights @ cells.mean(axis=1), pooled, freedom, _scale(cells))
-
-
-def _errors(by_seed: np.ndarray, by_class: np.ndarray, pooled: np.ndarray, freedom: int, scale: float) -> Errors:
-    """by_seed [..., contrasts, seeds], by_class [..., contrasts, classes]; pooled: variance that the seeds give to each
-    contrast at least, with its degrees of freedom."""
-    parts = [
-        (np.maximum(least, own.var(axis=-1, ddof=1) / own.shape[-1]), known)
-        for own, least, known in ((by_seed, pooled, freedom), (by_class, np.zeros(1), by_class.shape[-1] - 1))
-        if own.shape[-1] > 1
-    ]
-    variances = np.stack([variance for variance, _ in parts])
-    flat = np.sqrt(variances.sum(axis=0)) <= _ROUNDING * scale
-    freedoms = np.array([known for _, known in parts], dtype=np.float64)
-    numbers = by_seed.shape[-1] * by_class.shape[-1]
-    return Errors(variances=variances, freedoms=freedoms, flat=flat, numbers=numbers)
+    weights = np.zeros((len(first), cells.shape[-3], 1))
+    rows = np.arange(len(first))
+    weights[rows, first] += 1
+    weights[rows, second] -= 1
+    return contrast_errors(cells[..., :, None, :, :], weights)
 
 
 def _pooled_seed_part(cells: np.ndarray) -> np.ndarray:

@@ -11,8 +11,9 @@ A stronger attack may lower what counts as removed, never raise it: it is an upp
 The strongest attack is chosen by the same numbers that it is then judged by. So no bound trusts the choice. That the
 recipe's best attack is at most so good is claimed only if it holds for every attack of the portfolio, each within its
 own interval; that the baseline's is at least so good rests on one attack, the one that looks best, and pays for having
-looked at all of them by Bonferroni's correction. The bounds then hold whichever attacks are truly the best, and
-"removes" is said falsely in at most (1 - level) / 2 of all sweeps, whatever the number of recipes.
+looked at all of them: every bound uses Dunnett's quantile for as many comparisons as there were choices. The bounds
+then hold whichever attacks are truly the best, and "removes" is said falsely in at most (1 - level) / 2 of all sweeps,
+whatever the number of recipes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from core.errors import InputError
-from core.metrics.comparisons import check_options, contrast_errors, stacked
+from core.metrics.comparisons import check_options, stacked
+from core.metrics.crossed_effects import contrast_errors
+from core.metrics.dunnett import Dunnett
 from core.metrics.verdicts import LEAST_SEEDS, Errors
 
 Hiding = Literal["removes", "hides", "removes and hides", "leaks more", "cannot tell"]
@@ -110,11 +113,11 @@ def _attacks(leaks: Mapping[str, Mapping[str, ArrayLike]], baseline: str, publis
 
 @dataclass(frozen=True, kw_only=True)
 class _Narrowest:
-    """The contrast that a lower end rests on: its value, its errors, and the error allowed to it."""
+    """The contrast that a lower end rests on: its value, its errors, and the correction that it is subject to."""
 
     gap: float
     errors: Errors
-    alpha: float
+    correction: Dunnett
 
 
 Terms = Sequence[tuple[str, int, int]]
@@ -174,28 +177,28 @@ class _Sweep:
         largest that value can be, either way."""
         if self.cells.shape[1] < LEAST_SEEDS:
             return Bounded(value=value, low=None, high=None), None
-        alpha = self.alpha / (looked_at * max(1, len(self.recipes) - 1))
+        correction = Dunnett(comparisons=looked_at * max(1, len(self.recipes) - 1))
         below, errors = self._contrasts(low)
-        lower = below - _halves(errors, below, alpha)
+        lower = below - _halves(errors, below, self.alpha, correction)
         above, others = self._contrasts(high)
-        upper = above + _halves(others, above, alpha)
+        upper = above + _halves(others, above, self.alpha, correction)
         at = int(lower.argmin())
-        behind = _Narrowest(gap=float(below[at]), errors=_only(errors, at), alpha=alpha)
+        behind = _Narrowest(gap=float(below[at]), errors=_only(errors, at), correction=correction)
         return Bounded(value=value, low=_end(lower[at], span), high=_end(upper.max(), span)), behind
 
     def _contrasts(self, contrasts: Sequence[Terms]) -> tuple[np.ndarray, Errors]:
         """Values of the contrasts, [contrasts], and what they vary by."""
-        weights = np.zeros((len(contrasts), len(self.cells)))
+        weights = np.zeros((len(contrasts), len(self.recipes), len(self.attacks)))
         for row, terms in enumerate(contrasts):
             for recipe, attack, weight in terms:
-                weights[row, self.recipes.index(recipe) * len(self.attacks) + attack] += weight
-        return weights @ self.cells.mean(axis=(1, 2)), contrast_errors(
-            self.cells, weights, freedom=self._freedom(self.cells.shape[1])
-        )
+                weights[row, self.recipes.index(recipe), attack] += weight
+        cells = self.cells.reshape(len(self.recipes), len(self.attacks), *self.cells.shape[1:])
+        values = np.einsum("nra,ra->n", weights, cells.mean(axis=(2, 3)))
+        return values, contrast_errors(cells, weights)
 
     def _freedom(self, seeds: int) -> int:
         """Of the pooled variance over seeds: attacks on one target share its training, and count as one."""
-        return (len(self.recipes) - 1) * (seeds - 1)
+        return max(1, len(self.recipes) - 1) * (seeds - 1)
 
     def _seeds_needed(self, behind: _Narrowest) -> int | None:
         """The least number of seeds with which the contrast would be clear, if its value and its variances stayed."""
@@ -205,7 +208,7 @@ class _Sweep:
             freedoms = np.array([self._freedom(seeds), *behind.errors.freedoms[1:]], dtype=np.float64)
             more = replace(behind.errors, variances=np.stack([over_seeds * now / seeds, *rest]), freedoms=freedoms,
                            numbers=behind.errors.numbers // now * seeds)  # fmt: skip
-            if behind.gap > _halves(more, np.array([behind.gap]), behind.alpha)[0]:
+            if behind.gap > _halves(more, np.array([behind.gap]), self.alpha, behind.correction)[0]:
                 return seeds
         return None
 
@@ -214,9 +217,9 @@ def _best(means: np.ndarray, among: Sequence[int]) -> int:
     return max(among, key=lambda attack: means[attack])
 
 
-def _halves(errors: Errors, gaps: np.ndarray, alpha: float) -> np.ndarray:
+def _halves(errors: Errors, gaps: np.ndarray, alpha: float, correction: Dunnett) -> np.ndarray:
     """Half widths, infinite where so few numbers allow no interval."""
-    halves = errors.half_widths(gaps, alpha)
+    halves = errors.half_widths(gaps, alpha, correction)
     return np.where(np.isnan(halves), np.inf, halves)
 
 

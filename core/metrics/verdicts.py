@@ -1,16 +1,16 @@
 """Which way a difference points: the one place where "higher", "lower" and "cannot tell" are decided.
 
 A difference of two recipes varies with the seeds (training and attack are random) and with the classes (other people
-would have given another mean). Both variances are estimated, the one of the seeds from very few numbers. To add them up
-and take Student's t with Satterthwaite's degrees of freedom is too sure of itself where the few seeds happen to lie
-close together: two recipes under two seeds were told apart in 9 to 13 % of simulations without any difference, at a
-nominal 5 %. Banerjee (1961, Sankhya 23) stretches each variance by its own quantile of t before adding them: the
-interval
+would have given another mean). Both variances are estimated, the one of the seeds from very few numbers. Where the
+variance of the seeds has at least `LEAST_POOLED` degrees of freedom, the two are added up, with the degrees of freedom
+of Satterthwaite (1946, Biometrics Bull. 2). With fewer, that is too sure of itself where the few seeds happen to lie
+close together: two recipes under two seeds were found to differ in 9 to 13 % of simulations without any difference, at
+a nominal 5 %. So each variance is then stretched by its own quantile before it is added (Banerjee, 1961, Sankhya 23):
 
-    difference +- sqrt(sum_i t(alpha/2; freedom_i)^2 variance_i)
+    difference +- sqrt(sum_i q(alpha; freedom_i)^2 variance_i)
 
-covers at least at its level for any ratio of the true variances. One seed says nothing of another training run, so it
-never tells; neither do equal differences whose spread nobody has seen, unless a sign test would.
+which covers at least at its level for any ratio of the true variances. One seed says nothing of another training run,
+so it never tells; neither do equal differences without any spread, unless a sign test would.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import special
+
+from core.metrics.dunnett import Bonferroni, Correction
 
 Verdict = Literal["higher", "lower", "cannot tell"]
 HIGHER: Verdict = "higher"
@@ -27,9 +28,15 @@ LOWER: Verdict = "lower"
 CANNOT_TELL: Verdict = "cannot tell"
 
 LEAST_SEEDS = 2
-"""Seeds below which nothing is told apart."""
+"""With fewer seeds, no difference is significant."""
 
-_SMALLEST_P = 1e-16
+LEAST_POOLED = 4
+"""Degrees of freedom of the seeds' variance from which on Satterthwaite's approximation holds its level."""
+
+ALONE = Bonferroni()
+"""No correction: one planned comparison."""
+
+_SMALLEST_P = 1e-14
 _HALVINGS = 45  # of log p between 1 and the smallest: to 1e-12 of its value
 
 
@@ -45,26 +52,37 @@ class Errors:
     flat: np.ndarray
     numbers: int
 
-    def half_widths(self, gaps: np.ndarray, alpha: float) -> np.ndarray:
-        """Half the width of each interval with error `alpha`, [..., pairs]. NaN, no interval, for a difference other
-        than 0 that showed no spread and is in too few numbers for a sign test to tell at `alpha`."""
-        halves = np.sqrt(self._stretched(alpha))
-        untold = self.flat & (gaps != 0) & (self._sign_test > alpha)
+    def half_widths(self, gaps: np.ndarray, alpha: float, correction: Correction = ALONE) -> np.ndarray:
+        """Half the width of each interval with error `alpha`, [..., pairs], for all comparisons of `correction` at
+        once. NaN, no interval, for a difference other than 0 that showed no spread and is in too few numbers for a sign
+        test to tell at `alpha`."""
+        halves = np.sqrt(self._stretched(alpha, correction))
+        untold = self.flat & (gaps != 0) & (correction.comparisons * self._sign_test > alpha)
         return np.where(untold, np.nan, np.where(self.flat, 0.0, halves))
 
-    def p_values(self, gaps: np.ndarray) -> np.ndarray:
+    def p_values(self, gaps: np.ndarray, correction: Correction = ALONE) -> np.ndarray:
         """The largest error at which each interval leaves 0 out, [..., pairs], by halving log p."""
         low, high = np.full(gaps.shape, np.log(_SMALLEST_P)), np.zeros(gaps.shape)
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            outside = gaps**2 > self._stretched(np.exp(middle))
+            outside = gaps**2 > self._stretched(np.exp(middle), correction)
             low, high = np.where(outside, low, middle), np.where(outside, middle, high)
-        return np.where(self.flat, np.where(gaps == 0, 1.0, self._sign_test), np.exp(high))
+        sign_test = min(1.0, correction.comparisons * self._sign_test)
+        return np.where(self.flat, np.where(gaps == 0, 1.0, sign_test), np.exp(high))
 
-    def _stretched(self, alpha: float | np.ndarray) -> np.ndarray:
-        """The sum of the variances, each times its squared quantile of t."""
+    def _stretched(self, alpha: float | np.ndarray, correction: Correction) -> np.ndarray:
+        """The squared half width: the variances times squared quantiles."""
+        if self.freedoms[0] >= LEAST_POOLED:
+            total = self.variances.sum(axis=0)
+            return correction.quantiles(self._satterthwaite(total), alpha) ** 2 * total
         parts = zip(self.freedoms, self.variances, strict=True)
-        return sum(special.stdtrit(freedom, np.asarray(alpha) / 2) ** 2 * variance for freedom, variance in parts)
+        return sum(correction.quantiles(freedom, alpha) ** 2 * variance for freedom, variance in parts)
+
+    def _satterthwaite(self, total: np.ndarray) -> np.ndarray:
+        """Degrees of freedom of the sum of the variances, [..., pairs]; those of the first where there is none."""
+        weights = np.moveaxis(self.variances, 0, -1) ** 2 / self.freedoms
+        spread = weights.sum(axis=-1)
+        return np.where(spread > 0, total**2 / np.where(spread > 0, spread, 1.0), self.freedoms[0])
 
     @property
     def _sign_test(self) -> float:

@@ -28,10 +28,14 @@ def test_two_recipes_over_seeds_are_the_paired_t_test():
 
 
 def test_two_recipes_over_seeds_and_classes_are_banerjees_interval():
-    """Either variance stretched by its own quantile of t, then added (Banerjee, 1961)."""
+    """Either variance stretched by its own quantile of t, then added (Banerjee, 1961), the interaction counted once."""
     a, b = draw((2, 3, 20), 4)
     gaps = a - b
-    parts = [(gaps.mean(axis=1).var(ddof=1) / 3, 2), (gaps.mean(axis=0).var(ddof=1) / 20, 19)]
+    residual = gaps - gaps.mean(axis=0) - gaps.mean(axis=1, keepdims=True) + gaps.mean()
+    interaction = (residual**2).sum() / (2 * 19) / 60
+    of_seeds, of_classes = gaps.mean(axis=1).var(ddof=1) / 3, gaps.mean(axis=0).var(ddof=1) / 20
+    assert of_classes > interaction
+    parts = [(of_seeds, 2), (of_classes - interaction, 19)]
     half = np.sqrt(sum(stats.t.isf(0.025, freedom) ** 2 * variance for variance, freedom in parts))
     pair = compare_recipes({"a": a, "b": b}).pairs[0]
     assert (pair.low, pair.high) == pytest.approx((gaps.mean() - half, gaps.mean() + half))
