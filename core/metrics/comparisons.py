@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from core.errors import InputError
 from core.metrics.crossed_effects import contrast_errors
-from core.metrics.dunnett import Bonferroni
+from core.metrics.dunnett import Bonferroni, Correction, Dunnett
 from core.metrics.verdicts import LEAST_SEEDS, Errors, Verdict, verdict
 
 _ROUNDING = 1e-12  # a spread this small beside the values themselves is rounding, not randomness
@@ -67,14 +67,20 @@ class Comparisons:
 
 
 def compare_recipes(
-    values: Mapping[str, ArrayLike], *, level: float = 0.95, among: int = 1, span: float | None = None
+    values: Mapping[str, ArrayLike],
+    *,
+    level: float = 0.95,
+    among: int = 1,
+    span: float | None = None,
+    reference: str | None = None,
 ) -> Comparisons:
     """All pairwise differences of recipes with simultaneous intervals, p-values and verdicts that agree with them.
 
     values: recipe -> [seeds, classes], e.g. hit rates; the same seeds and classes in the same order for every recipe;
     [seeds, 1] for a metric without classes. One seed: differences, and no more. level: in (0, 1). among: how many
     comparisons these are part of, where that is more than their own number. span: the most that two values can differ
-    by, which no interval leaves; None where nothing bounds them.
+    by, which no interval leaves; None where nothing bounds them. reference: the recipe that the others are compared
+    with first of all; its pairs are a family of their own, with Dunnett's quantile for as many as they are.
 
     Raises InputError for fewer than two recipes, shapes that differ, values that are not finite, or impossible options.
     """
@@ -86,17 +92,21 @@ def compare_recipes(
     means = cells.mean(axis=(1, 2))
     gaps = means[first] - means[second]
     gaps = np.where(np.abs(gaps) <= _ROUNDING * _scale(cells), 0.0, gaps)
-    halves = p_values = np.full(len(gaps), np.nan)
+    halves = p_values = corrected = np.full(len(gaps), np.nan)
     seeds, counted = cells.shape[1], max(len(gaps), among)
     if seeds >= LEAST_SEEDS:
-        errors, correction = difference_errors(cells, first, second), Bonferroni(comparisons=counted)
-        p_values = errors.p_values(gaps)
-        halves = errors.half_widths(gaps, 1 - level, correction)
-    columns = zip(first, second, gaps, halves, p_values, strict=True)
+        errors = difference_errors(cells, first, second)
+        p_values, corrected, halves = _told(errors, gaps, level, Bonferroni(comparisons=counted))
+        if reference in names:
+            planned = (first == names.index(reference)) | (second == names.index(reference))
+            family = Dunnett(comparisons=max(len(names) - 1, among))
+            for every, own in zip((corrected, halves), _told(errors, gaps, level, family)[1:], strict=True):
+                every[planned] = own[planned]
+    columns = zip(first, second, gaps, halves, p_values, corrected, strict=True)
     return Comparisons(
         means=dict(zip(names, means.tolist(), strict=True)),
         pairs=tuple(
-            _pair(names[j], names[k], *numbers, counted=counted, seeds=seeds, span=span) for j, k, *numbers in columns
+            _pair(names[j], names[k], *numbers, seeds=seeds, span=span) for j, k, *numbers in columns
         ),
         level=level,
         pair_level=1 - (1 - level) / counted,
@@ -182,10 +192,17 @@ def _pooled_seed_part(cells: np.ndarray) -> np.ndarray:
     return 2 * (residual**2).sum(axis=(-2, -1)) / ((recipes - 1) * (seeds - 1)) / seeds
 
 
+def _told(
+    errors: Errors, gaps: np.ndarray, level: float, correction: Correction
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """p-values of every pair alone and in view of the correction, and half widths of its interval."""
+    return errors.p_values(gaps), errors.p_values(gaps, correction), errors.half_widths(gaps, 1 - level, correction)
+
+
 def _pair(
-    first: str, second: str, gap: float, half: float, p: float, *, counted: int, seeds: int, span: float | None
+    first: str, second: str, gap: float, half: float, p: float, corrected: float, *, seeds: int, span: float | None
 ) -> Pair:
-    """NaN in `half` or `p`: the data cannot tell."""
+    """NaN in `half` or a p-value: the data cannot tell."""
     most = np.inf if span is None else span
     low, high = (None, None) if np.isnan(half) else (max(float(gap - half), -most), min(float(gap + half), most))
     return Pair(
@@ -195,7 +212,7 @@ def _pair(
         low=low,
         high=high,
         p=None if np.isnan(p) else float(p),
-        p_corrected=None if np.isnan(p) else min(1.0, counted * float(p)),
+        p_corrected=None if np.isnan(corrected) else float(corrected),
         verdict=verdict(low, high, seeds=seeds),
     )
 

@@ -70,6 +70,7 @@ def recommend(
     accuracy: Mapping[str, float] | None = None,
     min_accuracy: float | None = None,
     beside: Collection[str] = (),
+    reference: str | None = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int,
@@ -79,14 +80,16 @@ def recommend(
     leak: recipe -> [seeds, classes], smaller is better (negate distances), aligned as in `compare_recipes`.
     accuracy: recipe -> mean test accuracy, used with `min_accuracy` only; equal to it is enough. The constraint is
     taken at the mean accuracy: the uncertainty of accuracy itself does not enter. beside: recipes that are compared
-    with the others though they may not be allowed, e.g. the baseline; the correction counts them. Raises InputError
+    with the others though they may not be allowed, e.g. the baseline; the correction counts them. reference: as in
+    `compare_recipes`. Raises InputError
     for a constraint without the accuracy of every recipe, and as `compare_recipes`.
     """
     names, cells = stacked(leak)
     check_options(level, resamples)
     kept = [index for index, name in enumerate(names) if _accurate_enough(name, accuracy, min_accuracy)]
     met = [index for index, name in enumerate(names) if index in kept or name in beside]
-    found = compare_recipes({names[i]: cells[i] for i in met}, level=level) if len(met) > 1 else None
+    compared = {names[i]: cells[i] for i in met}
+    found = compare_recipes(compared, level=level, reference=reference) if len(met) > 1 else None
     if not kept:
         return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None, comparisons=found)
     allowed, cells = tuple(names[index] for index in kept), cells[kept]

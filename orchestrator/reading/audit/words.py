@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from core.audit.portfolio import MOST_SEEDS
-from core.metrics.hiding import Bounded
 from core.metrics.table import metric_of
 from core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
 from orchestrator.reading.audit.found import Audit, Person, Reached, Trained
 from orchestrator.reading.findings.findings import SEES
 from orchestrator.reading.findings.sureness import named
-from orchestrator.reading.leak.hiding import rests_on_choice
 from orchestrator.reading.numbers.estimates import Comparison
 from orchestrator.reading.numbers.format import count, difference, duration, listing, number
 
@@ -25,7 +23,7 @@ def audit_sentences(audit: Audit, *, anonymous: bool = False) -> dict[str, tuple
     gets), `people`, `unknown` (what this does not say). anonymous: no names."""
     return {
         "answer": _answer(audit),
-        "beside": (*_reference(audit), *_fixes(audit), *_choice(audit)),
+        "beside": (*_reference(audit), *_fixes(audit)),
         "trainings": (*_spent(audit), *_seen_before(audit), *audit.unfit),
         "access": tuple(_of_access(audit, level, one) for level, one in audit.by_access().items()),
         "people": _exposed(audit, anonymous=anonymous),
@@ -136,27 +134,6 @@ def _fixes(audit: Audit) -> tuple[str, ...]:
         f"Clearly less than plain training on these images leaks {listing(told)}, by the attacks tried, at "
         f"{count(seeds, 'seed')}.",
     )
-
-
-def _choice(audit: Audit) -> tuple[str, ...]:
-    """Which differences are not told once the choice of the attacks is allowed for."""
-    untold = [
-        f"{'this model' if one.role == 'model' else named(one.recipe)} ({_removed(audit, one.hiding.removed)})"
-        for one in audit.beside
-        if one.hiding is not None and rests_on_choice(one.leak, one.hiding)
-    ]
-    if not untold:
-        return ()
-    return (
-        f"That compares the attack that looked best against each. Allowing for the choice among "
-        f"{count(len(audit.attacks), 'attack')} on both sides as well, no difference is told of {listing(untold)}.",
-    )
-
-
-def _removed(audit: Audit, removed: Bounded) -> str:
-    """What the strongest attack finds less: `+24.4 points [-100, +100] removed`."""
-    low, high = (float("nan") if end is None else end for end in (removed.low, removed.high))
-    return f"{difference(metric_of(audit.judge), removed.value, low, high)} removed"
 
 
 def leaks_less(audit: Audit, gap: Comparison) -> bool:

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
 import pandas as pd
 
 from core.metrics.hiding import MOST_SEEDS, Bounded, HidingVerdict, hides_or_removes
 from core.metrics.table import metric_of
-from core.metrics.verdicts import HIGHER, LOWER
 from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.findings.tables import with_interval
-from orchestrator.reading.numbers.complete_cases import CompleteCases
-from orchestrator.reading.numbers.estimates import Comparison, rates
 from orchestrator.reading.numbers.format import aligned, ascii_text, count, listing, signed, signed_interval
 from orchestrator.reading.numbers.summary import Summary
 
@@ -62,26 +58,13 @@ def hidings(summary: Summary) -> Hidings:
     if not published or len(published) == len(attacks):
         kinds = "the attacks tried so far are not of both kinds, published and adapted"
         return Hidings(reason=kinds, left_out=left_out)
-    leaks = _leaks(summary, cases)
+    leaks = summary.leaks_of(summary.primary, cases)
     verdicts = hides_or_removes(
         leaks, baseline=baseline, published=published, level=summary.settings.level, span=summary.spec.span
     )
     return Hidings(
         verdicts=verdicts, baseline=baseline, attacks=tuple(attacks), published=published, left_out=left_out
     )
-
-
-def _leaks(summary: Summary, cases: CompleteCases) -> dict[str, dict[str, np.ndarray]]:
-    """Complete recipe -> attack -> [seeds, classes], large is bad: of the seeds and classes that all have."""
-    frame, metric = summary.frame, summary.primary
-    counted = frame[~frame["control"] & frame["recipe"].isin(cases.recipes) & frame["attack"].isin(cases.attacks)]
-    cells = [[summary.samples[row][metric][seed] for seed in cases.seeds] for row in counted.index]
-    flat, _ = rates([sample for cell in cells for sample in cell])
-    matrices = iter(summary.spec.sign * flat.reshape(len(cells), len(cases.seeds), -1))
-    leaks: dict[str, dict[str, np.ndarray]] = {}
-    for recipe, attack in zip(counted["recipe"], counted["attack"], strict=True):
-        leaks.setdefault(recipe, {})[attack] = next(matrices)
-    return leaks
 
 
 def hiding_sentences(summary: Summary, found: Hidings) -> tuple[str, ...]:
@@ -114,29 +97,6 @@ def shown(summary: Summary, number: Bounded) -> str:
     return f"{signed(summary.spec, number.value)} {signed_interval(summary.spec, number.low, number.high)}".strip()
 
 
-def rests_on_choice(gap: Comparison, one: HidingVerdict) -> bool:
-    """Whether a difference is clear only if the attacks that looked best are taken for the best."""
-    return gap.verdict in (HIGHER, LOWER) and one.word == "cannot tell" and one.removed.low is not None
-
-
-def beside_answer(summary: Summary, found: Hidings) -> tuple[str, ...]:
-    """Where a clear difference stands beside a word that cannot tell: one sentence on what the word asks beyond it.
-
-    The answer compares a recipe and the baseline under the attack that looked best against each, as if that were known
-    beforehand; the word trusts neither choice.
-    """
-    untold = []
-    for recipe, one in found.verdicts.items():
-        gap = summary.versus(summary.primary, recipe, found.baseline)
-        if rests_on_choice(gap, one):
-            untold.append(f"{named(recipe)} ({shown(summary, one.removed)} removed)")
-    if not untold:
-        return ()
-    many = count(len(found.attacks), "attack")
-    return (f"A clear difference is one under the attacks that looked best. Allowing for the choice among {many} on "
-            f"both sides as well, it is not told of {listing(untold)}.",)  # fmt: skip
-
-
 def _needed(found: Hidings, untold: list[str]) -> str:
     if all(found.verdicts[recipe].removed.low is None for recipe in untold):
         return "one seed tells nothing"
@@ -155,8 +115,7 @@ def hiding_text(summary: Summary, found: Hidings) -> str:
     head = ["worst attack on each recipe", metric_of("test_acc").label, summary.spec.label, "removed", "hidden",
             "strongest attack", "verdict"]  # fmt: skip
     rows = [_line(summary, found, recipe) for recipe in summary.recipes if recipe not in found.left_out]
-    lines = aligned([[ascii_text(cell) for cell in row] for row in (head, *rows)], {0, 5, 6})
-    return "\n".join([*lines, *map(ascii_text, beside_answer(summary, found))])
+    return "\n".join(aligned([[ascii_text(cell) for cell in row] for row in (head, *rows)], {0, 5, 6}))
 
 
 def _line(summary: Summary, found: Hidings, recipe: str) -> list[str]:

@@ -8,19 +8,18 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from core.attacks.access import ACCESS_LEVELS
 from core.metrics.comparisons import Pair, compare_recipes
 from core.metrics.recommendation import Recommendation, recommend
+from core.metrics.reduction import reductions
 from core.metrics.table import METRICS, metric_of
-from core.metrics.verdicts import LEAST_SEEDS
-from orchestrator.reading.numbers.complete_cases import CompleteCases, complete_cases, shared_seeds
-from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, compare, compared, rates
+from core.metrics.verdicts import LEAST_SEEDS, verdict
+from orchestrator.reading.numbers.cells import AttackedCells
+from orchestrator.reading.numbers.complete_cases import CompleteCases, shared_seeds
+from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, compare, compared, rates
 from orchestrator.reading.numbers.format import is_null
 
 COLUMNS = {"_diff": "difference", "_diff_low": "low", "_diff_high": "high", "_diff_n": "n", "_verdict": "verdict"}
 """Ending of a column of the frame -> field of the comparison it holds."""
-
-Samples = Sequence[Mapping[str, Seeds]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,78 +75,8 @@ class Evidence:
         return compared(pair, len(self.seeds), turn=self.sign * (1 if pair.first == recipe else -1))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cells:
-    """What is compared. frame: a row per cell, and `samples` of each: metric -> seed -> sample. min_test_acc: the
-    accuracy a recipe needs to be chosen, if one was asked for. baseline_recipe: the label of the reference recipe, None
-    where there is none or several."""
-
-    frame: pd.DataFrame
-    samples: Samples
-    settings: Settings = field(default_factory=Settings)
-    min_test_acc: float | None = None
-    baseline_recipe: str | None = None
-    _known: dict[tuple[str, str | None], tuple[CompleteCases, dict[str, int]]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
-
-    def cases(self, metric: str, access: str | None = None) -> CompleteCases:
-        """The recipes that can be compared by a leak metric, each under every attack. Controls are no attacks.
-
-        access: count only the attacks that see no more of a target than that.
-        """
-        return self._cases_and_worst(metric, access)[0]
-
-    def worst(self, metric: str, access: str | None = None) -> dict[str, int]:
-        """Complete recipe -> its row under the attack that works best against it, over the seeds that all share."""
-        return dict(self._cases_and_worst(metric, access)[1])
-
-    def _cases_and_worst(self, metric: str, access: str | None) -> tuple[CompleteCases, dict[str, int]]:
-        key = metric, access
-        if key not in self._known:
-            cases = self._complete(metric, access)
-            self._known[key] = cases, self._strongest(cases, metric, access)
-        return self._known[key]
-
-    def _complete(self, metric: str, access: str | None) -> CompleteCases:
-        met: dict[str, dict[str, set[int]]] = {str(recipe): {} for recipe in self.frame["recipe"]}
-        for recipe, under in self._attacked(access).items():
-            for attack, row in under:
-                met[recipe].setdefault(attack, set()).update(self.samples[row].get(metric, ()))
-        return complete_cases(met, baseline=self.baseline_recipe, front=self._by_leak(metric, access))
-
-    def _by_leak(self, metric: str, access: str | None) -> list[str]:
-        """Recipes that are accurate enough by rising leak under the strongest of the attacks that each has met."""
-        means, sign, leaks = self.frame[metric], metric_of(metric).sign, {}
-        for recipe, under in self._attacked(access).items():
-            measured = [row for _, row in under if not is_null(means[row])]
-            accurate = self.min_test_acc is None or any(
-                self.frame.loc[row, "test_acc"] >= self.min_test_acc for row in measured
-            )
-            if measured and accurate:
-                leaks[recipe] = max(sign * float(means[row]) for row in measured)
-        return sorted(leaks, key=leaks.__getitem__)
-
-    def _strongest(self, cases: CompleteCases, metric: str, access: str | None) -> dict[str, int]:
-        sign, attacked = metric_of(metric).sign, self._attacked(access)
-
-        def leak(row: int) -> float:
-            return sign * float(np.mean([self.samples[row][metric][seed].value for seed in cases.seeds]))
-
-        return {
-            recipe: max((row for attack, row in attacked[recipe] if attack in cases.attacks), key=leak)
-            for recipe in cases.recipes
-        }
-
-    def _attacked(self, access: str | None) -> dict[str, list[tuple[str, int]]]:
-        """Recipe -> (attack, row) of its attacks, controls left out."""
-        most = ACCESS_LEVELS[-1] if access is None else access
-        allowed = ACCESS_LEVELS[: ACCESS_LEVELS.index(most) + 1]
-        frame = self.frame[~self.frame["control"] & self.frame["access"].isin(allowed)]
-        found: dict[str, list[tuple[str, int]]] = {}
-        for row, recipe, attack in zip(frame.index, frame["recipe"], frame["attack"], strict=True):
-            found.setdefault(str(recipe), []).append((str(attack), int(row)))
-        return found
+class Cells(AttackedCells):
+    """The cells of a sweep and what can be told of them."""
 
     def gather_worst(self, metric: str, worst_by: str | None = None) -> Evidence | None:
         """The evidence on the complete recipes, each under the attack that works best against it by `worst_by`."""
@@ -157,7 +86,25 @@ class Cells:
         found = self.gather(metric, rows, seeds=cases.seeds)
         if found is None:
             return None
-        return replace(found, missing=cases.missing, left_out=(*cases.missing, *found.left_out))
+        pairs = dict(found._by_pair)
+        if by == metric and len(cases.attacks) > 1 and self.baseline_recipe in found.values:
+            pairs |= self._against_baseline(metric, cases)
+        left_out = (*cases.missing, *found.left_out)
+        return replace(found, missing=cases.missing, left_out=left_out, _by_pair=pairs)
+
+    def _against_baseline(self, metric: str, cases: CompleteCases) -> dict[frozenset[str], Pair]:
+        """Every recipe against the baseline, each under its strongest attack, the choice of attacks paid for."""
+        spec, baseline = metric_of(metric), self.baseline_recipe
+        told = reductions(
+            self.leaks_of(metric, cases), baseline=baseline, level=self.settings.level, span=spec.span
+        )
+        return {
+            frozenset((recipe, baseline)): Pair(
+                first=baseline, second=recipe, difference=one.value, low=one.low, high=one.high, p=one.p,
+                p_corrected=one.p, verdict=verdict(one.low, one.high, seeds=len(cases.seeds)),
+            )
+            for recipe, one in told.items()
+        }  # fmt: skip
 
     def gather(self, metric: str, rows: Mapping[str, int], *, seeds: Sequence[int] | None = None) -> Evidence | None:
         """The evidence on the recipes of `rows`. All of them are compared, also those without the accuracy asked for,
@@ -178,7 +125,8 @@ class Cells:
         kept = [recipe for recipe, known in mine.items() if set(shared) <= set(known)]
         values, by_class = _stacked(mine, kept, shared, sign)
         choice = recommend(
-            values, accuracy=enough, min_accuracy=floor, beside=tuple(values), **asdict(self.settings)
+            values, accuracy=enough, min_accuracy=floor, beside=tuple(values), reference=baseline,
+            **asdict(self.settings)
         )
         pairs = choice.comparisons.pairs if choice.comparisons else ()
         return Evidence(

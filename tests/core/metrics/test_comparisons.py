@@ -34,8 +34,8 @@ def test_two_recipes_over_seeds_and_classes_are_banerjees_interval():
     residual = gaps - gaps.mean(axis=0) - gaps.mean(axis=1, keepdims=True) + gaps.mean()
     interaction = (residual**2).sum() / (2 * 19) / 60
     of_seeds, of_classes = gaps.mean(axis=1).var(ddof=1) / 3, gaps.mean(axis=0).var(ddof=1) / 20
-    assert of_classes > interaction
-    parts = [(of_seeds, 2), (of_classes - interaction, 19)]
+    assert of_classes > interaction > of_seeds  # so the whole is what the classes alone say
+    parts = [(of_seeds, 2), (of_classes - of_seeds, 19)]
     half = np.sqrt(sum(stats.t.isf(0.025, freedom) ** 2 * variance for variance, freedom in parts))
     pair = compare_recipes({"a": a, "b": b}).pairs[0]
     assert (pair.low, pair.high) == pytest.approx((gaps.mean() - half, gaps.mean() + half))

@@ -1,15 +1,12 @@
 """The word per recipe as the page, the terminal and the file say it."""
 
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from orchestrator.page.render import part
-from orchestrator.reading.leak.hiding import beside_answer, hiding_frame, hiding_sentences, hiding_text, hidings
-from orchestrator.reading.numbers.estimates import NOTHING
-from orchestrator.reading.numbers.format import ascii_text
+from orchestrator.reading.leak.hiding import hiding_frame, hiding_sentences, hiding_text, hidings
 from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.summary import summarise
 
@@ -102,27 +99,22 @@ def test_a_recipe_that_not_every_attack_was_tried_on_is_named():
     assert len(found.left_out) == 1 and found.left_out[0] not in found.verdicts
 
 
-def test_a_clear_difference_beside_a_word_that_cannot_tell_is_explained_and_no_other():
-    told_and_not = set()
+def test_the_answer_and_the_verdict_of_a_recipe_have_one_interval():
+    """Both pay for the choice of the strongest attack on either side."""
+    told = set()
     for leak in np.linspace(0.5, 0.7, 9):
         rates = {0.0: RATES[0.0], -0.2: {"ppa": 0.2, "ppa logit": float(leak), "chance": 0.05}}
         summary = summarise(data(rates=rates))
         found = hidings(summary)
         ((recipe, verdict),) = found.verdicts.items()
-        clear = summary.versus(summary.primary, recipe, found.baseline).verdict == "lower"
-        removes = "removes" in verdict.word
-        assert clear or not removes, "the word asks for more than the difference"
-        lines = beside_answer(summary, found)
-        assert bool(lines) == (clear and verdict.word == "cannot tell")
-        first, text = part("first", data(rates=rates), summary), hiding_text(summary, found)
-        assert all(recipe in line and line in first and ascii_text(line) in text for line in lines)
-        told_and_not.add((clear, removes))
-    assert (True, False) in told_and_not, "such a case occurs among these"
-
-
-def test_recipes_that_were_not_compared_have_no_clear_difference(told, monkeypatch):
-    summary, found = told
-    untold = {recipe: replace(one, word="cannot tell") for recipe, one in found.verdicts.items()}
-    assert beside_answer(summary, replace(found, verdicts=untold))
-    monkeypatch.setattr(type(summary), "versus", lambda *_: NOTHING)
-    assert beside_answer(summary, replace(found, verdicts=untold)) == ()
+        gap, removed = summary.versus(summary.primary, recipe, found.baseline), verdict.removed
+        assert (-gap.difference, -gap.high, -gap.low, gap.p) == pytest.approx(
+            (removed.value, removed.low, removed.high, removed.p)
+        )
+        row, worst = summary.frame.loc[summary.rows(summary.primary)[recipe]], summary.primary
+        if row["attack"] == verdict.strongest_baseline:  # the table's pair is then the answer's
+            shown = [row[f"{worst}{end}"] for end in ("_diff_low", "_diff_high")]
+            assert shown == pytest.approx([gap.low, gap.high])
+        assert (gap.verdict == "lower") == ("removes" in verdict.word)
+        told.add(gap.verdict)
+    assert told == {"lower", "cannot tell"}

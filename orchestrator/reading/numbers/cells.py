@@ -1,0 +1,102 @@
+"""The cells of a sweep by recipe and attack: which recipes are complete, and the strongest attack on each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from core.attacks.access import ACCESS_LEVELS
+from core.metrics.table import metric_of
+from orchestrator.reading.numbers.complete_cases import CompleteCases, complete_cases
+from orchestrator.reading.numbers.estimates import Seeds, Settings, rates
+from orchestrator.reading.numbers.format import is_null
+
+Samples = Sequence[Mapping[str, Seeds]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackedCells:
+    """What is compared. frame: a row per cell, and `samples` of each: metric -> seed -> sample. min_test_acc: the
+    accuracy a recipe needs to be chosen, if one was asked for. baseline_recipe: the label of the reference recipe, None
+    where there is none or several."""
+
+    frame: pd.DataFrame
+    samples: Samples
+    settings: Settings = field(default_factory=Settings)
+    min_test_acc: float | None = None
+    baseline_recipe: str | None = None
+    _known: dict[tuple[str, str | None], tuple[CompleteCases, dict[str, int]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+
+    def cases(self, metric: str, access: str | None = None) -> CompleteCases:
+        """The recipes that can be compared by a leak metric, each under every attack. Controls are no attacks.
+
+        access: count only the attacks that see no more of a target than that.
+        """
+        return self._cases_and_worst(metric, access)[0]
+
+    def worst(self, metric: str, access: str | None = None) -> dict[str, int]:
+        """Complete recipe -> its row under the attack that works best against it, over the seeds that all share."""
+        return dict(self._cases_and_worst(metric, access)[1])
+
+    def _cases_and_worst(self, metric: str, access: str | None) -> tuple[CompleteCases, dict[str, int]]:
+        key = metric, access
+        if key not in self._known:
+            cases = self._complete(metric, access)
+            self._known[key] = cases, self._strongest(cases, metric, access)
+        return self._known[key]
+
+    def _complete(self, metric: str, access: str | None) -> CompleteCases:
+        met: dict[str, dict[str, set[int]]] = {str(recipe): {} for recipe in self.frame["recipe"]}
+        for recipe, under in self._attacked(access).items():
+            for attack, row in under:
+                met[recipe].setdefault(attack, set()).update(self.samples[row].get(metric, ()))
+        return complete_cases(met, baseline=self.baseline_recipe, front=self._by_leak(metric, access))
+
+    def _by_leak(self, metric: str, access: str | None) -> list[str]:
+        """Recipes that are accurate enough by rising leak under the strongest of the attacks that each has met."""
+        means, sign, leaks = self.frame[metric], metric_of(metric).sign, {}
+        for recipe, under in self._attacked(access).items():
+            measured = [row for _, row in under if not is_null(means[row])]
+            accurate = self.min_test_acc is None or any(
+                self.frame.loc[row, "test_acc"] >= self.min_test_acc for row in measured
+            )
+            if measured and accurate:
+                leaks[recipe] = max(sign * float(means[row]) for row in measured)
+        return sorted(leaks, key=leaks.__getitem__)
+
+    def _strongest(self, cases: CompleteCases, metric: str, access: str | None) -> dict[str, int]:
+        sign, attacked = metric_of(metric).sign, self._attacked(access)
+
+        def leak(row: int) -> float:
+            return sign * float(np.mean([self.samples[row][metric][seed].value for seed in cases.seeds]))
+
+        return {
+            recipe: max((row for attack, row in attacked[recipe] if attack in cases.attacks), key=leak)
+            for recipe in cases.recipes
+        }
+
+    def _attacked(self, access: str | None) -> dict[str, list[tuple[str, int]]]:
+        """Recipe -> (attack, row) of its attacks, controls left out."""
+        most = ACCESS_LEVELS[-1] if access is None else access
+        allowed = ACCESS_LEVELS[: ACCESS_LEVELS.index(most) + 1]
+        frame = self.frame[~self.frame["control"] & self.frame["access"].isin(allowed)]
+        found: dict[str, list[tuple[str, int]]] = {}
+        for row, recipe, attack in zip(frame.index, frame["recipe"], frame["attack"], strict=True):
+            found.setdefault(str(recipe), []).append((str(attack), int(row)))
+        return found
+
+    def leaks_of(self, metric: str, cases: CompleteCases) -> dict[str, dict[str, np.ndarray]]:
+        """Complete recipe -> attack -> [seeds, classes], large is bad: of the seeds and classes that all have."""
+        attacked = self._attacked(None)
+        named = [(r, a, row) for r in cases.recipes for a, row in attacked[r] if a in cases.attacks]
+        flat, _ = rates([self.samples[row][metric][seed] for *_, row in named for seed in cases.seeds])
+        matrices = metric_of(metric).sign * flat.reshape(len(named), len(cases.seeds), -1)
+        leaks: dict[str, dict[str, np.ndarray]] = {}
+        for (recipe, attack, _), matrix in zip(named, matrices, strict=True):
+            leaks.setdefault(recipe, {})[attack] = matrix
+        return leaks
