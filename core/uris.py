@@ -1,8 +1,8 @@
 """URIs as people may see them: scheme, host and path. Whatever prints a URI asks here.
 
 User, query and fragment are hidden whatever they are called, since each can be a secret: `http://TOKEN@host`,
-`?sig=...`, `#access_token=...`. A password is hidden also where it breaks the syntax (an `@`, `:`, `/` or `?` of its own
-that is not percent-encoded): then more may be hidden than the secret, never less.
+`?sig=...`, `#access_token=...`. A password is hidden also where it breaks the syntax (an `@`, `:`, `/` or `?` of its
+own that is not percent-encoded): then more may be hidden than the secret, never less.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ AFTER_THE_PATH = re.compile(r"[?#]|;(?:[^/?#;=]*=|\*\*\*)")  # query, fragment, 
 WITHOUT_A_SCHEME = re.compile(r"[?&#;][^=?&#;/]{1,120}=")  # the same, where a path may have a ? of its own
 WITHOUT_SECRETS = ("sqlite:///", "file:///")  # a path follows, whatever characters it has
 AMBIGUOUS = re.compile(r"[@/?#\\\[\]\s]")  # in a password: each reader of the URI would end it elsewhere
-IN_TEXT = re.compile(
-    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,40}://(?:[^\s'\"<>]|['\"<>](?=[^\s'\"<>,.:;)}\]]))+"
-)
+IN_TEXT = re.compile(r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{0,40}://(?:[^\s'\"<>]|['\"<>](?=[^\s'\"<>,.:;)}\]]))+")
 ENDS_A_SENTENCE = re.compile(r"[],.:;)}]+$")
 PAGE_OF_MLFLOW = re.compile(
     r"#/experiments/[0-9]{1,20}(?:/runs(?:\?viewStateShareKey=(?:trials|recipes)&workflowType=machine_learning"
@@ -69,7 +67,7 @@ def _shown_without_scheme(text: str) -> str:
     _, rest, (low, high) = _parts(text)
     mark, at = WITHOUT_A_SCHEME.search(text), text.rfind("@")
     colon = text.find(":", 0, max(at, 0))
-    if mark is not None and 0 <= colon and mark.start() < at:  # as above: readers would differ
+    if mark is not None and colon >= 0 and mark.start() < at:  # as above: readers would differ
         return text[: min(colon, mark.start()) + 1] + HIDDEN
     before = rest[:low] + HIDDEN if low < high else ""
     place, tail = _cut(rest[high:], WITHOUT_A_SCHEME)
@@ -90,7 +88,7 @@ def hidden(text: str) -> str:
 
 
 def _in_a_sentence(uri: str) -> str:
-    """As `shown_uri`; punctuation at the end is the sentence's: it makes no password of a port, nor goes with a query."""
+    """As `shown_uri`; punctuation at the end is the sentence's: it makes no password of a port and stays."""
     end = ENDS_A_SENTENCE.search(uri)
     if end is None or uri.endswith(WITHOUT_SECRETS):
         return shown_uri(uri)

@@ -126,12 +126,18 @@ def uris_with_secrets(draw):
     path = "".join(f"/{part}" for part in draw(st.lists(WORDS, max_size=3)))
     shown = (draw(st.sampled_from(["http", "https", "s3", "postgresql+psycopg2", "ftp"])), draw(WORDS) + port + path)
     secret, where = draw(SECRETS), draw(st.sets(st.sampled_from(["user", "query", "fragment", "path"]), min_size=1))
-    user = draw(st.sampled_from([f"{secret}@", f"{secret}:@", f":{secret}@", f"me:{secret}@"])) if "user" in where else ""
+    user = (
+        draw(st.sampled_from([f"{secret}@", f"{secret}:@", f":{secret}@", f"me:{secret}@"])) if "user" in where else ""
+    )
     filler = draw(st.lists(NAMES.map(lambda name: f"{name}=1"), max_size=2))
     value = secret + draw(TEXTS)
     given = draw(st.sampled_from([f"{draw(NAMES)}={value}", value, f"={value}"]))
     query = f"?{'&'.join([*filler, given])}" if "query" in where else ""
-    fragment = f"#{draw(st.sampled_from([f'{draw(NAMES)}={secret}', secret, f'/a?b={secret}']))}" if "fragment" in where else ""
+    fragment = (
+        f"#{draw(st.sampled_from([f'{draw(NAMES)}={secret}', secret, f'/a?b={secret}']))}"
+        if "fragment" in where
+        else ""
+    )
     parameter = f";{draw(WORDS)}={secret}" if "path" in where else ""
     return f"{shown[0]}://{shown[1]}", f"{shown[0]}://{user}{shown[1]}{parameter}{query}{fragment}"
 
@@ -147,7 +153,9 @@ def test_only_scheme_host_and_path_are_shown_whatever_the_rest_is_called(made):
     assert not readable or shown.replace("***@", "").startswith(f"{scheme}://{rest}"), "what is no secret can be read"
 
 
-@given(made=uris_with_secrets(), before=WORDS, after=st.sampled_from(["", ": expected", ", or", ").", "' is wrong", '"}']))
+@given(
+    made=uris_with_secrets(), before=WORDS, after=st.sampled_from(["", ": expected", ", or", ").", "' is wrong", '"}'])
+)
 def test_nor_in_a_sentence_on_the_screen_or_in_an_error(made, before, after):
     _, uri = made
     said = f"{before} '{uri}{after}"
