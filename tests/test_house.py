@@ -85,3 +85,17 @@ def test_http_is_spoken_in_one_place_for_what_is_private(repository):
         if any(name == client or name.startswith(f"{client}.") for name in imports(path) for client in CLIENTS)
     }
     assert users - {"orchestrator/tracking/server/moving.py"} == ASKING  # that one takes a path out of a URL
+
+
+def test_cpus_and_memory_are_asked_for_in_one_place(repository):
+    """What the machine has is not what a process may use: `core.allotted` knows affinity and cgroups."""
+    asking = {"cpu_count", "process_cpu_count", "sched_getaffinity", "virtual_memory", "cpu_affinity"}
+    found = []
+    for _, path in modules(repository):
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = node.attr if isinstance(node, ast.Attribute) else node.name if isinstance(node, ast.alias) else None
+            if name in asking or (
+                isinstance(node, ast.Constant) and node.value in ("/proc/meminfo", "SC_NPROCESSORS_ONLN")
+            ):
+                found.append(path.relative_to(repository).as_posix())
+    assert set(found) == {"core/allotted.py"}

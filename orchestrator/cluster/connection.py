@@ -9,6 +9,7 @@ from typing import Any
 
 import ray
 
+from core.allotted import allotted_cpus
 from core.errors import InputError
 from core.uris import shown_uri, without_secrets
 from orchestrator.cluster import interrupts, local_ray
@@ -46,7 +47,7 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
     address = address or os.environ.get("RAY_ADDRESS")
     if address:
         return _join(address)
-    cpus = os.cpu_count() or 1
+    cpus = allotted_cpus()
     slots = trial_slots or SLOTS_PER_CPU * cpus
     try:
         with interrupts.sheltered():
@@ -110,7 +111,7 @@ def _join(address: str) -> ClusterFacts:
     if not found.get(SLOT):
         ray.shutdown()
         raise InputError(
-            f"--address {address}: expected a cluster with the resource {SLOT} "
+            f"--address {shown_uri(address)}: expected a cluster with the resource {SLOT} "
             f"(start the head with --resources='{{\"{SLOT}\": 16}}'), got none"
         )
     promised = promised_gpus() or 0.0
