@@ -74,7 +74,7 @@ def test_nothing_but_the_door_prints(repository):
                     called = ast.unparse(node.func)
                     assert called not in ("print", "sys.stdout.write", "sys.stderr.write"), f"{name}:{node.lineno}"
                     if called.endswith("console.print"):
-                        assert ast.unparse(node.args[0]).startswith("printable("), f"{name}:{node.lineno}"
+                        assert ast.unparse(node.args[0]).startswith("printable(hidden("), f"{name}:{node.lineno}"
 
 
 def test_http_is_spoken_in_one_place_for_what_is_private(repository):

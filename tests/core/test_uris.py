@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from core import screen
 from core.errors import InputError
 from core.uris import ambiguity, hidden, shown_uri, without_secrets
+from orchestrator.running.progress import Display
 
 SPECIAL = "@:/?#%&=+;,!$'\"()*[]{}|\\^~` .-_<>äß中"
 # letters that our own words and the URIs below do not use, so that a hit is a leak; two at least at each end
@@ -165,6 +166,9 @@ def test_nor_in_a_sentence_on_the_screen_or_in_an_error(made, before, after):
         with redirect_stdout(written), redirect_stderr(written):
             door(said)
         assert written.getvalue() and not leaked(None, written.getvalue())
+    panel = io.StringIO()
+    Display(panel).say(said)
+    assert panel.getvalue() and not leaked(None, panel.getvalue())
 
 
 @given(made=uris_with_secrets())
