@@ -7,7 +7,7 @@ from core.words import printable
 class InputError(ValueError):
     """Something the user gave is wrong. The message is one printable line: what, where, expected, got. Exit code 2.
 
-    No URI in it shows its password.
+    No URI in it shows its user, query or fragment.
     """
 
     def __init__(self, message: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from core.allotted import allotted_cpus, available_memory
 from core.errors import InputError
 from core.tree import TREE
 from orchestrator.cluster.tokens import live_runs
@@ -100,12 +101,12 @@ def _package(name: str) -> Finding:
 
 
 def _cores() -> Finding:
-    cores = os.cpu_count() or 1
-    return Finding(fine=cores >= 2, needed=False, text=f"{cores} CPU cores (the demo is timed for 2)")
+    cores = allotted_cpus()
+    return Finding(fine=cores >= 2, needed=False, text=f"{cores} CPU cores to use (the demo is timed for 2)")
 
 
 def _memory() -> Finding:
-    free = psutil.virtual_memory().available / GIB
+    free = available_memory() / GIB
     return Finding(fine=free >= 6, needed=False, text=f"{free:.1f} GiB of memory free (the demo takes up to 6)")
 
 
