@@ -7,7 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from core.metrics.metric import PUBLISHED_FID_JUDGES
+from core.metrics.metric import PUBLISHED_FID_JUDGES, Judge
+from core.metrics.table import METRICS
 from core.outside.address import ADDRESS, named_address
 from orchestrator.stages.fingerprints import content_of, normalised, shipped_file
 from orchestrator.stages.graph import data_stage, gradients_stage, judging_model_stage
@@ -17,6 +18,8 @@ from sweeps.schema import InversionSweep
 
 FACENET_SIZE, FID_SIZE = 160, 299  # pixels
 STAGED_FID = STAGED_FIDS["fidelity"]
+STAGING = "smoothsweep weights stage"
+"""The command that brings published weights here."""
 EMBEDDING = ("embedder", "general")
 """Judges with a linear head on features learnt elsewhere."""
 
@@ -77,22 +80,55 @@ def loot_sizes(settings: InversionSweep) -> list[int]:
     return sorted(sizes or {0})
 
 
-def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
-    """Judge's stage name -> why it cannot be heard: weights that would have to be staged and are not."""
-    judges, reasons = settings.judges, {}
+@dataclass(frozen=True, kw_only=True)
+class Unheard:
+    """A judge that the sweep asks for and that cannot measure anything here.
+
+    judge: its key under `judges`. weights: the weight file it lacks, None where it lacks something else. reason: what
+    is missing. remedy: what to do about it.
+    """
+
+    judge: Judge
+    weights: str | None
+    reason: str
+    remedy: str
+
+    @property
+    def stage(self) -> str:
+        """The name of the judge's stage."""
+        return f"judge_{self.judge}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the results that stay empty without it."""
+        return tuple(metric.key for metric in METRICS if metric.stage == self.stage)
+
+
+def unheard_judges(settings: InversionSweep) -> tuple[Unheard, ...]:
+    """The judges that are asked for and cannot be heard: weights that would have to be staged and are not."""
+    judges, found = settings.judges, []
     for judge in EMBEDDING:
         embedder: Embedder | General | None = getattr(judges, judge)
         staged = STAGED_EMBEDDERS.get(embedder.name) if embedder and not embedder.weights else None
         if staged and staged_file(staged) is None:
-            reasons[f"judge_{judge}"] = f"the weights of {embedder.name} are not here: smoothsweep weights stage"
+            found.append(_without_weights(judge, staged, embedder.name))
     if judges.asked and named_address() is None:
-        reasons["judge_asked"] = f"no vision-language model is named: set {ADDRESS}, and pictures are sent there"
+        reason, remedy = "no vision-language model is named", f"set {ADDRESS}, and pictures are sent there"
+        found.append(Unheard(judge="asked", weights=None, reason=reason, remedy=remedy))
     for name, file in STAGED_FIDS.items():
         judge = getattr(judges, name)
         if judge and judge.weights is None and staged_file(file) is None:
-            what = "the FID network" if file == STAGED_FID else file
-            reasons[f"judge_{name}"] = f"the weights of {what} are not here: smoothsweep weights stage"
-    return reasons
+            found.append(_without_weights(name, file, "the FID network" if file == STAGED_FID else file))
+    return tuple(found)
+
+
+def _without_weights(judge: Judge, file: str, what: str) -> Unheard:
+    return Unheard(judge=judge, weights=file, reason=f"the weights of {what} are not here", remedy=STAGING)
+
+
+def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
+    """Judge's stage name -> why it cannot be heard, and what to do about it."""
+    return {judge.stage: f"{judge.reason}: {judge.remedy}" for judge in unheard_judges(settings)}
 
 
 def wants_decoded(settings: InversionSweep) -> bool:
