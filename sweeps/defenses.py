@@ -163,7 +163,9 @@ class OtherDefense(Model):
 
     def resolved(self, protocol: str) -> dict[str, Any]:
         """What a fingerprint and a worker need: kind, parameters, alpha, schedule."""
-        return {"kind": self.kind, "parameters": self.parameters, **self._smoothing.curve(protocol)}
+        found = {"kind": self.kind, "parameters": self.parameters, **self._smoothing.curve(protocol)}
+        revision = self._defense().revision
+        return found if revision == 1 else {**found, "revision": revision}
 
     def check_recipe(self, recipe: Model) -> None:
         """Raise InputError if the recipe, or its architecture, cannot be trained under the defense."""

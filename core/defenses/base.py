@@ -99,9 +99,11 @@ class Defense:
     combines_with_smoothing: None if it may be trained under any smoothing schedule, else the reason why not; readouts:
     ways to read a trained network whose answers are noisy; noiseless: the one of them without noise; leaves: the most
     that an attacker can be shown, less than gradients where answers are altered at inference; alone: why it takes one
-    worker, None where it does not.
+    worker, None where it does not; revision: raised where the same parameters train to other numbers, so that recipes
+    with this defense alone are trained again.
     """
 
+    revision: ClassVar[int] = 1
     alone: ClassVar[str | None] = None
     combines_with_smoothing: ClassVar[str | None] = None
     readouts: ClassVar[tuple[str, ...]] = ()

@@ -7,7 +7,8 @@ budget allows. Nobody is shown the network's own answers or a gradient of them.
 Departures: the drawn class follows from the image (`draws: by_image`), so that an attack's numbers do not depend on
 what was asked before; `fresh` draws anew, as published. The images that the mean answers are of are kept back from the
 training class by class, at least one of each; the paper splits all images at random. Where f has zeros, 0 log 0 is 0
-(the official code gives NaN).
+(the official code gives NaN). Entries of a mean answer below 1e-12 are raised to that, and the answer is scaled to
+a sum of 1 again, so that no ratio divides by zero (there they stay as they are).
 """
 
 from __future__ import annotations
