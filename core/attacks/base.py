@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from core.attacks.access import Access
@@ -144,7 +145,7 @@ class Attack:
         """Side in pixels of the centre crop that the decoder's images get before anybody sees them; None for none."""
         return None
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[str]:
         """All that it or its parts read: "prior", "public", "target", names of parts."""
         named = {*self.needs, *(name for part in self.parts for name in part.needs)}

@@ -6,18 +6,20 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from sys import intern
 from typing import Any
 
 from core.errors import InputError
 from orchestrator.planning.history import History, read_history
 from orchestrator.planning.reference import MACHINE, borrowed
 from orchestrator.planning.trial import Trial
-from orchestrator.stages.stage import Stage, with_ancestors
+from orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from orchestrator.store.base import Store
 from sweeps.loaded import Sweep
 from tasks.registry import task
 
 Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
+SEEDS = ("seed", "seeds")  # keys of a stage's configuration: no task refuses one seed and takes another
 NOTHING: Total = (0.0, 0.0, 0.0, 0)
 
 
@@ -71,20 +73,50 @@ class Plan:
 
 def make_plan(trials: list[Trial], store: Store, ahead: Ahead | None = None) -> Plan:
     """Look every stage up in the store; a damaged artifact does not count, and is told of."""
+    for trial in _cell_by_cell(trials):
+        trial.stages  # noqa: B018 - made now: what the seeds of a cell share is then made once
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     present = {name: store.finished(name) for name in {stage.name for stage in stages}}
     cached = frozenset(s.fingerprint for s in stages if s.fingerprint in present[s.name] and store.has(s))
     return Plan(trials=trials, stages=stages, cached=cached, ahead=ahead)
 
 
+def _cell_by_cell(trials: list[Trial]) -> list[Trial]:
+    """The same trials, those of a cell one after the other."""
+    cells: dict[int, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        cells[id(trial.cell)].append(trial)
+    return [trial for of_cell in cells.values() for trial in of_cell]
+
+
 def refuse_impossible(plan: Plan) -> None:
     """Raise InputError for work that a stage would refuse, before any other stage has run."""
+    seen: set[tuple[str, ...]] = set()
+    told: dict[str, str] = {}
     for stage in plan.missing:
+        if task(stage.name).check is None or (kind := _but_for_seeds(stage, told)) in seen:
+            continue
+        seen.add(kind)
         inputs = {name: {**source.config, **source.hints} for name, source in stage.inputs.items()}
         try:
             task(stage.name).refuse({**stage.config, **stage.hints}, inputs)
         except InputError as error:
             raise InputError(f"{stage.name}: {error}") from None
+
+
+def _but_for_seeds(stage: Stage, told: dict[str, str]) -> tuple[str, ...]:
+    """What a stage and its inputs are told, their seeds left out: of a thousand seeds one is looked at.
+
+    told: what has been written down of stages already, by fingerprint.
+    """
+
+    def words(one: Stage) -> str:
+        if (found := told.get(one.fingerprint)) is None:
+            config = {key: value for key, value in one.config.items() if key not in SEEDS}
+            found = told[one.fingerprint] = intern(f"{one.name} {canonical_json({**config, **one.hints})}")
+        return found
+
+    return words(stage), *(f"{name} {words(source)}" for name, source in sorted(stage.inputs.items()))
 
 
 def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from core.metrics.table import METRICS
 from core.outside.address import ADDRESS, named_address
 from orchestrator.stages.fingerprints import content_of, normalised, shipped_file
 from orchestrator.stages.graph import data_stage, gradients_stage, judging_model_stage
+from orchestrator.stages.remembered import remembered
 from orchestrator.stages.stage import Stage
 from sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, General, PublishedFid
 from sweeps.schema import InversionSweep
@@ -148,7 +149,7 @@ def _evaluator(settings: InversionSweep, loot: Stage, target: Stage) -> Stage:
     evaluator = settings.judges.evaluator
     data = data_stage(settings, evaluator.image_size, for_judges=True)
     model = judging_model_stage(evaluator, data, settings.protocol)
-    real = Stage(name="embeddings", config={"network": "target"}, inputs={"data": data, "network": model})
+    real = _embedded_by(model, data)
     config: dict[str, Any] = {"protocol": settings.protocol}
     inputs = {"evaluator": model, "real": real, "loot": loot}
     if report := _report(settings):
@@ -157,7 +158,18 @@ def _evaluator(settings: InversionSweep, loot: Stage, target: Stage) -> Stage:
     return Stage(name="judge_evaluator", config=config, inputs=inputs)
 
 
+@remembered
+def _embedded_by(model: Stage, data: Stage) -> Stage:
+    return Stage(name="embeddings", config={"network": "target"}, inputs={"data": data, "network": model})
+
+
 def _embedder(settings: InversionSweep, judge: str, loot: Stage) -> Stage:
+    real = _embedded(settings, judge)
+    return Stage(name=f"judge_{judge}", config=real.config, hints=real.hints, inputs={"real": real, "loot": loot})
+
+
+@remembered
+def _embedded(settings: InversionSweep, judge: str) -> Stage:
     embedder: Embedder | General = getattr(settings.judges, judge)
     weights = _weights_of(embedder)
     config = {"network": embedder.name, **content_of(weights, f"judges.{judge}.weights")}
@@ -165,8 +177,7 @@ def _embedder(settings: InversionSweep, judge: str, loot: Stage) -> Stage:
         {"path": embedder.weights} if embedder.weights is not None else {}
     )  # else the worker knows where, and checks
     data = data_stage(settings, FACENET_SIZE, for_judges=True)
-    real = Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
-    return Stage(name=f"judge_{judge}", config=config, hints=hints, inputs={"real": real, "loot": loot})
+    return Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
 
 
 def _weights_of(embedder: Embedder | General) -> Path:
