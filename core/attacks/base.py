@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from core.attacks.access import Access
+from core.bounds import MOST_LATENTS
 from core.checks import require, require_choice, require_count, require_seed
 from core.errors import InputError
 
@@ -75,12 +76,12 @@ class Attack:
     loot_size: int | None = None
 
     def __post_init__(self) -> None:
-        require_count("attack.selected", self.selected)
+        require_count("attack.selected", self.selected, 1, MOST_LATENTS)
         require_seed("attack.seed", self.seed)
         if self.precision is not None:
             require_choice("attack.precision", self.precision, PRECISIONS)
         if self.loot_size is not None:
-            require_count("attack.loot_size", self.loot_size, 16)
+            require_count("attack.loot_size", self.loot_size, 16, 4096)
         require(self.readout is None or self.access != "none", "attack.readout", "none: this attack asks nothing",
                 self.readout)  # fmt: skip
 

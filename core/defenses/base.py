@@ -7,7 +7,7 @@ training as it is. docs/new-defense.md shows how to add one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
@@ -121,6 +121,13 @@ class Defense:
     def adjust_recipe(self, recipe: TrainingRecipe) -> TrainingRecipe:
         """The recipe to train with. Raises InputError if the two contradict each other."""
         return recipe
+
+    def check_data(self, counts: Sequence[int], recipe: TrainingRecipe) -> int:
+        """How many of the training images, of which there are `counts` by class, are trained on.
+
+        Raises InputError if the defense cannot be trained on them under this recipe; needs no image.
+        """
+        return sum(counts)
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """Change the network in place, before training and again before saved weights are loaded.
