@@ -6,14 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from sys import intern
 from typing import Any
 
 from core.errors import InputError
 from orchestrator.planning.history import History, read_history
 from orchestrator.planning.reference import MACHINE, borrowed
 from orchestrator.planning.trial import Trial
-from orchestrator.stages.stage import Stage, canonical_json, with_ancestors
+from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
 from sweeps.loaded import Sweep
 from tasks.registry import task
@@ -91,12 +90,11 @@ def _cell_by_cell(trials: list[Trial]) -> list[Trial]:
 
 def refuse_impossible(plan: Plan) -> None:
     """Raise InputError for work that a stage would refuse, before any other stage has run."""
-    seen: set[tuple[str, ...]] = set()
-    told: dict[str, str] = {}
+    seen: set[tuple[object, ...]] = set()
     for stage in plan.missing:
-        if task(stage.name).check is None or (kind := _but_for_seeds(stage, told)) in seen:
+        if task(stage.name).check is None or (told := _told(stage)) in seen:
             continue
-        seen.add(kind)
+        seen.add(told)
         inputs = {name: {**source.config, **source.hints} for name, source in stage.inputs.items()}
         try:
             task(stage.name).refuse({**stage.config, **stage.hints}, inputs)
@@ -104,19 +102,17 @@ def refuse_impossible(plan: Plan) -> None:
             raise InputError(f"{stage.name}: {error}") from None
 
 
-def _but_for_seeds(stage: Stage, told: dict[str, str]) -> tuple[str, ...]:
-    """What a stage and its inputs are told, their seeds left out: of a thousand seeds one is looked at.
+def _told(stage: Stage) -> tuple[object, ...]:
+    """What a stage and its inputs are told, their seeds left out: of a thousand seeds of a cell one is looked at.
 
-    told: what has been written down of stages already, by fingerprint.
+    Values are compared as objects, which the trials of a cell share: the same objects are the same configuration.
     """
-
-    def words(one: Stage) -> str:
-        if (found := told.get(one.fingerprint)) is None:
-            config = {key: value for key, value in one.config.items() if key not in SEEDS}
-            found = told[one.fingerprint] = intern(f"{one.name} {canonical_json({**config, **one.hints})}")
-        return found
-
-    return words(stage), *(f"{name} {words(source)}" for name, source in sorted(stage.inputs.items()))
+    found: list[object] = []
+    for role, one in ((None, stage), *stage.inputs.items()):
+        found += (role, one.name)
+        for told in (one.config, one.hints):
+            found += [part for key, value in told.items() if key not in SEEDS for part in (key, id(value))]
+    return tuple(found)
 
 
 def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[str, Any]:
@@ -184,9 +180,7 @@ def _stages_ahead(ahead: Ahead | None) -> list[Stage]:
     return [*ahead.shared, *(s for _, samples in ahead.steps for sample in samples for s in sample)]
 
 
-def _cost_ahead(
-    ahead: Ahead | None, history: History, held: Callable[[Stage], float]
-) -> tuple[Total, float | None]:
+def _cost_ahead(ahead: Ahead | None, history: History, held: Callable[[Stage], float]) -> tuple[Total, float | None]:
     """Device-seconds of all that a search may still propose, and at most how many its budget leaves.
 
     The least and the most are those of the cheapest and the dearest sample recipe, as often as there are recipes.

@@ -166,19 +166,24 @@ def _attack_config(settings: InversionSweep) -> Mapping[str, Any]:
 
 
 def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage]) -> Stage:
-    asks, inputs = "target" in part.needs, {name: made[name] for name in part.needs}
+    inputs = {name: made[name] for name in part.needs}
     if part.imported is not None:
         return _imported_part(part, settings.recipe.image_size, inputs)
-    config = {"part": part.name, "settings": dict(part.settings), "image_size": settings.recipe.image_size}
+    return Stage(name=part.name, config=_part_config(settings, part), inputs=inputs)
+
+
+@remembered
+def _part_config(settings: InversionSweep, part: Part) -> Mapping[str, Any]:
+    config: dict[str, Any] = {
+        "part": part.name,
+        "settings": dict(part.settings),
+        "image_size": settings.recipe.image_size,
+    }
     if part.workers > 1:
         config["workers"] = part.workers
     if PARTS[part.name].told_protocol:
         config["protocol"] = settings.protocol
-    return Stage(
-        name=part.name,
-        config={**config, **_passes(settings, asks), **_execution(settings)},
-        inputs=inputs,
-    )
+    return {**config, **_passes(settings, "target" in part.needs), **_execution(settings)}
 
 
 def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> Stage:

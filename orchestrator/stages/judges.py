@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel
 
 from core.metrics.metric import PUBLISHED_FID_JUDGES, Judge
 from core.metrics.table import METRICS
@@ -220,15 +223,25 @@ def _published_fid(settings: InversionSweep, name: str, loot: Stage, evaluator: 
 
 def _knowledge(settings: InversionSweep, loot: Stage) -> Stage:
     knowledge = settings.judges.knowledge
-    config = normalised(knowledge, without={"checkpoint_every"})
-    if settings.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
-        config["augmentation"]["shared"] = True
     return Stage(
         name="knowledge",
-        config={**config, "protocol": settings.protocol},
+        config=_knowledge_config(settings),
         hints={"checkpoint_every": knowledge.checkpoint_every},
         inputs={"data": data_stage(settings, knowledge.image_size), "loot": loot},
     )
+
+
+@remembered
+def _knowledge_config(settings: InversionSweep) -> Mapping[str, Any]:
+    config = normalised(settings.judges.knowledge, without={"checkpoint_every"})
+    if settings.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
+        config["augmentation"]["shared"] = True
+    return {**config, "protocol": settings.protocol}
+
+
+@remembered
+def _stated(judge: BaseModel) -> Mapping[str, Any]:
+    return normalised(judge)
 
 
 def _features(settings: InversionSweep, target: Stage) -> Stage:
@@ -236,12 +249,12 @@ def _features(settings: InversionSweep, target: Stage) -> Stage:
     features = Stage(
         name="embeddings", config={"network": "target", "parts": ["train"]}, inputs={"data": data, "network": target}
     )
-    config = normalised(settings.judges.features)
+    config = _stated(settings.judges.features)
     return Stage(name="judge_features", config=config, inputs={"features": features, "data": data})
 
 
 def _robustness(settings: InversionSweep, target: Stage) -> Stage:
-    config = {"settings": normalised(settings.judges.robustness)}
+    config = {"settings": _stated(settings.judges.robustness)}
     return Stage(name="judge_robustness", config=config, inputs={"target": target, "data": target.inputs["data"]})
 
 

@@ -5,6 +5,7 @@ import itertools
 import pytest
 from tiny import tiny_sweep, write_tiny
 
+from core.attacks.registry import ATTACKS
 from core.defenses.registry import DEFENSES
 from core.errors import InputError, TrainingDiverged
 from orchestrator.cli import main
@@ -163,6 +164,8 @@ def test_an_attack_is_refused_when_planned_or_ends(kind, tmp_path):
     attack = {"kind": kind, **ATTACK_EXAMPLES[kind]}
     reads_prior = "gan" not in ATTACK_EXAMPLES[kind]
     prior = {"kind": "eigenfaces", "components": 1} if reads_prior else None
-    accepted = agree(tmp_path, {"data": data, "attack": attack, "prior": prior, "recipe": recipe, "judges": judges, "grid": {},
-                     "baseline": {}})  # fmt: skip
+    beside = {"kind": "ppa", **ATTACK_EXAMPLES["ppa"]}  # a control alone is no sweep
+    grid = {"attack": [attack, beside]} if ATTACKS[kind].control else {}
+    sweep = {"data": data, "attack": attack, "prior": prior, "recipe": recipe, "judges": judges}
+    accepted = agree(tmp_path, {**sweep, "grid": grid, "baseline": {}})
     assert accepted == (kind not in ("cma_es", "if_gmi"))  # which need two directions, and feature maps
