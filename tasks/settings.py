@@ -61,7 +61,8 @@ def check_training(config: Config, inputs: InputConfigs) -> None:
     check_image_size(recipe.architecture, recipe.image_size)
     if "defense" in config:
         smoothing_of_epoch(config["defense"], recipe.epochs)(recipe.epochs - 1)
-        _check_images(config, recipe, inputs["data"])
+        if "data" in inputs:
+            _check_images(config, recipe, inputs["data"])
 
 
 def _check_images(config: Config, recipe: TrainingRecipe, data: Config) -> None:
