@@ -41,7 +41,8 @@ def require_number(
 
 def require_single(what: str, value: object) -> None:
     """Raise InputError for a finite number that single precision, which networks compute in, does not hold."""
-    beyond = isinstance(value, int | float) and not isinstance(value, bool) and SINGLE < abs(value) <= sys.float_info.max
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    beyond = number and SINGLE < abs(value) <= sys.float_info.max
     require(not beyond, what, f"a number of at most {SINGLE:g} either way, as single precision holds", value)
 
 
