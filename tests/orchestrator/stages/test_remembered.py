@@ -1,6 +1,5 @@
 """What the trials of a cell share is made once, and is the same stage as if it were made for each of them."""
 
-
 from tiny import write_tiny
 
 from orchestrator.cli import main
