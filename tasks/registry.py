@@ -58,8 +58,8 @@ LABELLED_MATERIALS = ("target", "data", *LABELLED_PARTS, *OTHER_TARGETS)
 """Inputs of attacks and of their parts that have classes."""
 
 TASKS: dict[str, Task] = {
-    "data": Task(version=2, run="tasks.data:prepare_private", on_device=False),
-    "public": Task(version=2, run="tasks.data:prepare_public", on_device=False),
+    "data": Task(version=2, run="tasks.data:prepare_private", on_device=False, check="tasks.counts:check_data"),
+    "public": Task(version=2, run="tasks.data:prepare_public", on_device=False, check="tasks.counts:check_public"),
     "prior": Task(version=1, run="tasks.prior:fit_prior", trains=True, check="tasks.weight_checks:check_prior"),
     "target": Task(
         version=2, run="tasks.target:train_target", trains=True, labelled=("data", "reference", "poison"),
@@ -96,8 +96,14 @@ TASKS: dict[str, Task] = {
         version=1, run="tasks.feature_space:judge_features", on_device=False, labelled=("features", "data"),
         check="tasks.feature_checks:check_features",
     ),
-    "judge_robustness": Task(version=1, run="tasks.robustness:judge_robustness", labelled=("target", "data")),
-    "poison": Task(version=1, run="tasks.poison:choose_poison", on_device=False, labelled=("data",)),
+    "judge_robustness": Task(
+        version=1, run="tasks.robustness:judge_robustness", labelled=("target", "data"),
+        check="tasks.settings:check_robustness",
+    ),
+    "poison": Task(
+        version=1, run="tasks.poison:choose_poison", on_device=False, labelled=("data",),
+        check="tasks.settings:check_poison",
+    ),
     "backdoor": Task(version=1, run="tasks.poison:judge_backdoor", labelled=("target", "poison", "data")),
     "judge_gradients": Task(
         version=1, run="tasks.gradients:collect_gradients", shard="tasks.gradients:follow_classes",

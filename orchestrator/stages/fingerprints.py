@@ -18,6 +18,7 @@ from core.data.trees import path_state, tree_digest
 from core.errors import InputError
 from core.files import write_file
 from core.tree import TREE
+from orchestrator.stages.remembered import forget
 
 REMEMBER_FROM_BYTES = 256 * 2**20
 PICTURES = ("data.path", "public.path")
@@ -39,10 +40,12 @@ def pictures_may_be_absent() -> Iterator[dict[str, str]]:
     """
     absent: dict[str, str] = {}
     token = _ABSENT.set(absent)
+    forget()
     try:
         yield absent
     finally:
         _ABSENT.reset(token)
+        forget()
 
 
 def normalised(settings: BaseModel, *, without: Collection[str] = ()) -> dict[str, Any]:
