@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.tracking.points import already_gone
 from orchestrator.tracking.searching import PROPOSAL
 
 KIND = "smoothsweep.kind"
@@ -58,7 +59,8 @@ class Runs:
             parents[run.info.run_id] = run.data.tags.get(PARENT, "")
         for child, parent in parents.items():
             if child in doubles:
-                self._client.delete_run(child)
+                with already_gone():
+                    self._client.delete_run(child)
             elif parent in doubles:
                 self._client.set_tag(child, PARENT, doubles[parent])
         self._known = known
@@ -91,7 +93,8 @@ class Runs:
         """Delete a run, to start over."""
         found = self._known.pop((kind, fingerprint), None)
         if found is not None:
-            self._client.delete_run(found.run_id)
+            with already_gone():
+                self._client.delete_run(found.run_id)
 
 
 def _enter(known: dict[tuple[str, str], Found], key: tuple[str, str], run: Any) -> dict[str, str]:

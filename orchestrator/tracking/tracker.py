@@ -20,7 +20,7 @@ from orchestrator.tracking.origins.provenance import provenance_tags, write_prov
 from orchestrator.tracking.pages.answer import Answer, answer, answer_text
 from orchestrator.tracking.pages.arrival import MODEL_TRAINING, PRIMARY_METRIC, show
 from orchestrator.tracking.pages.views import route
-from orchestrator.tracking.points import finished_at, trial_points, work_ms, write
+from orchestrator.tracking.points import already_gone, finished_at, trial_points, work_ms, write
 from orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
 from orchestrator.tracking.runs import CONTENT, Found, Runs
 from orchestrator.tracking.searching import PROPOSAL, proposal_tags, strategy_tags
@@ -61,7 +61,7 @@ class Tracker:
     def __init__(self, uri: str, *, store: Store, experiment: str, loaded: LoadedSweep | None = None) -> None:
         self.store, self.uri, self.experiment = store, uri, experiment
         self._loaded = loaded
-        self._client = connection.connect(uri)
+        self._client = connection.connect(uri, ours=uri == connection.local_uri(store))
         self._remarks = follow(uri, store.root)
         self._experiment_id = self._open_experiment()
         self._runs = Runs(self._client, self._experiment_id)
@@ -124,7 +124,8 @@ class Tracker:
             write_trial_files(trial, row, self.store, folder)
             self._client.log_artifacts(found.run_id, str(folder))
         if found.status in ("FAILED", "KILLED") and not row["failure"]:
-            self._client.delete_tag(found.run_id, "smoothsweep.failure")
+            with already_gone():  # a driver that was killed left none, or another has removed it
+                self._client.delete_tag(found.run_id, "smoothsweep.failure")
         status = trial_status(row)
         self._client.set_terminated(found.run_id, status, end_time=found.started + worked if at else None)
         self._runs.note("trial", trial.id, replace(found, status=status))
