@@ -145,6 +145,10 @@ class Store(ABC):
         """Replace a small file of a sweep as a whole."""
 
     @abstractmethod
+    def note_names(self, name: str, folder: str) -> list[str]:
+        """Names of the small files in a folder of a sweep's notes, sorted; none where there is no such folder."""
+
+    @abstractmethod
     def move_note(self, name: str, file: str, place: str) -> None:
         """Give a small file of a sweep another name."""
 

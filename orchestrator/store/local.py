@@ -99,6 +99,11 @@ class LocalStore(Store):
     def write_note(self, name: str, file: str, content: bytes) -> None:
         write_file(self.sweep_folder(name) / file, content, parents=True)
 
+    def note_names(self, name: str, folder: str) -> list[str]:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return sorted(entry for entry in os.listdir(self.sweep_folder(name) / folder) if not entry.startswith("."))
+        return []
+
     def move_note(self, name: str, file: str, place: str) -> None:
         move(self.sweep_folder(name) / file, self.sweep_folder(name) / place)
 

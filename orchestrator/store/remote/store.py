@@ -127,6 +127,9 @@ class RemoteStore(Store):
     def write_note(self, name: str, file: str, content: bytes) -> None:
         self.objects.write(f"sweeps/{name}/{file}", content)
 
+    def note_names(self, name: str, folder: str) -> list[str]:
+        return sorted(listed.key for listed in self.objects.listed(f"sweeps/{name}/{folder}"))
+
     def move_note(self, name: str, file: str, place: str) -> None:
         self.objects.write(f"sweeps/{name}/{place}", self.objects.read(f"sweeps/{name}/{file}"))
         self.objects.delete([f"sweeps/{name}/{file}"])
