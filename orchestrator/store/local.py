@@ -2,7 +2,7 @@
 
     <store>/<stage>/<fingerprint>/            what the stage made, and manifest.json (written last)
     <store>/<stage>/<fingerprint>.work/       what an unfinished stage keeps between attempts
-    <store>/<stage>/.<fingerprint>.<host>.<pid>.<random>/   being written; renamed when complete
+    <store>/<stage>/.<fingerprint>.<writer>/               being written; renamed when complete
     <store>/damaged/<stage>/<fingerprint>.<random>/         was not what its manifest says
     <store>/store.json                        the format's version; none means version 1
 

@@ -21,6 +21,7 @@ from typing import Any
 from core.errors import InputError
 from core.files import write_file
 from core.uris import shown_uri
+from core.writers import hold, is_gone
 from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.artifacts import MANIFEST, aside_name, with_checksums
 from orchestrator.store.base import Store
@@ -29,7 +30,6 @@ from orchestrator.store.remote.layout import (
     attempt_name,
     draft_key,
     files_key,
-    is_dead,
     manifest_key,
     sweep_attempts,
     sweep_drafts,
@@ -99,6 +99,7 @@ class RemoteStore(Store):
         self._sweep_mirror(stage.name, stage.fingerprint)  # of attempts killed on a machine that has no driver
         work = self.work(stage)
         work.mkdir(parents=True)
+        hold(work)
         try:
             pull(self.objects, work_key(stage.name, stage.fingerprint), work, only)
             with pushing(self.objects, work_key(stage.name, stage.fingerprint), work):
@@ -225,12 +226,12 @@ class RemoteStore(Store):
         return removed + sweep_drafts(self.objects)
 
     def _sweep_mirror(self, kind: str, fingerprint: str) -> None:
-        """Remove work folders and drafts of dead processes of this machine; * for all."""
+        """Remove work folders and drafts of writers that are gone; * for all."""
         for folder in self.root.glob(f"{kind}/{fingerprint}.work.*.*.*"):
-            if is_dead(folder.name.split(".work.", 1)[1]):
+            if is_gone(folder.name.split(".work.", 1)[1], folder):
                 shutil.rmtree(folder, ignore_errors=True)
         for folder in self.root.glob(f"{kind}/.{fingerprint}.*.*.*"):
-            if is_dead(folder.name[1:].split(".", 1)[1]):
+            if is_gone(folder.name[1:].split(".", 1)[1], folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def bring(self, kind: str, fingerprint: str, names: Iterable[str] | None = None) -> Path:

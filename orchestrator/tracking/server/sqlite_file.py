@@ -7,7 +7,6 @@ refuses ever after. Here every such change happens to a copy, which then takes t
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -97,7 +96,7 @@ def _upgraded(path: Path) -> str | None:
             raise ValueError(_lacking(copy) or "no version of their own")
 
     def keep() -> None:
-        shutil.copyfile(path, path.with_name(aside_name(path.name).replace(".damaged-", ".before-upgrade-")))
+        write_file(path.with_name(aside_name(path.name).replace(".damaged-", ".before-upgrade-")), path.read_bytes())
 
     try:
         _put(path, upgrade, before=keep)

@@ -145,8 +145,7 @@ def test_what_a_killed_attempt_left_in_a_mirror_goes_with_the_next(s3):
     gone = multiprocessing.get_context("spawn").Process(target=int)
     gone.start()
     gone.join()
-    host = os.uname().nodename
-    for name in (f"{a.fingerprint}.work.{host}.{gone.pid}.x", f".{a.fingerprint}.{host}.{gone.pid}.x"):
+    for name in (f"{a.fingerprint}.work.{here()}.{gone.pid}.x", f".{a.fingerprint}.{here()}.{gone.pid}.x"):
         (store.root / "sleep" / name).mkdir(parents=True)
     mine = store.draft(a)
     with store.working(a) as work:
