@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,6 +37,28 @@ def _writer(name: str) -> str:
     of any other."""
     where, pid, random = name.rsplit(".", 2)
     return f"{here() if where.endswith(f'.{here()}') else 'elsewhere'}.{pid}.{random}"
+
+
+class NotPlainError(OSError):
+    """A folder, a pipe, a device or a link stands where a file should."""
+
+
+def plain_content(path: Path) -> bytes:
+    """Read a file whole. Raises FileNotFoundError, NotPlainError for what is no plain file (a pipe would never end),
+    and OSError naming it for what cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV):  # a link; a socket or device without a reader
+            raise NotPlainError(error.errno, "no plain file", str(path)) from None
+        raise
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotPlainError(errno.EINVAL, "no plain file", str(path))
+        try:
+            return file.read()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 @contextmanager

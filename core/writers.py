@@ -69,13 +69,19 @@ def has_lapsed(path: Path) -> bool:
 
 
 def hold(folder: Path) -> None:
-    """Show others that this process is at work in the folder, until the folder is renamed, removed, or we end."""
+    """Show others that this process is at work in the folder, until `let_go`, or until we end."""
     with _guard:
         _let_go_of_gone()
         _held[folder] = _locked(folder)
         if os.getpid() not in _beating:
             _beating.append(os.getpid())
             threading.Thread(target=_beat, name="heartbeat", daemon=True).start()
+
+
+def let_go(folder: Path) -> None:
+    """End what `hold` began. A folder that is removed without it keeps its file system busy until the next `hold`."""
+    with _guard:
+        _close(folder)
 
 
 def _locked(folder: Path) -> int | None:
@@ -117,6 +123,10 @@ def _beat() -> None:
 
 def _let_go_of_gone() -> None:
     for folder in [one for one in _held if not one.exists()]:
-        descriptor = _held.pop(folder)
-        if descriptor is not None:
-            os.close(descriptor)
+        _close(folder)
+
+
+def _close(folder: Path) -> None:
+    descriptor = _held.pop(folder, None)
+    if descriptor is not None:
+        os.close(descriptor)

@@ -274,7 +274,7 @@ def _ui(options: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     from orchestrator.doors.health.doctor import examine, examine_artifacts
 
-    findings = examine(options.store or "store")
+    findings = examine(options.store or "store", only_read=bool(options.store))
     if options.store:
         findings += examine_artifacts(options.store)
     for finding in findings:

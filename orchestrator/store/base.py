@@ -6,6 +6,7 @@ read and write folders of their own machine in either case, below `root`.
 
 from __future__ import annotations
 
+import errno
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
+from core.errors import ArtifactDamaged, InputError
 from core.files import write_file
 from orchestrator.stages.stage import Stage
 from orchestrator.store.drafts import new_draft, sweep_away_drafts
@@ -48,6 +49,23 @@ class Store(ABC):
 
         Raises ArtifactDamaged as `path`.
         """
+
+    def needed_file(self, stage: Stage, name: str) -> Path:
+        """As `file` of a stage whose kind always has it.
+
+        Raises FileNotFoundError where the stage is not finished, and ArtifactDamaged also where it names no such file.
+        """
+        path = self.file(stage, name)
+        if path is None and not self.has(stage):
+            why = f"{stage.label} is gone; a run makes it again"
+            raise FileNotFoundError(errno.ENOENT, why, str(self.place(stage)))
+        if path is None:
+            raise self.give_up(stage, f"its manifest names no {name}")
+        return path
+
+    @abstractmethod
+    def give_up(self, stage: Stage, why: str) -> ArtifactDamaged:
+        """Set an artifact aside that is not what its kind is; the error that says so."""
 
     @abstractmethod
     def manifest(self, stage: Stage) -> dict[str, Any]:

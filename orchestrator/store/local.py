@@ -25,11 +25,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
-from core.files import move, rename_folder, write_file
+from core.errors import ArtifactDamaged, InputError
+from core.files import NotPlainError, move, plain_content, rename_folder, write_file
+from core.writers import let_go
 from orchestrator.stages.stage import Stage
 from orchestrator.store import verifying
-from orchestrator.store.artifacts import MANIFEST, give_up, is_whole, read_artifact, set_aside, with_checksums
+from orchestrator.store.artifacts import MANIFEST, complete, give_up, is_whole, read_artifact, set_aside, with_checksums
 from orchestrator.store.base import Store
 from orchestrator.store.sealing import Damage, sealed
 from orchestrator.store.version import SEALED_FROM, VERSION_FILE, heal_version, version_of
@@ -66,6 +67,9 @@ class LocalStore(Store):
                 return self.place(stage) / name
         return None
 
+    def give_up(self, stage: Stage, why: str) -> ArtifactDamaged:
+        return give_up(self.place(stage), Damage(why))
+
     def work(self, stage: Stage) -> Path:
         return self.root / stage.name / f"{stage.fingerprint}.work"
 
@@ -91,10 +95,13 @@ class LocalStore(Store):
             write_progress(self.work(stage), fraction, text)
 
     def read_note(self, name: str, file: str) -> bytes | None:
+        path = self.sweep_folder(name) / file
         try:
-            return (self.sweep_folder(name) / file).read_bytes()
+            return plain_content(path)
         except FileNotFoundError:
             return None
+        except NotPlainError:
+            return b""  # which no note is: it counts as damaged
 
     def write_note(self, name: str, file: str, content: bytes) -> None:
         write_file(self.sweep_folder(name) / file, content, parents=True)
@@ -158,7 +165,8 @@ class LocalStore(Store):
 
     def commit(self, stage: Stage, draft: Path, manifest: dict[str, Any]) -> Path:
         """Seal the draft: checksums, manifest, flush, rename. If somebody else was first, theirs stays."""
-        manifest = sealed(with_checksums(draft, {**manifest, "stage": stage.name, "fingerprint": stage.fingerprint}))
+        manifest = sealed(with_checksums(draft, complete(stage, manifest)))
+        let_go(draft)
         write_file(draft / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
         final = self.place(stage)
         try:

@@ -85,11 +85,13 @@ def test_a_folder_at_work_is_touched_and_locked_until_it_is_renamed(tmp_path, mo
         time.sleep(0.02)
     assert not writers.has_lapsed(draft) and writers._is_locked(draft)
     draft.rename(tmp_path / "final")
+    assert writers._is_locked(tmp_path / "final")
     other = tmp_path / "another"
     other.mkdir()
     hold(other)
     assert draft not in writers._held and not writers._is_locked(tmp_path / "final")
-    shutil.rmtree(other)
+    writers.let_go(other)
+    assert not writers._is_locked(other) and other not in writers._held
 
 
 IN_A_CONTAINER = """

@@ -18,12 +18,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
+from core.errors import ArtifactDamaged, InputError
 from core.files import write_file
 from core.uris import shown_uri
-from core.writers import hold, is_gone
+from core.writers import hold, is_gone, let_go
 from orchestrator.stages.stage import Stage, with_ancestors
-from orchestrator.store.artifacts import MANIFEST, aside_name, with_checksums
+from orchestrator.store.artifacts import MANIFEST, aside_name, complete, with_checksums
 from orchestrator.store.base import Store
 from orchestrator.store.remote.joining import JoinedFolders
 from orchestrator.store.remote.layout import (
@@ -39,7 +39,7 @@ from orchestrator.store.remote.manifests import Manifests
 from orchestrator.store.remote.mirror import Mirror, mirror_of
 from orchestrator.store.remote.objects import Objects, ObjectStoreError, all_at_once
 from orchestrator.store.remote.synchroniser import pull, pushing
-from orchestrator.store.sealing import sealed
+from orchestrator.store.sealing import Damage, sealed
 from orchestrator.store.version import (
     SEALED_FROM,
     VERSION_FILE,
@@ -90,6 +90,9 @@ class RemoteStore(Store):
             return None
         return self.bring(stage.name, stage.fingerprint, [name]) / name
 
+    def give_up(self, stage: Stage, why: str) -> ArtifactDamaged:
+        return self.mirror.give_up(stage.name, stage.fingerprint, Damage(why))
+
     def work(self, stage: Stage) -> Path:
         """A folder of this attempt alone: attempts meet in the store, not in a mirror."""
         return self.root / stage.name / f"{stage.fingerprint}.work.{attempt_name()}"
@@ -105,6 +108,7 @@ class RemoteStore(Store):
             with pushing(self.objects, work_key(stage.name, stage.fingerprint), work):
                 yield work
         finally:
+            let_go(work)
             shutil.rmtree(work, ignore_errors=True)
 
     def kept(self, stage: Stage, folder: str) -> set[str]:
@@ -182,7 +186,7 @@ class RemoteStore(Store):
         key = (stage.name, stage.fingerprint)
         attempt = draft.name.removeprefix(f".{stage.fingerprint}.")
         marker = draft_key(*key, attempt)
-        named = {**manifest, "stage": stage.name, "fingerprint": stage.fingerprint, "attempt": attempt}
+        named = {**complete(stage, manifest), "attempt": attempt}
         sealed_manifest = sealed(with_checksums(draft, named))
         if not self.has(stage):
             self.objects.write(marker, b"uploading")
@@ -196,6 +200,7 @@ class RemoteStore(Store):
                 write_file(draft / MANIFEST, content)
             self.objects.delete([marker])
             sweep_attempts(self.objects, *key)
+        let_go(draft)
         self.mirror.keep(stage.name, stage.fingerprint, draft, sealed_manifest["files"])
         self.objects.delete_below(work_key(stage.name, stage.fingerprint))
         return self.place(stage)

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from core.writers import here
 from orchestrator.scheduling.execute import execute, execute_shard
 from orchestrator.store.machine import CACHE_VARIABLE
 from orchestrator.store.opening import open_store
