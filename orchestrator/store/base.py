@@ -130,6 +130,7 @@ class Store(ABC):
 
     def draft(self, stage: Stage) -> Path:
         """A fresh directory to write the artifact into; `commit` makes an artifact of it."""
+        self.check_there()
         return new_draft(self.place(stage))
 
     @abstractmethod
@@ -185,6 +186,10 @@ class Store(ABC):
     @abstractmethod
     def open_for_writing(self) -> None:
         """Create the store, prove that it can be written, note its version. InputError where that cannot be."""
+
+    @abstractmethod
+    def check_there(self) -> None:
+        """Raise StoreGone if the store was opened for writing and has disappeared since. Quick."""
 
     def prove_writable(self) -> None:
         """Raise InputError if the store cannot be made or written."""

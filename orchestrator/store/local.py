@@ -25,7 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.errors import ArtifactDamaged, InputError
+from core.errors import ArtifactDamaged, InputError, StoreGone
 from core.files import NotPlainError, move, plain_content, rename_folder, write_file
 from core.writers import let_go
 from orchestrator.stages.stage import Stage
@@ -40,6 +40,8 @@ from tasks.context import SharedFolders, read_progress, write_progress
 @dataclass(frozen=True, kw_only=True)
 class LocalStore(Store):
     """The store at `root`, a folder."""
+
+    _opened = False  # set, also on the copies that travel to workers, once there must be a version file
 
     @property
     def location(self) -> str:
@@ -78,6 +80,7 @@ class LocalStore(Store):
         work = self.work(stage)
         if work.is_symlink():
             raise InputError(f"{work}: expected a folder, got a link, which leads out of the store; remove it")
+        self.check_there()
         work.mkdir(parents=True, exist_ok=True)
         yield work
 
@@ -104,6 +107,7 @@ class LocalStore(Store):
             return b""  # which no note is: it counts as damaged
 
     def write_note(self, name: str, file: str, content: bytes) -> None:
+        self.check_there()
         write_file(self.sweep_folder(name) / file, content, parents=True)
 
     def note_names(self, name: str, folder: str) -> list[str]:
@@ -112,6 +116,7 @@ class LocalStore(Store):
         return []
 
     def move_note(self, name: str, file: str, place: str) -> None:
+        self.check_there()
         move(self.sweep_folder(name) / file, self.sweep_folder(name) / place)
 
     def sweeps(self) -> list[str]:
@@ -165,6 +170,7 @@ class LocalStore(Store):
 
     def commit(self, stage: Stage, draft: Path, manifest: dict[str, Any]) -> Path:
         """Seal the draft: checksums, manifest, flush, rename. If somebody else was first, theirs stays."""
+        self.check_there()
         manifest = sealed(with_checksums(draft, complete(stage, manifest)))
         let_go(draft)
         write_file(draft / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
@@ -204,6 +210,14 @@ class LocalStore(Store):
     def open_for_writing(self) -> None:
         self.prove_writable()
         heal_version(self.root / VERSION_FILE, empty=next(self.root.glob(f"*/*/{MANIFEST}"), None) is None)
+        object.__setattr__(self, "_opened", True)
+
+    def check_there(self) -> None:
+        if self._opened and not (self.root / VERSION_FILE).is_file():
+            raise StoreGone(
+                f"{self.root}: the store has disappeared (moved, deleted, unmounted?); the run ends, and nothing is "
+                "made anew in its place; with the store back, the same command goes on from here"
+            )
 
     def _folders(self, name: str) -> Iterator[os.DirEntry[str]]:
         """Folders that may hold an artifact of this kind: no drafts, no work."""

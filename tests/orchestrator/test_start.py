@@ -38,4 +38,5 @@ def test_the_installed_command_and_the_module_start_here(repository):
     assert 'smoothsweep = "orchestrator.__main__:main"' in (repository / "pyproject.toml").read_text()
     code = "import sys, orchestrator.__main__; print(*sorted(name for name in sys.modules if '.' in name))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=repository)
-    assert [name for name in done.stdout.split() if name.startswith(("orchestrator", "core"))] == ["orchestrator.__main__"]
+    ours = [name for name in done.stdout.split() if name.startswith(("orchestrator", "core"))]
+    assert ours == ["orchestrator.__main__"]

@@ -213,6 +213,9 @@ class RemoteStore(Store):
                 self.objects.write(aside_name(VERSION_FILE), content)
             self.objects.write(VERSION_FILE, version_note(empty=not self.objects.listed("files")))
 
+    def check_there(self) -> None:
+        """Nothing to do: whoever writes to a bucket that is gone is told so, and makes none."""
+
     def prove_writable(self) -> None:
         super().prove_writable()  # the mirror
         try:
