@@ -28,3 +28,7 @@ class SweepStopped(RuntimeError):
 
 class ArtifactDamaged(InputError):
     """Something in the store is not what it was, and no longer in the way: what it was made from makes it again."""
+
+
+class StoreGone(InputError):
+    """The store has disappeared under a run: moved, deleted, unmounted. Nothing is made anew in its place."""

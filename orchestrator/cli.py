@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from core import screen
-from core.errors import InputError
+from core.errors import InputError, StoreGone
 from core.spelling import suggestion
 from core.words import brief, printable
 from orchestrator.cluster import interrupts
@@ -60,7 +60,7 @@ def _open(arguments: Sequence[str]) -> int:
         return options.door(options)
     except InputError as error:
         screen.err(f"smoothsweep: {error}")
-        return EXIT_INPUT
+        return EXIT_FAILED if isinstance(error, StoreGone) else EXIT_INPUT
     except KeyboardInterrupt:
         if not interrupts.told():  # else the last line comes with the end itself
             screen.err(f"smoothsweep: interrupted; {interrupts.GO_ON}")
@@ -281,7 +281,7 @@ def _ui(options: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     from orchestrator.doors.health.doctor import examine, examine_artifacts
 
-    findings = examine(options.store or "store")
+    findings = examine(options.store or "store", only_read=bool(options.store))
     if options.store:
         findings += examine_artifacts(options.store)
     for finding in findings:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core.durations import duration
+from core.files import plain_content
 from orchestrator.planning.history import History, read_history
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.planning.state import SweepState, other_driver, read_failures, write_state
@@ -15,8 +18,12 @@ from orchestrator.planning.trial import Trial
 from orchestrator.running.progress import Display
 from orchestrator.running.recorder import Recorder
 from orchestrator.search.budget import Meter
-from orchestrator.stages.stage import with_ancestors
+from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
+from orchestrator.store.sealing import Damage, read_manifest
+from tasks.registry import TASKS
+
+VERSIONS_READ = 2000  # manifests per kind of stage, the newest
 
 
 @dataclass(kw_only=True)
@@ -126,9 +133,29 @@ def begin_run(
         f"{name}: {len(trials)} trials, {len(run.plan.stages)} stages, "
         f"{len(run.plan.stages) - len(run.plan.missing)} already in {store.location}"
     )
+    if earlier := of_earlier_versions(store, run.plan.missing):
+        display.say(earlier)
     if other := other_driver(store, name):
         display.say(other)
     return run
+
+
+def of_earlier_versions(store: Store, missing: Iterable[Stage]) -> str | None:
+    """One line where the store has artifacts of the kinds that are missing, by versions of them that are no more."""
+    found = []
+    for kind in dict.fromkeys(stage.name for stage in missing):
+        now, versions = TASKS[kind].version if kind in TASKS else None, Counter[int]()
+        for path in store.newest_manifests(kind, VERSIONS_READ):
+            with contextlib.suppress(OSError, Damage):
+                said = read_manifest(plain_content(path), kind, path.parent.name).get("version", now)
+                versions[said] += 1
+        old = {version: count for version, count in versions.items() if version != now and isinstance(version, int)}
+        if old:
+            which = ", ".join(f"version {version}" for version in sorted(old))
+            found.append(f"{sum(old.values())} {kind} ({which}, now {now})")
+    if not found:
+        return None
+    return f"artifacts of earlier versions of the code stay in the store and are not used: {'; '.join(found)}"
 
 
 def earlier_failures(store: Store, name: str) -> dict[str, str]:

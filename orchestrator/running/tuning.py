@@ -6,18 +6,17 @@ import json
 import logging
 import os
 import shutil
-import socket
 import sys
 import threading
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import psutil
 import ray
 from ray import tune
 from ray.tune.search import Searcher
 
+from core.writers import here, is_gone
 from orchestrator.cluster.connection import SLOT
 from orchestrator.planning.proposals import TrialMaker
 from orchestrator.planning.trial import Trial, run_trial
@@ -171,15 +170,14 @@ def _fit(
 def own_folder(folder: Path) -> Path:
     """Tune's own notes of this run: beside `folder`, named after this driver, for two may work on a sweep at once.
 
-    Those of drivers that have died on this host are removed: the store replaces them.
+    Those of drivers that are gone are removed: the store replaces them.
     """
-    host, here = socket.gethostname(), folder.with_name(f"{folder.name}.{socket.gethostname()}.{os.getpid()}")
-    for other in [folder, *folder.parent.glob(f"{folder.name}.*.*")]:
-        written_by, _, pid = other.name.removeprefix(f"{folder.name}.").rpartition(".")
-        alive = pid.isdigit() and other != here and (written_by != host or psutil.pid_exists(int(pid)))
-        if not alive:
+    own = folder.with_name(f"{folder.name}.{here()}.{os.getpid()}")
+    for other in [folder, own, *folder.parent.glob(f"{folder.name}.*.*")]:
+        writer = f"{other.name.removeprefix(folder.name).removeprefix('.')}.0"
+        if other in (folder, own) or is_gone(writer, other):
             shutil.rmtree(other, ignore_errors=True)
-    return here
+    return own
 
 
 def _folder_of(trial: Any) -> str:

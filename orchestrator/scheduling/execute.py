@@ -15,6 +15,7 @@ from typing import Any
 
 from core.errors import ArtifactDamaged
 from core.files import write_file
+from core.writers import let_go
 from orchestrator.stages.code_version import code_version
 from orchestrator.stages.stage import Stage
 from orchestrator.store.artifacts import tell
@@ -43,6 +44,7 @@ def execute(store: Store, stage: Stage) -> None:
             seconds = time.monotonic() - started + _noted_seconds(work)
         store.commit(stage, draft, _manifest(store, stage, metrics, seconds, context.device))
     except BaseException as error:
+        let_go(draft)
         shutil.rmtree(draft, ignore_errors=True)
         if not isinstance(error, Exception):
             raise

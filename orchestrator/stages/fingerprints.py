@@ -87,7 +87,10 @@ def _digest(path: str, any_files: bool) -> str:
     state, total = path_state(root)
     if total < REMEMBER_FROM_BYTES:
         return digest_of(root)
-    note = _cache_folder() / f"{digest_of.__name__}-{state}"
+    try:
+        note = _cache_folder() / f"{digest_of.__name__}-{state}"
+    except RuntimeError:  # this user has no home
+        return digest_of(root)
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if re.fullmatch("[0-9a-f]{64}", found := note.read_text()):  # else it is damaged
             return found
