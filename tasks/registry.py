@@ -27,7 +27,8 @@ class Task:
     run: 'module:function' of the whole stage. shard: 'module:function' of a part `(config, inputs, classes, context)`
     for stages fanned out per class; `run` then only collects what the parts left in `context.work`. labelled: its
     inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same. check:
-    'module:function' of what the task refuses in its configuration, which needs none of its work.
+    'module:function' of what the task refuses in its configuration, which needs none of its work. asks_outside: somebody
+    outside answers, so that a trial does it after everything else.
     """
 
     version: int
@@ -37,6 +38,7 @@ class Task:
     on_device: bool = True  # computes on a GPU where there is one
     labelled: tuple[str, ...] = ()
     check: str | None = None
+    asks_outside: bool = False
 
     def refuse(self, config: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]]) -> None:
         """Raise the InputError that the task would raise before it begins; inputs: name -> configuration."""
@@ -80,7 +82,9 @@ TASKS: dict[str, Task] = {
     ),
     "judge_embedder": Task(version=4, run="tasks.judges:judge_by_embedder", labelled=("real", "loot")),
     "judge_general": Task(version=2, run="tasks.judges:judge_by_general_features", labelled=("real", "loot")),
-    "judge_asked": Task(version=1, run="tasks.asked:judge_by_asking", on_device=False, labelled=("data", "loot")),
+    "judge_asked": Task(
+        version=1, run="tasks.asked:judge_by_asking", on_device=False, labelled=("data", "loot"), asks_outside=True
+    ),
     "judge_fidelity": Task(version=2, run="tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),
     **{
         f"judge_{name}": Task(
