@@ -14,6 +14,10 @@ class InputError(ValueError):
         super().__init__(printable(hidden(message)))
 
 
+class InputChanged(InputError):
+    """A file from outside is not what it was when a stage was planned: under this fingerprint nothing is made of it."""
+
+
 class TrainingDiverged(RuntimeError):
     """A loss or a weight stopped being finite. The message says at which epoch and step, and under which alpha."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from core.analysis.embedding_settings import spread_over
 from tasks.context import Config
+from tasks.planned_files import PlannedFile, planned
 from tasks.settings import InputConfigs, embedding_settings
 
 
@@ -29,22 +29,22 @@ def _training_counts(data: Mapping[str, Any]) -> tuple[int, ...] | None:
         return (data.get("samples_per_class", data["train_per_class"]),) * data["identities"]
     if data["kind"] == "labelled":
         names = ("test_fraction", "split_seed", "largest_classes", "samples_per_class")
-        return _counted(data["path"], **{name: data.get(name) for name in names})
-    if not Path(data["path"]).expanduser().is_dir():
+        return _counted(planned(data), **{name: data.get(name) for name in names})
+    if not (place := planned(data, any_files=True)).is_folder:
         return None
     names = ("kind", "classes", "pictures", "split_seed", "samples_per_class")
-    return _counted_published(data["path"], **{name: data.get(name) for name in names})
+    return _counted_published(place, **{name: data.get(name) for name in names})
 
 
 @lru_cache(maxsize=8)
-def _counted(path: str, **options: Any) -> tuple[int, ...]:
+def _counted(data: PlannedFile, **options: Any) -> tuple[int, ...]:
     from core.data.labelled import training_labels  # brings torch
 
-    return tuple(training_labels(Path(path).expanduser(), **options).bincount().tolist())
+    return tuple(data.read(lambda path: training_labels(path, **options)).bincount().tolist())
 
 
 @lru_cache(maxsize=8)
-def _counted_published(path: str, **options: Any) -> tuple[int, ...]:
+def _counted_published(data: PlannedFile, **options: Any) -> tuple[int, ...]:
     from core.data.published import published_training_labels  # brings torch
 
-    return tuple(published_training_labels(path=Path(path).expanduser(), **options).bincount().tolist())
+    return tuple(data.read(lambda path: published_training_labels(path=path, **options)).bincount().tolist())

@@ -27,8 +27,8 @@ class Task:
     run: 'module:function' of the whole stage. shard: 'module:function' of a part `(config, inputs, classes, context)`
     for stages fanned out per class; `run` then only collects what the parts left in `context.work`. labelled: its
     inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same. check:
-    'module:function' of what the task refuses in its configuration, which needs none of its work. asks_outside: somebody
-    outside answers, so that a trial does it after everything else.
+    'module:function' of what the task refuses in its configuration, which needs none of its work. asks_outside: it asks
+    somebody outside, so that a trial does it after everything else.
     """
 
     version: int

@@ -118,7 +118,7 @@ def run_trial(trial: Trial, run: Run) -> None:
 
 
 def in_running_order(stages: Sequence[Stage]) -> list[Stage]:
-    """All of these stages of one trial in the order in which they are run; the order given wherever nothing else counts.
+    """All stages of one trial in the order in which they are run; as given where nothing below says otherwise.
 
     First the data and the target, next the judges' classifiers that somebody else trained: one whose card is wrong ends
     the trial before there is anything to judge. What needs no attack comes before the attack, which costs most. What

@@ -35,7 +35,7 @@ DAMAGED_INPUTS = 8  # found while one stage is made, and made again; then someth
 WATCH_EVERY_S = 1.0  # how late a time-out may be
 MOVE_PAUSE_S = 1.0  # before work that a machine has let go of is given to another
 OWN_WORDS = (  # errors whose message says it all
-    "InputError", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached", "TimeoutError",
+    "InputError", "InputChanged", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached", "TimeoutError",
 )  # fmt: skip
 
 
