@@ -18,6 +18,10 @@ class InputChanged(InputError):
     """A file from outside is not what it was when a stage was planned: under this fingerprint nothing is made of it."""
 
 
+class CodeChanged(InputError):
+    """The code on this machine is not what the run began with: under its version nothing is made of it."""
+
+
 class TrainingDiverged(RuntimeError):
     """A loss or a weight stopped being finite. The message says at which epoch and step, and under which alpha."""
 

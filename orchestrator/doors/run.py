@@ -9,6 +9,7 @@ from pathlib import Path
 from core import screen
 from core.errors import InputError
 from core.metrics.table import BY_KEY
+from core.same_code import code_digest
 from core.uris import shown_uri
 from orchestrator.doors.bringing.stage_weights import refuse_missing_weights
 from orchestrator.doors.confirm import Confirmation, confirm
@@ -54,7 +55,7 @@ def run_and_report(
     asked: when to have a person confirm the expected cost; None for the usual thresholds. guard: raises InputError for
     a plan that the caller does not want to be run.
     """
-    started = time.monotonic()
+    started, code = time.monotonic(), code_digest()
     loaded = load_sweep(sweep_file, overrides)
     store = open_store(location)
     trials, agenda = trials_of(loaded, store), _agenda(loaded, store)
@@ -72,7 +73,7 @@ def run_and_report(
         guard(plan)
     refuse_small_budget(loaded, work, store)
     confirm(plan, store, asked or Confirmation())
-    with Workplace(address, loaded.sweep.resources, store, work.missing) as place:
+    with Workplace(address, loaded.sweep.resources, store, work.missing, code=code) as place:
         if work.missing and place.is_elsewhere:
             place.facts  # noqa: B018 - an unfit cluster is found before anything is written
         recorder = open_recorder(loaded, store, tracking_uri, models=loaded.sweep.tracking.models)
@@ -86,6 +87,7 @@ def run_and_report(
             display=Display(),
             meter=Meter(store, loaded.sweep.name, loaded.sweep.budget),
             kept_back=loaded.sweep.reaudit.share if agenda and loaded.sweep.reaudit else 0.0,
+            code=code,
         )
         _run_phases(run, loaded, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()

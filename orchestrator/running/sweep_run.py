@@ -28,6 +28,7 @@ class SweepRun:
     failures: trial id -> cause. left_open: trials that a stop left unfinished. never_run: fingerprint ->
     planned stage that no trial has run though it ended without a failure. stopped: why the sweep was stopped
     before its end, None if it was not. kept_back: the share of the budget that a search leaves to its re-audit.
+    code: digest of the code that it began with, None for any.
     """
 
     name: str
@@ -38,6 +39,7 @@ class SweepRun:
     display: Display
     meter: Meter
     kept_back: float = 0.0
+    code: str | None = None
     failures: dict[str, str] = field(default_factory=dict)
     left_open: dict[str, Trial] = field(default_factory=dict)
     never_run: dict[str, Stage] = field(default_factory=dict)
@@ -124,6 +126,7 @@ def begin_run(
     display: Display,
     meter: Meter,
     kept_back: float = 0.0,
+    code: str | None = None,
 ) -> SweepRun:
     """A run of these trials, of which nothing has been started."""
     store.sweep_away_drafts()
@@ -136,6 +139,7 @@ def begin_run(
         display=display,
         meter=meter,
         kept_back=kept_back,
+        code=code,
     )
     display.say(
         f"{name}: {len(trials)} trials, {len(run.plan.stages)} stages, "

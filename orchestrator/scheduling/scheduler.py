@@ -35,7 +35,8 @@ DAMAGED_INPUTS = 8  # found while one stage is made, and made again; then someth
 WATCH_EVERY_S = 1.0  # how late a time-out may be
 MOVE_PAUSE_S = 1.0  # before work that a machine has let go of is given to another
 OWN_WORDS = (  # errors whose message says it all
-    "InputError", "InputChanged", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached", "TimeoutError",
+    "InputError", "InputChanged", "CodeChanged", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached",
+    "TimeoutError",
 )  # fmt: skip
 
 
@@ -44,15 +45,17 @@ class StageScheduler:
     """Makes stages on request. Every method is a coroutine: thousands may wait at once.
 
     resources: the sweep's `resources` as a mapping; cpus, gpus: what the cluster has. begin_s: what a worker gets to
-    begin a task that it was given.
+    begin a task that it was given. code: digest of the code that it must have; None for any.
     """
 
     def __init__(
-        self, store: Store, resources: dict[str, Any], cpus: int, gpus: float, begin_s: float = BEGIN_S
-    ) -> None:
+        self, store: Store, resources: dict[str, Any], cpus: int, gpus: float, begin_s: float = BEGIN_S,
+        code: str | None = None,
+    ) -> None:  # fmt: skip
         self.store = store
         self.resources = resources
         self.cpus, self.gpus = cpus, gpus
+        self.held_to = {"code": code} if code else {}
         self.in_flight: dict[str, asyncio.Task[None]] = {}
         self.running: dict[str, dict[str, Any]] = {}
         self.events: deque[dict[str, Any]] = deque()
@@ -203,7 +206,9 @@ class StageScheduler:
     async def _attempt(self, running: Running, remote: Any, *arguments: Any) -> Any:
         share = self._share(running.stage)
         try:
-            return await self.tasks.run(running, lambda tell: remote.options(**share).remote(*arguments, tell))
+            return await self.tasks.run(
+                running, lambda tell: remote.options(**share).remote(*arguments, tell, **self.held_to)
+            )
         finally:
             self._tell(running.stage, "work", device_seconds=running.device_seconds())
 
