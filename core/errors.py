@@ -26,6 +26,10 @@ class TrainingDiverged(RuntimeError):
     """A loss or a weight stopped being finite. The message says at which epoch and step, and under which alpha."""
 
 
+class NotFinite(ValueError):
+    """NaN or infinity where a finite number belongs. The message says where; who knows the stage says which."""
+
+
 class AccuracyNotReached(RuntimeError):
     """A training that was to stop at a test accuracy ended below it. The message says which, the best, and when."""
 

@@ -36,7 +36,7 @@ WATCH_EVERY_S = 1.0  # how late a time-out may be
 MOVE_PAUSE_S = 1.0  # before work that a machine has let go of is given to another
 OWN_WORDS = (  # errors whose message says it all
     "InputError", "InputChanged", "CodeChanged", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached",
-    "TimeoutError",
+    "NotFinite", "TimeoutError",
 )  # fmt: skip
 
 
