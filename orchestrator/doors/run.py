@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from core import screen
@@ -93,9 +94,8 @@ def run_and_report(
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)
     known = trials_of(loaded, store)  # none where the budget was spent before anything was proposed
-    page, damaged = None, False
-    if known:
-        page, damaged = healed(lambda: _report(loaded, known, store, run.failures, folder, recorder))
+    report = partial(_report, loaded, known, store, run.failures, folder, recorder)
+    page, damaged = healed(report) if known else (None, False)
     closing = closing_lines(run, time.monotonic() - started, page, may_end=agenda is not None)
     for line in (*closing, *_where_to_compare(recorder, tracking_uri, location)):
         run.display.say(line)

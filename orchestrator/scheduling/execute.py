@@ -125,7 +125,6 @@ def execute_with_inputs(store: Store, stage: Stage) -> None:
             tell(str(damaged))
 
 
-
 def _context(store: Store, work: Path) -> TaskContext:
     import torch
 
