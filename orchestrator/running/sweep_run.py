@@ -99,8 +99,11 @@ class SweepRun:
         self.recorder.add(trial, failure)
 
     def _what_nothing_ran(self, trial: Trial) -> str | None:
-        """The failure of a trial that ended without one and whose plan is unfinished."""
-        missing = [stage for stage in trial.stages if not self.store.has(stage)]
+        """The failure of a trial that ended without one and whose plan is unfinished.
+
+        The store is asked about those stages alone of which nobody has said that they are done.
+        """
+        missing = [stage for stage in trial.stages if stage.fingerprint in self._todo and not self.store.has(stage)]
         self.never_run |= {stage.fingerprint: stage for stage in missing}
         return f"planned, and nothing ran it: {', '.join(stage.label for stage in missing)}" if missing else None
 
