@@ -72,6 +72,12 @@ def test_what_a_trial_declares_is_what_is_run_once_each_and_inputs_first(judges,
         assert all(place.get(source.fingerprint, -1) < place[stage.fingerprint] for source in stage.inputs.values())
 
 
+def quick_toy(config, inputs, out, context):
+    """Stands for the toy's training, of which nothing is asked here but that it ran."""
+    (out / "ran.txt").write_text(str(config["alpha"]))
+    return {"steps": 1.0}
+
+
 class NoMlflow:
     """Stands for the recorder, which costs ten seconds and has no part in this."""
 
@@ -96,6 +102,8 @@ def run_some(folder, monkeypatch, capsys, *, runs):
 
     monkeypatch.setattr(door, "_run_phases", phases)
     monkeypatch.setattr(door, "open_recorder", lambda *_, **__: NoMlflow())
+    monkeypatch.setattr(door, "_report", lambda *_: folder / "report.html")
+    monkeypatch.setitem(TASKS, "toy", Task(version=1, run=f"{__name__}:quick_toy", on_device=False))
     code = door.run_and_report(path, [], str(folder / "store"), None, None, None)
     return code, capsys.readouterr().err
 
