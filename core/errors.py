@@ -14,8 +14,20 @@ class InputError(ValueError):
         super().__init__(printable(hidden(message)))
 
 
+class InputChanged(InputError):
+    """A file from outside is not what it was when a stage was planned: under this fingerprint nothing is made of it."""
+
+
+class CodeChanged(InputError):
+    """The code on this machine is not what the run began with: under its version nothing is made of it."""
+
+
 class TrainingDiverged(RuntimeError):
     """A loss or a weight stopped being finite. The message says at which epoch and step, and under which alpha."""
+
+
+class NotFinite(ValueError):
+    """NaN or infinity where a finite number belongs. The message says where; who knows the stage says which."""
 
 
 class AccuracyNotReached(RuntimeError):

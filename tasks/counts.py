@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
+from typing import Any
 
 from core.checks import require_room
 from tasks.context import Config
+from tasks.planned_files import PlannedFile, names_a_file, planned
 
 CHANNELS = 3
 
@@ -18,14 +19,13 @@ def training_counts(data: Config) -> tuple[int, ...] | None:
     """
     if data["kind"] == "synthetic":
         return (data.get("samples_per_class", data["train_per_class"]),) * data["identities"]
-    path = Path(data["path"]).expanduser()
     if data["kind"] == "labelled":
-        names = ("test_fraction", "split_seed", "largest_classes", "samples_per_class")
-        return _labelled(path, **{name: data.get(name) for name in names}) if path.exists() else None
-    if not path.is_dir():
+        names, place = ("test_fraction", "split_seed", "largest_classes", "samples_per_class"), planned(data)
+        return _labelled(place, **{name: data.get(name) for name in names}) if place.is_there else None
+    if not (place := planned(data, any_files=True)).is_folder:
         return None
     names = ("kind", "classes", "pictures", "split_seed", "samples_per_class")
-    return _published(path, **{name: data.get(name) for name in names})
+    return _published(place, **{name: data.get(name) for name in names})
 
 
 def test_count(data: Config) -> int | None:
@@ -38,7 +38,7 @@ def check_data(config: Config, inputs: object) -> None:
     if config["kind"] == "synthetic":
         images = config["identities"] * (config["train_per_class"] + config["test_per_class"])
         require_room("images", images, CHANNELS * config["size"] ** 2)
-    elif config["path"] and (config["kind"] == "labelled" or config.get("samples_per_class")):
+    elif names_a_file(config) and (config["kind"] == "labelled" or config.get("samples_per_class")):
         training_counts(config)  # a published set is long to list, and agrees with itself
 
 
@@ -50,14 +50,14 @@ def check_public(config: Config, inputs: object) -> None:
 
 
 @lru_cache(maxsize=8)
-def _labelled(path: Path, **options: object) -> tuple[int, ...]:
+def _labelled(data: PlannedFile, **options: Any) -> tuple[int, ...]:
     from core.data.labelled import training_labels  # brings torch
 
-    return tuple(training_labels(path, **options).bincount().tolist())
+    return tuple(data.read(lambda path: training_labels(path, **options)).bincount().tolist())
 
 
 @lru_cache(maxsize=8)
-def _published(path: Path, **options: object) -> tuple[int, ...]:
+def _published(data: PlannedFile, **options: Any) -> tuple[int, ...]:
     from core.data.published import published_training_labels  # brings torch
 
-    return tuple(published_training_labels(path=path, **options).bincount().tolist())
+    return tuple(data.read(lambda path: published_training_labels(path=path, **options)).bincount().tolist())

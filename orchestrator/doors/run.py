@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from core import screen
 from core.errors import InputError
+from core.same_code import code_digest
 from core.uris import shown_uri
 from orchestrator.doors.confirm import Confirmation, confirm
 from orchestrator.doors.damage import healed, set_damaged_aside
@@ -51,7 +53,7 @@ def run_and_report(
     asked: when to have a person confirm the expected cost; None for the usual thresholds. guard: raises InputError for
     a plan that the caller does not want to be run.
     """
-    started = time.monotonic()
+    started, code = time.monotonic(), code_digest()
     loaded = load_sweep(sweep_file, overrides)
     store = open_store(location)
     trials, agenda = trials_of(loaded, store), _agenda(loaded, store)
@@ -68,7 +70,7 @@ def run_and_report(
         guard(plan)
     refuse_small_budget(loaded, work, store)
     confirm(plan, store, asked or Confirmation(), hours_left(loaded, store))
-    with Workplace(address, loaded.sweep.resources, store, work.missing) as place:
+    with Workplace(address, loaded.sweep.resources, store, work.missing, code=code) as place:
         if work.missing and place.is_elsewhere:
             place.facts  # noqa: B018 - an unfit cluster is found before anything is written
         recorder = open_recorder(loaded, store, tracking_uri, models=loaded.sweep.tracking.models)
@@ -82,14 +84,14 @@ def run_and_report(
             display=Display(),
             meter=Meter(store, loaded.sweep.name, loaded.sweep.budget),
             kept_back=loaded.sweep.reaudit.share if agenda and loaded.sweep.reaudit else 0.0,
+            code=code,
         )
         _run_phases(run, loaded, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)
     known = trials_of(loaded, store)  # none where the budget was spent before anything was proposed
-    page, damaged = None, False
-    if known:
-        page, damaged = healed(lambda: _report(loaded, known, store, run.failures, folder, recorder))
+    report = partial(_report, loaded, known, store, run.failures, folder, recorder)
+    page, damaged = healed(report) if known else (None, False)
     closing = closing_lines(run, time.monotonic() - started, page, may_end=agenda is not None)
     for line in (*closing, *unmeasured_line(met), *_where_to_compare(recorder, tracking_uri, location)):
         run.display.say(line)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from core.errors import InputError, StoreGone
+from core.same_code import only_this_code
 from orchestrator.cluster import interrupts
 from orchestrator.cluster.lifeline import explaining_rays_errors
 from orchestrator.planning.plan import make_plan
@@ -94,7 +95,8 @@ def _read_input(run: SweepRun, missing: list[Stage]) -> None:
     for stage in stages:
         started = time.monotonic()
         try:
-            execute(run.store, stage)
+            with only_this_code(run.code):
+                execute(run.store, stage)
         except InputError:
             for made in stages:
                 run.store.discard(made)

@@ -25,13 +25,17 @@ from tasks.registry import TASKS
 
 VERSIONS_READ = 2000  # manifests per kind of stage, the newest
 
+MOST_NAMED = 5  # of the stages that a closing line lists
+
 
 @dataclass(kw_only=True)
 class SweepRun:
     """One call of `smoothsweep run`: what is asked for, where it lies, what has happened.
 
-    failures: trial id -> cause. left_open: trials that a stop left unfinished. stopped: why the sweep was stopped
+    failures: trial id -> cause. left_open: trials that a stop left unfinished. never_run: fingerprint ->
+    planned stage that no trial has run though it ended without a failure. stopped: why the sweep was stopped
     before its end, None if it was not. kept_back: the share of the budget that a search leaves to its re-audit.
+    code: digest of the code that it began with, None for any.
     """
 
     name: str
@@ -42,8 +46,10 @@ class SweepRun:
     display: Display
     meter: Meter
     kept_back: float = 0.0
+    code: str | None = None
     failures: dict[str, str] = field(default_factory=dict)
     left_open: dict[str, Trial] = field(default_factory=dict)
+    never_run: dict[str, Stage] = field(default_factory=dict)
     stopped: str | None = None
     state: SweepState = field(init=False)
     history: History = field(init=False)
@@ -82,7 +88,12 @@ class SweepRun:
         self.state.total_trials += len(new)
 
     def trial_done(self, trial: Trial, failure: str | None) -> None:
-        """Note the outcome and hand the trial to the recorder. What a stop left unfinished is open, not failed."""
+        """Note the outcome and hand the trial to the recorder. What a stop left unfinished is open, not failed.
+
+        A trial is done when the artifacts of all its stages are there, whoever says that it ended well.
+        """
+        if failure is None:
+            failure = self._what_nothing_ran(trial)
         if failure and self.stopped:
             self.left_open[trial.id] = trial
             return
@@ -93,6 +104,15 @@ class SweepRun:
         else:
             self.state.done_trials += 1
         self.recorder.add(trial, failure)
+
+    def _what_nothing_ran(self, trial: Trial) -> str | None:
+        """The failure of a trial that ended without one and whose plan is unfinished.
+
+        The store is asked about those stages alone of which nobody has said that they are done.
+        """
+        missing = [stage for stage in trial.stages if stage.fingerprint in self._todo and not self.store.has(stage)]
+        self.never_run |= {stage.fingerprint: stage for stage in missing}
+        return f"planned, and nothing ran it: {', '.join(stage.label for stage in missing)}" if missing else None
 
     def forecast(self, parallel: int) -> None:
         mean, _, _, unknown = self.history.total(self._todo.values())
@@ -116,6 +136,7 @@ def begin_run(
     display: Display,
     meter: Meter,
     kept_back: float = 0.0,
+    code: str | None = None,
 ) -> SweepRun:
     """A run of these trials, of which nothing has been started."""
     store.sweep_away_drafts()
@@ -128,6 +149,7 @@ def begin_run(
         display=display,
         meter=meter,
         kept_back=kept_back,
+        code=code,
     )
     display.say(
         f"{name}: {len(trials)} trials, {len(run.plan.stages)} stages, "
@@ -170,6 +192,10 @@ def closing_lines(run: SweepRun, seconds: float, report: Path | None, *, may_end
         left = f"; {len(run.left_open)} trials are open" if run.left_open else ""
         more = "goes on from here" if may_end else "finishes them"
         lines.append(f"budget: {run.stopped} are spent{left}; the same command with a larger budget {more}")
+    if run.never_run:
+        labels = [stage.label for stage in run.never_run.values()]
+        more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
+        lines.append(f"the plan is unfinished: nothing ran {', '.join(labels[:MOST_NAMED])}{more}")
     if run.failures:
         lines.append(f"{len(run.failures)} failed; the same command tries them again")
     return [*lines, *([f"report: {report}"] if report else [])]

@@ -10,7 +10,8 @@ from core.errors import SweepStopped
 from orchestrator.scheduling.worker import WORKER_RETRIES
 
 OWN_WORDS = (  # errors whose message says it all
-    "InputError", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached", "TimeoutError",
+    "InputError", "InputChanged", "CodeChanged", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached",
+    "NotFinite", "TimeoutError",
 )  # fmt: skip
 OUT_OF_MEMORY = re.compile(r"out of memory|running low on memory|due to OOM|OutOfMemory", re.IGNORECASE)
 LACK_OF_MEMORY = (

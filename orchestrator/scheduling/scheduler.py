@@ -42,15 +42,17 @@ class StageScheduler:
     """Makes stages on request. Every method is a coroutine: thousands may wait at once.
 
     resources: the sweep's `resources` as a mapping; cpus, gpus: what the cluster has. begin_s: what a worker gets to
-    begin a task that it was given.
+    begin a task that it was given. code: digest of the code that it must have; None for any.
     """
 
     def __init__(
-        self, store: Store, resources: dict[str, Any], cpus: int, gpus: float, begin_s: float = BEGIN_S
-    ) -> None:
+        self, store: Store, resources: dict[str, Any], cpus: int, gpus: float, begin_s: float = BEGIN_S,
+        code: str | None = None,
+    ) -> None:  # fmt: skip
         self.store = store
         self.resources = resources
         self.cpus, self.gpus = cpus, gpus
+        self.held_to = {"code": code} if code else {}
         self.in_flight: dict[str, asyncio.Task[None]] = {}
         self.running: dict[str, dict[str, Any]] = {}
         self.events: deque[dict[str, Any]] = deque()
@@ -201,7 +203,9 @@ class StageScheduler:
     async def _attempt(self, running: Running, remote: Any, *arguments: Any) -> Any:
         share = self._share(running.stage)
         try:
-            return await self.tasks.run(running, lambda tell: remote.options(**share).remote(*arguments, tell))
+            return await self.tasks.run(
+                running, lambda tell: remote.options(**share).remote(*arguments, tell, **self.held_to)
+            )
         finally:
             self._tell(running.stage, "work", device_seconds=running.device_seconds())
 
