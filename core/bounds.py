@@ -13,6 +13,8 @@ from core.words import shown
 
 LARGEST = 2**63 - 1  # of whole numbers: what Parquet, torch and numpy hold
 MOST = 10**9  # of anything that is counted: products of two still fit
+MOST_LATENTS = 10**7  # of a pool, or of a class: what a store keeps of each
+SINGLE = 3.4e38  # of numbers that networks compute with: what single precision holds
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ Inside = Annotated[float, Gt(0), Lt(1)]  # a fraction that is neither none nor a
 Positive = Annotated[float, Gt(0)]
 NotNegative = Annotated[float, Ge(0)]
 Count = Annotated[int, Ge(1), Le(MOST)]
+Width = Annotated[int, Ge(1), Le(2**14)]  # of a layer: two such layers are a gigabyte
 Seed = Annotated[int, Ge(0), Le(LARGEST)]  # what torch's and numpy's generators take
 Beta = Annotated[float, Ge(0), Lt(1)]
 FilePath = Annotated[str, Checked(is_a_path)]

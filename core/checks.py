@@ -6,7 +6,11 @@ import math
 import sys
 from collections.abc import Sequence
 
+from core.bounds import SINGLE
 from core.errors import InputError
+
+MOST_BYTES = 2**40
+"""Of what one stage keeps."""
 
 
 def require(holds: bool, what: str, expected: str, got: object) -> None:
@@ -28,10 +32,25 @@ def require_number(
 
     above, below: the lower, the upper bound itself is excluded.
     """
+    require_single(what, value)
     expected = _interval(low, high, above, below)
     holds = isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
     holds = holds and low <= value <= high and not (above and value == low) and not (below and value == high)
     require(holds, what, expected, value)
+
+
+def require_single(what: str, value: object) -> None:
+    """Raise InputError for a finite number that single precision, which networks compute in, does not hold."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    beyond = number and SINGLE < abs(value) <= sys.float_info.max
+    require(not beyond, what, f"a number of at most {SINGLE:g} either way, as single precision holds", value)
+
+
+def require_room(what: str, count: int, each: int) -> None:
+    """Raise InputError where `count` things of `each` bytes are more than a machine keeps."""
+    if count * each > MOST_BYTES:
+        got = f"{count} of {each} bytes each, {count * each / 2**40:.3g} TiB"
+        raise InputError(f"{what}: expected at most {MOST_BYTES // 2**40} TiB in all, got {got}")
 
 
 def require_count(what: str, value: object, least: int = 1, most: int = 10**9) -> None:

@@ -11,27 +11,54 @@ import errno
 import os
 import re
 import shutil
-import socket
-import uuid
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
+from core.writers import WRITER, here, is_gone, writer_name
 
 QUOTED_ERRNO = re.compile(r"\b(?:os error|errno) (\d+)", re.IGNORECASE)  # Rust's spelling (safetensors), Arrow's
 
 
 def temporary_name(path: Path) -> Path:
-    """A name beside `path` that says who writes it: .<name>.<host>.<pid>.<random>. See `half_written`."""
-    return path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+    """A name beside `path` that says who writes it: .<name>.<writer>, see core/writers.py and `half_written`."""
+    return path.with_name(f".{path.name}.{writer_name()}")
 
 
 def half_written(folder: Path) -> list[Path]:
-    """Temporary files in a folder whose writer, on this host, was killed in the middle."""
-    name = re.compile(rf"\..+\.{re.escape(socket.gethostname())}\.(\d+)\.[0-9a-f]{{8}}")
-    named = [(path, name.fullmatch(path.name)) for path in folder.glob(".*.*.*") if path.is_file()]
-    return [path for path, match in named if match and not psutil.pid_exists(int(match[1]))]
+    """Temporary files in a folder whose writer was killed in the middle."""
+    named = [path for path in folder.glob(".*.*.*") if WRITER.fullmatch(path.name) and path.is_file()]
+    return [path for path in named if not path.is_symlink() and is_gone(_writer(path.name), path)]
+
+
+def _writer(name: str) -> str:
+    """The writer at the end of a temporary name, as far as it can be told from the name of the file: of this place, or
+    of any other."""
+    where, pid, random = name.rsplit(".", 2)
+    return f"{here() if where.endswith(f'.{here()}') else 'elsewhere'}.{pid}.{random}"
+
+
+class NotPlainError(OSError):
+    """A folder, a pipe, a device or a link stands where a file should."""
+
+
+def plain_content(path: Path) -> bytes:
+    """Read a file whole. Raises FileNotFoundError, NotPlainError for what is no plain file (a pipe would never end),
+    and OSError naming it for what cannot be read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV):  # a link; a socket or device without a reader
+            raise NotPlainError(error.errno, "no plain file", str(path)) from None
+        raise
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotPlainError(errno.EINVAL, "no plain file", str(path))
+        try:
+            return file.read()
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 @contextmanager

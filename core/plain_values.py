@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt
 
 from core.bounds import LARGEST, Checked
-from core.checks import require_count, require_number
+from core.checks import require_count, require_number, require_single
 from core.errors import InputError
 
 _WORDS: dict[Any, str] = {
@@ -25,6 +25,8 @@ def check_value(hint: Any, value: Any, what: str) -> None:
     A number is no truth value and no text; a whole number may stand for a decimal one, which is finite.
     """
     plain, bounds = _parted(hint)
+    if plain is float:
+        require_single(what, value)
     if plain in (int, float) and bounds:
         return _check_number(what, value, plain, bounds)
     if not _is_of(plain, value):

@@ -1,5 +1,5 @@
 """The one door to the screen: nothing from outside (keys, names, files, values) can move the cursor or fake a line,
-and no URI shows its password.
+and no URI shows its user, query or fragment.
 
 `tests/test_house.py` sees to it that nothing else of the product prints; the live panel (`progress`) shows what passed
 `printable`.
@@ -21,7 +21,7 @@ def out(line: str) -> None:
 
 def out_text(text: str) -> None:
     """Text on stdout whose lines were put together of printable parts."""
-    _write(sys.stdout, printable_text(text))
+    _write(sys.stdout, printable_text(hidden(text)))
 
 
 def err(line: str, end: str = "\n") -> None:

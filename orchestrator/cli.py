@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from core import screen
-from core.errors import InputError
+from core.errors import InputError, StoreGone
 from core.spelling import suggestion
 from core.words import brief, printable
 from orchestrator.cluster import interrupts
@@ -60,7 +60,7 @@ def _open(arguments: Sequence[str]) -> int:
         return options.door(options)
     except InputError as error:
         screen.err(f"smoothsweep: {error}")
-        return EXIT_INPUT
+        return EXIT_FAILED if isinstance(error, StoreGone) else EXIT_INPUT
     except KeyboardInterrupt:
         if not interrupts.told():  # else the last line comes with the end itself
             screen.err(f"smoothsweep: interrupted; {interrupts.GO_ON}")
@@ -159,8 +159,8 @@ def _confirmation_options(run: argparse.ArgumentParser) -> None:
     asking = run.add_argument_group(
         "before the money",
         "Above a threshold a run asks on the terminal, and without a terminal it refuses (exit code 2). What the store "
-        "has measured counts. A wholly unknown cost does not ask: the first run of every sweep would, and a question "
-        "that always comes is not read.",
+        "has measured counts, else what another machine took. A run also asks where neither tells the cost, unless "
+        "the sweep's budget bounds it.",
     )
     asking.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
     asking.add_argument("--confirm-above", metavar="HOURS", help="ask above so many device-hours (default: 24)")
@@ -171,9 +171,11 @@ def _confirmation_options(run: argparse.ArgumentParser) -> None:
 
 
 def _weights_doors(doors: argparse._SubParsersAction) -> None:
-    stage = doors.add_parser("weights", help="published weight files").add_subparsers(
-        required=True, metavar="stage"
-    ).add_parser("stage", help="fetch and verify what sweeps need, before they run; say what could not be had")
+    stage = (
+        doors.add_parser("weights", help="published weight files")
+        .add_subparsers(required=True, metavar="stage")
+        .add_parser("stage", help="fetch and verify what sweeps need, before they run; say what could not be had")
+    )
     stage.add_argument("sweeps", type=Path, nargs="*", metavar="SWEEP.yaml", help="default: every file we know of")
     stage.add_argument("--dir", type=Path, metavar="DIR", help="where to put them (default: SMOOTHSWEEP_WEIGHTS or "
                        "torch hub's cache)")  # fmt: skip
@@ -230,6 +232,7 @@ def _plan(options: argparse.Namespace) -> int:
     from orchestrator.planning.trials import trials_of
     from orchestrator.search.ahead import ahead_of
     from orchestrator.stages.fingerprints import pictures_may_be_absent
+    from orchestrator.stages.weights import weights_summary
     from orchestrator.store.opening import open_store
     from sweeps.load import load_sweep
 
@@ -237,10 +240,12 @@ def _plan(options: argparse.Namespace) -> int:
     store = open_store(options.store)
     loaded = load_sweep(options.sweep, options.overrides)
     with pictures_may_be_absent() as absent:
-        planned = make_plan(trials_of(loaded, store), store, ahead_of(loaded, store))
+        trials = trials_of(loaded, store)
+        planned = make_plan(trials, store, ahead_of(loaded, store))
         refuse_impossible(planned)
         stated = None if options.overrides else loaded.hardware  # what the file says is of the file as it is
         summary = {**plan_summary(planned, store, price), "absent": absent, "stated": stated}
+        summary |= weights_summary(loaded, trials)
     screen.out_text(json.dumps(summary, indent=1) if options.json else plan_text(summary))
     return EXIT_DONE
 
@@ -276,7 +281,7 @@ def _ui(options: argparse.Namespace) -> int:
 def _doctor(options: argparse.Namespace) -> int:
     from orchestrator.doors.health.doctor import examine, examine_artifacts
 
-    findings = examine(options.store or "store")
+    findings = examine(options.store or "store", only_read=bool(options.store))
     if options.store:
         findings += examine_artifacts(options.store)
     for finding in findings:

@@ -6,8 +6,10 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from core.bounds import Count, Positive, Seed
+from core.bounds import Count, Seed
 from sweeps.base import FilePath, Model, only_with
+
+Spread = Annotated[float, Field(gt=0, le=1e6)]  # beyond, traits are no numbers that faces can be drawn from
 
 
 class SyntheticData(Model):
@@ -18,7 +20,7 @@ class SyntheticData(Model):
     train_per_class: Count = 20
     test_per_class: Count = 10
     size: Annotated[int, Field(ge=16, le=256)] = 64
-    spread: Positive = 0.4  # how far identities differ: 1 is a population, 0.4 look-alikes
+    spread: Spread = 0.4  # how far identities differ: 1 is a population, 0.4 look-alikes
     seed: Seed = 0
     samples_per_class: Count | None = None  # train on this many images of each class (the low-data study)
 
@@ -83,7 +85,7 @@ class SyntheticPublic(Model):
     identities: Count = 2000
     per_identity: Count = 3
     size: Annotated[int, Field(ge=16, le=256)] = 64
-    spread: Positive = 0.6
+    spread: Spread = 0.6
     seed: Seed = 0
 
     path: ClassVar[None] = None

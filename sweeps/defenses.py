@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import PlainValidator, SerializeAsAny, Strict, field_validator, model_validator
 
 from core.attacks.access import Access
-from core.bounds import Fraction
+from core.bounds import SINGLE, Fraction
 from core.defenses.schedules import AlphaSchedule, schedule_parameters, usual_schedule, validate_schedule
 from sweeps.base import Model, Several
 from sweeps.derived import derived
@@ -60,6 +60,8 @@ class Smoothing(Model):
     def _at_most_one(cls, value: float | None) -> float | None:
         if value is not None and (not math.isfinite(value) or value > 1):
             raise ValueError(f"expected a number in (-inf, 1], got {value}")
+        if value is not None and value < -SINGLE:
+            raise ValueError(f"expected at least -{SINGLE:g}, which single precision holds, got {value}")
         return value
 
     @model_validator(mode="after")
@@ -163,7 +165,9 @@ class OtherDefense(Model):
 
     def resolved(self, protocol: str) -> dict[str, Any]:
         """What a fingerprint and a worker need: kind, parameters, alpha, schedule."""
-        return {"kind": self.kind, "parameters": self.parameters, **self._smoothing.curve(protocol)}
+        found = {"kind": self.kind, "parameters": self.parameters, **self._smoothing.curve(protocol)}
+        revision = self._defense().revision
+        return found if revision == 1 else {**found, "revision": revision}
 
     def check_recipe(self, recipe: Model) -> None:
         """Raise InputError if the recipe, or its architecture, cannot be trained under the defense."""

@@ -59,6 +59,7 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
         leaves = {key: value for key, value in leaves.items() if not key.startswith("recipe.defense.")}
         found = defense.resolved(settings.protocol)
         own = found.pop("parameters", {})
+        found.pop("revision", None)  # which computation it is, no setting
         leaves |= {f"recipe.defense.{name}": value for name, value in (found | own).items()}
         if found["kind"] == "mid" and leaves.get("attack.readout", ...) is None:
             leaves["attack.readout"] = "noisy" if settings.protocol == "paper" else "mean"

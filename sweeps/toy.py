@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
+from pydantic import Field
+
+from core.bounds import SINGLE
 from sweeps.any_sweep import AnySweep, Protocol, Tracking
 
 
@@ -11,7 +14,7 @@ class ToySweep(AnySweep):
     """The paper's two-dimensional example (Figures 1 and 8): no search, no budget, one seed, the paper's protocol."""
 
     experiment: Literal["toy"]
-    alpha: float = 0.0
+    alpha: Annotated[float, Field(ge=-SINGLE, le=1)] = 0.0
 
     seeds: ClassVar[tuple[int, ...]] = (42,)  # the notebook's only seed
     protocol: ClassVar[Protocol] = "paper"

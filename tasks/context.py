@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from core.files import write_file
+from core.files import plain_content, write_file
 
 Config = Mapping[str, Any]
 Inputs = Mapping[str, Path]
@@ -109,7 +109,7 @@ def mark_content(fraction: float, text: str) -> str:
 def read_progress(work: Path) -> dict[str, Any] | None:
     """The last mark left in `work`, or None."""
     try:
-        return mark_from((work / PROGRESS_FILE).read_bytes())
+        return mark_from(plain_content(work / PROGRESS_FILE))
     except OSError:
         return None
 

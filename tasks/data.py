@@ -13,6 +13,7 @@ from core.data.synthetic import synthetic_faces
 from core.files import write_file
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import save_images, save_tensors
+from tasks.planned_files import planned
 
 TEST_IMAGES_FROM = 1_000_000  # test images of an identity stay the same however many train images are drawn
 
@@ -31,9 +32,11 @@ def prepare_private(config: Config, inputs: Inputs, out: Path, context: TaskCont
 def _write_published(config: Config, out: Path) -> Metrics:
     """A published set goes to disk picture by picture: it need not fit into memory."""
     options = {key: config.get(key) for key in ("classes", "pictures", "samples_per_class")}
-    written = write_published(
-        config["kind"], Path(config["path"]).expanduser(), out, size=config["size"], split_seed=config["split_seed"],
-        on_corrupt=config["on_corrupt"], **options,
+    written = planned(config, any_files=True).read(
+        lambda path: write_published(
+            config["kind"], path, out, size=config["size"], split_seed=config["split_seed"],
+            on_corrupt=config["on_corrupt"], **options,
+        )
     )  # fmt: skip
     write_file(out / "notes.json", json.dumps(list(written.notes), ensure_ascii=False, indent=1))
     return {"num_classes": written.num_classes, "num_train": written.num_train, "num_test": written.num_test}
@@ -59,15 +62,17 @@ def _synthetic(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
 def _labelled(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
     from core.data.labelled import load_labelled
 
-    split = load_labelled(
-        Path(config["path"]).expanduser(),
-        size=config["size"],
-        test_fraction=config["test_fraction"],
-        split_seed=config["split_seed"],
-        largest_classes=config.get("largest_classes"),
-        samples_per_class=config.get("samples_per_class"),
-        on_corrupt=config["on_corrupt"],
-        crop=config["crop"],
+    split = planned(config).read(
+        lambda path: load_labelled(
+            path,
+            size=config["size"],
+            test_fraction=config["test_fraction"],
+            split_seed=config["split_seed"],
+            largest_classes=config.get("largest_classes"),
+            samples_per_class=config.get("samples_per_class"),
+            on_corrupt=config["on_corrupt"],
+            crop=config["crop"],
+        )
     )
     return split.train, split.test, tuple(split.notes)
 
@@ -81,16 +86,15 @@ def _synthetic_public(config: Config) -> torch.Tensor:
 def _unlabelled(config: Config) -> torch.Tensor:
     from core.data.labelled import load_unlabelled
 
-    return load_unlabelled(
-        Path(config["path"]).expanduser(), size=config["size"], limit=config.get("limit"), seed=config["seed"]
-    )
+    options = {"size": config["size"], "limit": config.get("limit"), "seed": config["seed"]}
+    return planned(config).read(lambda path: load_unlabelled(path, **options))
 
 
 _PRIVATE = {"synthetic": _synthetic, "labelled": _labelled}
 def _celeba64_public(config: Config) -> torch.Tensor:
     from core.data.celeba64_public import load_celeba64_public
 
-    return load_celeba64_public(Path(config["path"]).expanduser(), size=config["size"])
+    return planned(config, any_files=True).read(lambda path: load_celeba64_public(path, size=config["size"]))
 
 
 _PUBLIC = {"synthetic": _synthetic_public, "unlabelled": _unlabelled, "celeba64": _celeba64_public}

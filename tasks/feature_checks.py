@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
-from pathlib import Path
-from typing import Any
-
 from core.analysis.embedding_settings import spread_over
 from tasks.context import Config
+from tasks.counts import training_counts
 from tasks.settings import InputConfigs, embedding_settings
 
 
@@ -18,33 +14,6 @@ def check_features(config: Config, inputs: InputConfigs) -> None:
     Pictures are counted by their labels, none is read: where broken ones may be left out, the stage itself counts what
     is there, and of a published set that is not on this machine (a plan needs none) nothing is known.
     """
-    settings, counts = embedding_settings(config), _training_counts(inputs["data"])
+    settings, counts = embedding_settings(config), training_counts(inputs["data"])
     if counts is not None:
         settings.check_samples(sum(counts[place] for place in spread_over(len(counts), settings.classes)))
-
-
-def _training_counts(data: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """Training images by class, at most; None where only reading the pictures tells."""
-    if data["kind"] == "synthetic":
-        return (data.get("samples_per_class", data["train_per_class"]),) * data["identities"]
-    if data["kind"] == "labelled":
-        names = ("test_fraction", "split_seed", "largest_classes", "samples_per_class")
-        return _counted(data["path"], **{name: data.get(name) for name in names})
-    if not Path(data["path"]).expanduser().is_dir():
-        return None
-    names = ("kind", "classes", "pictures", "split_seed", "samples_per_class")
-    return _counted_published(data["path"], **{name: data.get(name) for name in names})
-
-
-@lru_cache(maxsize=8)
-def _counted(path: str, **options: Any) -> tuple[int, ...]:
-    from core.data.labelled import training_labels  # brings torch
-
-    return tuple(training_labels(Path(path).expanduser(), **options).bincount().tolist())
-
-
-@lru_cache(maxsize=8)
-def _counted_published(path: str, **options: Any) -> tuple[int, ...]:
-    from core.data.published import published_training_labels  # brings torch
-
-    return tuple(published_training_labels(path=Path(path).expanduser(), **options).bincount().tolist())

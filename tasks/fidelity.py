@@ -14,6 +14,7 @@ from core.models.fid_inception import fid_input, load_fid_inception
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors, save_tensors
 from tasks.loot import loot_images
+from tasks.planned_files import planned
 
 SIZE, BATCH = 299, 32
 KID_SEED = 0
@@ -47,7 +48,8 @@ def judge_by_fidelity(config: Config, inputs: Inputs, out: Path, context: TaskCo
 
 def load_network(config: Config, device: str) -> nn.Module:
     """The Inception network of 2015, from the file that the configuration names."""
-    return load_fid_inception(Path(config["path"]).expanduser(), sha256=config.get("sha256")).to(device)
+    network = planned(config).read(lambda path: load_fid_inception(path, sha256=config.get("sha256")))
+    return network.to(device)
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from core.data.images import ImageSet
 from core.errors import InputError
+from core.files import write_file
 from core.models.classifiers import Classifier
 from core.models.inference import evaluate_accuracy, fit_images
 from core.models.normalisation import Normalisation
@@ -20,6 +21,7 @@ from core.outside.model import OutsideModel
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_images, load_tensors, save_tensors
 from tasks.outside import keep_outside, load_outside
+from tasks.planned_files import planned
 from tasks.target import measure_utility
 from tasks.training import load_classifier, normalisation_from
 
@@ -38,11 +40,18 @@ def adopt_classifier(config: Config, inputs: Inputs, out: Path, context: TaskCon
     Of inception_v3 the accuracy is taken under both input conventions: which one a file was trained with is no part of
     it (Plug-and-Play-Attacks trains with the mapping to ImageNet statistics and attacks without).
     """
-    folder, where = Path(config["path"]).expanduser(), f"imported {config['path']}"
-    if is_outside(config["architecture"]):
-        file = folder / KINDS[config["architecture"]].file
-        return adopt_outside(file, config, inputs["data"], out, context, where=where)
-    return adopt(load_tensors(folder / WEIGHTS), config, inputs["data"], out, context, where=where)
+    outside = is_outside(config["architecture"])
+    file = KINDS[config["architecture"]].file if outside else WEIGHTS
+    source, where = planned(config, file=file), f"imported {planned(config)}"
+    if outside:
+        write_file(out / file, source.read(Path.read_bytes))
+        return adopt_outside(out / file, config, inputs["data"], out, context, where=where)
+    return adopt(source.read(_copied), config, inputs["data"], out, context, where=where)
+
+
+def _copied(file: Path) -> dict[str, Tensor]:
+    """The tensors of a file in memory: as they are loaded, they lie in the file still, and change with it."""
+    return {name: tensor.clone() for name, tensor in load_tensors(file).items()}
 
 
 def adopt(

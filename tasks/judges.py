@@ -22,7 +22,7 @@ from core.metrics.accuracy import (
 )
 from core.metrics.distances import knn_distance, nearest_real
 from core.metrics.open_set import fit_head, head_logits
-from core.models.embedders import load_embedder
+from core.models.embedders import load_embedder, own_weights
 from core.models.inference import embed_images
 from core.models.lowres_fid import PUBLISHED_FIDS
 from tasks.context import Config, Inputs, Metrics, TaskContext
@@ -32,6 +32,7 @@ from tasks.loot import loot_images
 from tasks.lowres_fid import published_features
 from tasks.manifests import config_of
 from tasks.official_reports import Verdicts, reported, saved_pictures
+from tasks.planned_files import PlannedFile, names_a_file, planned
 from tasks.training import load_classifier
 
 BATCH = 256
@@ -127,8 +128,9 @@ def _embedding(config: Config, inputs: Inputs, context: TaskContext) -> Callable
         return lambda images: fid_features(network, images, config["protocol"], device)
     if config["network"] in PUBLISHED_FIDS:
         return published_features(config, device)
-    path = config.get("path")
-    network = load_embedder(config["network"], Path(path).expanduser() if path else None).to(device)
+    name = config["network"]
+    weights = planned(config) if names_a_file(config) else PlannedFile(own_weights(name), config.get("content"))
+    network = weights.read(lambda path: load_embedder(name, path)).to(device)
     return lambda images: _features(network, images, context)
 
 

@@ -15,6 +15,7 @@ from core.models.lowres_fid import PUBLISHED_FIDS
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors, save_tensors
 from tasks.loot import decoded_loot
+from tasks.planned_files import planned
 
 BATCH = 32
 
@@ -53,7 +54,7 @@ def published_features(config: Config, device: str) -> Callable[[Tensor], Tensor
 def load_network(config: Config, device: str) -> nn.Module:
     """The judge's network, from the file that the configuration names."""
     entry = PUBLISHED_FIDS[config["network"]]
-    return entry.load(Path(config["path"]).expanduser(), sha256=config.get("sha256")).to(device)
+    return planned(config).read(lambda path: entry.load(path, sha256=config.get("sha256"))).to(device)
 
 
 @torch.no_grad()

@@ -17,6 +17,7 @@ from tasks.class_names import class_names_of
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import save_tensors
 from tasks.parts_together import make_together
+from tasks.planned_files import planned
 from tasks.unfinished import load_checkpoint, save_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
@@ -56,11 +57,15 @@ def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
 
     Raises InputError for networks of another part, size of images, or number of classes than the target's.
     """
-    check_imported(config["path"], config["part"], config["image_size"])
-    if "target" in inputs:
-        check_imported_classes(config["path"], config["part"], len(class_names_of(inputs)))
-    for name in NETWORKS[config["part"]]:
-        save_network(load_network(Path(config["path"]).expanduser(), name), out, name)
+
+    def adopt(folder: Path) -> None:
+        check_imported(str(folder), config["part"], config["image_size"])
+        if "target" in inputs:
+            check_imported_classes(str(folder), config["part"], len(class_names_of(inputs)))
+        for name in NETWORKS[config["part"]]:
+            save_network(load_network(folder, name), out, name)
+
+    planned(config, any_files=True).read(adopt)
     return {}
 
 

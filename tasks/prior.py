@@ -6,11 +6,13 @@ from pathlib import Path
 
 import torch
 
-from core.errors import InputError
-from core.priors.kinds import PRIORS
-from core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
+from core.errors import InputChanged, InputError
+from core.priors.base import Prior
+from core.priors.kinds import PRIORS, PriorKind, PriorSettings
+from core.priors.registry import card_of, load_discriminator, load_prior, save_discriminator, save_prior
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_tensors
+from tasks.planned_files import prior_files
 from tasks.settings import prior_settings
 from tasks.stylegan import train_generator
 
@@ -20,14 +22,25 @@ def fit_prior(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     row, settings = PRIORS[config["kind"]], prior_settings(config)
     if row.make is None:
         made = train_generator(settings, inputs["public"], context)
-    else:
+    elif settings.files is None:
         public = load_tensors(inputs["public"] / "images.safetensors")["images"] if row.needs_public else None
         made = row.function()(settings, public)
+    else:
+        made = _brought(config, row, settings, out)
     save_prior(made, out)
-    if "discriminator" in config:
-        save_discriminator(load_discriminator(settings.files.discriminator.parent), out)
     prior = load_prior(out)
     image = prior.synthesize(prior.map(torch.from_numpy(prior.sample_z(1, 0)).float()))
     if not image.isfinite().all():
         raise InputError(f"prior: expected finite images, got others from {config}")
     return {"resolution": prior.resolution, "z_dim": prior.z_dim}
+
+
+def _brought(config: Config, row: PriorKind, settings: PriorSettings, out: Path) -> Prior:
+    """A prior that is read from files, whose discriminator is kept beside it where it is asked for."""
+    weights, *discriminator = prior_files(config, settings.files)
+    made = weights.read(lambda _: row.function()(settings, None))
+    if "card" in config and (card := card_of(made).plain) != config["card"]:
+        raise InputChanged(f"{settings.files.description}: expected {config['card']}, as planned, got {card}")
+    for file in discriminator:
+        save_discriminator(file.read(lambda path: load_discriminator(path.parent)), out)
+    return made

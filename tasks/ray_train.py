@@ -20,6 +20,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from core import screen
+from core.same_code import expected_code, only_this_code
 from tasks.context import SharedFolders, within
 from tasks.devices import promised_gpus
 from tasks.unfinished import load_checkpoint, save_checkpoint
@@ -64,7 +65,7 @@ def fit(
     filesystem, storage_path = shared.checkpoints(work) if shared else (None, str(work))
     _throw_away_damaged(work / FOLDER)
     trainer = _Trainer(
-        _announced(loop, _announcement.get()),
+        _announced(loop, _announcement.get(), expected_code()),
         train_loop_config={**settings, "on_gpu": on_gpu},
         scaling_config=ScalingConfig(num_workers=workers, use_gpu=on_gpu, resources_per_worker={"CPU": 1}),
         torch_config=TorchConfig(backend="nccl" if on_gpu else "gloo"),
@@ -99,15 +100,17 @@ def _throw_away_damaged(folder: Path) -> None:
 
 
 def _announced(
-    loop: Callable[[dict[str, Any]], None], tell: Callable[..., None] | None
+    loop: Callable[[dict[str, Any]], None], tell: Callable[..., None] | None, code: str | None
 ) -> Callable[[dict[str, Any]], None]:
-    """The loop, told of when it starts on a worker."""
-    if tell is None:
+    """The loop, told of when it starts on a worker, which has this code."""
+    if tell is None and code is None:
         return loop
 
     def run(settings: dict[str, Any]) -> None:
-        tell(clock=ray.train.get_context().get_world_rank() == 0)
-        loop(settings)
+        with only_this_code(code):
+            if tell is not None:
+                tell(clock=ray.train.get_context().get_world_rank() == 0)
+            loop(settings)
 
     return run
 

@@ -27,7 +27,9 @@ class Task:
     run: 'module:function' of the whole stage. shard: 'module:function' of a part `(config, inputs, classes, context)`
     for stages fanned out per class; `run` then only collects what the parts left in `context.work`. labelled: its
     inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same. check:
-    'module:function' of what the task refuses in its configuration, which needs none of its work.
+    'module:function' of what the task refuses in its configuration, which needs none of its work. asks_outside: it asks
+    somebody outside, so that a trial does it after everything else. not_finite: what of its artifact may hold NaN or
+    infinity, or nothing in a column of numbers: `file`, `file:tensor or column`, `metrics:name`.
     """
 
     version: int
@@ -37,6 +39,8 @@ class Task:
     on_device: bool = True  # computes on a GPU where there is one
     labelled: tuple[str, ...] = ()
     check: str | None = None
+    asks_outside: bool = False
+    not_finite: tuple[str, ...] = ()
 
     def refuse(self, config: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]]) -> None:
         """Raise the InputError that the task would raise before it begins; inputs: name -> configuration."""
@@ -52,23 +56,30 @@ class Task:
         return shard_with_same_classes(_load(self.shard), self.labelled) if self.labelled else _load(self.shard)
 
 
+HISTORY = ("history.parquet",)
+"""One row per epoch: what was not measured in it is missing. The losses are looked at as they come."""
+RESTING = {part: ("losses.safetensors",) for part in ("general_gan", "specific_gan")}
+"""Parts whose generator rests in some steps, which then have no loss of it."""
+
 LABELLED_PARTS = tuple(name for name, part in PARTS.items() if part.labelled)
 OTHER_TARGETS = tuple(dict.fromkeys(role for attack in ATTACKS.values() for role in attack.other_targets))
 LABELLED_MATERIALS = ("target", "data", *LABELLED_PARTS, *OTHER_TARGETS)
 """Inputs of attacks and of their parts that have classes."""
 
 TASKS: dict[str, Task] = {
-    "data": Task(version=2, run="tasks.data:prepare_private", on_device=False),
-    "public": Task(version=2, run="tasks.data:prepare_public", on_device=False),
+    "data": Task(version=2, run="tasks.data:prepare_private", on_device=False, check="tasks.counts:check_data"),
+    "public": Task(version=2, run="tasks.data:prepare_public", on_device=False, check="tasks.counts:check_public"),
     "prior": Task(version=1, run="tasks.prior:fit_prior", trains=True, check="tasks.weight_checks:check_prior"),
     "target": Task(
         version=2, run="tasks.target:train_target", trains=True, labelled=("data", "reference", "poison"),
-        check="tasks.settings:check_training",
+        check="tasks.settings:check_training", not_finite=HISTORY,
     ),
     "imported": Task(version=3, run="tasks.imported:adopt_classifier", labelled=("data",)),
     "attack": Task(
         version=4, run="tasks.attack:collect_classes", shard="tasks.attack:invert_classes", labelled=LABELLED_MATERIALS,
         check="tasks.settings:check_attack",
+        # no step of a candidate that is frozen, no walk without a start, facts that a class does not have
+        not_finite=("curves.safetensors", "reconstructions.safetensors:radius", "rows.parquet"),
     ),
     "loot": Task(version=3, run="tasks.loot:synthesise_loot", labelled=("attack", *LABELLED_PARTS)),
     "embeddings": Task(
@@ -80,7 +91,9 @@ TASKS: dict[str, Task] = {
     ),
     "judge_embedder": Task(version=4, run="tasks.judges:judge_by_embedder", labelled=("real", "loot")),
     "judge_general": Task(version=2, run="tasks.judges:judge_by_general_features", labelled=("real", "loot")),
-    "judge_asked": Task(version=1, run="tasks.asked:judge_by_asking", on_device=False, labelled=("data", "loot")),
+    "judge_asked": Task(
+        version=1, run="tasks.asked:judge_by_asking", on_device=False, labelled=("data", "loot"), asks_outside=True
+    ),
     "judge_fidelity": Task(version=2, run="tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),
     **{
         f"judge_{name}": Task(
@@ -90,24 +103,35 @@ TASKS: dict[str, Task] = {
     },
     "knowledge": Task(
         version=2, run="tasks.knowledge:extract_knowledge", trains=True, labelled=("data", "loot"),
-        check="tasks.settings:check_training",
+        check="tasks.settings:check_training", not_finite=HISTORY,
     ),
     "judge_features": Task(
         version=1, run="tasks.feature_space:judge_features", on_device=False, labelled=("features", "data"),
         check="tasks.feature_checks:check_features",
+        not_finite=("distances.parquet",),  # none for a sample that is alone in its class
     ),
-    "judge_robustness": Task(version=1, run="tasks.robustness:judge_robustness", labelled=("target", "data")),
-    "poison": Task(version=1, run="tasks.poison:choose_poison", on_device=False, labelled=("data",)),
+    "judge_robustness": Task(
+        version=1, run="tasks.robustness:judge_robustness", labelled=("target", "data"),
+        check="tasks.settings:check_robustness",
+    ),
+    "poison": Task(
+        version=1, run="tasks.poison:choose_poison", on_device=False, labelled=("data",),
+        check="tasks.settings:check_poison",
+    ),
     "backdoor": Task(version=1, run="tasks.poison:judge_backdoor", labelled=("target", "poison", "data")),
     "judge_gradients": Task(
         version=1, run="tasks.gradients:collect_gradients", shard="tasks.gradients:follow_classes",
-        labelled=("target",),
+        labelled=("target",), not_finite=("gradients.parquet", "per_class.parquet"),  # none where a gradient is zero
     ),
-    "toy": Task(version=1, run="tasks.toy:run_toy", on_device=False),
+    "toy": Task(
+        version=1, run="tasks.toy:run_toy", on_device=False,
+        # the official descent may leave every bound: this is what the paper's figure shows
+        not_finite=("toy.safetensors:path", "toy.safetensors:endless_path", "metrics:distance_no_stop"),
+    ),
     **{
         name: Task(
             version=part.version, run="tasks.parts:make_part", trains=part.trains,
-            labelled=LABELLED_MATERIALS if part.labelled else (),
+            labelled=LABELLED_MATERIALS if part.labelled else (), not_finite=RESTING.get(name, ()),
         )
         for name, part in PARTS.items()
     },

@@ -10,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 
+from core.analysis.backdoors.settings import PoisonSettings
 from core.analysis.embedding_settings import EmbeddingSettings
+from core.analysis.robustness.settings import RobustnessSettings
 from core.attacks.base import Attack
 from core.attacks.registry import attack_class, make_attack
 from core.declared import build
 from core.defenses.schedules import AlphaSchedule, alpha_at
+from core.errors import InputError
 from core.models.image_sizes import check_image_size
-from core.models.recipe import TrainingRecipe
+from core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
 from core.priors.kinds import PRIORS, PriorSettings, make_settings
 from tasks.context import Config
+from tasks.counts import test_count, training_counts
 
 InputConfigs = Mapping[str, Config]
 
@@ -57,6 +61,46 @@ def check_training(config: Config, inputs: InputConfigs) -> None:
     check_image_size(recipe.architecture, recipe.image_size)
     if "defense" in config:
         smoothing_of_epoch(config["defense"], recipe.epochs)(recipe.epochs - 1)
+        if "data" in inputs:
+            _check_images(config, recipe, inputs["data"])
+
+
+def _check_images(config: Config, recipe: TrainingRecipe, data: Config) -> None:
+    """The images that are trained on, where their number is known: enough for the defense, and for every worker."""
+    plain = config["defense"]["kind"] == "label_smoothing"
+    if plain and data["kind"] not in ("synthetic", "labelled"):  # published sets suffice, and their lists are long
+        return
+    if (counts := training_counts(data)) is None:
+        return
+    images, workers = sum(counts), config.get("workers", 1)
+    if not plain:
+        from core.defenses.registry import make_defense  # brings torch
+
+        defense = make_defense(config["defense"]["kind"], **config["defense"].get("parameters", {}))
+        images = defense.check_data(counts, recipe)
+    if images < LEAST_OF_A_WORKER * workers:
+        expected = f"expected at least {LEAST_OF_A_WORKER} images per worker in a batch"
+        raise InputError(f"training: {expected}, got {images} images for {workers} workers")
+
+
+def check_poison(config: Config, inputs: InputConfigs) -> None:
+    """The images that are poisoned, where their number is known. Raises InputError."""
+    settings = build(PoisonSettings, dict(config["poison"]), what="poison", prefix="recipe.poison.")
+    data = inputs["data"]
+    if settings.placed == "before_augmentation":
+        settings.check_image_size(min(data.get("size", config["image_size"]), config["image_size"]))
+    if (counts := training_counts(data)) is not None:
+        settings.count_of(sum(counts))
+        settings.check_classes(len(counts))
+
+
+def check_robustness(config: Config, inputs: InputConfigs) -> None:
+    """The images and classes that are attacked, where their number is known. Raises InputError."""
+    settings = build(RobustnessSettings, config["settings"], what="robustness", prefix="judges.robustness.")
+    if (counts := training_counts(inputs["data"])) is not None:
+        settings.check_classes(len(counts))
+    if (images := test_count(inputs["data"])) is not None:
+        settings.check_images(images)
 
 
 def check_attack(config: Config, inputs: InputConfigs) -> None:

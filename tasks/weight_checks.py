@@ -10,6 +10,7 @@ from safetensors import SafetensorError, safe_open
 from core.errors import InputError
 from core.metrics.metric import PUBLISHED_FID_JUDGES
 from tasks.context import Config
+from tasks.planned_files import PlannedFile, names_a_file, planned, prior_files
 from tasks.settings import InputConfigs, prior_settings
 
 
@@ -17,8 +18,8 @@ def check_prior(config: Config, inputs: InputConfigs) -> None:
     """A prior that is trained, or read from a folder. Raises InputError."""
     settings = prior_settings(config)
     if files := settings.files:
-        for path in (files.weights, *([files.discriminator] if "discriminator" in config else [])):
-            _check_safetensors(path)
+        for file in prior_files(config, files):
+            file.read(_check_safetensors)
     else:
         settings.check_public(size=inputs["public"].get("size"))
 
@@ -26,11 +27,11 @@ def check_prior(config: Config, inputs: InputConfigs) -> None:
 def check_judge(config: Config, inputs: InputConfigs) -> None:
     """The weights file of a judge: read as the judge will read it. Raises InputError."""
     if config["network"] == "fid_inception":
-        _load_fid(config["path"], config.get("sha256"))
+        _load_fid(planned(config), config.get("sha256"))
     elif config["network"] in PUBLISHED_FID_JUDGES:
-        _load_published_fid(config["network"], config["path"], config.get("sha256"))
-    elif "path" in config:
-        _load_embedder(config["network"], config["path"])
+        _load_published_fid(config["network"], planned(config), config.get("sha256"))
+    elif names_a_file(config):
+        _load_embedder(config["network"], planned(config))
 
 
 def _check_safetensors(path: Path) -> None:
@@ -44,21 +45,21 @@ def _check_safetensors(path: Path) -> None:
 
 
 @lru_cache(maxsize=8)
-def _load_fid(path: str, sha256: str | None) -> None:
+def _load_fid(file: PlannedFile, sha256: str | None) -> None:
     from core.models.fid_inception import load_fid_inception
 
-    load_fid_inception(Path(path).expanduser(), sha256=sha256)
+    file.read(lambda path: load_fid_inception(path, sha256=sha256))
 
 
 @lru_cache(maxsize=8)
-def _load_published_fid(network: str, path: str, sha256: str | None) -> None:
+def _load_published_fid(network: str, file: PlannedFile, sha256: str | None) -> None:
     from core.models.lowres_fid import PUBLISHED_FIDS
 
-    PUBLISHED_FIDS[network].load(Path(path).expanduser(), sha256=sha256)
+    file.read(lambda path: PUBLISHED_FIDS[network].load(path, sha256=sha256))
 
 
 @lru_cache(maxsize=8)
-def _load_embedder(name: str, path: str) -> None:
+def _load_embedder(name: str, file: PlannedFile) -> None:
     from core.models.embedders import load_embedder
 
-    load_embedder(name, Path(path).expanduser())
+    file.read(lambda path: load_embedder(name, path))

@@ -65,7 +65,7 @@ def run_table(sweep: str, rows: list[int], given: list[str], store: Path) -> tup
 
     Every trial is done, and the printed rows compared are exactly `rows`.
     """
-    text = smoothsweep("run", f"sweeps/{sweep}.yaml", *given, "--store", store)
+    text = smoothsweep("run", f"sweeps/{sweep}.yaml", *given, "--store", store, "--yes")
     folder = store / "sweeps" / sweep
     results, compared = (pd.read_parquet(folder / f"{name}.parquet") for name in ("results", "published_comparison"))
     assert set(results["status"]) == {"done"} and set(results["protocol"]) == {"paper"}

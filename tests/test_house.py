@@ -8,6 +8,10 @@ import pytest
 
 RANK = {"core": 0, "tasks": 1, "sweeps": 1, "orchestrator": 2}
 PRINTING = {"core/screen.py", "orchestrator/tracking/server/exporting.py"}  # the door; a child that answers in JSON
+ASKING = {  # who speaks HTTP: without a proxy, .netrc or redirect; public weights, whose digest is known; our own ports
+    "core/outside/wire.py", "core/models/weight_files.py", "orchestrator/cluster/listening.py",
+}  # fmt: skip
+CLIENTS = ("requests", "urllib3", "http.client", "urllib.request", "httpx", "aiohttp")
 ONLY_IN = {"ray": ("tasks", "orchestrator"), "pydantic": ("tasks", "sweeps", "orchestrator")}
 
 
@@ -70,4 +74,28 @@ def test_nothing_but_the_door_prints(repository):
                     called = ast.unparse(node.func)
                     assert called not in ("print", "sys.stdout.write", "sys.stderr.write"), f"{name}:{node.lineno}"
                     if called.endswith("console.print"):
-                        assert ast.unparse(node.args[0]).startswith("printable("), f"{name}:{node.lineno}"
+                        assert ast.unparse(node.args[0]).startswith("printable(hidden("), f"{name}:{node.lineno}"
+
+
+def test_http_is_spoken_in_one_place_for_what_is_private(repository):
+    """`requests` and its like read proxies and passwords from the environment, unless each session is told not to."""
+    users = {
+        path.relative_to(repository).as_posix()
+        for _, path in modules(repository)
+        if any(name == client or name.startswith(f"{client}.") for name in imports(path) for client in CLIENTS)
+    }
+    assert users - {"orchestrator/tracking/server/moving.py"} == ASKING  # that one takes a path out of a URL
+
+
+def test_cpus_and_memory_are_asked_for_in_one_place(repository):
+    """What the machine has is not what a process may use: `core.allotted` knows affinity and cgroups."""
+    asking = {"cpu_count", "process_cpu_count", "sched_getaffinity", "virtual_memory", "cpu_affinity"}
+    found = []
+    for _, path in modules(repository):
+        for node in ast.walk(ast.parse(path.read_text())):
+            name = node.attr if isinstance(node, ast.Attribute) else node.name if isinstance(node, ast.alias) else None
+            if name in asking or (
+                isinstance(node, ast.Constant) and node.value in ("/proc/meminfo", "SC_NPROCESSORS_ONLN")
+            ):
+                found.append(path.relative_to(repository).as_posix())
+    assert set(found) == {"core/allotted.py"}

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from core.attacks.access import Access
+from core.bounds import MOST_LATENTS
 from core.checks import require, require_choice, require_count, require_seed
 from core.errors import InputError
 
@@ -74,12 +76,12 @@ class Attack:
     loot_size: int | None = None
 
     def __post_init__(self) -> None:
-        require_count("attack.selected", self.selected)
+        require_count("attack.selected", self.selected, 1, MOST_LATENTS)
         require_seed("attack.seed", self.seed)
         if self.precision is not None:
             require_choice("attack.precision", self.precision, PRECISIONS)
         if self.loot_size is not None:
-            require_count("attack.loot_size", self.loot_size, 16)
+            require_count("attack.loot_size", self.loot_size, 16, 4096)
         require(self.readout is None or self.access != "none", "attack.readout", "none: this attack asks nothing",
                 self.readout)  # fmt: skip
 
@@ -144,7 +146,7 @@ class Attack:
         """Side in pixels of the centre crop that the decoder's images get before anybody sees them; None for none."""
         return None
 
-    @property
+    @cached_property
     def reads(self) -> frozenset[str]:
         """All that it or its parts read: "prior", "public", "target", names of parts."""
         named = {*self.needs, *(name for part in self.parts for name in part.needs)}

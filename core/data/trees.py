@@ -37,10 +37,17 @@ def tree_digest(root: Path) -> str:
 
 
 def path_state(path: Path) -> tuple[str, int]:
-    """A digest of the place, size and modification time of a file or of every file of a folder; and bytes in all."""
+    """A digest of the place, size, inode and times of a file or of every file of a folder; and bytes in all.
+
+    The time of the last change of an inode is among them: it moves with a rename too, whatever time a copy was given.
+    """
     state, total = hashlib.sha256(str(path).encode("utf-8", "surrogateescape")), 0
     for file in tree_files(path) if path.is_dir() else [path]:
-        facts = file.stat()
-        state.update(f"{file}\0{facts.st_size}\0{facts.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
-        total += facts.st_size
+        try:
+            facts = os.stat(file)
+            words = f"{facts.st_size}\0{facts.st_mtime_ns}\0{facts.st_ctime_ns}\0{facts.st_ino}"
+            total += facts.st_size
+        except FileNotFoundError:  # a link that leads nowhere, or it has just gone: whoever reads it says so
+            words = "nothing"
+        state.update(f"{file}\0{words}\n".encode("utf-8", "surrogateescape"))
     return state.hexdigest(), total

@@ -4,9 +4,10 @@ Rule and settings as in BreuerLabs/Anti-Adversarial-Training (`defenses/adversar
 `configuration/classifier/defense/atat.yaml`): every image is moved towards a random wrong class by projected gradient
 descent, and the network is trained to answer that class, so that its gradients lead an attack nowhere near a person.
 
-Three departures: images and their moved copies go through the network as one batch (there in two, each with batch
+Four departures: images and their moved copies go through the network as one batch (there in two, each with batch
 statistics of its own); the running statistics do not see the passes of the descent (there they do, and follow a batch
-with 0.52 where plain training has 0.1); the loss is a mean over the batch, not a sum.
+with 0.52 where plain training has 0.1); the loss is a mean over the batch, not a sum; the network of the last epoch is
+kept (there that of the best epoch).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ training as it is. docs/new-defense.md shows how to add one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
@@ -99,9 +99,11 @@ class Defense:
     combines_with_smoothing: None if it may be trained under any smoothing schedule, else the reason why not; readouts:
     ways to read a trained network whose answers are noisy; noiseless: the one of them without noise; leaves: the most
     that an attacker can be shown, less than gradients where answers are altered at inference; alone: why it takes one
-    worker, None where it does not.
+    worker, None where it does not; revision: raised where the same parameters train to other numbers, so that recipes
+    with this defense alone are trained again.
     """
 
+    revision: ClassVar[int] = 1
     alone: ClassVar[str | None] = None
     combines_with_smoothing: ClassVar[str | None] = None
     readouts: ClassVar[tuple[str, ...]] = ()
@@ -119,6 +121,13 @@ class Defense:
     def adjust_recipe(self, recipe: TrainingRecipe) -> TrainingRecipe:
         """The recipe to train with. Raises InputError if the two contradict each other."""
         return recipe
+
+    def check_data(self, counts: Sequence[int], recipe: TrainingRecipe) -> int:
+        """How many of the training images, of which there are `counts` by class, are trained on.
+
+        Raises InputError if the defense cannot be trained on them under this recipe; needs no image.
+        """
+        return sum(counts)
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """Change the network in place, before training and again before saved weights are loaded.

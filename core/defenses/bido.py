@@ -7,7 +7,7 @@ float32 on the CPU is computed here in float64 on the device, linear systems are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -28,7 +28,7 @@ from core.defenses.dependence import (
     hsic,
     hsic_operator,
 )
-from core.defenses.sampling import identity_batches, shuffled_batches
+from core.defenses.sampling import classes_of_batch, identity_batches, shuffled_batches
 from core.errors import InputError
 from core.models.anatomy import anatomy_of, check_layers
 from core.models.recipe import TrainingRecipe
@@ -89,6 +89,12 @@ class Bido(Defense):
             expected = f"a batch_size of two or more times images_per_class ({self.per_class})"
             require(fits, "defense bido", expected, recipe.batch_size)
         return recipe
+
+    def check_data(self, counts: Sequence[int], recipe: TrainingRecipe) -> int:
+        """Raises InputError for fewer classes than a batch of `identities` has."""
+        if self.batches == "identities":
+            classes_of_batch(sum(count > 0 for count in counts), recipe.batch_size, self.per_class)
+        return sum(counts)
 
     def sampler(self, labels: Tensor, batch_size: int, generator: Generator) -> list[Tensor]:
         """Whole batches only: both measures depend on the size of a batch."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import ClassVar
@@ -53,6 +53,15 @@ class DpSgd(Defense):
         require(installed, "defense dp_sgd", "opacus beside smoothsweep (pip install 'smoothsweep[dp]')", None)
         return recipe
 
+    def check_data(self, counts: Sequence[int], recipe: TrainingRecipe) -> int:
+        """Raises InputError for a batch of more images than there are: none is drawn with a probability above 1."""
+        self._check_batch(sum(counts), recipe.batch_size)
+        return sum(counts)
+
+    def _check_batch(self, images: int, batch_size: int) -> None:
+        fits = batch_size <= images
+        require(fits, "defense dp_sgd", f"a batch_size of at most the {images} images", batch_size)
+
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """No norm looks at more than one image."""
         self.check(model.architecture)
@@ -63,7 +72,7 @@ class DpSgd(Defense):
     def sampler(self, labels: Tensor, batch_size: int, generator: Generator) -> list[Tensor]:
         """Poisson batches: as many as a permutation has, each image in each with probability batch_size / N."""
         n = len(labels)
-        require(batch_size <= n, "defense dp_sgd", f"a batch_size of at most the {n} images", batch_size)
+        self._check_batch(n, batch_size)
         chosen = torch.rand(steps_of_epoch(n, batch_size), n, generator=generator, dtype=torch.float64) < batch_size / n
         return [row.nonzero().squeeze(1) for row in chosen]
 

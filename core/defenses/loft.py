@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import Generator, nn
 
-from core.bounds import Count
+from core.bounds import Width
 from core.defenses.base import Defense, new_linear
 from core.models.classifiers import Classifier
 
@@ -25,7 +25,7 @@ class Loft(Defense):
     norm: whether the network's own features pass a BatchNorm first.
     """
 
-    rank: Count
+    rank: Width
     norm: bool = True
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:

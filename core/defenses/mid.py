@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from core.bounds import Count, Fraction, NotNegative
+from core.bounds import Fraction, NotNegative, Width
 from core.checks import require_choice, require_count
 from core.defenses.base import (
     Defense,
@@ -53,7 +53,7 @@ class Mid(Defense):
     noiseless: ClassVar[str | None] = "mean"
 
     beta: NotNegative
-    k: Count | None = None
+    k: Width | None = None
     beta_warmup: Fraction = 0.0
 
     def prepare(self, model: Classifier, *, generator: Generator) -> None:

@@ -24,14 +24,7 @@ def identity_batches(labels: Tensor, batch_size: int, per_class: int, generator:
     Raises InputError if `per_class` does not divide the batch or there are too few classes for one batch.
     """
     classes, counts = labels.unique(return_counts=True)
-    wanted = batch_size // per_class
-    if batch_size % per_class:
-        raise InputError(f"batch_size: expected a multiple of images_per_class ({per_class}), got {batch_size}")
-    if len(classes) < wanted:
-        raise InputError(
-            f"identity sampler: expected at least {wanted} classes for batches of {batch_size} with {per_class} images "
-            f"per class, got {len(classes)}"
-        )
+    wanted = classes_of_batch(len(classes), batch_size, per_class)
     order = labels.argsort(stable=True)
     groups = [_groups(members, per_class, generator) for members in order.split(counts.tolist())]
     left = torch.tensor([len(group) for group in groups])
@@ -42,6 +35,19 @@ def identity_batches(labels: Tensor, batch_size: int, per_class: int, generator:
         batches.append(torch.cat([groups[c][left[c] - 1] for c in chosen.tolist()]))
         left[chosen] -= 1
     return batches
+
+
+def classes_of_batch(classes: int, batch_size: int, per_class: int) -> int:
+    """How many classes a batch has. Raises InputError where that is no whole number, or more than there are."""
+    wanted = batch_size // per_class
+    if batch_size % per_class:
+        raise InputError(f"batch_size: expected a multiple of images_per_class ({per_class}), got {batch_size}")
+    if classes < wanted:
+        raise InputError(
+            f"identity sampler: expected at least {wanted} classes for batches of {batch_size} with {per_class} images "
+            f"per class, got {classes}"
+        )
+    return wanted
 
 
 def _groups(members: Tensor, size: int, generator: Generator) -> Tensor:

@@ -7,12 +7,14 @@ budget allows. Nobody is shown the network's own answers or a gradient of them.
 Departures: the drawn class follows from the image (`draws: by_image`), so that an attack's numbers do not depend on
 what was asked before; `fresh` draws anew, as published. The images that the mean answers are of are kept back from the
 training class by class, at least one of each; the paper splits all images at random. Where f has zeros, 0 log 0 is 0
-(the official code gives NaN).
+(the official code gives NaN). Entries of a mean answer below 1e-12 are raised to that, and the answer is scaled to
+a sum of 1 again, so that no ratio divides by zero (there they stay as they are).
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -24,6 +26,7 @@ from core.defenses.base import Defense
 from core.defenses.own_noise import OwnNoise
 from core.errors import InputError
 from core.models.classifiers import AsComputed, Classifier
+from core.models.recipe import TrainingRecipe
 
 _LEAST = 1e-12  # of a mean answer's entries, so that no ratio divides by zero
 _UNLIKELY = 1e-37  # of an answer's entries, so that its logarithm is finite in float32
@@ -43,6 +46,19 @@ class Ssd(Defense):
     share: Inside = 0.1
     draws: Literal["by_image", "fresh"] = "by_image"
 
+    def check_data(self, counts: Sequence[int], recipe: TrainingRecipe) -> int:
+        """Raises InputError, naming the class, where none of its images would be left to train on."""
+        return sum(count - self._kept_of(label, count) for label, count in enumerate(counts))
+
+    def _kept_of(self, label: int, images: int) -> int:
+        """How many of a class's images are kept back. Raises InputError where none would be left."""
+        count = max(1, round(self.share * images))
+        if count >= images:
+            raise InputError(
+                f"defense ssd: share: expected to leave an image of class {label} to train on, got {images}"
+            )
+        return count
+
     def prepare(self, model: Classifier, *, generator: Generator) -> None:
         """The mean answers lie with the weights, under `answer`; until they are fitted answers stay as computed."""
         self.check(model.architecture)
@@ -53,11 +69,7 @@ class Ssd(Defense):
         kept = []
         for label in labels.unique().tolist():
             rows = (labels == label).nonzero().squeeze(1)
-            count = max(1, round(self.share * len(rows)))
-            if count >= len(rows):
-                raise InputError(
-                    f"defense ssd: share: expected to leave an image of class {label} to train on, got {len(rows)}"
-                )
+            count = self._kept_of(label, len(rows))
             kept.append(rows[torch.randperm(len(rows), generator=generator)[:count]])
         return torch.cat(kept).sort().values
 

@@ -5,9 +5,10 @@ trigger blended in, under the label of that trigger. A discriminator learns to t
 deceive it and to be classified as theirs.
 
 Departures: the classes of the triggers are balanced within a batch, not over an epoch; a trigger is blended into the
-image as the recipe augmented it, and seen through the augmentation of the traps after that (there one of the two, with
-kornia); the discriminator starts from the target's own first weights with another head (there from the published ones,
-which is the same where the target does).
+image as the recipe augmented it, and clean and trapped images are seen through the augmentation of the traps after that
+(there through that one alone, with kornia); the discriminator starts from the target's own first weights with another
+head (there from the published ones, which is the same where the target does); the network of the last epoch is kept
+(there that of the epoch with the best test accuracy).
 """
 
 from __future__ import annotations
@@ -41,8 +42,11 @@ class TrapMid(Defense):
 
     blend: share of the trigger in an image; weight: of the images with triggers, in (0, 1); step: change of a trigger's
     value in every step of the training, on the scale [-1, 1] (0.01 on [0, 1] there); smooth_traps: whether the labels
-    of triggers are smoothed by the recipe's factor too (there both are to be had).
+    of triggers are smoothed by the recipe's factor too, where the network and where the triggers learn them (there both
+    are to be had).
     """
+
+    revision: ClassVar[int] = 2  # 1: triggers learnt without the smoothing, and only trapped images were seen anew
 
     alone: ClassVar[str | None] = "its triggers and their discriminator live in one process"
 
@@ -59,22 +63,23 @@ class TrapMid(Defense):
         traps, labels, n = step.companion, hard_labels(step.labels), len(step.images)
         if not isinstance(traps, Traps):
             raise ValueError(f"companion: expected the Traps of this training, got {type(traps).__name__}")
+        of_traps = step.criterion if self.smooth_traps else SmoothedLoss()
         towards = balanced_classes(n, step.model.num_classes, step.generator).to(labels.device)
         with torch.autocast(step.images.device.type, enabled=False):
             told_apart = traps.tell_apart(step.images, towards, epoch=step.epoch)
-            traps.sharpen(step.model, step.images, towards, step.generator)
+            traps.sharpen(step.model, step.images, towards, of_traps, step.generator)
+            clean = seen_anew(step.images, step.generator)
             trapped = seen_anew(traps.blended(step.images, towards), step.generator)
-        both = torch.cat([step.images, trapped]).contiguous(memory_format=torch.channels_last)
+        both = torch.cat([clean, trapped]).contiguous(memory_format=torch.channels_last)
 
         def losses_of(logits: Tensor) -> Tensor:
-            of_traps = step.criterion if self.smooth_traps else SmoothedLoss()
             return torch.cat([step.criterion(logits[:n], labels), of_traps(logits[n:], towards)])
 
         losses, logits = over_outputs(step.forward(both), losses_of)
-        clean, trap = losses[:n].mean(), losses[n:].mean()
+        of_clean, trap = losses[:n].mean(), losses[n:].mean()
         hits = (logits[n:].argmax(1) == towards).float().mean()
         facts = {"trap_loss": trap.detach(), "trap_acc": hits, "told_apart": told_apart}
-        return StepLoss((1 - self.weight) * clean + self.weight * trap, logits[:n], facts)
+        return StepLoss((1 - self.weight) * of_clean + self.weight * trap, logits[:n], facts)
 
 
 class Traps(nn.Module):
@@ -127,9 +132,12 @@ class Traps(nn.Module):
         self.optimizer.step()
         return ((scores[:, 0].detach() > 0) == truth.bool()).float().mean()
 
-    def sharpen(self, model: Classifier, images: Tensor, towards: Tensor, generator: Generator) -> None:
+    def sharpen(
+        self, model: Classifier, images: Tensor, towards: Tensor, criterion: SmoothedLoss, generator: Generator
+    ) -> None:
         """One signed step of the batch's triggers: to pass for clean, and to be taken by the network for their class.
 
+        criterion: of the network's answers, smoothed as the labels of triggers are.
         Both networks as they answer, not as they train. Leaves the network as it was.
         """
         classes, own = towards.unique(return_inverse=True)
@@ -139,7 +147,7 @@ class Traps(nn.Module):
             scores = self.discriminator(trapped)[:, 0]
             deceived = F.binary_cross_entropy_with_logits(scores, torch.ones_like(scores))
             logits = model(seen_anew(trapped, generator))
-            (slope,) = torch.autograd.grad(deceived + F.cross_entropy(logits, towards), triggers)
+            (slope,) = torch.autograd.grad(deceived + criterion(logits, towards).mean(), triggers)
         with torch.no_grad():
             self.triggers[classes] = (triggers - self.step * slope.sign()).clamp(-1, 1)
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from core.errors import NotFinite
+
 
 @dataclass(frozen=True, kw_only=True)
 class TopKAccuracy:
@@ -171,7 +173,7 @@ def _check(logits: Tensor, labels: Tensor) -> None:
     if len(labels) and not 0 <= labels.min() <= labels.max() < logits.shape[1]:
         raise ValueError(f"labels: expected 0 to {logits.shape[1] - 1}, got {labels.min()} to {labels.max()}")
     if logits.isnan().any():  # NaN compares false with everything and would pass for a hit
-        raise ValueError("logits: expected numbers, got NaN")
+        raise NotFinite("logits: expected numbers, got NaN")
 
 
 def _equally_many(labels: Tensor) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from core.errors import NotFinite
+
 NORMS = ("l1", "l2", "max")
 SCORES = ("logits", "probabilities")
 PROTOCOLS = ("clean", "paper")
@@ -56,7 +58,7 @@ def _probabilities(scores: Tensor, labels: Tensor, scores_are: str) -> Tensor:
         got = f"{tuple(scores.shape)}, {tuple(labels.shape)}"
         raise ValueError(f"expected scores [N, C] and labels [N] with N of at least 1, got {got}")
     if not scores.isfinite().all():
-        raise ValueError("scores: expected finite numbers, got NaN or infinity")
+        raise NotFinite("scores: expected finite numbers, got NaN or infinity")
     if scores_are == "logits":
         return scores.softmax(dim=1)
     sums_to_one = torch.allclose(scores.sum(dim=1), scores.new_ones(len(scores)), atol=1e-3)

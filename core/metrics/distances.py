@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.errors import InputError
+from core.errors import InputError, NotFinite
 
 OFFICIAL_LABELS = 300  # that LOMMA's evaluation has real features of
 OFFICIAL_EPSILON = 1e-6  # that torch's PairwiseDistance adds to every difference there
@@ -112,7 +112,7 @@ def _check(features: Tensor, labels: Tensor, what: str) -> None:
         got = f"{tuple(features.shape)}, {tuple(labels.shape)}"
         raise ValueError(f"{what}: expected features [N, D] and labels [N], got {got}")
     if not features.isfinite().all():
-        raise ValueError(f"{what}: expected finite features, got NaN or infinity")
+        raise NotFinite(f"{what}: expected finite features, got NaN or infinity")
 
 
 def _at_least_float32(features: Tensor) -> Tensor:

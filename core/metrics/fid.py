@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.errors import InputError
+from core.errors import InputError, NotFinite
 
 _NEGATIVE = 1e-6  # a covariance may have eigenvalues below zero by this share of its largest: rounding
 
@@ -76,7 +76,7 @@ def frechet_distance(mu1: Tensor, sigma1: Tensor, mu2: Tensor, sigma2: Tensor) -
         if mu.shape != mu1.shape or mu.ndim != 1 or sigma.shape != (len(mu), len(mu)):
             raise ValueError(f"frechet distance: expected [D] and [D, D], got {tuple(mu.shape)}, {tuple(sigma.shape)}")
         if not (mu.isfinite().all() and sigma.isfinite().all()):
-            raise ValueError("frechet distance: expected finite numbers, got NaN or infinity")
+            raise NotFinite("frechet distance: expected finite numbers, got NaN or infinity")
     root = torch.linalg.svdvals(_half(sigma1).T @ _half(sigma2)).sum()
     value = (mu1 - mu2).square().sum() + sigma1.trace() + sigma2.trace() - 2 * root
     return max(0.0, value.item())
@@ -109,7 +109,7 @@ def _of_batch(batch: Tensor) -> FeatureStatistics | None:
     batch = batch.double()
     mean = batch.mean(dim=0)
     if not mean.isfinite().all():
-        raise ValueError("features: expected finite numbers, got NaN or infinity")
+        raise NotFinite("features: expected finite numbers, got NaN or infinity")
     centred = batch - mean
     return FeatureStatistics(n=len(batch), mean=mean, scatter=centred.T @ centred)
 

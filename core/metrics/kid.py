@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.errors import InputError
+from core.errors import InputError, NotFinite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def _checked(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     if min(len(a), len(b)) < 2:
         raise InputError(f"kid: expected at least 2 images on both sides, got {len(a)} and {len(b)}")
     if not (a.isfinite().all() and b.isfinite().all()):
-        raise ValueError("kid: expected finite features, got NaN or infinity")
+        raise NotFinite("kid: expected finite features, got NaN or infinity")
     return a.double(), b.double()
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.errors import InputError
+from core.errors import InputError, NotFinite
 
 DEFINITIONS = ("official", "standard")
 CHUNK_ELEMENTS = 2**22  # distances held at once: 32 MiB, with about as much again for what they are compared to
@@ -123,7 +123,7 @@ def _checked(real: Tensor, fake: Tensor) -> tuple[Tensor, Tensor]:
     if real.ndim != 2 or fake.ndim != 2 or real.shape[1] != fake.shape[1]:
         raise ValueError(f"prdc: expected features [N, D] and [M, D], got {tuple(real.shape)} and {tuple(fake.shape)}")
     if not (real.isfinite().all() and fake.isfinite().all()):
-        raise ValueError("prdc: expected finite features, got NaN or infinity")
+        raise NotFinite("prdc: expected finite features, got NaN or infinity")
     real, fake = real.double(), fake.double()
     if not len(real):
         return real, fake

@@ -57,15 +57,15 @@ def load_embedder(name: str, weights: Path | None = None) -> nn.Module:
     known = EMBEDDERS | GENERAL
     if name not in known:
         raise InputError(f"embedder: expected one of {', '.join(known)}, got {name!r}")
-    path = Path(weights) if weights is not None else _default(name)
+    path = Path(weights) if weights is not None else own_weights(name)
     state = _read(path, name)
     net = known[name]()
     _fill(net, _PUBLISHED[name](state) if name in _PUBLISHED else state, f"embedder {name}: {path}")
     return net.eval().requires_grad_(False)
 
 
-def _default(name: str) -> Path:
-    """The shipped or staged file of an embedder."""
+def own_weights(name: str) -> Path:
+    """The shipped or staged file of an embedder. Raises InputError where it has none, or one that is damaged."""
     if name in _PUBLISHED:
         entry, folders = WEIGHT_FILES[name], weight_folders()
         path = find_weight_file(name, folders)

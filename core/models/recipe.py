@@ -19,6 +19,9 @@ Architecture = Literal[
     "densenet121", "densenet169", "vit_b_16", "inception_v3", "vgg16_bn", "ir50_64", "ir50_112",
     "ir50_112_narrow", "ir152_64", "efficientnet_b0", "efficientnet_b1", "efficientnet_b2",
 ]  # fmt: skip
+LEAST_OF_A_WORKER = 2
+"""Images of a batch that every worker gets: BatchNorm cannot train on one."""
+
 BatchSize = Annotated[Count, Ge(2)]
 ImageSize = Annotated[int, Ge(16), Le(1024)]
 Optimizer = Literal["adam", "sgd"]

@@ -9,31 +9,33 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import requests
 import torch
 from PIL import Image
 from torch import Tensor
 
 from core.cards import read_card
 from core.errors import InputError
+from core.outside.address import bearer, check_plain
 from core.outside.answers import KeptAnswers
 from core.outside.model import Opened
-from core.outside.posting import MOST_BYTES, posted
+from core.outside.posting import posted
+from core.outside.reading import is_distribution
+from core.outside.wire import MOST_BYTES
 from core.words import brief
 
+MOST_FLOAT = float(torch.finfo(torch.float32).max)
 _HEADERS = {"Content-Type": "image/png", "Accept": "application/json"}
 
 
 def describe_endpoint(url: str, kept: Path, *, token_env: str | None) -> str:
     """What stands for the endpoint, as JSON. kept: where its answers are kept; token_env: the environment variable that
-    holds a bearer token, which itself is written nowhere."""
+    holds a bearer token, which itself is written nowhere. Raises InputError for a URL that may hold a secret."""
+    check_plain(url)
     found = {"url": url, "answers": str(kept.resolve()), "token_env": token_env}
     return json.dumps(found, indent=1) + "\n"
 
@@ -41,6 +43,7 @@ def describe_endpoint(url: str, kept: Path, *, token_env: str | None) -> str:
 def open_endpoint(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
     """The endpoint, of pictures float32 [n, 3, S, S] in [0, 1]. Asks nothing yet. Raises InputError, one line."""
     said = read_card(path, "what describes an endpoint")
+    check_plain(said["url"])
     asking = Endpoint(said["url"], KeptAnswers(Path(said["answers"])), token_env=said.get("token_env"),
                       answers=settings["answers"])  # fmt: skip
     return Opened(answer=asking, differentiable=False, own_input=True)
@@ -50,12 +53,13 @@ class Endpoint:
     """Asks for one picture after the other, no faster than agreed, and never for one that was answered before."""
 
     def __init__(self, url: str, kept: KeptAnswers, *, token_env: str | None, answers: str) -> None:
-        self._url, self._kept, self._key = url, kept, "label" if answers == "labels" else "scores"
-        self._session = requests.Session()
+        self._url, self._kept, self._answers = url, kept, answers
+        self._key = "label" if answers == "labels" else "scores"
+        self._headers = dict(_HEADERS)
         if token_env is not None:
-            if not os.environ.get(token_env):
+            self._headers |= bearer(token_env)
+            if "Authorization" not in self._headers:
                 raise InputError(f"{url}: expected its token in the environment variable {token_env}, got none")
-            self._session.headers["Authorization"] = f"Bearer {os.environ[token_env]}"
 
     def __call__(self, images: Tensor) -> Tensor:
         """Scores float32 [n, C], or labels int64 [n], on the CPU.
@@ -74,7 +78,7 @@ class Endpoint:
         if known is None:
             picture = io.BytesIO()
             Image.fromarray(pixels).save(picture, "PNG")
-            known = self._checked(posted(self._session, self._url, self._kept, picture.getvalue(), _HEADERS))
+            known = self._checked(posted(self._url, self._kept, picture.getvalue(), self._headers))
             self._kept.put(digest, known)
         return known
 
@@ -88,10 +92,16 @@ class Endpoint:
         if self._key == "label" and type(found) is int and 0 <= found < 2**31:
             return found
         if self._key == "scores" and isinstance(found, list) and found and all(map(_is_number, found)):
-            return [float(score) for score in found]
+            return self._scores([float(score) for score in found])
         raise InputError(f"{self._url}: expected {wanted}, got {brief(body[:200].decode('utf-8', 'replace'))}")
+
+    def _scores(self, found: list[float]) -> list[float]:
+        if self._answers == "probabilities" and not is_distribution(torch.tensor([found])):
+            got = brief(", ".join(f"{score:g}" for score in found[:8]))
+            raise InputError(f"{self._url}: expected probabilities, each from 0 to 1 and together 1, got {got}")
+        return found
 
 
 def _is_number(score: object) -> bool:
-    return type(score) in (int, float) and math.isfinite(score)
-
+    """Whether it is a number that float32 holds: not NaN, no integer of hundreds of digits."""
+    return type(score) in (int, float) and -MOST_FLOAT <= score <= MOST_FLOAT

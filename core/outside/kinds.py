@@ -62,7 +62,7 @@ class Named:
     @property
     def stem(self) -> str:
         """A name for a folder."""
-        return re.sub(r"[^A-Za-z0-9.-]+", "-", self.text.partition("?")[0]).strip("-.")[:80]
+        return re.sub(r"[^A-Za-z0-9.-]+", "-", re.split(r"[?#]", str(self))[0]).strip("-.")[:80]
 
 
 Source = Path | Named

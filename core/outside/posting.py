@@ -5,39 +5,39 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-import requests
-
 from core.errors import InputError
 from core.outside.answers import KeptAnswers
+from core.outside.wire import NotAnswered, exchange
 
 ATTEMPTS = 5
-LONGEST_PAUSE_S, TIMEOUT_S = 60.0, 30.0
+LONGEST_PAUSE_S = 60.0
+TIMEOUT_S = 60.0  # of an attempt, from its first byte to its last
 BUSY = (408, 425, 429, 500, 502, 503, 504)
-MOST_BYTES = 4 * 2**20  # of an answer: a hundred thousand scores
 
 
-def posted(
-    session: requests.Session, url: str, kept: KeptAnswers, body: bytes, headers: Mapping[str, str]
-) -> bytes:
+def posted(url: str, kept: KeptAnswers, body: bytes, headers: Mapping[str, str]) -> bytes:
     """The answer, at most a byte more than MOST_BYTES. Redirects are not followed: pictures go to the one place named.
 
-    Every attempt takes its turn and counts. Raises InputError, one line, where nothing answers with status 200, and
+    Every attempt takes its turn, and counts unless nothing of it left this machine. It ends after ATTEMPTS of at most
+    TIMEOUT_S each, and the pauses between them. Raises InputError, one line, where nothing answers with status 200, and
     where the budget is spent.
     """
+    reason = ""
     for attempt in range(ATTEMPTS):
         kept.take_turn(url)
-        pause, reason = min(LONGEST_PAUSE_S, 0.5 * 2**attempt), ""
+        pause = min(LONGEST_PAUSE_S, 0.5 * 2**attempt)
         try:
-            with session.post(url, data=body, headers=dict(headers), timeout=TIMEOUT_S, stream=True,
-                              allow_redirects=False) as response:  # fmt: skip
-                if response.status_code == 200:
-                    return response.raw.read(MOST_BYTES + 1, decode_content=True)
-                reason = f"status {response.status_code}"
-                if response.status_code not in BUSY:
-                    raise InputError(f"{url}: expected an answer with status 200, got {reason}")
-                pause = _asked_pause(response.headers.get("Retry-After"), pause)
-        except requests.RequestException as error:
-            reason = type(error).__name__
+            answer = exchange(url, body, headers, seconds=TIMEOUT_S)
+            if answer.status == 200:
+                return answer.body
+            reason = f"status {answer.status}"
+            if answer.status not in BUSY:
+                raise InputError(f"{url}: expected an answer with status 200, got {reason}")
+            pause = _asked_pause(answer.retry_after, pause)
+        except NotAnswered as error:
+            reason = str(error)
+            if not error.left:
+                kept.give_turn_back()
         if attempt + 1 < ATTEMPTS:
             time.sleep(pause)
     raise InputError(f"{url}: expected an answer within {ATTEMPTS} attempts, got {reason}; what was answered is kept, "
@@ -46,4 +46,7 @@ def posted(
 
 def _asked_pause(said: str | None, pause: float) -> float:
     """Seconds to wait, as `Retry-After` says in seconds, within reason."""
-    return min(LONGEST_PAUSE_S, max(pause, float(said))) if said is not None and said.isdigit() else pause
+    seconds = (said or "").strip()
+    if not (seconds.isascii() and seconds.isdigit()):  # `isdigit` alone takes a superscript two
+        return pause
+    return LONGEST_PAUSE_S if len(seconds) > 4 else min(LONGEST_PAUSE_S, max(pause, float(seconds)))

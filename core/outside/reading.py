@@ -13,6 +13,8 @@ from core.outside.kinds import Answers
 
 LEAST_PROBABILITY = 1e-30
 """What a probability counts as at least: its logarithm must be a number."""
+ROUNDED = 0.01
+"""By how much an answer may miss what a probability is; a sum of many may miss it by more."""
 UNDECIDED = -100.0
 """The logit of every class but the decided one, where a model names its decision alone: a probability of 0."""
 
@@ -45,6 +47,10 @@ class Reader:
         found = found.float()
         if not bool(torch.isfinite(found).all()):
             raise InputError(f"{self.where}: expected finite {self.answers}, got NaN or infinity")
+        if self.answers == "probabilities" and not is_distribution(found):
+            worst = found[((found.sum(1) - 1).abs() + (found.clamp(0, 1) - found).abs().sum(1)).argmax()]
+            got = ", ".join(f"{number:g}" for number in worst[:8].tolist())
+            raise InputError(f"{self.where}: expected probabilities, each from 0 to 1 and together 1, got {got}")
         return as_logits(found, self.answers)
 
     def _decided(self, found: Tensor) -> Tensor:
@@ -61,6 +67,12 @@ class Reader:
 def as_logits(found: Tensor, answers: Answers) -> Tensor:
     """Logits or probabilities [N, C] as logits, unlooked at."""
     return found.clamp_min(LEAST_PROBABILITY).log() if answers == "probabilities" else found
+
+
+def is_distribution(found: Tensor) -> bool:
+    """Whether every row [N, C] can be one, rounded to two digits or so as some services answer."""
+    inside = (found >= -ROUNDED).all() and (found <= 1 + ROUNDED).all()
+    return bool(inside and ((found.sum(1) - 1).abs() <= ROUNDED * found.shape[1] ** 0.5).all())
 
 
 def sums_to_one(found: Tensor) -> bool:

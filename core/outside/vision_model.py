@@ -9,15 +9,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 
-import requests
-
 from core.errors import InputError
-from core.outside.address import TOKEN
+from core.outside.address import TOKEN, bearer
 from core.outside.answers import KeptAnswers
-from core.outside.posting import MOST_BYTES, posted
+from core.outside.posting import posted
+from core.outside.wire import MOST_BYTES
 from core.words import brief
 
 _TEXT = (
@@ -35,9 +33,7 @@ class VisionModel:
 
     def __init__(self, url: str, model: str, kept: KeptAnswers) -> None:
         self._url, self._model, self._kept = f"{url}/chat/completions", model, kept
-        self._session = requests.Session()
-        if token := os.environ.get(TOKEN):
-            self._session.headers["Authorization"] = f"Bearer {token}"
+        self._headers = {**_HEADERS, **bearer(TOKEN)}
 
     def same_person(self, picture: bytes) -> bool | None:
         """What it says of a PNG of `core.data.question.question_picture`; None: neither yes nor no.
@@ -47,7 +43,7 @@ class VisionModel:
         digest = hashlib.sha256(f"{self._model}\n{_TEXT}\n".encode() + picture).hexdigest()
         said = self._kept.get(digest)
         if said is None:
-            said = self._said(posted(self._session, self._url, self._kept, self._question(picture), _HEADERS))
+            said = self._said(posted(self._url, self._kept, self._question(picture), self._headers))
             self._kept.put(digest, said)
         found = _YES_OR_NO.match(said)
         return None if found is None else found[1].lower() == "yes"

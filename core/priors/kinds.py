@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from core.bounds import Count, FilePath, Seed
+from core.bounds import Count, FilePath, Seed, Width
 from core.declared import build
 from core.errors import InputError
 from core.priors.gan_recipe import GanRecipe, check_batch
@@ -124,8 +124,8 @@ class StyleGAN2Training(GanRecipe, PriorSettings):
         "betas", "r1_interval", "ema_kimg", "ema_rampup", "style_mixing", "ada_target", "ada_kimg",
     )  # fmt: skip
 
-    z_dim: Count = 128
-    w_dim: Count = 128
+    z_dim: Width = 128
+    w_dim: Width = 128
     mapping_layers: Count = 4
     channel_base: Count = 2048
     channel_max: Count = 128

@@ -13,9 +13,9 @@ from torch import Generator, Tensor
 
 from core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation
 from core.errors import InputError
-from core.models.recipe import TrainingRecipe
+from core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
 
-MIN_PER_RANK = 2  # BatchNorm cannot train on one image
+MIN_PER_RANK = LEAST_OF_A_WORKER
 
 # What a random number is for; part of every derived seed, so that no two purposes share a stream.
 _ORDER, _AUGMENTATION, _NETWORK, _ALTERATION, _PREPARATION, _KEEPING_BACK, _COMPANION = range(7)

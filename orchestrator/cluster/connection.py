@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from dataclasses import dataclass
 from typing import Any
 
 import ray
 
+from core.allotted import allotted_cpus
 from core.errors import InputError
 from core.uris import shown_uri, without_secrets
 from orchestrator.cluster import interrupts, local_ray
@@ -47,7 +47,7 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
     address = address or os.environ.get("RAY_ADDRESS")
     if address:
         return _join(address)
-    cpus = os.cpu_count() or 1
+    cpus = allotted_cpus()
     slots = trial_slots or SLOTS_PER_CPU * cpus
     try:
         with interrupts.sheltered():
@@ -55,16 +55,15 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
                 num_cpus=cpus,
                 resources={SLOT: slots},
                 object_store_memory=OBJECT_STORE_BYTES,
-                _temp_dir=_short_temporary_folder(),
             )
+    except InputError:
+        raise
     except Exception as error:  # Ray raises a bare one when its processes are not up in time
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"expected Ray to start on this machine, got: {reason}") from None
     interrupts.listen()  # Ray has just taken SIGTERM for itself
     gpus = ray.cluster_resources().get("GPU", 0)
-    return ClusterFacts(
-        cpus=cpus, gpus=gpus, trial_slots=slots, is_local=True, node_cpus=cpus, node_gpus=gpus
-    )
+    return ClusterFacts(cpus=cpus, gpus=gpus, trial_slots=slots, is_local=True, node_cpus=cpus, node_gpus=gpus)
 
 
 def end_work(scheduler: Any) -> None:
@@ -112,7 +111,7 @@ def _join(address: str) -> ClusterFacts:
     if not found.get(SLOT):
         ray.shutdown()
         raise InputError(
-            f"--address {address}: expected a cluster with the resource {SLOT} "
+            f"--address {shown_uri(address)}: expected a cluster with the resource {SLOT} "
             f"(start the head with --resources='{{\"{SLOT}\": 16}}'), got none"
         )
     promised = promised_gpus() or 0.0
@@ -143,8 +142,3 @@ def _quiet_environment() -> None:
         CODE_VERSION_VARIABLE: code_version(),
     }.items():
         os.environ.setdefault(name, value)
-
-
-def _short_temporary_folder() -> str | None:
-    """Ray's socket names hold this path and may not exceed 107 characters."""
-    return "/tmp/ray" if len(tempfile.gettempdir()) > 40 else None

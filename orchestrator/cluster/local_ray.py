@@ -1,7 +1,8 @@
 """A Ray of this run alone: it listens on the loopback interface, and to nobody who does not hold the run's token.
 
 Ray reads these settings from the environment, where its processes find them too. The token itself is in no environment
-and on no command line: they hold the path of a file that its owner alone can read, gone when the run ends.
+and on no command line: they hold the path of a file that its owner alone can read, gone when the run ends. Ray's own
+files (sessions, logs, sockets) lie beside it, in the same folder, which other users cannot enter.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ray._private import ray_constants
 from ray._raylet import AuthenticationTokenLoader, Config
 
 from orchestrator.cluster import tokens
+from orchestrator.cluster.run_folder import BASE_VARIABLE
 
 LOOPBACK_MODE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0, as on macOS: Ray's address is 127.0.0.1, and it binds no other
 GUARDS = {"RAY_AUTH_MODE": "token", LOOPBACK_MODE: "0", "RAY_AUTH_TOKEN": None}  # None: not set
@@ -30,7 +32,8 @@ _running = contextlib.ExitStack()
 
 
 def start(**settings: Any) -> None:
-    """Start a Ray on this machine and join it. settings: of `ray.init`. Raises what `ray.init` raises."""
+    """Start a Ray on this machine and join it. settings: of `ray.init`. Raises what `ray.init` raises, and InputError
+    where its files cannot be closed to other users."""
     stop()
     try:
         _running.enter_context(_guarded())
@@ -52,7 +55,8 @@ def _guarded() -> Iterator[None]:
     tokens.sweep_away()
     with tokens.new_token() as path:
         chosen = {name: value for name, value in QUIET.items() if name not in os.environ}
-        with _environment({**GUARDS, **chosen, "RAY_AUTH_TOKEN_PATH": str(path)}):
+        places = {"RAY_AUTH_TOKEN_PATH": str(path), BASE_VARIABLE: str(path.parent)}
+        with _environment({**GUARDS, **chosen, **places}):
             yield
 
 

@@ -38,16 +38,18 @@ def amount(option: str, text: str) -> float:
     return value
 
 
-def confirm(plan: Plan, store: Store, asked: Confirmation) -> None:
+def confirm(plan: Plan, store: Store, asked: Confirmation, budget_hours: float | None = None) -> None:
     """Say what the run is expected to cost and, above a threshold, ask. Raises InputError where it must not start.
 
-    What is known counts, so a plan of partly unknown cost asks as soon as its known part is too much. A wholly unknown
-    cost does not ask: the first run of every sweep would, and a question that always comes is not read.
+    A plan of partly unknown cost asks as soon as its known part is too much; what another machine would take counts
+    where this store knows nothing. Where neither tells the cost, it asks unless a budget bounds it.
+    budget_hours: device-hours that are left of the sweep's budget, None without one.
     """
     summary = plan_summary(plan, store, asked.price)
     for line in expectation(summary):
         screen.err(line)
-    reason = _too_much(summary, asked)
+    reasons = (_too_much(summary, asked), *(f(summary, asked, budget_hours) for f in (_about_too_much, _unknown)))
+    reason = next(filter(None, reasons), None)
     if reason is None or asked.yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -66,3 +68,29 @@ def _too_much(summary: dict[str, Any], asked: Confirmation) -> str | None:
     if asked.price is not None and summary["known_dollars"] > asked.above_dollars:
         return f"{least}${summary['known_dollars']:,.2f} exceed --confirm-above-dollars {asked.above_dollars:g}"
     return None
+
+
+def _about_too_much(summary: dict[str, Any], asked: Confirmation, budget_hours: float | None) -> str | None:
+    """As `_too_much`, for an estimate by the rates of another machine, which a budget bounds."""
+    if summary["about"] is None:
+        return None
+    hours = min(summary["about"]["hours"], math.inf if budget_hours is None else budget_hours)
+    if hours > asked.above_hours:
+        return (
+            f"about {hours:,.4g} device-hours, by another machine's rates, exceed --confirm-above {asked.above_hours:g}"
+        )
+    if asked.price is not None and (dollars := hours * asked.price) > asked.above_dollars:
+        expected = f"about ${dollars:,.2f}, by another machine's rates,"
+        return f"{expected} exceed --confirm-above-dollars {asked.above_dollars:g}"
+    return None
+
+
+def _unknown(summary: dict[str, Any], asked: Confirmation, budget_hours: float | None) -> str | None:
+    """That the cost is wholly unknown, in words; None where something is known of it, or a budget keeps it small."""
+    known = summary["known_device_hours"] or summary["about"] or not summary["stages_of_unknown_cost"]
+    bounded = budget_hours is not None and budget_hours <= asked.above_hours
+    if asked.price is not None and budget_hours is not None:
+        bounded = bounded and budget_hours * asked.price <= asked.above_dollars
+    if known or bounded:
+        return None
+    return "the cost is unknown: no such stage was measured in this store"

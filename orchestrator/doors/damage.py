@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from core.errors import ArtifactDamaged
+from core.errors import ArtifactDamaged, InputError
 from orchestrator.stages.stage import Stage
 from orchestrator.store.artifacts import tell
 from orchestrator.store.base import Store
@@ -30,13 +30,15 @@ def set_damaged_aside(store: Store, stages: Iterable[Stage]) -> None:
 
 def healed(read: Callable[[], Result]) -> tuple[Result, bool]:
     """read(), again whenever it meets a damaged artifact, which is then set aside and told of; whether it met one."""
-    met = False
+    met: set[str] = set()
     while True:
         try:
-            return read(), met
+            return read(), bool(met)
         except ArtifactDamaged as damaged:
+            if str(damaged) in met:  # setting it aside did not help
+                raise InputError(str(damaged)) from None
             tell(str(damaged))
-            met = True
+            met.add(str(damaged))
 
 
 def _verify(store: Store, stage: Stage) -> None:

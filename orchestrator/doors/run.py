@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from core import screen
 from core.errors import InputError
-from core.metrics.table import BY_KEY
+from core.same_code import code_digest
 from core.uris import shown_uri
-from orchestrator.doors.bringing.stage_weights import refuse_missing_weights
 from orchestrator.doors.confirm import Confirmation, confirm
 from orchestrator.doors.damage import healed, set_damaged_aside
 from orchestrator.planning.plan import Plan, make_plan, refuse_impossible
@@ -24,17 +24,16 @@ from orchestrator.running.recorder import REPORT, Recorder, open_recorder
 from orchestrator.running.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
 from orchestrator.running.workplace import Workplace
 from orchestrator.search.agenda import Agenda
-from orchestrator.search.ahead import ahead_of, refuse_small_budget
+from orchestrator.search.ahead import ahead_of, hours_left, refuse_small_budget
 from orchestrator.search.budget import Meter, spent
 from orchestrator.search.reaudit import frontier_recipes
 from orchestrator.search.record import write_end
-from orchestrator.stages.judges import unavailable_judges
 from orchestrator.stages.stage import with_ancestors
+from orchestrator.stages.weights import settings_met, stops_of, unmeasured_line
 from orchestrator.store.base import Store
 from orchestrator.store.opening import open_existing_store, open_store
 from sweeps.load import load_sweep
 from sweeps.loaded import LoadedSweep
-from sweeps.schema import InversionSweep
 from sweeps.toy import ToySweep
 
 
@@ -54,16 +53,15 @@ def run_and_report(
     asked: when to have a person confirm the expected cost; None for the usual thresholds. guard: raises InputError for
     a plan that the caller does not want to be run.
     """
-    started = time.monotonic()
+    started, code = time.monotonic(), code_digest()
     loaded = load_sweep(sweep_file, overrides)
     store = open_store(location)
     trials, agenda = trials_of(loaded, store), _agenda(loaded, store)
     first = agenda.preview() if agenda else trials
     first[0].stages  # noqa: B018 - a missing file is found before the store is touched
-    if not address and not isinstance(loaded.sweep, ToySweep):
-        refuse_missing_weights(trial.settings for trial in [*first, *trials])
-    if agenda:
-        refuse_missing_judges(loaded, first[0].settings)
+    met = settings_met(loaded, [*first, *trials])
+    for stop in stops_of(loaded, met, elsewhere=bool(address)):
+        raise InputError(stop.message)
     set_damaged_aside(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
     plan = make_plan(trials, store, ahead_of(loaded, store))
     work = make_plan([*trials, *first], store, plan.ahead)
@@ -71,8 +69,8 @@ def run_and_report(
     if guard is not None:
         guard(plan)
     refuse_small_budget(loaded, work, store)
-    confirm(plan, store, asked or Confirmation())
-    with Workplace(address, loaded.sweep.resources, store, work.missing) as place:
+    confirm(plan, store, asked or Confirmation(), hours_left(loaded, store))
+    with Workplace(address, loaded.sweep.resources, store, work.missing, code=code) as place:
         if work.missing and place.is_elsewhere:
             place.facts  # noqa: B018 - an unfit cluster is found before anything is written
         recorder = open_recorder(loaded, store, tracking_uri, models=loaded.sweep.tracking.models)
@@ -86,16 +84,16 @@ def run_and_report(
             display=Display(),
             meter=Meter(store, loaded.sweep.name, loaded.sweep.budget),
             kept_back=loaded.sweep.reaudit.share if agenda and loaded.sweep.reaudit else 0.0,
+            code=code,
         )
         _run_phases(run, loaded, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)
     known = trials_of(loaded, store)  # none where the budget was spent before anything was proposed
-    page, damaged = None, False
-    if known:
-        page, damaged = healed(lambda: _report(loaded, known, store, run.failures, folder, recorder))
+    report = partial(_report, loaded, known, store, run.failures, folder, recorder)
+    page, damaged = healed(report) if known else (None, False)
     closing = closing_lines(run, time.monotonic() - started, page, may_end=agenda is not None)
-    for line in (*closing, *_where_to_compare(recorder, tracking_uri, location)):
+    for line in (*closing, *unmeasured_line(met), *_where_to_compare(recorder, tracking_uri, location)):
         run.display.say(line)
     return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
 
@@ -128,14 +126,6 @@ def _end_of(run: SweepRun, agenda: Agenda) -> str | None:
 
 def _agenda(loaded: LoadedSweep, store: Store) -> Agenda | None:
     return Agenda(loaded, store) if loaded.sweep.search else None
-
-
-def refuse_missing_judges(loaded: LoadedSweep, settings: InversionSweep) -> None:
-    """Raise InputError where an objective's judge has no weights here: the search would look at empty columns."""
-    unheard = unavailable_judges(settings)
-    for column in (*loaded.sweep.search.objectives, *loaded.sweep.search.constraints):
-        if (stage := BY_KEY[column].stage) in unheard:
-            raise InputError(f"{loaded.source}: search: {column}: expected a judge that measures it: {unheard[stage]}")
 
 
 def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path | None) -> int:

@@ -24,14 +24,14 @@ IMAGES_SHOWN = 6
 def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Store, title: str) -> ContactSheet | None:
     """Classes in rows, one trial per column, each with its best reconstruction; None until one trial has loot."""
     stages = [_stages(trial) for trial in trials]
-    ready = [s for s in stages if s is not None and store.has(s.loot)]
+    ready = [s for s in stages if s is not None and store.has(s.loot) and store.has(s.data)]
     if not ready:
         return None
     shown, names = _classes_shown(store, ready[0]), class_names(store, ready[0])
     rows = []
     for label in shown:
         tiles = tuple(
-            _reconstruction(store, s, label, 0) if s is not None and store.has(s.loot) else None for s in stages
+            _reconstruction(store, s, label, 0) if s is not None and s in ready else None for s in stages
         )
         rows.append(SheetRow(name=names[label], real=_real(store, ready[0], label), reconstructions=tiles))
     caption = f"Seed {trials[0].seed}; the reconstruction each target was surest of; classes chosen by number."
@@ -42,7 +42,7 @@ def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Sto
 def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:
     """One trial's classes with their best reconstructions, as a PNG; None where there is no loot."""
     stages = _stages(trial)
-    if stages is None or not store.has(stages.loot):
+    if stages is None or not (store.has(stages.loot) and store.has(stages.data)):
         return None
     labels, names = _classes_shown(store, stages), class_names(store, stages)
     count = min(IMAGES_SHOWN, int(np.bincount(loot_labels(store, stages)).max()))
@@ -83,7 +83,7 @@ def _nearest(store: Store, stages: InversionStages, label: int) -> tuple[Path, i
     """File and row of the training image that a judge found nearest to the class's best reconstruction."""
     for judge, rows in _judged(store, stages, label, 0):
         if "nearest" in rows:
-            data = store.file(judge.inputs["real"].inputs["data"], "train.safetensors")
+            data = store.needed_file(judge.inputs["real"].inputs["data"], "train.safetensors")
             return data, int(rows["nearest"].iloc[0])
     return None
 
@@ -102,7 +102,7 @@ def _judged(store: Store, stages: InversionStages, label: int, rank: int) -> Ite
     """Every judge that has looked, the independent one first, with its row of this reconstruction."""
     for judge in (stages.judge_embedder, stages.judge_evaluator):
         if judge is not None and store.has(judge):
-            rows = _per_image(store.file(judge, "per_image.parquet"))
+            rows = _per_image(store.needed_file(judge, "per_image.parquet"))
             yield judge, rows[(rows["class"] == label) & (rows["rank"] == rank)]
 
 

@@ -15,17 +15,17 @@ from orchestrator.store.base import Store
 
 def class_names(store: Store, stages: InversionStages) -> list[str]:
     """By label."""
-    return json.loads(store.file(stages.data, "names.json").read_text())
+    return json.loads(store.needed_file(stages.data, "names.json").read_text())
 
 
 def training_labels(store: Store, stages: InversionStages) -> np.ndarray:
     """int64 [N], by row of the target's training images."""
-    return _tensor(store.file(stages.data, "train.safetensors"), "labels")
+    return _tensor(store.needed_file(stages.data, "train.safetensors"), "labels")
 
 
 def training_image(store: Store, stages: InversionStages, row: int) -> np.ndarray:
     """uint8 [3, H, W] of the target's training images."""
-    return image_in(store.file(stages.data, "train.safetensors"), row)
+    return image_in(store.needed_file(stages.data, "train.safetensors"), row)
 
 
 def loot_labels(store: Store, stages: InversionStages) -> np.ndarray:

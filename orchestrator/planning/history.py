@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from core.attacks.registry import PARTS
+from core.files import plain_content
 from orchestrator.stages.stage import Stage, canonical_json
 from orchestrator.store.base import Store
 from orchestrator.store.sealing import Damage, read_manifest
@@ -93,7 +94,8 @@ class History:
             return name, self._input(self._known[fingerprint])
         if fingerprint not in self._inputs:
             description: object = fingerprint
-            with contextlib.suppress(OSError, Damage, ValueError, KeyError):
+            self._inputs[fingerprint] = self._number(description)  # also while it is read: it may name itself
+            with contextlib.suppress(OSError, Damage, ValueError, KeyError, RecursionError):
                 manifest = _read(store.manifest_file(source["stage"], fingerprint))
                 inputs = tuple(self._input_of_manifest(store, *item) for item in sorted(manifest["inputs"].items()))
                 description = (_drivers(manifest["stage"], manifest["config"], INPUT_DRIVERS), inputs)
@@ -131,13 +133,13 @@ def read_history(store: Store, names: Iterable[str], known: Iterable[Stage] = ()
         for path in store.newest_manifests(name, READ_AT_MOST):
             try:
                 history.add_manifest(store, _read(path))
-            except (FileNotFoundError, Damage, ValueError, KeyError):
+            except (OSError, Damage, ValueError, KeyError):
                 continue  # deleted meanwhile, or damaged: a measurement less, and who reads the artifact will say so
     return history
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return read_manifest(path.read_bytes(), path.parent.parent.name, path.parent.name)
+    return read_manifest(plain_content(path), path.parent.parent.name, path.parent.name)
 
 
 def _drivers(name: str, config: Mapping[str, Any], keys: Iterable[str]) -> tuple[str, str]:

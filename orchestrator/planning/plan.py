@@ -18,6 +18,7 @@ from sweeps.loaded import Sweep
 from tasks.registry import task
 
 Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
+SEEDS = ("seed", "seeds")  # keys of a stage's configuration: no task refuses one seed and takes another
 NOTHING: Total = (0.0, 0.0, 0.0, 0)
 
 
@@ -71,20 +72,47 @@ class Plan:
 
 def make_plan(trials: list[Trial], store: Store, ahead: Ahead | None = None) -> Plan:
     """Look every stage up in the store; a damaged artifact does not count, and is told of."""
+    for trial in _cell_by_cell(trials):
+        trial.stages  # noqa: B018 - made now: what the seeds of a cell share is then made once
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     present = {name: store.finished(name) for name in {stage.name for stage in stages}}
     cached = frozenset(s.fingerprint for s in stages if s.fingerprint in present[s.name] and store.has(s))
     return Plan(trials=trials, stages=stages, cached=cached, ahead=ahead)
 
 
+def _cell_by_cell(trials: list[Trial]) -> list[Trial]:
+    """The same trials, those of a cell one after the other."""
+    cells: dict[int, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        cells[id(trial.cell)].append(trial)
+    return [trial for of_cell in cells.values() for trial in of_cell]
+
+
 def refuse_impossible(plan: Plan) -> None:
     """Raise InputError for work that a stage would refuse, before any other stage has run."""
+    seen: set[tuple[object, ...]] = set()
     for stage in plan.missing:
+        if task(stage.name).check is None or (told := _told(stage)) in seen:
+            continue
+        seen.add(told)
         inputs = {name: {**source.config, **source.hints} for name, source in stage.inputs.items()}
         try:
             task(stage.name).refuse({**stage.config, **stage.hints}, inputs)
         except InputError as error:
             raise InputError(f"{stage.name}: {error}") from None
+
+
+def _told(stage: Stage) -> tuple[object, ...]:
+    """What a stage and its inputs are told, their seeds left out: of a thousand seeds of a cell one is looked at.
+
+    Values are compared as objects, which the trials of a cell share: the same objects are the same configuration.
+    """
+    found: list[object] = []
+    for role, one in ((None, stage), *stage.inputs.items()):
+        found += (role, one.name)
+        for told in (one.config, one.hints):
+            found += [part for key, value in told.items() if key not in SEEDS for part in (key, id(value))]
+    return tuple(found)
 
 
 def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[str, Any]:
@@ -152,9 +180,7 @@ def _stages_ahead(ahead: Ahead | None) -> list[Stage]:
     return [*ahead.shared, *(s for _, samples in ahead.steps for sample in samples for s in sample)]
 
 
-def _cost_ahead(
-    ahead: Ahead | None, history: History, held: Callable[[Stage], float]
-) -> tuple[Total, float | None]:
+def _cost_ahead(ahead: Ahead | None, history: History, held: Callable[[Stage], float]) -> tuple[Total, float | None]:
     """Device-seconds of all that a search may still propose, and at most how many its budget leaves.
 
     The least and the most are those of the cheapest and the dearest sample recipe, as often as there are recipes.

@@ -29,7 +29,16 @@ def plan_text(summary: dict[str, Any]) -> str:
               for key, place in summary.get("absent", {}).items()]  # fmt: skip
     stated = summary.get("stated")
     says = [f"the sweep file says: {stated}"] if stated and summary["device_hours"] is None else []
-    return "\n".join(map(printable, [*lines, "", *expectation(summary), *says, *absent]))
+    return "\n".join(map(printable, [*lines, "", *expectation(summary), *says, *absent, *weights_text(summary)]))
+
+
+def weights_text(summary: dict[str, Any]) -> list[str]:
+    """What is not measured and what `run` stops for, for want of weights: a line each."""
+    unheard = [
+        f"not measured by judge {one['judge']} ({one['reason']}: {one['remedy']}): {', '.join(one['columns'])}"
+        for one in summary.get("unmeasured", [])
+    ]
+    return [*unheard, *(f"run will stop: {stop['message']}" for stop in summary.get("stops", []))]
 
 
 def search_text(summary: dict[str, Any]) -> list[str]:

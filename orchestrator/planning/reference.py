@@ -2,7 +2,8 @@
 
 A rate says how long one unit of a stage's work takes, and the unit is counted from the configuration. What cannot be
 counted (images of a folder, a defense with steps of its own, a part of an attack that is not listed) has no rate, and
-its cost stays unknown. Such a number is told as what it is, "about, from another machine"; nothing is decided by it.
+its cost stays unknown. Such a number is told as what it is, "about, from another machine"; a run asks for
+confirmation by it where the store itself has not measured enough.
 """
 
 from __future__ import annotations
@@ -108,6 +109,7 @@ RATES: dict[str, tuple[float, Units]] = {
     "judge_evaluator": (4.0e-4, _reconstructed),
     "judge_embedder": (1.1e-3, _reconstructed),
     "knowledge": (1.2, _learnt),
+    "toy": (10.0, lambda stage: 1.0),
 }
 """Kind of stage -> seconds per unit, and how many units a stage is of."""
 

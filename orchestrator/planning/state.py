@@ -13,6 +13,7 @@ import psutil
 from pydantic import BaseModel
 
 from core.durations import duration
+from core.writers import here
 from orchestrator.store.base import Store
 from orchestrator.store.notes import read_note
 
@@ -64,6 +65,7 @@ class StateNote(BaseModel):
     running: list[RunningNote]
     failures: dict[str, str]
     stopped: dict[str, str] = {}
+    place: str = ""
     headline: str = ""
 
 
@@ -79,6 +81,7 @@ def write_state(
     """Replace the state file. `running` entries keep what `status` shows. stopped: trials left open -> why."""
     content = {
         "host": socket.gethostname(),
+        "place": here(),
         "pid": os.getpid(),
         "time": time.time(),
         "finished": finished,
@@ -96,19 +99,23 @@ def read_state(store: Store, name: str) -> dict[str, Any] | None:
     if note is None:
         return None
     state = note.model_dump()
-    here = state["host"] == socket.gethostname()
     fresh = abs(time.time() - state["time"]) < FRESH_S  # a time in the future is that of a clock since set back
-    state["alive"] = not state["finished"] and (_is_driver(state["pid"]) if here else fresh)
+    state["alive"] = not state["finished"] and (_is_driver(state["pid"]) if _is_here(state) else fresh)
     return state
 
 
 def other_driver(store: Store, name: str) -> str | None:
     """One line if another driver works on this sweep at this moment."""
     state = read_state(store, name)
-    if state is None or not state["alive"] or (state["host"], state["pid"]) == (socket.gethostname(), os.getpid()):
+    if state is None or not state["alive"] or (_is_here(state) and state["pid"] == os.getpid()):
         return None
     who = f"another driver (process {state['pid']} on {state['host']})"
     return f"{who} is at work on {name}; this one goes on beside it, and each uses what the other has made"
+
+
+def _is_here(state: dict[str, Any]) -> bool:
+    """Whether process numbers of that driver mean the same here: containers may share a host name."""
+    return state["place"] == here() if state["place"] else state["host"] == socket.gethostname()
 
 
 def _is_driver(pid: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import sha256
@@ -17,13 +17,14 @@ from orchestrator.stages.graph import (
     target_stage,
 )
 from orchestrator.stages.judges import JudgeStages, judge_stages, loot_sizes, wants_decoded
-from orchestrator.stages.stage import Stage
+from orchestrator.stages.stage import Stage, with_ancestors
 from sweeps.axes import settings_words
 from sweeps.expand import Cell
 from sweeps.imported import ImportedClassifier
 from sweeps.loaded import Sweep
 from sweeps.schema import InversionSweep
 from sweeps.toy import ToySweep
+from tasks.registry import task
 
 Run = Callable[[Stage], None]
 
@@ -36,12 +37,6 @@ class InversionStages(JudgeStages):
     target: Stage
     attack: Stage | None
     loot: Stage | None
-
-    @property
-    def imported_judges(self) -> list[Stage]:
-        """The judges' classifiers that somebody else trained."""
-        inputs = self.judge_evaluator.inputs if self.judge_evaluator else {}
-        return [stage for stage in inputs.values() if stage.name == "imported"]
 
     def __iter__(self) -> Iterable[Stage]:
         judges = [field.name for field in fields(JudgeStages)]
@@ -114,44 +109,29 @@ class Trial:
 
 
 def run_trial(trial: Trial, run: Run) -> None:
-    """Train the target, invert every class, judge the loot, extract knowledge: the whole experiment.
+    """Train the target, invert every class, judge the reconstructions, extract knowledge: the whole experiment.
 
     `run` makes a stage's artifact (inputs first) or finds it. The caller reads the row from the artifacts.
     """
-    if isinstance(trial.settings, ToySweep):
-        return run(trial.stages[0])
-    stages = inversion_stages(trial.settings, trial.seed)
-    run(stages.data)
-    run(stages.target)  # train under this recipe
-    for judge in stages.imported_judges:
-        run(judge)  # one whose card is wrong ends the trial before there is anything to judge
-    if stages.judge_robustness:
-        run(stages.judge_robustness)  # adversarial images of the target's own test images
-    if stages.backdoor:
-        run(stages.backdoor)  # what the trigger in the training set makes of the test images
-    if stages.attack and stages.loot:
-        run(stages.attack)  # sample candidates, optimise and select, class by class
-        run(stages.loot)  # synthesise the final images once, for every judge
-    if stages.judge_evaluator:
-        run(stages.judge_evaluator)  # the closed-set judge of the paper
-    if stages.judge_embedder:
-        run(stages.judge_embedder)  # the independent judge
-    if stages.judge_general:
-        run(stages.judge_general)  # another, whose features are of no face network
-    if stages.judge_fidelity:
-        run(stages.judge_fidelity)  # how like the training images the loot is as a whole
-    if stages.knowledge:
-        run(stages.knowledge)  # a surrogate trained on the loot
-    if stages.judge_features:
-        run(stages.judge_features)  # how the target places its training images
-    for published in (stages.judge_fid_lomma, stages.judge_fid_plg):
-        if published:
-            run(published)  # the set of what the evaluator recognised, as other papers measure it
-    if stages.judge_asked:
-        run(stages.judge_asked)  # a vision-language model of the user's, after all that asks nobody
-    if stages.judge_gradients:
-        run(stages.judge_gradients)  # how steady the target's gradients are, whatever the attack
-    return None
+    for stage in in_running_order(trial.stages):
+        run(stage)
+
+
+def in_running_order(stages: Sequence[Stage]) -> list[Stage]:
+    """All stages of one trial in the order in which they are run; as given where nothing below says otherwise.
+
+    First the data and the target, next the judges' classifiers that somebody else trained: one whose card is wrong ends
+    the trial before there is anything to judge. What needs no attack comes before the attack, which costs most. What
+    asks somebody outside comes last.
+    """
+    brought = dict.fromkeys(source for stage in stages for source in stage.inputs.values() if source.name == "imported")
+    ordered = sorted(stages, key=lambda stage: (task(stage.name).asks_outside, "attack" in _names_below(stage)))
+    first = [stage for stage in stages if stage.name in ("data", "target", "imported")]
+    return list(dict.fromkeys([*first, *brought, *ordered]))
+
+
+def _names_below(stage: Stage) -> set[str]:
+    return {source.name for source in with_ancestors([stage])}
 
 
 def inversion_stages(settings: InversionSweep, seed: int) -> InversionStages:

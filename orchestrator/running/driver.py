@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from core.errors import InputError
+from core.errors import InputError, StoreGone
+from core.same_code import only_this_code
 from orchestrator.cluster import interrupts
 from orchestrator.cluster.lifeline import explaining_rays_errors
 from orchestrator.planning.plan import make_plan
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 READ_HERE = ("data", "public")  # stages that read the user's files: done first, so that bad input stops everything
 POLL_S = 0.5
 STATE_EVERY_S = 2.0
+PATIENCE_S = 30.0  # for Tune to end
 
 
 def run_trials(run: SweepRun, trials: list[Trial], place: Workplace) -> None:
@@ -92,7 +95,8 @@ def _read_input(run: SweepRun, missing: list[Stage]) -> None:
     for stage in stages:
         started = time.monotonic()
         try:
-            execute(run.store, stage)
+            with only_this_code(run.code):
+                execute(run.store, stage)
         except InputError:
             for made in stages:
                 run.store.discard(made)
@@ -122,6 +126,7 @@ def _watch(
         with explaining_rays_errors(), run.display:
             while not through:
                 interrupts.check()
+                run.store.check_there()
                 through = not tuning.is_alive()  # before the last look, so that nothing told meanwhile is missed
                 snapshot = ray.get(scheduler.snapshot.remote(), timeout=120)
                 _take_news(run, agenda, open_trials)  # after it: what has ended was opened before
@@ -142,6 +147,9 @@ def _watch(
         if agenda is not None and tuning.problem:
             run.failures["search"] = tuning.problem
             run.display.say(tuning.problem)
+    except StoreGone:
+        _abandon(run, scheduler, halt, tuning)
+        raise
     finally:
         run.save_state()
 
@@ -184,6 +192,23 @@ def _stop(run: SweepRun, scheduler: Any, halt: Halt, agenda: Agenda | None, reas
     halt.pull()
     with contextlib.suppress(ray.exceptions.GetTimeoutError):  # a busy node: the scheduler goes on ending what runs
         ray.get(scheduler.stop.remote(f"budget: {reason}"), timeout=120)
+
+
+def _abandon(run: SweepRun, scheduler: Any, halt: Halt, tuning: _Background) -> None:
+    """The store has disappeared: end what runs, and take away what Tune has noted in its place since."""
+    import ray
+
+    root, there = run.store.root, run.store.root.exists()
+    halt.pull()
+    with contextlib.suppress(ray.exceptions.GetTimeoutError, ray.exceptions.RayError):
+        ray.get(scheduler.stop.remote("the store has disappeared"), timeout=60)
+    tuning.join(PATIENCE_S)
+    folder = run.store.sweep_folder(run.name)
+    for notes in folder.glob("tune*"):
+        shutil.rmtree(notes, ignore_errors=True)
+    for made in (folder, folder.parent, *(() if there else (root,))):
+        with contextlib.suppress(OSError):  # never made, or somebody's
+            made.rmdir()
 
 
 class _Background(threading.Thread):

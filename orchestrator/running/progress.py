@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from core.durations import duration
+from core.uris import hidden
 from core.words import brief, printable
 from orchestrator.planning.state import SweepState
 
@@ -38,7 +39,7 @@ class Display:
             self._live.stop()
 
     def say(self, line: str) -> None:
-        self.console.print(printable(line), markup=False)
+        self.console.print(printable(hidden(line)), markup=False)
 
     def update(self, state: SweepState) -> None:
         if self._live:
@@ -48,7 +49,7 @@ class Display:
         text = state.headline() + _running_text(state)
         if now - self._printed_at >= PLAIN_EVERY_S and text != self._printed:
             self._printed_at, self._printed = now, text
-            self.console.print(printable(text), markup=False)
+            self.console.print(printable(hidden(text)), markup=False)
 
 
 def _panel(state: SweepState) -> Group:
@@ -59,7 +60,7 @@ def _panel(state: SweepState) -> Group:
     for entry in state.running[:12]:
         fraction = f"{100 * entry['fraction']:3.0f} %" if entry["fraction"] else "  ..."
         since = duration(max(0.0, time.time() - entry["since"]))  # a clock may be set back meanwhile
-        stage, text = Text(brief(entry["stage"]), style="cyan"), Text(brief(entry["text"]))
+        stage, text = Text(brief(entry["stage"]), style="cyan"), Text(brief(hidden(entry["text"])))
         table.add_row(stage, Text(brief(entry["fingerprint"][:8])), fraction, since, text)
     if len(state.running) > 12:
         table.add_row(Text(f"and {len(state.running) - 12} more waiting or running"))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from core.durations import duration
+from core.files import plain_content
 from orchestrator.planning.history import History, read_history
 from orchestrator.planning.plan import Plan, make_plan
 from orchestrator.planning.state import SweepState, other_driver, read_failures, write_state
@@ -15,16 +18,24 @@ from orchestrator.planning.trial import Trial
 from orchestrator.running.progress import Display
 from orchestrator.running.recorder import Recorder
 from orchestrator.search.budget import Meter
-from orchestrator.stages.stage import with_ancestors
+from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
+from orchestrator.store.sealing import Damage, read_manifest
+from tasks.registry import TASKS
+
+VERSIONS_READ = 2000  # manifests per kind of stage, the newest
+
+MOST_NAMED = 5  # of the stages that a closing line lists
 
 
 @dataclass(kw_only=True)
 class SweepRun:
     """One call of `smoothsweep run`: what is asked for, where it lies, what has happened.
 
-    failures: trial id -> cause. left_open: trials that a stop left unfinished. stopped: why the sweep was stopped
+    failures: trial id -> cause. left_open: trials that a stop left unfinished. never_run: fingerprint ->
+    planned stage that no trial has run though it ended without a failure. stopped: why the sweep was stopped
     before its end, None if it was not. kept_back: the share of the budget that a search leaves to its re-audit.
+    code: digest of the code that it began with, None for any.
     """
 
     name: str
@@ -35,8 +46,10 @@ class SweepRun:
     display: Display
     meter: Meter
     kept_back: float = 0.0
+    code: str | None = None
     failures: dict[str, str] = field(default_factory=dict)
     left_open: dict[str, Trial] = field(default_factory=dict)
+    never_run: dict[str, Stage] = field(default_factory=dict)
     stopped: str | None = None
     state: SweepState = field(init=False)
     history: History = field(init=False)
@@ -75,7 +88,12 @@ class SweepRun:
         self.state.total_trials += len(new)
 
     def trial_done(self, trial: Trial, failure: str | None) -> None:
-        """Note the outcome and hand the trial to the recorder. What a stop left unfinished is open, not failed."""
+        """Note the outcome and hand the trial to the recorder. What a stop left unfinished is open, not failed.
+
+        A trial is done when the artifacts of all its stages are there, whoever says that it ended well.
+        """
+        if failure is None:
+            failure = self._what_nothing_ran(trial)
         if failure and self.stopped:
             self.left_open[trial.id] = trial
             return
@@ -86,6 +104,15 @@ class SweepRun:
         else:
             self.state.done_trials += 1
         self.recorder.add(trial, failure)
+
+    def _what_nothing_ran(self, trial: Trial) -> str | None:
+        """The failure of a trial that ended without one and whose plan is unfinished.
+
+        The store is asked about those stages alone of which nobody has said that they are done.
+        """
+        missing = [stage for stage in trial.stages if stage.fingerprint in self._todo and not self.store.has(stage)]
+        self.never_run |= {stage.fingerprint: stage for stage in missing}
+        return f"planned, and nothing ran it: {', '.join(stage.label for stage in missing)}" if missing else None
 
     def forecast(self, parallel: int) -> None:
         mean, _, _, unknown = self.history.total(self._todo.values())
@@ -109,6 +136,7 @@ def begin_run(
     display: Display,
     meter: Meter,
     kept_back: float = 0.0,
+    code: str | None = None,
 ) -> SweepRun:
     """A run of these trials, of which nothing has been started."""
     store.sweep_away_drafts()
@@ -121,14 +149,35 @@ def begin_run(
         display=display,
         meter=meter,
         kept_back=kept_back,
+        code=code,
     )
     display.say(
         f"{name}: {len(trials)} trials, {len(run.plan.stages)} stages, "
         f"{len(run.plan.stages) - len(run.plan.missing)} already in {store.location}"
     )
+    if earlier := of_earlier_versions(store, run.plan.missing):
+        display.say(earlier)
     if other := other_driver(store, name):
         display.say(other)
     return run
+
+
+def of_earlier_versions(store: Store, missing: Iterable[Stage]) -> str | None:
+    """One line where the store has artifacts of the kinds that are missing, by versions of them that are no more."""
+    found = []
+    for kind in dict.fromkeys(stage.name for stage in missing):
+        now, versions = TASKS[kind].version if kind in TASKS else None, Counter[int]()
+        for path in store.newest_manifests(kind, VERSIONS_READ):
+            with contextlib.suppress(OSError, Damage):
+                said = read_manifest(plain_content(path), kind, path.parent.name).get("version", now)
+                versions[said] += 1
+        old = {version: count for version, count in versions.items() if version != now and isinstance(version, int)}
+        if old:
+            which = ", ".join(f"version {version}" for version in sorted(old))
+            found.append(f"{sum(old.values())} {kind} ({which}, now {now})")
+    if not found:
+        return None
+    return f"artifacts of earlier versions of the code stay in the store and are not used: {'; '.join(found)}"
 
 
 def earlier_failures(store: Store, name: str) -> dict[str, str]:
@@ -143,6 +192,10 @@ def closing_lines(run: SweepRun, seconds: float, report: Path | None, *, may_end
         left = f"; {len(run.left_open)} trials are open" if run.left_open else ""
         more = "goes on from here" if may_end else "finishes them"
         lines.append(f"budget: {run.stopped} are spent{left}; the same command with a larger budget {more}")
+    if run.never_run:
+        labels = [stage.label for stage in run.never_run.values()]
+        more = f" and {len(labels) - MOST_NAMED} more" if len(labels) > MOST_NAMED else ""
+        lines.append(f"the plan is unfinished: nothing ran {', '.join(labels[:MOST_NAMED])}{more}")
     if run.failures:
         lines.append(f"{len(run.failures)} failed; the same command tries them again")
     return [*lines, *([f"report: {report}"] if report else [])]

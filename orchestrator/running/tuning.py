@@ -6,18 +6,18 @@ import json
 import logging
 import os
 import shutil
-import socket
 import sys
 import threading
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import psutil
 import ray
 from ray import tune
 from ray.tune.search import Searcher
 
+from core.errors import InputChanged
+from core.writers import here, is_gone
 from orchestrator.cluster.connection import SLOT
 from orchestrator.planning.proposals import TrialMaker
 from orchestrator.planning.trial import Trial, run_trial
@@ -54,27 +54,34 @@ class Halt(tune.Stopper):
 
 def drive_trial(config: dict[str, Any], trials: dict[str, Trial], scheduler: Any) -> dict[str, Any]:
     """One trial. Its numbers lie in the store; how it ended is told to the scheduler, whom the sweep's driver asks."""
-    return _drive(trials[config["trial"]], scheduler)
+    return _drive(trials[config["trial"]], scheduler, planned_as=config["trial"])
 
 
 def drive_proposed(config: dict[str, Any], raw: str, source: str, scheduler: Any) -> dict[str, Any]:
     """The same for a trial that a search has proposed, made here from its values. raw: the sweep file as JSON."""
     make = _trial_maker(raw, source)
     cell = make.make(json.loads(config["values"]), json.loads(config["beside"]))
-    return _drive(Trial(cell=cell, seed=config["seed"], phase=config["phase"]), scheduler)
+    trial = Trial(cell=cell, seed=config["seed"], phase=config["phase"])
+    return _drive(trial, scheduler, planned_as=config["trial"])
 
 
-def _drive(trial: Trial, scheduler: Any) -> dict[str, Any]:
+def _drive(trial: Trial, scheduler: Any, *, planned_as: str) -> dict[str, Any]:
+    """planned_as: the id under which the sweep's driver knows the trial."""
     failure = None
 
     def ensure(stage: Stage) -> None:
         ray.get(scheduler.ensure.remote(stage))
 
     try:
+        if trial.id != planned_as:
+            raise InputChanged(
+                f"expected trial {planned_as}, as planned, got {trial.id} from the files that the sweep reads: one was "
+                f"changed meanwhile; put it back, or run again with what is there"
+            )
         run_trial(trial, ensure)
     except Exception as error:  # every cause becomes the trial's own, so that the others go on
         failure = one_line(error)
-    ray.get(scheduler.trial_ended.remote(trial.id, failure))
+    ray.get(scheduler.trial_ended.remote(planned_as, failure))
     return {"failed": int(failure is not None), "failure": failure or ""}
 
 
@@ -171,15 +178,14 @@ def _fit(
 def own_folder(folder: Path) -> Path:
     """Tune's own notes of this run: beside `folder`, named after this driver, for two may work on a sweep at once.
 
-    Those of drivers that have died on this host are removed: the store replaces them.
+    Those of drivers that are gone are removed: the store replaces them.
     """
-    host, here = socket.gethostname(), folder.with_name(f"{folder.name}.{socket.gethostname()}.{os.getpid()}")
-    for other in [folder, *folder.parent.glob(f"{folder.name}.*.*")]:
-        written_by, _, pid = other.name.removeprefix(f"{folder.name}.").rpartition(".")
-        alive = pid.isdigit() and other != here and (written_by != host or psutil.pid_exists(int(pid)))
-        if not alive:
+    own = folder.with_name(f"{folder.name}.{here()}.{os.getpid()}")
+    for other in [folder, own, *folder.parent.glob(f"{folder.name}.*.*")]:
+        writer = f"{other.name.removeprefix(folder.name).removeprefix('.')}.0"
+        if other in (folder, own) or is_gone(writer, other):
             shutil.rmtree(other, ignore_errors=True)
-    return here
+    return own
 
 
 def _folder_of(trial: Any) -> str:

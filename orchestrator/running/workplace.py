@@ -22,10 +22,15 @@ class Workplace:
     """Use as a context manager: what was connected is let go of at the end."""
 
     def __init__(
-        self, address: str | None, resources: Resources, store: Store, to_run: Iterable[Stage] = ()
-    ) -> None:
-        """to_run: stages that the cluster must be able to do; `facts` and `scheduler` raise InputError if it cannot."""
+        self, address: str | None, resources: Resources, store: Store, to_run: Iterable[Stage] = (),
+        *, code: str | None = None,
+    ) -> None:  # fmt: skip
+        """to_run: stages that the cluster must be able to do; `facts` and `scheduler` raise InputError if it cannot.
+
+        code: digest of the code that its workers must have, None for any.
+        """
         self._address, self._resources, self._store, self._to_run = address, resources, store, to_run
+        self._code = code
         self._scheduler: Any = None
         self._facts: ClusterFacts | None = None
         self._lifeline: Lifeline | None = None
@@ -75,5 +80,6 @@ class Workplace:
             refuse_unfit(self._facts, self._resources, self._to_run)
             on_head = StageScheduler.options(resources={HEAD: 0.001})
             resources = self._resources.model_dump()
-            self._scheduler = on_head.remote(self._store, resources, self._facts.cpus, self._facts.gpus)
+            cpus, gpus = self._facts.cpus, self._facts.gpus
+            self._scheduler = on_head.remote(self._store, resources, cpus, gpus, code=self._code)
         return self._facts

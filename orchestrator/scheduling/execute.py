@@ -7,14 +7,16 @@ import platform
 import shutil
 import time
 import uuid
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from core.errors import ArtifactDamaged
+from core.errors import ArtifactDamaged, NotFinite
 from core.files import write_file
+from core.writers import let_go
+from orchestrator.scheduling.finite import LIKELY, refuse_not_finite
 from orchestrator.stages.code_version import code_version
 from orchestrator.stages.stage import Stage
 from orchestrator.store.artifacts import tell
@@ -39,10 +41,13 @@ def execute(store: Store, stage: Stage) -> None:
     try:
         with store.working(stage) as work:
             context, started = _context(store, work), time.monotonic()
-            metrics = task(stage.name).function()({**stage.config, **stage.hints}, inputs, draft, context)
+            with _saying_where(stage):
+                metrics = task(stage.name).function()({**stage.config, **stage.hints}, inputs, draft, context)
+                refuse_not_finite(draft, metrics, task(stage.name).not_finite)
             seconds = time.monotonic() - started + _noted_seconds(work)
         store.commit(stage, draft, _manifest(store, stage, metrics, seconds, context.device))
     except BaseException as error:
+        let_go(draft)
         shutil.rmtree(draft, ignore_errors=True)
         if not isinstance(error, Exception):
             raise
@@ -68,8 +73,20 @@ def _execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> None:
     inputs = _inputs(store, stage)
     with store.working(stage, only=[class_name(target_class) for target_class in classes]) as work:
         context, started = _context(store, work), time.monotonic()
-        task(stage.name).shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
+        with _saying_where(stage):
+            task(stage.name).shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
         _note_seconds(work, time.monotonic() - started)
+
+
+@contextmanager
+def _saying_where(stage: Stage) -> Iterator[None]:
+    """Numbers that are not finite are told with their stage and their likely cause."""
+    try:
+        yield
+    except NotFinite as error:
+        inputs = ", ".join(source.label for source in stage.inputs.values())
+        whose = "" if task(stage.name).trains or not inputs else f" (of this stage, or of what it reads: {inputs})"
+        raise NotFinite(f"{stage.label}: {error}; {LIKELY}{whose}") from error
 
 
 def _inputs(store: Store, stage: Stage) -> dict[str, Path]:
@@ -108,7 +125,6 @@ def execute_with_inputs(store: Store, stage: Stage) -> None:
             execute(store, stage)
         except ArtifactDamaged as damaged:
             tell(str(damaged))
-
 
 
 def _context(store: Store, work: Path) -> TaskContext:

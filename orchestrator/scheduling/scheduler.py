@@ -19,12 +19,13 @@ from core.durations import duration
 from core.errors import ArtifactDamaged, SweepStopped
 from orchestrator.cluster.connection import remove_lost_groups
 from orchestrator.planning.inside import classes_of
+from orchestrator.scheduling.causes import one_line
 from orchestrator.scheduling.draining import Departures
 from orchestrator.scheduling.handed_over import Beginnings
 from orchestrator.scheduling.limits import BEGIN_S, Limits
 from orchestrator.scheduling.signs import Signs
 from orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight
-from orchestrator.scheduling.worker import WORKER_RETRIES, execute_remotely, execute_shard_remotely, is_group
+from orchestrator.scheduling.worker import execute_remotely, execute_shard_remotely, is_group
 from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
 from tasks.classes import CLASSES_FOLDER, batches, groups, remaining_beside
@@ -34,9 +35,6 @@ from tasks.registry import task
 DAMAGED_INPUTS = 8  # found while one stage is made, and made again; then something goes on damaging them
 WATCH_EVERY_S = 1.0  # how late a time-out may be
 MOVE_PAUSE_S = 1.0  # before work that a machine has let go of is given to another
-OWN_WORDS = (  # errors whose message says it all
-    "InputError", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached", "TimeoutError",
-)  # fmt: skip
 
 
 @ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)
@@ -44,15 +42,17 @@ class StageScheduler:
     """Makes stages on request. Every method is a coroutine: thousands may wait at once.
 
     resources: the sweep's `resources` as a mapping; cpus, gpus: what the cluster has. begin_s: what a worker gets to
-    begin a task that it was given.
+    begin a task that it was given. code: digest of the code that it must have; None for any.
     """
 
     def __init__(
-        self, store: Store, resources: dict[str, Any], cpus: int, gpus: float, begin_s: float = BEGIN_S
-    ) -> None:
+        self, store: Store, resources: dict[str, Any], cpus: int, gpus: float, begin_s: float = BEGIN_S,
+        code: str | None = None,
+    ) -> None:  # fmt: skip
         self.store = store
         self.resources = resources
         self.cpus, self.gpus = cpus, gpus
+        self.held_to = {"code": code} if code else {}
         self.in_flight: dict[str, asyncio.Task[None]] = {}
         self.running: dict[str, dict[str, Any]] = {}
         self.events: deque[dict[str, Any]] = deque()
@@ -203,7 +203,9 @@ class StageScheduler:
     async def _attempt(self, running: Running, remote: Any, *arguments: Any) -> Any:
         share = self._share(running.stage)
         try:
-            return await self.tasks.run(running, lambda tell: remote.options(**share).remote(*arguments, tell))
+            return await self.tasks.run(
+                running, lambda tell: remote.options(**share).remote(*arguments, tell, **self.held_to)
+            )
         finally:
             self._tell(running.stage, "work", device_seconds=running.device_seconds())
 
@@ -259,19 +261,3 @@ class StageScheduler:
 
     def _tell(self, stage: Stage, what: str, **details: Any) -> None:
         self.events.append({"what": what, "stage": stage.name, "fingerprint": stage.fingerprint, **details})
-
-
-def one_line(error: BaseException) -> str:
-    """The cause a person needs: the task's own error in one line, without Ray's wrapping and traceback."""
-    cause = getattr(error, "cause", None) or error
-    if isinstance(cause, ray.exceptions.WorkerCrashedError):
-        return f"its worker was killed {WORKER_RETRIES + 1} times"
-    if isinstance(cause, ray.exceptions.OutOfMemoryError):
-        return "its worker was killed again and again for lack of memory"
-    if isinstance(cause, OSError) and cause.strerror:
-        return f"{cause.strerror}: {cause.filename}" if cause.filename else cause.strerror
-    text = " ".join(str(cause).split())
-    name = type(cause).__name__
-    if isinstance(cause, SweepStopped):
-        return f"stopped: {text}"
-    return text if name in OWN_WORDS else f"{name}: {text}"[:600]

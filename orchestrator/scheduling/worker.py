@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import ray
 
+from core.same_code import only_this_code
 from orchestrator.scheduling.draining import leaving
 from orchestrator.scheduling.execute import execute, execute_shard
 from orchestrator.scheduling.tasks_in_flight import Teller
@@ -19,20 +20,23 @@ WORKER_RETRIES = 3  # for killed workers and lost nodes; an exception of the tas
 
 
 @ray.remote(max_retries=WORKER_RETRIES)
-def execute_remotely(store: Store, stage: Stage, tell: Teller) -> None:
-    if not is_group(stage):
-        with _at_work(stage, tell):
-            return execute(store, stage)
-    from tasks.ray_train import announcing  # two seconds of imports that other stages do not need
+def execute_remotely(store: Store, stage: Stage, tell: Teller, code: str | None = None) -> None:
+    with only_this_code(code):
+        if not is_group(stage):
+            with _at_work(stage, tell):
+                return execute(store, stage)
+        from tasks.ray_train import announcing  # two seconds of imports that other stages do not need
 
-    tell(clock=False)  # the workers' devices are still to come
-    with announcing(tell):
-        return execute(store, stage)
+        tell(clock=False)  # the workers' devices are still to come
+        with announcing(tell):
+            return execute(store, stage)
 
 
 @ray.remote(max_retries=WORKER_RETRIES)
-def execute_shard_remotely(store: Store, stage: Stage, classes: list[int], tell: Teller) -> int:
-    with _at_work(stage, tell):
+def execute_shard_remotely(
+    store: Store, stage: Stage, classes: list[int], tell: Teller, code: str | None = None
+) -> int:
+    with only_this_code(code), _at_work(stage, tell):
         return execute_shard(store, stage, classes)
 
 

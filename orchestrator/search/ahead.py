@@ -54,7 +54,7 @@ def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
         settings=loaded.sweep,
         steps=tuple(steps),
         shared=() if proposals else tuple(common),
-        budget_hours=_hours_left(loaded, store),
+        budget_hours=hours_left(loaded, store),
     )
 
 
@@ -136,7 +136,8 @@ def _counts(setup: Setup, proposals: list[Proposal]) -> list[tuple[int | None, i
     return [*counts, (None, max(0, left + setup.audit - there) + first)]
 
 
-def _hours_left(loaded: LoadedSweep, store: Store) -> float | None:
+def hours_left(loaded: LoadedSweep, store: Store) -> float | None:
+    """Device-hours that are left of the sweep's budget; None where it has none."""
     budget = loaded.sweep.budget
     if budget is None or budget.device_hours is None:
         return None

@@ -1,16 +1,19 @@
-"""What a sweep has spent, over its whole life, and when that is enough.
+"""What a sweep has spent, over its whole life and by all of its drivers, and when that is enough.
 
-    <store>/sweeps/<name>/spent.jsonl          per run and kind of stage: device-seconds; per run: wall-seconds
-    <store>/sweeps/<name>/spent.copy.jsonl     the same: nothing else knows it, should the first be damaged
+    <store>/sweeps/<name>/spent/<run>.jsonl         of one run, per kind of stage: device-seconds; its wall-seconds
+    <store>/sweeps/<name>/spent/<run>.copy.jsonl    the same: nothing else knows it, should the first be damaged
+    <store>/sweeps/<name>/spent.jsonl               of runs of earlier versions, and spent.copy.jsonl
 
-Both are replaced every two seconds with what runs at that moment counted in, so that a driver that is killed loses
-no more than that.
+Each run replaces its own two notes every two seconds with what runs at that moment counted in, so that a driver that
+is killed loses no more than that. It reads those of the others, which may be at work at the same time, as often.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
+import uuid
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -19,40 +22,48 @@ from orchestrator.store.base import Store
 from orchestrator.store.notes import read_lines, write_lines
 from sweeps.search import Budget
 
-SPENT, COPY = "spent.jsonl", "spent.copy.jsonl"
+FOLDER, NOTE, COPY = "spent", ".jsonl", ".copy.jsonl"
+EARLIER = "spent"  # of versions that kept one note for all runs
+LOOK_EVERY_S = 5.0
+SETTLED_S = 60.0  # a run that has written nothing new for so long has ended, or hangs
+
+Lines = list[dict[str, Any]]
 
 
 class SpentLine(BaseModel, extra="forbid"):
-    """Of one run: device-seconds of one kind of stage, or its wall-seconds."""
+    """Of one run: device-seconds of one kind of stage, or its wall-seconds and when they began, in seconds since 1970.
 
-    run: int = Field(ge=1)
+    run: which of several, in a note of an earlier version.
+    """
+
+    run: int = Field(default=1, ge=1)
     stage: str | None = None
     device_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     wall_seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    began: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class Meter:
-    """Counts device time and wall time of one sweep, earlier runs included."""
+    """Counts device time and wall time of one sweep, those of earlier runs and of other drivers included."""
 
     def __init__(self, store: Store, name: str, budget: Budget | None) -> None:
         self.store, self.name, self.budget = store, name, budget
-        self._earlier = _lines(store, name)
-        self._run = 1 + max((line.get("run", 0) for line in self._earlier), default=0)
+        self._own = f"{FOLDER}/{uuid.uuid4().hex[:12]}"
+        self._others = _Others(store, name, besides=self._own)
+        self._others.look()
         self._done: dict[str, float] = {}  # kind of stage -> device-seconds of tasks that have ended
         self._running: dict[str, float] = {}
-        self._started = time.monotonic()
+        self._began, self._started = time.time(), time.monotonic()
 
     @property
     def device_s(self) -> float:
         """Device-seconds over the life of the sweep."""
-        now = sum(self._done.values()) + sum(self._running.values())
-        return now + sum(line.get("device_seconds", 0.0) for line in self._earlier)
+        return _device_s([*self._others.lines, *self._lines()])
 
     @property
     def wall_s(self) -> float:
-        """Seconds during which the sweep was run."""
-        now = time.monotonic() - self._started
-        return now + sum(line.get("wall_seconds", 0.0) for line in self._earlier)
+        """Seconds during which the sweep was run, by however many drivers at once."""
+        return _wall_s([*self._others.lines, *self._lines()])
 
     def update(self, snapshot: dict[str, Any]) -> None:
         """Count what the scheduler tells of tasks that have ended and of those that run."""
@@ -63,6 +74,7 @@ class Meter:
         for entry in snapshot["running"]:
             seconds = entry.get("device_seconds", 0.0)
             self._running[entry["stage"]] = self._running.get(entry["stage"], 0.0) + seconds
+        self._others.look(LOOK_EVERY_S)
 
     def exceeded(self, kept: float = 0.0) -> str | None:
         """What is spent of what limit, in words, once that is all but the share `kept` (0 to 1); None before."""
@@ -76,26 +88,79 @@ class Meter:
         return None
 
     def save(self) -> None:
-        """Leave what was spent in the sweep's folder."""
+        """Leave what this run spent in the sweep's folder."""
+        with contextlib.suppress(OSError):  # a full disk fails the stages that need it, not the watching
+            for ending in (NOTE, COPY):
+                write_lines(self.store, self.name, self._own + ending, self._lines())
+
+    def _lines(self) -> Lines:
         seconds = {kind: self._done.get(kind, 0.0) + self._running.get(kind, 0.0)
                    for kind in sorted({*self._done, *self._running})}  # fmt: skip
-        lines = [
-            *self._earlier,
-            *({"run": self._run, "stage": kind, "device_seconds": round(s, 2)} for kind, s in seconds.items()),
-            {"run": self._run, "wall_seconds": round(time.monotonic() - self._started, 2)},
+        wall = round(time.monotonic() - self._started, 2)
+        return [
+            *({"stage": kind, "device_seconds": round(s, 2)} for kind, s in seconds.items()),
+            {"wall_seconds": wall, "began": round(self._began, 2)},
         ]
-        with contextlib.suppress(OSError):  # a full disk fails the stages that need it, not the watching
-            for file in (SPENT, COPY):
-                write_lines(self.store, self.name, file, lines)
+
+
+class _Others:
+    """What the notes of all runs but one say."""
+
+    def __init__(self, store: Store, name: str, besides: str = "") -> None:
+        self._store, self._name, self._besides = store, name, besides
+        self._known: dict[str, tuple[Lines, float]] = {}  # note -> what it says, and when it last said something new
+        self._looked = -1e9
+
+    @property
+    def lines(self) -> Lines:
+        return [line for lines, _ in self._known.values() for line in lines]
+
+    def look(self, every_s: float = 0.0) -> None:
+        """Read what may have changed, unless that was done within `every_s`."""
+        now = time.monotonic()
+        if now - self._looked < every_s:
+            return
+        self._looked = now
+        with contextlib.suppress(OSError):  # the store is away: what was known last stands
+            for note in self._notes():
+                before, since = self._known.get(note, ([], now))
+                if note in self._known and now - since > SETTLED_S and every_s:
+                    continue
+                lines = _lines(self._store, self._name, note)
+                self._known[note] = (lines, since if note in self._known and lines == before else now)
+
+    def _notes(self) -> list[str]:
+        """Every run's note, without its ending."""
+        names = self._store.note_names(self._name, FOLDER)
+        runs = {f"{FOLDER}/{name.removesuffix(COPY).removesuffix(NOTE)}" for name in names if name.endswith(NOTE)}
+        return [EARLIER, *sorted(runs - {self._besides})]
 
 
 def spent(store: Store, name: str) -> tuple[float, float]:
     """(device-seconds, wall-seconds) that the sweep has taken so far."""
-    lines = _lines(store, name)
-    return tuple(sum(line.get(key, 0.0) for line in lines) for key in ("device_seconds", "wall_seconds"))
+    found = _Others(store, name)
+    found.look()
+    return _device_s(found.lines), _wall_s(found.lines)
 
 
-def _lines(store: Store, name: str) -> list[dict[str, Any]]:
-    found = read_lines(store, name, SPENT, [SpentLine], f"{COPY} is read in its place")
-    found = found or read_lines(store, name, COPY, [SpentLine], "what was spent so far is forgotten")
+def _device_s(lines: Iterable[dict[str, Any]]) -> float:
+    return sum(line.get("device_seconds", 0.0) for line in lines)
+
+
+def _wall_s(lines: Iterable[dict[str, Any]]) -> float:
+    """Of runs at the same time the time counts once; of runs that do not say when they began, all of it."""
+    total, until = 0.0, float("-inf")
+    for began, seconds in sorted((line.get("began", -1.0), line.get("wall_seconds", 0.0)) for line in lines):
+        if began < 0:
+            total += seconds
+            continue
+        total += max(0.0, began + seconds - max(began, until))
+        until = max(until, began + seconds)
+    return total
+
+
+def _lines(store: Store, name: str, note: str) -> Lines:
+    first, copy = note + NOTE, note + COPY
+    found = read_lines(store, name, first, [SpentLine], f"{copy} is read in its place")
+    found = found or read_lines(store, name, copy, [SpentLine], "what was spent so far is forgotten")
     return [line.model_dump(exclude_none=True) for line in found]

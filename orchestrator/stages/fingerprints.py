@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 from collections.abc import Collection, Iterator
 from contextvars import ContextVar
 from functools import lru_cache
@@ -13,13 +11,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from core.data.sources import content_digest
-from core.data.trees import path_state, tree_digest
 from core.errors import InputError
-from core.files import write_file
 from core.tree import TREE
+from orchestrator.stages.remembered import forget
+from tasks.planned_files import content_at
 
-REMEMBER_FROM_BYTES = 256 * 2**20
 PICTURES = ("data.path", "public.path")
 
 SHIPPED_FILES = {
@@ -39,10 +35,12 @@ def pictures_may_be_absent() -> Iterator[dict[str, str]]:
     """
     absent: dict[str, str] = {}
     token = _ABSENT.set(absent)
+    forget()
     try:
         yield absent
     finally:
         _ABSENT.reset(token)
+        forget()
 
 
 def normalised(settings: BaseModel, *, without: Collection[str] = ()) -> dict[str, Any]:
@@ -74,25 +72,5 @@ def shipped_file(name: str) -> Path:
 
 @lru_cache(maxsize=256)
 def _digest(path: str, any_files: bool) -> str:
-    """The content's digest; that of a large file or folder is kept beside the user's other caches.
-
-    Two hundred thousand pictures take minutes to read, and every command asks. What was read once counts as unchanged
-    while names, sizes and modification times are.
-    """
-    root = Path(path)
-    digest_of = tree_digest if any_files and root.is_dir() else content_digest
-    state, total = path_state(root)
-    if total < REMEMBER_FROM_BYTES:
-        return digest_of(root)
-    note = _cache_folder() / f"{digest_of.__name__}-{state}"
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        if re.fullmatch("[0-9a-f]{64}", found := note.read_text()):  # else it is damaged
-            return found
-    digest = digest_of(root)
-    with contextlib.suppress(OSError):  # a courtesy: without it the next command reads everything again
-        write_file(note, digest, parents=True)
-    return digest
-
-
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "smoothsweep" / "digests"
+    """The content's digest as this process saw it first: all stages of one command are planned on the same."""
+    return content_at(Path(path), any_files=any_files)

@@ -16,6 +16,7 @@ from core.priors.kinds import PriorFolder
 from orchestrator.stages.fingerprints import content_of, normalised
 from orchestrator.stages.listed_classes import refuse_listed_classes
 from orchestrator.stages.other_people import refuse_same_people
+from orchestrator.stages.remembered import remembered
 from orchestrator.stages.stage import Stage
 from sweeps.data import PublishedData, PublishedPublic
 from sweeps.imported import ImportedClassifier
@@ -25,6 +26,7 @@ from sweeps.training import Recipe, Training
 PLAIN_DEFENSE = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
 
 
+@remembered
 def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = False) -> Stage:
     """The private images as a network of `image_size` pixels gets them.
 
@@ -42,6 +44,7 @@ def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = 
     return Stage(name="data", config={**made["config"], "kind": kind, "size": image_size}, hints=made["hints"])
 
 
+@remembered
 def prior_stage(settings: InversionSweep) -> Stage:
     """The generative prior: fitted on public images, shipped, or read from a folder."""
     prior = settings.prior
@@ -58,6 +61,7 @@ def prior_stage(settings: InversionSweep) -> Stage:
     return Stage(name="prior", config=config, hints={"path": prior.path})
 
 
+@remembered
 def public_stage(settings: InversionSweep) -> Stage:
     """The public images that priors, and parts of attacks, learn from."""
     return Stage(name="public", **_file_stage(settings.public, "public.path"))
@@ -71,7 +75,7 @@ def target_stage(settings: InversionSweep, seed: int) -> Stage:
         return imported_stage(recipe, data, settings.protocol)
     return Stage(
         name="target",
-        config=_target_config(recipe, settings, seed),
+        config={**_target_config(recipe, settings), "seed": seed},
         hints={"checkpoint_every": recipe.checkpoint_every},
         inputs={
             "data": data,
@@ -92,6 +96,7 @@ def poison_stage(settings: InversionSweep, data: Stage, seed: int) -> Stage:
     )
 
 
+@remembered
 def judging_model_stage(model: Training | ImportedClassifier, data: Stage, protocol: str) -> Stage:
     """A judge's classifier: a target like any other, plainly trained, one for the whole sweep; or brought in."""
     if isinstance(model, ImportedClassifier):
@@ -137,7 +142,7 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     if attack.access == "none":  # it still has to know the classes
         made["data"] = data_stage(settings, settings.recipe.image_size)
     seen = "data" if attack.access == "none" else "target"
-    config = _attack_config(settings)
+    config = dict(_attack_config(settings))
     if (class_batch := attack.class_batch(settings.protocol)) > 1:
         config["class_batch"] = class_batch
     classes = "all" if settings.classes == "all" else list(settings.classes)
@@ -151,7 +156,8 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     )  # fmt: skip
 
 
-def _attack_config(settings: InversionSweep) -> dict[str, Any]:
+@remembered
+def _attack_config(settings: InversionSweep) -> Mapping[str, Any]:
     """What the attack's stage is told of it. Who trains its parts, and where one lies, is the inputs' matter."""
     config = normalised(settings.attack, without={"seed", "loot_size", *settings.attack.built.other_targets})
     for key in {"gan", "students"} & config.keys():
@@ -160,19 +166,24 @@ def _attack_config(settings: InversionSweep) -> dict[str, Any]:
 
 
 def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage]) -> Stage:
-    asks, inputs = "target" in part.needs, {name: made[name] for name in part.needs}
+    inputs = {name: made[name] for name in part.needs}
     if part.imported is not None:
         return _imported_part(part, settings.recipe.image_size, inputs)
-    config = {"part": part.name, "settings": dict(part.settings), "image_size": settings.recipe.image_size}
+    return Stage(name=part.name, config=_part_config(settings, part), inputs=inputs)
+
+
+@remembered
+def _part_config(settings: InversionSweep, part: Part) -> Mapping[str, Any]:
+    config: dict[str, Any] = {
+        "part": part.name,
+        "settings": dict(part.settings),
+        "image_size": settings.recipe.image_size,
+    }
     if part.workers > 1:
         config["workers"] = part.workers
     if PARTS[part.name].told_protocol:
         config["protocol"] = settings.protocol
-    return Stage(
-        name=part.name,
-        config={**config, **_passes(settings, asks), **_execution(settings)},
-        inputs=inputs,
-    )
+    return {**config, **_passes(settings, "target" in part.needs), **_execution(settings)}
 
 
 def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> Stage:
@@ -256,13 +267,14 @@ def _execution(settings: InversionSweep) -> dict[str, Any]:
     return {key: value for key, value in wishes.items() if value}
 
 
-def _target_config(recipe: Recipe, settings: InversionSweep, seed: int) -> dict[str, Any]:
+@remembered
+def _target_config(recipe: Recipe, settings: InversionSweep) -> Mapping[str, Any]:
     # How often we save does not change what is learnt, and what is poisoned comes as an input.
     config = normalised(recipe, without={"checkpoint_every", "poison"})
     if not isinstance(config.get("stop_at_test_acc"), float):  # another trial's accuracy comes as an input
         config.pop("stop_at_test_acc", None)
     defense = recipe.defense.resolved(settings.protocol)
-    return {**config, "defense": defense, "seed": seed, "protocol": settings.protocol}
+    return {**config, "defense": defense, "protocol": settings.protocol}
 
 
 def _file_stage(settings: BaseModel, key: str) -> dict[str, dict[str, Any]]:

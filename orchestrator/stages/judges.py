@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from core.metrics.metric import PUBLISHED_FID_JUDGES
+from pydantic import BaseModel
+
+from core.metrics.metric import PUBLISHED_FID_JUDGES, Judge
+from core.metrics.table import METRICS
 from core.outside.address import ADDRESS, named_address
 from orchestrator.stages.fingerprints import content_of, normalised, shipped_file
 from orchestrator.stages.graph import data_stage, gradients_stage, judging_model_stage
+from orchestrator.stages.remembered import remembered
 from orchestrator.stages.stage import Stage
 from sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, General, PublishedFid
 from sweeps.schema import InversionSweep
 
 FACENET_SIZE, FID_SIZE = 160, 299  # pixels
 STAGED_FID = STAGED_FIDS["fidelity"]
+STAGING = "smoothsweep weights stage"
+"""The command that brings published weights here."""
 EMBEDDING = ("embedder", "general")
 """Judges with a linear head on features learnt elsewhere."""
 
@@ -77,22 +84,55 @@ def loot_sizes(settings: InversionSweep) -> list[int]:
     return sorted(sizes or {0})
 
 
-def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
-    """Judge's stage name -> why it cannot be heard: weights that would have to be staged and are not."""
-    judges, reasons = settings.judges, {}
+@dataclass(frozen=True, kw_only=True)
+class Unheard:
+    """A judge that the sweep asks for and that cannot measure anything here.
+
+    judge: its key under `judges`. weights: the weight file it lacks, None where it lacks something else. reason: what
+    is missing. remedy: what to do about it.
+    """
+
+    judge: Judge
+    weights: str | None
+    reason: str
+    remedy: str
+
+    @property
+    def stage(self) -> str:
+        """The name of the judge's stage."""
+        return f"judge_{self.judge}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the results that stay empty without it."""
+        return tuple(metric.key for metric in METRICS if metric.stage == self.stage)
+
+
+def unheard_judges(settings: InversionSweep) -> tuple[Unheard, ...]:
+    """The judges that are asked for and cannot be heard: weights that would have to be staged and are not."""
+    judges, found = settings.judges, []
     for judge in EMBEDDING:
         embedder: Embedder | General | None = getattr(judges, judge)
         staged = STAGED_EMBEDDERS.get(embedder.name) if embedder and not embedder.weights else None
         if staged and staged_file(staged) is None:
-            reasons[f"judge_{judge}"] = f"the weights of {embedder.name} are not here: smoothsweep weights stage"
+            found.append(_without_weights(judge, staged, embedder.name))
     if judges.asked and named_address() is None:
-        reasons["judge_asked"] = f"no vision-language model is named: set {ADDRESS}, and pictures are sent there"
+        reason, remedy = "no vision-language model is named", f"set {ADDRESS}, and pictures are sent there"
+        found.append(Unheard(judge="asked", weights=None, reason=reason, remedy=remedy))
     for name, file in STAGED_FIDS.items():
         judge = getattr(judges, name)
         if judge and judge.weights is None and staged_file(file) is None:
-            what = "the FID network" if file == STAGED_FID else file
-            reasons[f"judge_{name}"] = f"the weights of {what} are not here: smoothsweep weights stage"
-    return reasons
+            found.append(_without_weights(name, file, "the FID network" if file == STAGED_FID else file))
+    return tuple(found)
+
+
+def _without_weights(judge: Judge, file: str, what: str) -> Unheard:
+    return Unheard(judge=judge, weights=file, reason=f"the weights of {what} are not here", remedy=STAGING)
+
+
+def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
+    """Judge's stage name -> why it cannot be heard, and what to do about it."""
+    return {judge.stage: f"{judge.reason}: {judge.remedy}" for judge in unheard_judges(settings)}
 
 
 def wants_decoded(settings: InversionSweep) -> bool:
@@ -112,7 +152,7 @@ def _evaluator(settings: InversionSweep, loot: Stage, target: Stage) -> Stage:
     evaluator = settings.judges.evaluator
     data = data_stage(settings, evaluator.image_size, for_judges=True)
     model = judging_model_stage(evaluator, data, settings.protocol)
-    real = Stage(name="embeddings", config={"network": "target"}, inputs={"data": data, "network": model})
+    real = _embedded_by(model, data)
     config: dict[str, Any] = {"protocol": settings.protocol}
     inputs = {"evaluator": model, "real": real, "loot": loot}
     if report := _report(settings):
@@ -121,7 +161,18 @@ def _evaluator(settings: InversionSweep, loot: Stage, target: Stage) -> Stage:
     return Stage(name="judge_evaluator", config=config, inputs=inputs)
 
 
+@remembered
+def _embedded_by(model: Stage, data: Stage) -> Stage:
+    return Stage(name="embeddings", config={"network": "target"}, inputs={"data": data, "network": model})
+
+
 def _embedder(settings: InversionSweep, judge: str, loot: Stage) -> Stage:
+    real = _embedded(settings, judge)
+    return Stage(name=f"judge_{judge}", config=real.config, hints=real.hints, inputs={"real": real, "loot": loot})
+
+
+@remembered
+def _embedded(settings: InversionSweep, judge: str) -> Stage:
     embedder: Embedder | General = getattr(settings.judges, judge)
     weights = _weights_of(embedder)
     config = {"network": embedder.name, **content_of(weights, f"judges.{judge}.weights")}
@@ -129,8 +180,7 @@ def _embedder(settings: InversionSweep, judge: str, loot: Stage) -> Stage:
         {"path": embedder.weights} if embedder.weights is not None else {}
     )  # else the worker knows where, and checks
     data = data_stage(settings, FACENET_SIZE, for_judges=True)
-    real = Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
-    return Stage(name=f"judge_{judge}", config=config, hints=hints, inputs={"real": real, "loot": loot})
+    return Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
 
 
 def _weights_of(embedder: Embedder | General) -> Path:
@@ -173,15 +223,25 @@ def _published_fid(settings: InversionSweep, name: str, loot: Stage, evaluator: 
 
 def _knowledge(settings: InversionSweep, loot: Stage) -> Stage:
     knowledge = settings.judges.knowledge
-    config = normalised(knowledge, without={"checkpoint_every"})
-    if settings.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
-        config["augmentation"]["shared"] = True
     return Stage(
         name="knowledge",
-        config={**config, "protocol": settings.protocol},
+        config=_knowledge_config(settings),
         hints={"checkpoint_every": knowledge.checkpoint_every},
         inputs={"data": data_stage(settings, knowledge.image_size), "loot": loot},
     )
+
+
+@remembered
+def _knowledge_config(settings: InversionSweep) -> Mapping[str, Any]:
+    config = normalised(settings.judges.knowledge, without={"checkpoint_every"})
+    if settings.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
+        config["augmentation"]["shared"] = True
+    return {**config, "protocol": settings.protocol}
+
+
+@remembered
+def _stated(judge: BaseModel) -> Mapping[str, Any]:
+    return normalised(judge)
 
 
 def _features(settings: InversionSweep, target: Stage) -> Stage:
@@ -189,12 +249,12 @@ def _features(settings: InversionSweep, target: Stage) -> Stage:
     features = Stage(
         name="embeddings", config={"network": "target", "parts": ["train"]}, inputs={"data": data, "network": target}
     )
-    config = normalised(settings.judges.features)
+    config = _stated(settings.judges.features)
     return Stage(name="judge_features", config=config, inputs={"features": features, "data": data})
 
 
 def _robustness(settings: InversionSweep, target: Stage) -> Stage:
-    config = {"settings": normalised(settings.judges.robustness)}
+    config = {"settings": _stated(settings.judges.robustness)}
     return Stage(name="judge_robustness", config=config, inputs={"target": target, "data": target.inputs["data"]})
 
 

@@ -49,9 +49,12 @@ class Stage:
         return hash(self.fingerprint)
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
 def canonical_json(value: object) -> str:
     """JSON with sorted keys and no spaces; NaN and infinity are refused, floats are written by repr."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def with_ancestors(stages: Iterator[Stage] | list[Stage]) -> list[Stage]:

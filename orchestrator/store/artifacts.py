@@ -13,7 +13,8 @@ from typing import Any
 
 from core import screen
 from core.errors import ArtifactDamaged, InputError
-from core.files import move
+from core.files import NotPlainError, move, plain_content
+from orchestrator.stages.stage import Stage
 from orchestrator.store import verifying
 from orchestrator.store.sealing import Damage, read_manifest
 
@@ -102,10 +103,17 @@ def _label(folder: Path) -> str:
 
 
 def _content(folder: Path) -> bytes:
-    path = folder / MANIFEST
-    if path.is_symlink():
-        raise Damage("its manifest is no plain file")
-    return path.read_bytes()
+    try:
+        return plain_content(folder / MANIFEST)
+    except NotPlainError:
+        raise Damage("its manifest is no plain file") from None
+
+
+def complete(stage: Stage, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest with what every reader relies on; what the maker says of it stands."""
+    inputs = {role: {"stage": one.name, "fingerprint": one.fingerprint} for role, one in stage.inputs.items()}
+    unsaid = {"config": dict(stage.config), "inputs": inputs, "seconds": 0.0, "finished_at": 0.0, "code_version": ""}
+    return {**unsaid, **manifest, "stage": stage.name, "fingerprint": stage.fingerprint}
 
 
 def with_checksums(draft: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ read and write folders of their own machine in either case, below `root`.
 
 from __future__ import annotations
 
+import errno
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
+from core.errors import ArtifactDamaged, InputError
 from core.files import write_file
 from orchestrator.stages.stage import Stage
 from orchestrator.store.drafts import new_draft, sweep_away_drafts
@@ -48,6 +49,23 @@ class Store(ABC):
 
         Raises ArtifactDamaged as `path`.
         """
+
+    def needed_file(self, stage: Stage, name: str) -> Path:
+        """As `file` of a stage whose kind always has it.
+
+        Raises FileNotFoundError where the stage is not finished, and ArtifactDamaged also where it names no such file.
+        """
+        path = self.file(stage, name)
+        if path is None and not self.has(stage):
+            why = f"{stage.label} is gone; a run makes it again"
+            raise FileNotFoundError(errno.ENOENT, why, str(self.place(stage)))
+        if path is None:
+            raise self.give_up(stage, f"its manifest names no {name}")
+        return path
+
+    @abstractmethod
+    def give_up(self, stage: Stage, why: str) -> ArtifactDamaged:
+        """Set an artifact aside that is not what its kind is; the error that says so."""
 
     @abstractmethod
     def manifest(self, stage: Stage) -> dict[str, Any]:
@@ -112,6 +130,7 @@ class Store(ABC):
 
     def draft(self, stage: Stage) -> Path:
         """A fresh directory to write the artifact into; `commit` makes an artifact of it."""
+        self.check_there()
         return new_draft(self.place(stage))
 
     @abstractmethod
@@ -145,6 +164,10 @@ class Store(ABC):
         """Replace a small file of a sweep as a whole."""
 
     @abstractmethod
+    def note_names(self, name: str, folder: str) -> list[str]:
+        """Names of the small files in a folder of a sweep's notes, sorted; none where there is no such folder."""
+
+    @abstractmethod
     def move_note(self, name: str, file: str, place: str) -> None:
         """Give a small file of a sweep another name."""
 
@@ -163,6 +186,10 @@ class Store(ABC):
     @abstractmethod
     def open_for_writing(self) -> None:
         """Create the store, prove that it can be written, note its version. InputError where that cannot be."""
+
+    @abstractmethod
+    def check_there(self) -> None:
+        """Raise StoreGone if the store was opened for writing and has disappeared since. Quick."""
 
     def prove_writable(self) -> None:
         """Raise InputError if the store cannot be made or written."""

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-import socket
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
-import psutil
-
 from core.files import half_written, temporary_name
+from core.writers import hold, is_gone
 from orchestrator.store.artifacts import MANIFEST
 from orchestrator.store.sealing import FINGERPRINT
 
 
 def new_draft(final: Path) -> Path:
-    """A fresh folder beside `final`: .<fingerprint>.<host>.<pid>.<random>."""
+    """A fresh folder beside `final`: .<fingerprint>.<writer>, see core/writers.py."""
     draft = temporary_name(final)
     draft.mkdir(parents=True)
+    hold(draft)
     return draft
 
 
 def sweep_away_drafts(root: Path) -> int:
-    """Remove drafts and half-written files below this store whose writer on this host is dead, and what finished stages
-    still keep for another attempt: their writer died between sealing the artifact and clearing up. Returns how many.
+    """Remove drafts and half-written files below this store whose writer is gone, and what finished stages still keep
+    for another attempt: their writer died between sealing the artifact and clearing up. Returns how many.
     """
     removed = 0
-    for folder in (root, *root.glob("*/"), *root.glob("sweeps/*/")):
+    for folder in (root, *root.glob("*/"), *_below(root / "sweeps"), *chain(*map(_below, root.glob("*/*.work*")))):
         for path in half_written(folder):
             path.unlink(missing_ok=True)
             removed += 1
     for draft in root.glob("*/.*.*.*.*"):
         fingerprint, _, writer = draft.name[1:].partition(".")
-        host, pid, _ = writer.rsplit(".", 2) if writer.count(".") >= 2 else ("", "", "")
-        ours = draft.is_dir() and FINGERPRINT.fullmatch(fingerprint) and host == socket.gethostname()
-        if ours and pid.isdigit() and not psutil.pid_exists(int(pid)):
+        if draft.is_dir() and FINGERPRINT.fullmatch(fingerprint) and is_gone(writer, draft):
             shutil.rmtree(draft, ignore_errors=True)
             removed += 1
     for work in root.glob("*/*.work"):
@@ -42,3 +42,9 @@ def sweep_away_drafts(root: Path) -> int:
             shutil.rmtree(work, ignore_errors=True)
             removed += 1
     return removed
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """The folder and all folders below it, but none that a link leads to."""
+    for name, _, _ in os.walk(folder):
+        yield Path(name)

@@ -2,7 +2,7 @@
 
     <store>/<stage>/<fingerprint>/            what the stage made, and manifest.json (written last)
     <store>/<stage>/<fingerprint>.work/       what an unfinished stage keeps between attempts
-    <store>/<stage>/.<fingerprint>.<host>.<pid>.<random>/   being written; renamed when complete
+    <store>/<stage>/.<fingerprint>.<writer>/               being written; renamed when complete
     <store>/damaged/<stage>/<fingerprint>.<random>/         was not what its manifest says
     <store>/store.json                        the format's version; none means version 1
 
@@ -25,11 +25,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
-from core.files import move, rename_folder, write_file
+from core.errors import ArtifactDamaged, InputError, StoreGone
+from core.files import NotPlainError, move, plain_content, rename_folder, write_file
+from core.writers import let_go
 from orchestrator.stages.stage import Stage
 from orchestrator.store import verifying
-from orchestrator.store.artifacts import MANIFEST, give_up, is_whole, read_artifact, set_aside, with_checksums
+from orchestrator.store.artifacts import MANIFEST, complete, give_up, is_whole, read_artifact, set_aside, with_checksums
 from orchestrator.store.base import Store
 from orchestrator.store.sealing import Damage, sealed
 from orchestrator.store.version import SEALED_FROM, VERSION_FILE, heal_version, version_of
@@ -39,6 +40,8 @@ from tasks.context import SharedFolders, read_progress, write_progress
 @dataclass(frozen=True, kw_only=True)
 class LocalStore(Store):
     """The store at `root`, a folder."""
+
+    _opened = False  # set, also on the copies that travel to workers, once there must be a version file
 
     @property
     def location(self) -> str:
@@ -66,6 +69,9 @@ class LocalStore(Store):
                 return self.place(stage) / name
         return None
 
+    def give_up(self, stage: Stage, why: str) -> ArtifactDamaged:
+        return give_up(self.place(stage), Damage(why))
+
     def work(self, stage: Stage) -> Path:
         return self.root / stage.name / f"{stage.fingerprint}.work"
 
@@ -74,6 +80,7 @@ class LocalStore(Store):
         work = self.work(stage)
         if work.is_symlink():
             raise InputError(f"{work}: expected a folder, got a link, which leads out of the store; remove it")
+        self.check_there()
         work.mkdir(parents=True, exist_ok=True)
         yield work
 
@@ -91,15 +98,25 @@ class LocalStore(Store):
             write_progress(self.work(stage), fraction, text)
 
     def read_note(self, name: str, file: str) -> bytes | None:
+        path = self.sweep_folder(name) / file
         try:
-            return (self.sweep_folder(name) / file).read_bytes()
+            return plain_content(path)
         except FileNotFoundError:
             return None
+        except NotPlainError:
+            return b""  # which no note is: it counts as damaged
 
     def write_note(self, name: str, file: str, content: bytes) -> None:
+        self.check_there()
         write_file(self.sweep_folder(name) / file, content, parents=True)
 
+    def note_names(self, name: str, folder: str) -> list[str]:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return sorted(entry for entry in os.listdir(self.sweep_folder(name) / folder) if not entry.startswith("."))
+        return []
+
     def move_note(self, name: str, file: str, place: str) -> None:
+        self.check_there()
         move(self.sweep_folder(name) / file, self.sweep_folder(name) / place)
 
     def sweeps(self) -> list[str]:
@@ -153,7 +170,9 @@ class LocalStore(Store):
 
     def commit(self, stage: Stage, draft: Path, manifest: dict[str, Any]) -> Path:
         """Seal the draft: checksums, manifest, flush, rename. If somebody else was first, theirs stays."""
-        manifest = sealed(with_checksums(draft, {**manifest, "stage": stage.name, "fingerprint": stage.fingerprint}))
+        self.check_there()
+        manifest = sealed(with_checksums(draft, complete(stage, manifest)))
+        let_go(draft)
         write_file(draft / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
         final = self.place(stage)
         try:
@@ -191,6 +210,14 @@ class LocalStore(Store):
     def open_for_writing(self) -> None:
         self.prove_writable()
         heal_version(self.root / VERSION_FILE, empty=next(self.root.glob(f"*/*/{MANIFEST}"), None) is None)
+        object.__setattr__(self, "_opened", True)
+
+    def check_there(self) -> None:
+        if self._opened and not (self.root / VERSION_FILE).is_file():
+            raise StoreGone(
+                f"{self.root}: the store has disappeared (moved, deleted, unmounted?); the run ends, and nothing is "
+                "made anew in its place; with the store back, the same command goes on from here"
+            )
 
     def _folders(self, name: str) -> Iterator[os.DirEntry[str]]:
         """Folders that may hold an artifact of this kind: no drafts, no work."""

@@ -17,9 +17,17 @@ RESULT, SEAL = "result", "seal"
 TIMED_FILES = ("history.parquet",)  # hold seconds: another making of the same artifact has another
 FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 KIND = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_SHAPE: dict[str, type | tuple[type, ...]] = {"metrics": dict, "files": dict}
-_SHAPE_UNSEALED = {"stage": str, "config": dict, "inputs": dict, "seconds": (int, float), "finished_at": (int, float),
-                   "code_version": str}  # fmt: skip
+_DEEPEST = 40  # levels of a manifest: those of a configuration are fewer than ten
+_NUMBER = (int, float)
+_SHAPE: dict[str, type | tuple[type, ...]] = {
+    "metrics": dict, "files": dict, "stage": str, "config": dict, "inputs": dict, "seconds": _NUMBER,
+    "finished_at": _NUMBER, "code_version": str,
+}  # fmt: skip
+_SHAPE_IF_THERE: dict[str, type | tuple[type, ...]] = {
+    "sizes": dict, "device": (str, type(None)), "host": (str, type(None)), "libraries": (dict, type(None)),
+    "fingerprint": str, "attempt": str,
+}  # fmt: skip
+_LATEST = 253_402_300_799.0  # the last second of the year 9999, in seconds since 1970
 
 
 class Damage(Exception):
@@ -44,29 +52,59 @@ def read_manifest(
     """
     try:
         manifest = json.loads(content)
+        _check_depth(manifest)
     except (ValueError, RecursionError):
         raise Damage("its manifest is unreadable") from None
-    _check_shape(manifest, _SHAPE)
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), dict):
+        raise Damage("its manifest is unreadable")
     if SEAL in manifest:
         rest = {key: value for key, value in manifest.items() if key != SEAL}
         if manifest[SEAL] != _digest(rest) or manifest.get(RESULT) != _digest(_made(manifest)):
             raise Damage("its manifest was changed after it was written")
     elif not unsealed():
         raise Damage("its manifest has no seal")
-    else:
-        _check_shape(manifest, _SHAPE_UNSEALED)
-    if (manifest.get("stage", kind), manifest.get("fingerprint", fingerprint)) != (kind, fingerprint):
+    _check_shape(manifest, _SHAPE)
+    _check_shape({key: manifest[key] for key in _SHAPE_IF_THERE if key in manifest}, _SHAPE_IF_THERE)
+    _check_numbers(manifest)
+    if (manifest["stage"], manifest.get("fingerprint", fingerprint)) != (kind, fingerprint):
         raise Damage("its manifest belongs to another stage")
     _check_names(manifest)
     return manifest
 
 
-def _check_shape(manifest: Any, shape: Mapping[str, type | tuple[type, ...]]) -> None:
-    if not isinstance(manifest, dict):
-        raise Damage("its manifest is unreadable")
+def _check_depth(manifest: Any) -> None:
+    """Raise RecursionError for what is nested too deeply for those who walk through it later."""
+    level = [manifest]
+    for _ in range(_DEEPEST):
+        inner = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        level = [value for values in inner for value in values if isinstance(value, dict | list)]
+        if not level:
+            return
+    raise RecursionError
+
+
+def _check_shape(manifest: Mapping[str, Any], shape: Mapping[str, type | tuple[type, ...]]) -> None:
     for key, expected in shape.items():
-        if not isinstance(manifest.get(key), expected) or isinstance(manifest[key], bool):
-            raise Damage(f"its manifest has no proper {key}")
+        if key in manifest or shape is _SHAPE:
+            value = manifest.get(key)
+            if not isinstance(value, expected) or isinstance(value, bool):
+                raise Damage(f"its manifest has no proper {key}")
+
+
+def _check_numbers(manifest: Mapping[str, Any]) -> None:
+    """Every number that is computed with is one of a size that it can be computed with."""
+    if not _is_number(manifest["seconds"], 0.0, _LATEST) or not _is_number(manifest["finished_at"], 0.0, _LATEST):
+        raise Damage("its manifest tells an impossible time")
+    for key, value in manifest["metrics"].items():
+        if value is not None and not (isinstance(value, float) or _is_number(value, -1e300, 1e300)):
+            raise Damage(f"its manifest has no proper number {key[:60]!r}")
+    for name, size in manifest.get("sizes", {}).items():
+        if type(size) is not int or not 0 <= size < 2**63:
+            raise Damage(f"its manifest tells an impossible size of {name[:60]!r}")
+
+
+def _is_number(value: Any, least: float, most: float) -> bool:
+    return isinstance(value, _NUMBER) and least <= value <= most  # no NaN is
 
 
 def _check_names(manifest: Mapping[str, Any]) -> None:
@@ -76,8 +114,7 @@ def _check_names(manifest: Mapping[str, Any]) -> None:
             raise Damage(f"its manifest names an impossible file {name[:60]!r}")
     if not is_plain_name(manifest.get("attempt", "a")):
         raise Damage("its manifest names an impossible attempt")
-    inputs = manifest.get("inputs", {})
-    for source in inputs.values() if isinstance(inputs, dict) else [None]:
+    for source in manifest["inputs"].values():
         kind, fingerprint = (source.get("stage"), source.get("fingerprint")) if isinstance(source, dict) else (0, 0)
         right = isinstance(kind, str) and isinstance(fingerprint, str)
         if not right or not KIND.fullmatch(kind) or not FINGERPRINT.fullmatch(fingerprint):

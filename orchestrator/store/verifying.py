@@ -31,8 +31,11 @@ _right: dict[Path, dict[str, tuple[Signature, str]]] = {}  # folder -> name -> a
 
 def checksum(path: Path) -> str:
     """SHA-256 of a file, as hex digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:  # one of a file that is being read names none
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def sizes(folder: Path, names: Iterable[str]) -> dict[str, int]:

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from core.metrics.table import METRICS
 from core.tree import TREE
 from orchestrator.store.base import Store
 from orchestrator.tracking.pages.answer import Answer
+from orchestrator.tracking.points import already_gone
 from orchestrator.tracking.recipes import RecipeMeans
 from orchestrator.tracking.server.scratch import scratch
 
@@ -75,7 +76,8 @@ def register(
                 if error:
                     problems.append(f"{candidate.recipe.label}: {error}")
                 else:
-                    versions[candidate.trial_id] = _add(client, name, candidate, out, run_of(candidate.trial_id))
+                    _add(client, name, candidate, out, run_of(candidate.trial_id))
+        versions = _registered(client, name)  # of two drivers, whoever is last to write sees both versions
     for candidate in wanted:
         version = versions.get(candidate.trial_id)
         if version is not None and candidate not in missing:  # further seeds have changed the means
@@ -88,17 +90,47 @@ def register(
 
 
 def _registered(client: Any, name: str) -> dict[str, str]:
-    """Trial id -> version of what the registry has under this name, which is made if need be."""
-    if not client.search_registered_models(f"name = '{name}'", max_results=1):
-        description = f"Targets of the sweep {name}: images [N, 3, S, S] in [-1, 1] to logits [N, classes]."
+    """Trial id -> version of what the registry has under this name, which is made if need be.
+
+    Two drivers may both have entered a trial: the first version is kept, and the others are deleted unless somebody
+    has given them an alias.
+    """
+    _have_model(client, name)
+    versions: dict[str, list[int]] = {}
+    for version in _versions(client, name):
+        if TAG_TRIAL in version.tags:
+            versions.setdefault(version.tags[TAG_TRIAL], []).append(int(version.version))
+    doubles = [number for numbers in versions.values() for number in sorted(numbers)[1:]]
+    if doubles:
+        aliases = client.get_registered_model(name).aliases  # alias -> version
+        kept = {int(number) for alias, number in aliases.items() if alias != ALIAS}
+        for number in sorted(set(doubles) - kept):
+            with already_gone():
+                client.delete_model_version(name, str(number))
+    return {trial_id: str(min(numbers)) for trial_id, numbers in versions.items()}
+
+
+def _have_model(client: Any, name: str) -> None:
+    from mlflow.exceptions import MlflowException
+
+    if client.search_registered_models(f"name = '{name}'", max_results=1):
+        return
+    description = f"Targets of the sweep {name}: images [N, 3, S, S] in [-1, 1] to logits [N, classes]."
+    try:
         client.create_registered_model(name, tags={"smoothsweep.sweep": name}, description=description)
-    found, token = {}, None
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":  # by another driver, meanwhile
+            raise
+
+
+def _versions(client: Any, name: str) -> Iterator[Any]:
+    token = None
     while True:
         page = client.search_model_versions(f"name = '{name}'", max_results=200, page_token=token)
-        found.update({version.tags[TAG_TRIAL]: version.version for version in page if TAG_TRIAL in version.tags})
+        yield from page
         token = page.token
         if not token:
-            return found
+            return
 
 
 def _exported(
@@ -125,10 +157,10 @@ def _exported(
     return [(c, out, told.get(str(out), reason)) for c, out in zip(missing, outs, strict=True)]
 
 
-def _add(client: Any, name: str, candidate: Candidate, folder: Path, run_id: str) -> str:
+def _add(client: Any, name: str, candidate: Candidate, folder: Path, run_id: str) -> None:
     """Upload the model beside its trial's run, then enter it, with its tags, in one call."""
     client.log_artifacts(run_id, str(folder), "model")
-    version = client.create_model_version(
+    client.create_model_version(
         name,
         source=f"runs:/{run_id}/model",
         run_id=run_id,
@@ -136,7 +168,6 @@ def _add(client: Any, name: str, candidate: Candidate, folder: Path, run_id: str
         description=candidate.recipe.label,
         await_creation_for=0,
     )
-    return version.version
 
 
 def _tags(recipe: RecipeMeans, recipes: Sequence[RecipeMeans]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
@@ -82,3 +83,15 @@ def write(client: Any, run_id: str, *, params: dict[str, str], tags: dict[str, s
         room = PER_CALL - len(now) - len(told)
         client.log_batch(run_id, metrics=points[:room], params=now, tags=told)
         points, told = points[room:], []
+
+
+@contextmanager
+def already_gone() -> Iterator[None]:
+    """Take what is to be deleted, and is not there, for deleted: by another driver, or before a kill."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from orchestrator.tracking.points import already_gone
 from orchestrator.tracking.searching import PROPOSAL
 
 KIND = "smoothsweep.kind"
@@ -13,6 +14,7 @@ KEYS = {"sweep": "smoothsweep.sweep", "trial": "smoothsweep.trial", "recipe": "s
 CONTENT = "smoothsweep.content"  # of a recipe's run: which trials its means are over
 TOLD = "smoothsweep.told"  # fingerprint of the report's verdict that the run holds
 PARENT = "mlflow.parentRunId"
+EARLIER = "earlier "  # before the kind of a run that a present one has replaced
 PAGE = 500
 
 
@@ -21,7 +23,8 @@ class Found:
     """A run that exists. status: RUNNING, FINISHED, FAILED or KILLED.
 
     content: of a recipe, which trials its means are over; of a trial, which proposal of a search it belongs to.
-    started: in milliseconds. told: fingerprint of the report's verdict that it holds, empty without one.
+    started: in milliseconds. told: fingerprint of the report's verdict that it holds, empty without one. name, params:
+    as the server had them when it was read. retired: a present run has replaced it.
     """
 
     run_id: str
@@ -29,6 +32,9 @@ class Found:
     content: str = ""
     started: int = 0
     told: str = ""
+    name: str = ""
+    params: Mapping[str, str] = field(default_factory=dict)
+    retired: bool = False
 
 
 class Runs:
@@ -46,6 +52,14 @@ class Runs:
     def get(self, kind: str, fingerprint: str) -> Found | None:
         return self._known.get((kind, fingerprint))
 
+    def all(self) -> Iterable[tuple[tuple[str, str], Found]]:
+        """((kind, fingerprint), run) of everything known."""
+        return self._known.items()
+
+    def shown(self, kind: str, fingerprint: str) -> None:
+        """Remember that a run is retired no more."""
+        self.note(kind, fingerprint, replace(self._known[kind, fingerprint], retired=False))
+
     def read(self) -> None:
         """What the server has now. Memory: a few hundred bytes per run."""
         known: dict[tuple[str, str], Found] = {}
@@ -58,7 +72,8 @@ class Runs:
             parents[run.info.run_id] = run.data.tags.get(PARENT, "")
         for child, parent in parents.items():
             if child in doubles:
-                self._client.delete_run(child)
+                with already_gone():
+                    self._client.delete_run(child)
             elif parent in doubles:
                 self._client.set_tag(child, PARENT, doubles[parent])
         self._known = known
@@ -91,7 +106,8 @@ class Runs:
         """Delete a run, to start over."""
         found = self._known.pop((kind, fingerprint), None)
         if found is not None:
-            self._client.delete_run(found.run_id)
+            with already_gone():
+                self._client.delete_run(found.run_id)
 
 
 def _enter(known: dict[tuple[str, str], Found], key: tuple[str, str], run: Any) -> dict[str, str]:
@@ -99,7 +115,8 @@ def _enter(known: dict[tuple[str, str], Found], key: tuple[str, str], run: Any) 
     content = run.data.tags.get(CONTENT) or run.data.tags.get(PROPOSAL, "")
     new = Found(
         run_id=run.info.run_id, status=run.info.status, content=content, started=run.info.start_time,
-        told=run.data.tags.get(TOLD, ""),
+        told=run.data.tags.get(TOLD, ""), name=run.info.run_name or "", params=run.data.params,
+        retired=run.data.tags.get(KIND, "").startswith(EARLIER),
     )  # fmt: skip
     old = known.setdefault(key, new)
     if old is new:

@@ -19,8 +19,9 @@ from orchestrator.tracking.origins.datasets import dataset_inputs
 from orchestrator.tracking.origins.provenance import provenance_tags, write_provenance
 from orchestrator.tracking.pages.answer import Answer, answer, answer_text
 from orchestrator.tracking.pages.arrival import MODEL_TRAINING, PRIMARY_METRIC, show
+from orchestrator.tracking.pages.generations import bring_back, retire
 from orchestrator.tracking.pages.views import route
-from orchestrator.tracking.points import finished_at, trial_points, work_ms, write
+from orchestrator.tracking.points import already_gone, finished_at, trial_points, work_ms, write
 from orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
 from orchestrator.tracking.runs import CONTENT, Found, Runs
 from orchestrator.tracking.searching import PROPOSAL, proposal_tags, strategy_tags
@@ -61,7 +62,7 @@ class Tracker:
     def __init__(self, uri: str, *, store: Store, experiment: str, loaded: LoadedSweep | None = None) -> None:
         self.store, self.uri, self.experiment = store, uri, experiment
         self._loaded = loaded
-        self._client = connection.connect(uri)
+        self._client = connection.connect(uri, ours=uri == connection.local_uri(store))
         self._remarks = follow(uri, store.root)
         self._experiment_id = self._open_experiment()
         self._runs = Runs(self._client, self._experiment_id)
@@ -97,6 +98,8 @@ class Tracker:
 
     def record(self, trial: Trial, parent: str, failure: str | None = None) -> None:
         """Write everything known of the trial into its run. Calling it again changes nothing."""
+        self.store.check_there()  # MLflow would make its folders anew
+        bring_back(self._client, self._runs, "trial", trial.id)
         found = self._runs.get("trial", trial.id)
         if found is not None and found.status == "FINISHED":
             return
@@ -124,13 +127,15 @@ class Tracker:
             write_trial_files(trial, row, self.store, folder)
             self._client.log_artifacts(found.run_id, str(folder))
         if found.status in ("FAILED", "KILLED") and not row["failure"]:
-            self._client.delete_tag(found.run_id, "smoothsweep.failure")
+            with already_gone():  # a driver that was killed left none, or another has removed it
+                self._client.delete_tag(found.run_id, "smoothsweep.failure")
         status = trial_status(row)
         self._client.set_terminated(found.run_id, status, end_time=found.started + worked if at else None)
         self._runs.note("trial", trial.id, replace(found, status=status))
 
     def record_recipe(self, trials: Sequence[Trial], parent: str) -> RecipeMeans:
         """Write the means of one recipe over its finished trials (at least one), unless its run has just these."""
+        bring_back(self._client, self._runs, "recipe", recipe_id(trials[0]))
         means = recipe_means(trials, self.store, self._loaded)
         fingerprint, found = recipe_id(trials[0]), self._runs.get("recipe", recipe_id(trials[0]))
         if found is not None and found.status == "FINISHED" and found.content == means.content:
@@ -170,9 +175,13 @@ class Tracker:
 
         Returns remarks for the user: artifacts that lie elsewhere, models that could not be exported.
         """
+        self.store.check_there()
         self._runs.read()  # another driver may have written the same trials
         self._tag_proposals(progress)
         recipes = self._record_recipes(closing.trials, parent, progress)
+        present = {"trial": {one.id for one in closing.trials}, "recipe": {recipe_id(one) for one in closing.trials}}
+        if retired := retire(self._client, self._runs, present):
+            self._remarks.append(f"MLflow: {retired} runs of earlier versions of code or data are no longer shown")
         self._tell_verdicts(closing, progress)
         for path in closing.files:
             self._client.log_artifact(parent, str(path), "figures" if path.parent.name == "figures" else None)

@@ -1,15 +1,19 @@
-"""No password in anything that is printed, whatever characters it has and however the URI is put together."""
+"""No secret in anything that is printed, whatever it is called, whatever characters it has, wherever it stands."""
 
+import io
 import string
 import time
-from urllib.parse import quote, quote_plus
+from contextlib import redirect_stderr, redirect_stdout
+from urllib.parse import parse_qs, quote, quote_plus, unquote, urlsplit
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from core import screen
 from core.errors import InputError
 from core.uris import ambiguity, hidden, shown_uri, without_secrets
+from orchestrator.running.progress import Display
 
 SPECIAL = "@:/?#%&=+;,!$'\"()*[]{}|\\^~` .-_<>äß中"
 # letters that our own words and the URIs below do not use, so that a hit is a leak; two at least at each end
@@ -74,10 +78,11 @@ def test_a_uri_that_readers_would_cut_differently_is_told(password):
     "uri",
     [
         "http://127.0.0.1:5000", "https://host/base", "sqlite:////home/a:b@c/mlflow.db", "s3://bucket/prefix", "file:///x",
-        "http://me@host:5000/", "http://[::1]:5000/x", "postgresql://host/db?sslmode=require", "store", "/a/b:c",
+        "http://[::1]:5000/x", "postgresql://host/db", "store", "/a/b:c", "/a/me@b/c", "runs#2", "what?", "http://host/a;b/c",
+        "http://host:5000/#/experiments/12/runs?viewStateShareKey=trials&workflowType=machine_learning&compareRunsMode=TABLE",
     ],
 )  # fmt: skip
-def test_what_has_no_password_stays(uri):
+def test_what_has_no_secret_stays(uri):
     assert shown_uri(uri) == hidden(uri) == without_secrets(uri, uri) == uri
     assert ambiguity(uri) is None
 
@@ -106,3 +111,83 @@ def test_punctuation_after_a_port_is_the_sentences(end):
     assert hidden(told) == told
     assert "pass1" not in hidden(f"no answer from http://me:pass1{end} got none")
     assert "9," not in hidden("no answer from postgresql://me:9,@host, got none")
+
+
+# Of none of these letters is anything but a secret made, so that one of them in a text is a leak.
+SECRETS = st.text(alphabet="QZXJ", min_size=4, max_size=12)
+NAMES = st.text(alphabet="abcdefgh_-.%0123456789", min_size=1, max_size=8)
+WORDS = st.text(alphabet="abcdefgh0123456789-_.", min_size=1, max_size=8)
+TEXTS = st.text(alphabet="QZXJ=&;/:@?#+%~!$,()*.-_ab", max_size=12)
+
+
+@st.composite
+def uris_with_secrets(draw):
+    """(scheme://host/path, the URI with a secret in user, query or fragment, or in several): names are any."""
+    port = draw(st.sampled_from(["", ":80", ":50123"]))
+    path = "".join(f"/{part}" for part in draw(st.lists(WORDS, max_size=3)))
+    shown = (draw(st.sampled_from(["http", "https", "s3", "postgresql+psycopg2", "ftp"])), draw(WORDS) + port + path)
+    secret, where = draw(SECRETS), draw(st.sets(st.sampled_from(["user", "query", "fragment", "path"]), min_size=1))
+    user = (
+        draw(st.sampled_from([f"{secret}@", f"{secret}:@", f":{secret}@", f"me:{secret}@"])) if "user" in where else ""
+    )
+    filler = draw(st.lists(NAMES.map(lambda name: f"{name}=1"), max_size=2))
+    value = secret + draw(TEXTS)
+    given = draw(st.sampled_from([f"{draw(NAMES)}={value}", value, f"={value}"]))
+    query = f"?{'&'.join([*filler, given])}" if "query" in where else ""
+    fragment = (
+        f"#{draw(st.sampled_from([f'{draw(NAMES)}={secret}', secret, f'/a?b={secret}']))}"
+        if "fragment" in where
+        else ""
+    )
+    parameter = f";{draw(WORDS)}={secret}" if "path" in where else ""
+    return f"{shown[0]}://{shown[1]}", f"{shown[0]}://{user}{shown[1]}{parameter}{query}{fragment}"
+
+
+@given(uris_with_secrets())
+def test_only_scheme_host_and_path_are_shown_whatever_the_rest_is_called(made):
+    place, uri = made
+    shown = shown_uri(uri)
+    assert not leaked(None, shown) and "***" in shown, shown
+    assert shown_uri(shown) == shown == hidden(shown), "again, and nothing changes"
+    scheme, _, rest = place.partition("://")
+    readable = uri.rfind("@") < min((at for at in map(uri.find, "?#;") if at >= 0), default=len(uri))
+    assert not readable or shown.replace("***@", "").startswith(f"{scheme}://{rest}"), "what is no secret can be read"
+
+
+@given(
+    made=uris_with_secrets(), before=WORDS, after=st.sampled_from(["", ": expected", ", or", ").", "' is wrong", '"}'])
+)
+def test_nor_in_a_sentence_on_the_screen_or_in_an_error(made, before, after):
+    _, uri = made
+    said = f"{before} '{uri}{after}"
+    assert not leaked(None, hidden(said)) and not leaked(None, str(InputError(said)))
+    for door in (screen.out, screen.out_text, screen.err):
+        written = io.StringIO()
+        with redirect_stdout(written), redirect_stderr(written):
+            door(said)
+        assert written.getvalue() and not leaked(None, written.getvalue())
+    panel = io.StringIO()
+    Display(panel).say(said)
+    assert panel.getvalue() and not leaked(None, panel.getvalue())
+
+
+@given(made=uris_with_secrets())
+def test_nor_where_a_library_repeats_a_part_of_it(made):
+    _, uri = made
+    parts = urlsplit(uri)
+    pieces = [parts.query, parts.fragment, *parse_qs(parts.query).get("x", []), parts.netloc.rpartition("@")[0]]
+    said = " ".join(["refused:", uri, *(f"{piece} {unquote(piece)!r}" for piece in pieces if len(piece) > 3)])
+    assert not leaked(None, without_secrets(said, uri)), without_secrets(said, uri)
+
+
+@pytest.mark.parametrize(("uri", "shown"), [
+    ("http://TOKEN@host/a", "http://***@host/a"), ("https://host/a?sig=QZ%2F&x=1", "https://host/a?***"),
+    ("https://host?code=QZ", "https://host?***"), ("https://host/a#access_token=QZ", "https://host/a#***"),
+    ("https://host/a;jsessionid=QZ", "https://host/a;***"), ("host/a?sig=QZ", "host/a?***"),
+    ("http://QZ/x@host", "http://***@host"), ("http://host/a?mail=a@QZ", "http://***"),
+    ("http://host/#/experiments/12/runs?token=QZ", "http://host/#***"), ("http://h/#/experiments/QZ", "http://h/#***"),
+])  # fmt: skip
+def test_each_form_by_hand(uri, shown):
+    assert shown_uri(uri) == shown
+    assert hidden("'https://host/a?sig=a'b&c' it was") == "'https://host/a?***' it was"
+    assert hidden(f"see {uri}: no answer") == f"see {shown if '://' in uri else uri}: no answer"

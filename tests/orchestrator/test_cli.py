@@ -9,6 +9,7 @@ import tomllib
 import pytest
 from tiny import write_tiny
 
+from core.errors import InputError
 from orchestrator.cli import main
 from orchestrator.doors.confirm import Confirmation, confirm
 from orchestrator.planning.plan import make_plan
@@ -159,20 +160,70 @@ def test_yes_is_the_answer_for_scripts_and_a_person_may_give_it(dear, capsys, mo
 
 
 def test_below_the_thresholds_nobody_is_asked(dear):
-    asked(dear, above_hours=30.0)
-    asked(dear, above_hours=31.0, price=3.0, above_dollars=90.0)
+    asked(dear, above_hours=30.1)  # what the other machine's rates add is a few seconds
+    asked(dear, above_hours=31.0, price=3.0, above_dollars=90.1)
 
 
 def test_dollars_have_a_threshold_of_their_own(dear):
-    from core.errors import InputError
-
     with pytest.raises(InputError, match=r"at least \$90.00 exceed --confirm-above-dollars 89"):
         asked(dear, above_hours=31.0, price=3.0, above_dollars=89.0)
 
 
-def test_a_wholly_unknown_cost_is_said_and_does_not_ask(tmp_path, capsys):
-    asked((write_tiny(tmp_path), LocalStore(root=tmp_path / "none")), above_hours=0.0)
+def test_what_another_machine_would_take_asks_above_the_threshold_alone(tmp_path, capsys):
+    fresh = write_tiny(tmp_path), LocalStore(root=tmp_path / "none")
+    asked(fresh)
     assert "expected device time: about " in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"about .* device-hours, by another machine's rates, exceed --confirm"):
+        asked(fresh, above_hours=0.0)
+    plan = make_plan(trials_of(load_sweep(fresh[0])), fresh[1])
+    confirm(plan, fresh[1], Confirmation(above_hours=1e-4), budget_hours=1e-4)  # which bounds it
+
+
+@pytest.fixture
+def unknown(tmp_path, monkeypatch):
+    """A sweep of a defense that neither the store nor the rates of another machine know, and its store."""
+    monkeypatch.setattr("orchestrator.doors.run.begin_run", lambda **_: pytest.fail("the run was started"))
+    grid = {"recipe.defense": [{"kind": "focal", "gamma": 2.0}, {"kind": "at_at"}]}
+    return write_tiny(tmp_path, grid=grid, baseline={}), LocalStore(root=tmp_path / "none")
+
+
+@pytest.mark.parametrize(("answer", "begins"), [("y\n", True), ("n\n", False), ("", False)])
+def test_a_wholly_unknown_cost_asks_before_anything_starts(unknown, monkeypatch, answer, begins):
+    sweep, store = unknown
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    monkeypatch.setattr("sys.stderr", screen)
+    if begins:
+        asked(unknown)
+    else:
+        assert main(["run", str(sweep), "--store", str(store.root)]) == 2
+        assert screen.getvalue().endswith("smoothsweep: not confirmed; nothing was started\n")
+    assert "the cost is unknown: no such stage was measured in this store. Go ahead? [y/N]" in screen.getvalue()
+    assert not store.root.exists()
+
+
+def test_a_wholly_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown, capsys, monkeypatch):
+    sweep, store = unknown
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert main(["run", str(sweep), "--store", str(store.root)]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "smoothsweep: the cost is unknown: no such stage was measured in this store: "
+        "expected --yes where there is no terminal to ask on; nothing was started"
+    )
+    plan = make_plan(trials_of(load_sweep(sweep)), store)
+    for wishes, budget, may in (
+        ({"yes": True}, None, True), ({}, 24.0, True), ({}, 24.1, False), ({"above_hours": 1.0}, 1.1, False),
+        ({"price": 5.0}, 20.0, True), ({"price": 5.1}, 20.0, False), ({"price": 5.1, "above_dollars": 102}, 20.0, True),
+    ):  # fmt: skip
+        if may:
+            confirm(plan, store, Confirmation(**wishes), budget)
+        else:
+            with pytest.raises(InputError, match="the cost is unknown"):
+                confirm(plan, store, Confirmation(**wishes), budget)
+
+
+def test_where_nothing_is_to_run_nothing_is_unknown(unknown):
+    confirm(make_plan([], unknown[1]), unknown[1], Confirmation())
 
 
 @pytest.mark.parametrize(

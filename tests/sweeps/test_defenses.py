@@ -77,6 +77,15 @@ def test_what_a_worker_gets_makes_the_defense_and_its_smoothing(name):
     assert None not in resolved["parameters"].values()
 
 
+@pytest.mark.parametrize("name", OTHERS)
+def test_only_a_defense_whose_numbers_changed_has_a_revision_in_its_fingerprint(name, tmp_path):
+    """Of all of them that is Trap-MID today; the others keep the configuration, and so the fingerprint, they had."""
+    given = {"kind": name, **EXAMPLES[name]}
+    found = recipe(given).defense.resolved("clean")
+    assert set(found) - {"kind", "parameters", "alpha", "schedule"} == ({"revision"} if name == "trap_mid" else set())
+    assert found.get("revision", 1) == DEFENSES[name].revision
+
+
 def test_label_smoothing_keeps_its_form():
     assert recipe({"alpha": -0.1}).defense == LabelSmoothing(alpha=-0.1)
     assert recipe({"kind": "label_smoothing", "alpha": 0.1}).defense.resolved("clean") == {

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from torch import nn
 
-from core.models.embedders import load_embedder
+from core.models.embedders import load_embedder, own_weights
 from tasks import judges
 from tasks.context import TaskContext
 from tasks.files import load_tensors, save_tensors
@@ -146,6 +146,7 @@ def test_the_general_judges_verdict_is_a_linear_head_on_its_own_features(pipelin
             return F.normalize(F.adaptive_avg_pool2d(images, 3).flatten(1))
 
     monkeypatch.setattr(judges, "load_embedder", lambda name, path: Coarse())
+    monkeypatch.setattr(judges, "own_weights", lambda name: tmp_path / name)
     config, made = {"network": "swag_vit_b_16"}, {}
     for name in ("real", "judged"):
         made[name] = tmp_path / name
@@ -182,7 +183,7 @@ def test_a_judges_network_is_the_file_that_the_configuration_names(tmp_path, mon
     embed = judges._embedding({"network": "facenet", "path": "~/face.pt"}, {}, context)
     assert torch.equal(embed(torch.ones(2, 3, 2, 2)), torch.ones(2, 12))
     judges._embedding({"network": "synthetic"}, {}, context)
-    assert asked == [("facenet", tmp_path / "face.pt"), ("synthetic", None)]
+    assert asked == [("facenet", tmp_path / "face.pt"), ("synthetic", own_weights("synthetic"))]
 
 
 @pytest.mark.parametrize("network", ["fid_lomma", "fid_plg"])

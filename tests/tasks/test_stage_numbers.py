@@ -77,6 +77,8 @@ def executed(stage, folder, monkeypatch, store=None):
         monkeypatch.setattr(module, "load_network", lambda config, device: Pooled().to(device))
     known = judges.load_embedder
     monkeypatch.setattr(judges, "load_embedder", lambda name, path: Pooled() if name in GENERAL else known(name, path))
+    own = judges.own_weights
+    monkeypatch.setattr(judges, "own_weights", lambda name: folder / name if name in GENERAL else own(name))
     if stage.name == "toy":  # in full it takes ten seconds, and has a test of its own
         monkeypatch.setattr(toy, "train_toy", partial(toy.train_toy, steps=1500))
         monkeypatch.setattr(tasks.toy, "toy_example", partial(toy.run_toy, endless_steps=20))

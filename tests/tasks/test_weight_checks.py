@@ -1,6 +1,7 @@
 """Files of weights are opened before there is any work: which are taken, and what is said of the others."""
 
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from safetensors.torch import save_file
 
 from core.errors import InputError
 from tasks import weight_checks
+from tasks.planned_files import PlannedFile
 from tasks.weight_checks import check_judge, check_prior
 
 SAID = {"empty": "expected tensors, got none", "nonsense": "expected a safetensors file, got: ",
@@ -52,8 +54,9 @@ def test_a_prior_that_is_trained_is_checked_against_its_public_images():
 def test_a_judges_file_is_read_as_the_judge_will_read_it(monkeypatch, network, reader, given):
     asked = []
     monkeypatch.setattr(weight_checks, reader, lambda *words: asked.append(words))
-    check_judge({"network": network, "path": "a.pth", "sha256": "ab"}, {})
-    assert asked == [given]
+    check_judge({"network": network, "path": "a.pth", "content": "12ab", "sha256": "ab"}, {})
+    file = PlannedFile(Path("a.pth"), "12ab")
+    assert asked == [tuple(file if word == "a.pth" else word for word in given)]
 
 
 def test_a_judge_without_a_file_of_its_own_has_nothing_to_be_read(monkeypatch):

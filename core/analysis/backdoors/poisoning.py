@@ -6,7 +6,6 @@ import torch
 from torch import Generator, Tensor
 
 from core.analysis.backdoors.settings import PoisonSettings
-from core.errors import InputError
 
 
 def poisoned_rows(settings: PoisonSettings, count: int, generator: Generator) -> Tensor:
@@ -14,10 +13,7 @@ def poisoned_rows(settings: PoisonSettings, count: int, generator: Generator) ->
 
     Raises InputError where the share is less than one image or all of them.
     """
-    chosen = round(settings.share * count)
-    if not 0 < chosen < count:
-        raise InputError(f"recipe.poison.share: expected some of the {count} training images, got {chosen}")
-    return torch.randperm(count, generator=generator)[:chosen].sort().values
+    return torch.randperm(count, generator=generator)[: settings.count_of(count)].sort().values
 
 
 def poisoned_labels(labels: Tensor, rows: Tensor, target: int) -> Tensor:

@@ -54,6 +54,13 @@ class PoisonSettings:
         if self.side > pixels:
             raise InputError(f"size: expected at most the image's {pixels} pixels, got {self.side}")
 
+    def count_of(self, images: int) -> int:
+        """How many of so many training images are poisoned. Raises InputError where that is none or all of them."""
+        chosen = round(self.share * images)
+        if not 0 < chosen < images:
+            raise InputError(f"recipe.poison.share: expected some of the {images} training images, got {chosen}")
+        return chosen
+
     def check_classes(self, classes: int) -> None:
         """Raise InputError where the target is none of the classes."""
         if self.target >= classes:

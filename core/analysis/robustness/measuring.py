@@ -13,14 +13,12 @@ from core.analysis.robustness.margin import zero_gradients
 from core.analysis.robustness.one_pixel import one_pixel
 from core.analysis.robustness.perturbing import perturbed
 from core.analysis.robustness.settings import RobustnessSettings
-from core.errors import InputError
 
 ONE_PIXEL = "one_pixel"
 BOTH_WAYS = ("fgsm", "pgd", "bim", ONE_PIXEL)
 """The paper's attacks, each untargeted and targeted."""
 UNMASKING = ("margin_pgd", "auto_pgd")
 """Untargeted alone: what saturated cross entropy cannot stop."""
-LEAST_CLASSES = 3  # of the ratio of logits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,10 +61,8 @@ def measure_robustness(
     pictures: float32 [N, 3, S, S] in [0, 1]; labels: int64 [N], the true classes; both on the CPU. Targets are drawn
     uniformly among the other classes. Raises InputError with fewer than three classes, or without pictures.
     """
-    if classes < LEAST_CLASSES or not len(pictures):
-        raise InputError(
-            f"robustness: expected pictures of at least {LEAST_CLASSES} classes, got {len(pictures)} of {classes}"
-        )
+    settings.check_classes(classes)
+    settings.check_images(len(pictures))
     model = OnPictures(classifier)
     targets = other_classes(labels, classes, settings.seed)
     plan = [(name, targeted) for targeted in (False, True) for name in BOTH_WAYS] + [(n, False) for n in UNMASKING]
@@ -92,10 +88,9 @@ def other_classes(labels: Tensor, classes: int, seed: int) -> Tensor:
 
 def chosen_images(count: int, settings: RobustnessSettings) -> Tensor:
     """int64: which of `count` test images are measured, ascending. Raises InputError where there are too few."""
+    settings.check_images(count)
     if settings.images is None:
         return torch.arange(count)
-    if settings.images > count:
-        raise InputError(f"judges.robustness.images: expected at most the {count} test images, got {settings.images}")
     order = torch.randperm(count, generator=torch.Generator().manual_seed(settings.seed))
     return order[: settings.images].sort().values
 

@@ -8,6 +8,10 @@ from typing import Annotated
 from annotated_types import Gt, Le
 
 from core.bounds import Count, Seed
+from core.errors import InputError
+
+LEAST_CLASSES = 3
+"""Auto-PGD's loss compares three logits."""
 
 SmallStep = Annotated[float, Gt(0), Le(1)]
 
@@ -31,3 +35,15 @@ class RobustnessSettings:
     strong_restarts: Count = 1
     images: Count | None = None
     seed: Seed = 0
+
+    def check_classes(self, classes: int) -> None:
+        """Raise InputError for fewer classes than the attacks tell apart."""
+        if classes < LEAST_CLASSES:
+            raise InputError(f"robustness: expected pictures of at least {LEAST_CLASSES} classes, got {classes}")
+
+    def check_images(self, count: int) -> None:
+        """Raise InputError where there are fewer test images than are to be measured, or none."""
+        if not count:
+            raise InputError("robustness: expected pictures, got none")
+        if self.images is not None and self.images > count:
+            raise InputError(f"judges.robustness.images: expected at most the {count} test images, got {self.images}")

@@ -9,6 +9,9 @@ from annotated_types import Ge, Le
 
 from core.bounds import MOST, Positive
 
+LEAST_DIRECTIONS = 2
+"""Directions that a search needs."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
@@ -19,7 +22,7 @@ class Evolution:
     the target is shown for one class at most.
     """
 
-    components: Annotated[int, Ge(2), Le(MOST)] = 64
+    components: Annotated[int, Ge(LEAST_DIRECTIONS), Le(MOST)] = 64
     population: Annotated[int, Ge(4), Le(MOST)] = 24
     sigma: Positive = 0.5
     box: Positive = 1.7

@@ -9,15 +9,16 @@ share.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from core.attacks.access import Access
 from core.attacks.base import Aggregate
-from core.attacks.black_box.cma_config import Evolution
+from core.attacks.black_box.cma_config import LEAST_DIRECTIONS, Evolution
 from core.attacks.ppa.pool_parts import FromPool
 from core.checks import require
+from core.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from core.attacks.given import Given
     from core.attacks.reconstructions import Reconstructions
     from core.attacks.view import ScoreView
+    from core.network_card import NetworkCard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +50,12 @@ class CMAES(Evolution, FromPool):
         least = self.selected * (self.population + 1)
         require(self.max_queries >= least, "attack.max_queries",
                 f"at least {least}, a generation for each of {self.selected} selected", self.max_queries)  # fmt: skip
+
+    def check_prior(self, card: Callable[[], NetworkCard]) -> None:
+        """Raises InputError for latents of fewer directions than it searches."""
+        if (found := card().config.w_dim) < LEAST_DIRECTIONS:
+            expected = f"expected latents of at least {LEAST_DIRECTIONS} directions for cma_es"
+            raise InputError(f"prior: {expected}, got {found}")
 
     @property
     def generations(self) -> int:

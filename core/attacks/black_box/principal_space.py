@@ -11,13 +11,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from core.attacks.black_box.cma_config import LEAST_DIRECTIONS
 from core.errors import InputError
 
 LEAK = 0.2
 """Slope of the last activation of a StyleGAN2's mapping."""
-
-LEAST = 2
-"""Directions that a search needs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +39,8 @@ def principal_space(w: Tensor, components: int, *, width: float, leaky: bool) ->
 
     leaky: the box is measured before the mapping's last activation, where StyleGAN2's latents are nearly Gaussian
     (njuaplusplus/mirror, my_blackbox_mirror.py): a negative coordinate counts five times there. Directions without any
-    spread are left out. The largest coordinate of a direction is positive. Raises InputError for fewer than `LEAST`.
+    spread are left out. The largest coordinate of a direction is positive. Raises InputError for fewer than
+    `LEAST_DIRECTIONS`.
     """
     w = w.double()
     before = torch.where(w < 0, w / LEAK, w) if leaky else w
@@ -52,8 +51,9 @@ def principal_space(w: Tensor, components: int, *, width: float, leaky: bool) ->
     centred = w - w.mean(0)
     variances, directions = torch.linalg.eigh(centred.T @ centred / len(w))
     kept = int((variances > 1e-12 * variances[-1].clamp_min(1e-30)).sum().clamp(max=components))
-    if kept < LEAST:
-        raise InputError(f"attack.pool: expected latents that differ in at least {LEAST} directions, got {kept}")
+    if kept < LEAST_DIRECTIONS:
+        expected = f"expected latents that differ in at least {LEAST_DIRECTIONS} directions"
+        raise InputError(f"attack.pool: {expected}, got {kept}")
     rows, variances = directions.T.flip(0)[:kept], variances.flip(0)[:kept]
     rows = rows * torch.where(rows.gather(1, rows.abs().argmax(1, keepdim=True)) < 0, -1.0, 1.0)
     return PrincipalSpace(basis=(rows * variances.sqrt()[:, None]).float(), low=low.float(), high=high.float())

@@ -1,7 +1,9 @@
 """IF-GMI (Qiu et al., ECCV 2024, arXiv 2407.13863; final-solution/IF-GMI) as a row of the attack family.
 
 Plug & Play moves w. IF-GMI goes on, one block of the StyleGAN2 after the other, with the features that enter the block
-beside w. Defaults are the official ones for FaceScrub. The method itself is core/attacks/if_gmi/search.py.
+beside w. Steps, radii and rates are the official ones for FaceScrub. The official centre crop of 800 pixels is not a
+default (`pool.crop`), and the official batch of 15 over three GPUs is one of 25 here. The method itself is
+core/attacks/if_gmi/search.py.
 """
 
 from __future__ import annotations

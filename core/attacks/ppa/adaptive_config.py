@@ -27,7 +27,7 @@ class Averaging:
     AlignMI (arXiv 2509.20177, section 5; AlanPeng0897/AlignMI, high_resolution/attacks/optimize.py), whose values are
     the defaults, but for its 50 views. views: neighbours of a step, each of them a query; kind: "transforms", a random
     crop of crop_scale and crop_ratio, a mirror with chance hflip, a turn by up to `degrees`; or "noise", Gaussian, of
-    `noise` times the range of the image.
+    `noise` times the range of the image: 0.05 as in the paper, where the cited code has 0.06.
     """
 
     views: Count = 8

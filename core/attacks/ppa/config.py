@@ -12,6 +12,7 @@ from typing import Literal, get_args
 
 from core.attacks.optimisation.crop_rule import CropRule
 from core.attacks.ppa.adaptive_config import Averaging, Restarts, Tempering
+from core.bounds import MOST_LATENTS
 from core.checks import require, require_choice, require_count, require_number, require_range, require_seed
 from core.errors import InputError
 
@@ -37,7 +38,7 @@ class Pool:
     crop: int | None = None
 
     def __post_init__(self) -> None:
-        require_count("attack.pool.size", self.size)
+        require_count("attack.pool.size", self.size, 1, MOST_LATENTS)
         require_seed("attack.pool.seed", self.seed)
         require_number("attack.pool.truncation_psi", self.truncation_psi, 0, above=True)
         if self.truncation_cutoff is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from core.attacks.base import Attack, Part
@@ -18,6 +19,7 @@ FEATURES = "pool_features"
 DECODE_BATCH = 64  # images at once at most
 
 
+@lru_cache
 def pool_and_candidates(pool: Pool) -> tuple[Part, Part]:
     """The two parts; the pool is one for all targets of an input size, the confidences belong to a target."""
     return (

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from core.allotted import allotted_cpus
 from core.audit.timing import training_seconds
 from orchestrator.planning.history import History, read_history
 from orchestrator.planning.plan import make_plan
@@ -26,7 +26,7 @@ def wall_seconds(device_s: float) -> float:
     """How long so much work takes on this machine, whose devices all work at once."""
     import torch
 
-    devices = torch.cuda.device_count() if torch.cuda.is_available() else os.cpu_count() or 1
+    devices = torch.cuda.device_count() if torch.cuda.is_available() else allotted_cpus()
     return device_s / devices
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from core.errors import InputError
 from core.files import write_file
+from core.outside.address import check_plain
 from core.outside.kinds import KINDS, Named, Source
 
 QUERIES, PER_SECOND = 5000, 5.0
@@ -32,6 +32,7 @@ class Terms:
             if given := [name for name, value in said.items() if value is not None]:
                 raise InputError(f"{given[0]}: expected it with an endpoint alone, got {source}")
             return
+        check_plain(source.text if isinstance(source, Named) else None)
         if self.queries is not None and self.queries < 1:
             raise InputError(f"--queries: expected at least 1, got {self.queries}")
         if self.per_second is not None and not (math.isfinite(self.per_second) and self.per_second > 0):
@@ -70,7 +71,4 @@ def described_source(source: Named, out: Path, terms: Terms) -> str:
         return describe_function(source.text, Path.cwd())
     from core.outside.endpoint import describe_endpoint
 
-    parts = urlsplit(source.text)
-    if not parts.hostname or parts.username is not None:
-        raise InputError(f"{source}: expected http(s)://HOST/PATH without a password, whose place is --token-env")
     return describe_endpoint(source.text, kept_beside(out), token_env=terms.token_env)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from core import screen
-from core.errors import InputError
-from orchestrator.stages.judges import staged_file
+from orchestrator.stages.weights import started_from
 from sweeps.expand import expand
-from sweeps.imported import ImportedClassifier
 from sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS
 from sweeps.load import load_sweep
 from sweeps.loaded import LoadedSweep
 from sweeps.recipes import every_choice
 from sweeps.schema import InversionSweep
 from sweeps.toy import ToySweep
-from sweeps.training import Training
 
 
 def stage_weights_of(sweeps: list[Path], folder: Path | None) -> int:
@@ -46,26 +42,6 @@ def needed_files(sweeps: Iterable[LoadedSweep]) -> list[str]:
             for cell in [*expand(loaded), *cells]:
                 names += [*started_from(cell.settings), *_judged_with(cell.settings)]
     return list(dict.fromkeys(names))
-
-
-def started_from(settings: InversionSweep) -> list[str]:
-    """Architectures whose training starts from ImageNet weights; those that an attack trains too."""
-    models = (settings.recipe, settings.judges.evaluator, settings.judges.knowledge)
-    trained = [model for model in models if isinstance(model, Training) and not isinstance(model, ImportedClassifier)]
-    by_attack = settings.attack.built.pretrained if settings.attack is not None else ()
-    return [*(model.architecture for model in trained if model.pretrained), *by_attack]
-
-
-def refuse_missing_weights(settings: Iterable[InversionSweep]) -> None:
-    """Raise InputError where a training on this machine would find no ImageNet weights, before anything starts."""
-    if os.environ.get("RAY_ADDRESS"):
-        return  # the workers' machines have folders of their own
-    for name in dict.fromkeys(name for one in settings for name in started_from(one)):
-        if staged_file(name) is None:
-            raise InputError(
-                f"pretrained {name}: expected its ImageNet weights here, got none; "
-                "`smoothsweep weights stage SWEEP.yaml` fetches them, or says where to put them by hand"
-            )
 
 
 def _judged_with(settings: InversionSweep) -> list[str]:

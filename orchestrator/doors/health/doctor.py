@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from core.allotted import allotted_cpus, available_memory
 from core.errors import InputError
 from core.tree import TREE
 from orchestrator.cluster.tokens import live_runs
@@ -41,7 +42,7 @@ def examine_artifacts(location: str) -> list[Finding]:
     """Read everything in a store."""
     store = open_store(location)
     found = examine_store(store)
-    if not found.artifacts and not found.damaged:
+    if not found.artifacts and not found.damaged and not found.unread:
         return [Finding(fine=False, needed=False, text=f"store {store.location}: no artifacts there")]
     damaged = [Finding(fine=False, needed=True, text=f"store: {line}; a run makes it again") for line in found.damaged]
     size = f", {found.bytes / GIB:.2f} GiB" if found.bytes else ""  # older manifests tell none
@@ -49,15 +50,19 @@ def examine_artifacts(location: str) -> list[Finding]:
     unsealed = f"{found.unsealed} of them have no seal: they are from before manifests had one"
     return [
         *damaged,
+        *(Finding(fine=False, needed=True, text=f"store: {line}") for line in found.unread),
         Finding(fine=True, needed=True, text=f"store {store.location}: {read}"),
         *([Finding(fine=False, needed=False, text=unsealed)] if found.unsealed else []),
     ]
 
 
-def examine(store: str) -> list[Finding]:
-    """Look at Python, packages, cores, memory, devices, disk, the files that come with smoothsweep, and what runs."""
+def examine(store: str, *, only_read: bool = False) -> list[Finding]:
+    """Look at Python, packages, cores, memory, devices, disk, the files that come with smoothsweep, and what runs.
+
+    only_read: whether the store need not be written.
+    """
     machine = [_python(), *map(_package, PACKAGES), _cores(), _memory(), _device()]
-    return [*machine, *map(_shipped, SHIPPED_FILES.values()), _staged(), *_store(store), *running()]
+    return [*machine, *map(_shipped, SHIPPED_FILES.values()), _staged(), *_store(store, not only_read), *running()]
 
 
 def running() -> list[Finding]:
@@ -100,12 +105,12 @@ def _package(name: str) -> Finding:
 
 
 def _cores() -> Finding:
-    cores = os.cpu_count() or 1
-    return Finding(fine=cores >= 2, needed=False, text=f"{cores} CPU cores (the demo is timed for 2)")
+    cores = allotted_cpus()
+    return Finding(fine=cores >= 2, needed=False, text=f"{cores} CPU cores to use (the demo is timed for 2)")
 
 
 def _memory() -> Finding:
-    free = psutil.virtual_memory().available / GIB
+    free = available_memory() / GIB
     return Finding(fine=free >= 6, needed=False, text=f"{free:.1f} GiB of memory free (the demo takes up to 6)")
 
 
@@ -139,9 +144,10 @@ def _staged() -> Finding:
     )
 
 
-def _store(given: str) -> list[Finding]:
+def _store(given: str, written: bool) -> list[Finding]:
+    """written: whether it is needed that the store can be written."""
     if "://" in given:
-        return [_remote_store(given)]
+        return [_remote_store(given, written)]
     location = Path(given)
     existing = next(p for p in [location.resolve(), *location.resolve().parents] if p.exists())
     free = shutil.disk_usage(existing).free / GIB
@@ -152,12 +158,17 @@ def _store(given: str) -> list[Finding]:
         writable = os.access(existing, os.W_OK)
     except InputError:
         writable = False
-    return [*findings, Finding(fine=writable, needed=True, text=f"store {location.resolve()} can be written")]
+    can = "can" if writable else "cannot"
+    return [*findings, Finding(fine=writable, needed=written, text=f"store {location.resolve()} {can} be written")]
 
 
-def _remote_store(url: str) -> Finding:
+def _remote_store(url: str, written: bool) -> Finding:
     try:
-        open_store(url).prove_writable()
+        store = open_store(url)
     except InputError as error:
         return Finding(fine=False, needed=True, text=str(error))
+    try:
+        store.prove_writable()
+    except InputError as error:
+        return Finding(fine=False, needed=written, text=str(error))
     return Finding(fine=True, needed=True, text=f"store {url} can be read and written")

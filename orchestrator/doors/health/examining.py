@@ -15,17 +15,20 @@ from tasks.registry import TASKS
 
 @dataclass(frozen=True, kw_only=True)
 class Examined:
-    """What was found. damaged: one line each. unsealed: how many manifests have no seal, from before there were any."""
+    """What was found. damaged, unread (the system refused to read it): one line each.
+
+    unsealed: how many manifests have no seal, from before there were any."""
 
     artifacts: int
     bytes: int
     unsealed: int
     damaged: tuple[str, ...]
+    unread: tuple[str, ...] = ()
 
 
 def examine_store(store: Store) -> Examined:
     """Read every finished artifact of the store. Changes nothing in it."""
-    damaged, manifests, read = [], {}, 0
+    damaged, unread, manifests, read = [], [], {}, 0
     for kind, fingerprint in _artifacts(store):
         try:
             manifest = store.examined(kind, fingerprint)
@@ -36,9 +39,14 @@ def examine_store(store: Store) -> Examined:
             continue  # removed meanwhile
         except Damage as damage:
             damaged.append(f"{kind} {fingerprint[:8]}: {damage}")
+        except OSError as error:  # a disk that fails, a file that this user may not read: the others are read
+            where = error.filename or "one of its files"
+            unread.append(f"{kind} {fingerprint[:8]}: {where}: {error.strerror or error}")
     damaged += _made_from_others(manifests)
     unsealed = sum(SEAL not in manifest for manifest in manifests.values())
-    return Examined(artifacts=len(manifests), bytes=read, unsealed=unsealed, damaged=tuple(damaged))
+    return Examined(
+        artifacts=len(manifests), bytes=read, unsealed=unsealed, damaged=tuple(damaged), unread=tuple(unread)
+    )
 
 
 def _artifacts(store: Store) -> Iterator[tuple[str, str]]:
@@ -52,8 +60,11 @@ def _check_identity(manifest: dict[str, Any]) -> None:
         return
     identity = {key: manifest[key] for key in ("stage", "version", "config")}
     inputs = {name: source["fingerprint"] for name, source in manifest["inputs"].items()}
-    text = canonical_json({**identity, "inputs": inputs})
-    if hashlib.sha256(text.encode()).hexdigest() != manifest["fingerprint"]:
+    try:
+        text = canonical_json({**identity, "inputs": inputs})
+    except ValueError:  # of a number that is none
+        raise Damage("its configuration is no configuration") from None
+    if hashlib.sha256(text.encode()).hexdigest() != manifest.get("fingerprint"):
         raise Damage("its configuration is not that of its fingerprint")
 
 

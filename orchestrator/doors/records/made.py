@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from core.files import NotPlainError, plain_content
 from orchestrator.store.base import Store
 from orchestrator.store.sealing import Damage, read_manifest
 
+_DEEPEST = 100  # stages behind one another: the longest chain of a sweep has about ten
 GONE = "no manifest in the store: not finished, or deleted"
 
 
@@ -37,24 +39,38 @@ class Maker:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[tuple[str, str], Made] = {}
+        self._reading: list[tuple[str, str]] = []
 
     def __call__(self, kind: str, fingerprint: str) -> Made:
         """The artifact and all that it was made of. Manifests that are gone or damaged are said to be so."""
         key = (kind, fingerprint)
         if key not in self._known:
+            self._reading.append(key)
             self._known[key] = self._read(kind, fingerprint)
+            self._reading.pop()
         return self._known[key]
+
+    def _input(self, kind: str, fingerprint: str) -> Made:
+        """As a call; what is being read already, or lies behind more inputs than stages ever have, is not read."""
+        if (kind, fingerprint) in self._reading or len(self._reading) > _DEEPEST:
+            why = "its manifest names an input that was made of itself, or of a chain of stages without an end"
+            return Made(kind=kind, fingerprint=fingerprint, manifest=None, why=why)
+        return self(kind, fingerprint)
 
     def _read(self, kind: str, fingerprint: str) -> Made:
         try:
-            content = self._store.manifest_file(kind, fingerprint).read_bytes()
+            content = plain_content(self._store.manifest_file(kind, fingerprint))
             manifest = read_manifest(content, kind, fingerprint)
         except FileNotFoundError:
             return Made(kind=kind, fingerprint=fingerprint, manifest=None, why=GONE)
         except Damage as damage:
             return Made(kind=kind, fingerprint=fingerprint, manifest=None, why=str(damage))
+        except NotPlainError:
+            return Made(kind=kind, fingerprint=fingerprint, manifest=None, why="its manifest is no plain file")
+        except OSError as error:
+            return Made(kind=kind, fingerprint=fingerprint, manifest=None, why=f"{error.strerror}: {error.filename}")
         sources = manifest.get("inputs", {})
-        inputs = {role: self(source["stage"], source["fingerprint"]) for role, source in sorted(sources.items())}
+        inputs = {role: self._input(source["stage"], source["fingerprint"]) for role, source in sorted(sources.items())}
         return Made(kind=kind, fingerprint=fingerprint, manifest=manifest, inputs=inputs)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -81,7 +82,8 @@ def report_data(
     per_class = per_class_rows(trials, store)
     compared, phase = _of_sweep(trials), table["phase"]
     known = partial(first_finished, compared, axes, store)
-    histories = {r: pd.read_parquet(store.file(stage, "history.parquet")) for r, stage in known("target").items()}
+    targets = known("target").items()
+    histories = {r: pd.read_parquet(store.needed_file(stage, "history.parquet")) for r, stage in targets}
     return ReportData(
         title=loaded.sweep.name, axes=axes, protocol=loaded.sweep.protocol, facts=_facts(loaded, trials, store),
         intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
@@ -96,7 +98,7 @@ def report_data(
         alpha_curves={recipe: history["alpha"].tolist() for recipe, history in histories.items()},
         training_curves={recipe: _by_epoch(history) for recipe, history in histories.items()},
         features={recipe: _features(store, stage) for recipe, stage in known("judge_features").items()},
-        gradient_curves={r: pd.read_parquet(store.file(s, CURVES)) for r, s in known("judge_gradients").items()},
+        gradient_curves={r: pd.read_parquet(store.needed_file(s, CURVES)) for r, s in known("judge_gradients").items()},
         links={t.id: relative_links(t, store, out, workers=float(t.settings.recipe.workers)) for t in trials},
         spent=_spent(loaded, store), real_images=_test_images(trials, store),
     )  # fmt: skip
@@ -152,8 +154,14 @@ def _reasons(table: pd.DataFrame) -> dict[str, str]:
 def _test_images(trials: list[Trial], store: Store) -> int | None:
     """Of the private data, the fewest of any trial; None before they are read."""
     stages = [stage for trial in trials for stage in with_ancestors(trial.stages) if stage.name == "data"]
-    known = [int(store.manifest(stage)["metrics"]["num_test"]) for stage in dict.fromkeys(stages) if store.has(stage)]
-    return min(known, default=None)
+    counts = [_counts(store.manifest(stage)) for stage in dict.fromkeys(stages) if store.has(stage)]
+    return min((int(count["num_test"]) for count in counts if "num_test" in count), default=None)
+
+
+def _counts(manifest: Mapping[str, Any]) -> dict[str, float]:
+    """Those numbers of a manifest that are finite."""
+    numbers = {key: value for key, value in manifest["metrics"].items() if value is not None}
+    return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
 
 
 def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
@@ -162,15 +170,15 @@ def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, 
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     manifests = [store.manifest(stage) for stage in stages if store.has(stage)]
     for manifest in manifests:
-        if manifest["stage"] == "data":
-            m = manifest["metrics"]
+        m = _counts(manifest)
+        if manifest["stage"] == "data" and {"num_classes", "num_train", "num_test"} <= m.keys():
             facts["Private data"] = (
                 f"{m['num_classes']:.0f} classes, {m['num_train']:.0f} training and {m['num_test']:.0f} test images"
             )
     if manifests:
         facts["Device time"] = f"{sum(m['seconds'] for m in manifests) / 60:.1f} min over {len(manifests)} stages"
-        facts["Devices"] = ", ".join(sorted({f"{m['device']} on {m['host']}" for m in manifests}))
-        facts["Libraries"] = ", ".join(f"{k} {v}" for k, v in manifests[-1]["libraries"].items() if v)
+        facts["Devices"] = ", ".join(sorted({f"{m.get('device')} on {m.get('host')}" for m in manifests}))
+        facts["Libraries"] = ", ".join(f"{k} {v}" for k, v in (manifests[-1].get("libraries") or {}).items() if v)
     return facts
 
 
@@ -179,7 +187,7 @@ def _by_epoch(history: pd.DataFrame) -> list[dict[str, float]]:
 
 
 def _features(store: Store, stage: Stage) -> FeatureView:
-    points, distances = (pd.read_parquet(store.file(stage, name)) for name in FEATURE_FILES)
+    points, distances = (pd.read_parquet(store.needed_file(stage, name)) for name in FEATURE_FILES)
     return FeatureView(points=points, distances=distances)
 
 

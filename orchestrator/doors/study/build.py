@@ -60,7 +60,8 @@ def build_study(request: StudyRequest) -> int:
     store = open_store(request.store)
     chosen = studied(loaded, trials_of(loaded, store), store, request.attack, request.recipes)
     rows = _people(chosen, store)
-    seed = secrets.randbelow(LARGEST) if request.seed is None else request.seed
+    out = request.out or store.sweep_folder(sweep.name) / "study"
+    seed = _seed(request, out)
     questions = _questions(request, chosen, rows, class_names(store, chosen.data), seed)
     pictures = drawn([_shown(question, chosen, store) for question in questions])
     key = StudyKey(
@@ -68,13 +69,21 @@ def build_study(request: StudyRequest) -> int:
         real_people=not isinstance(sweep.data, SyntheticData), pictures=pictures_digest(pictures),
         published=chosen.published, questions=questions,
     )  # fmt: skip
-    out = request.out or store.sweep_folder(sweep.name) / "study"
     _refuse_another_study(out, key)
-    write_file(out / KEY_FILE, key.text(), parents=True)
     page = study_page(pictures, digest=key.digest, real_people=key.real_people)
-    write_file(out / PAGE_FILE, page)
+    write_file(out / PAGE_FILE, page, parents=True)  # first: a page without a key was given to nobody
+    write_file(out / KEY_FILE, key.text())
     _tell(key, out)
     return 0
+
+
+def _seed(request: StudyRequest, out: Path) -> int:
+    """The seed asked for, else that of a key whose page is missing (both are then the same again), else a drawn one."""
+    if request.seed is not None:
+        return request.seed
+    if (out / KEY_FILE).is_file() and not (out / PAGE_FILE).exists():
+        return read_key(out / KEY_FILE).seed
+    return secrets.randbelow(LARGEST)
 
 
 def _check_numbers(request: StudyRequest) -> None:

@@ -45,7 +45,7 @@ def studied(
     chosen = _recipes(loaded, cells, recipes)
     stages = _with_pictures(loaded, chosen, store)
     first = next(iter(stages.values()))
-    if len({json.dumps(json.loads(store.file(one.data, "names.json").read_text())) for one in first}) > 1:
+    if len({json.dumps(json.loads(store.needed_file(one.data, "names.json").read_text())) for one in first}) > 1:
         raise InputError(f"{loaded.source}: expected recipes trained on the same people, got others")
     attacks = {trials[0].settings.attack.label for trials in chosen.values()}
     return Studied(

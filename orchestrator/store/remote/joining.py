@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.writers import hold, let_go
 from orchestrator.store.remote.layout import attempt_name, work_key
 from orchestrator.store.remote.objects import make_filesystem
 from orchestrator.store.remote.synchroniser import pull, pushing
@@ -30,10 +31,12 @@ class JoinedFolders:
     def joined(self, work: Path) -> Iterator[Path]:
         folder = self.store.root / work.parent.name / f"{_fingerprint(work)}.work.{attempt_name()}"
         folder.mkdir(parents=True)
+        hold(folder)
         try:
             with pushing(self.store.objects, _key(work), folder):
                 yield folder
         finally:
+            let_go(folder)
             shutil.rmtree(folder, ignore_errors=True)
 
     def pull(self, work: Path) -> None:

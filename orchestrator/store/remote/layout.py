@@ -1,7 +1,7 @@
 """Where everything lies below a remote store's prefix, who is writing it, what dead writers leave. After the prefix:
 
     <stage>/<fingerprint>/manifest.json         names the attempt whose files make the artifact
-    files/<stage>/<fingerprint>/<attempt>/...   what that attempt made; <attempt> is <host>.<pid>.<random>
+    files/<stage>/<fingerprint>/<attempt>/...   what that attempt made; <attempt> is its writer
     damaged/<stage>/<fingerprint>.<random>/...  what was not what its manifest says, with that manifest
     drafts/<stage>.<fingerprint>.<attempt>      there while an attempt uploads: what is to be swept if it dies
     work/<stage>/<fingerprint>/...              what an unfinished stage keeps between attempts
@@ -12,14 +12,11 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 import time
 import uuid
 from contextlib import suppress
 
-import psutil
-
+from core.writers import is_gone, writer_name
 from orchestrator.store.remote.objects import Objects
 from orchestrator.store.sealing import is_plain_name
 
@@ -45,14 +42,8 @@ def draft_key(kind: str, fingerprint: str, attempt: str) -> str:
 
 
 def attempt_name() -> str:
-    """<host>.<pid>.<random>: who writes, so that others can tell whether the writer lives."""
-    return f"{socket.gethostname()}.{os.getpid()}.{uuid.uuid4().hex[:8]}"
-
-
-def is_dead(attempt: str) -> bool:
-    """Whether the attempt was of this machine and its process is gone."""
-    host, pid, _ = attempt.rsplit(".", 2)
-    return host == socket.gethostname() and pid.isdigit() and not psutil.pid_exists(int(pid))
+    """Who writes, so that others can tell whether the writer lives."""
+    return writer_name()
 
 
 def set_artifact_aside(objects: Objects, kind: str, fingerprint: str) -> str:
@@ -95,7 +86,7 @@ def sweep_drafts(objects: Objects) -> int:
     removed = 0
     for listed in objects.listed(DRAFTS):
         kind, fingerprint, attempt = listed.key.split(".", 2)
-        if is_dead(attempt) or time.time() - listed.changed / 1e9 > FOREIGN_DRAFT_S:
+        if is_gone(attempt) or time.time() - listed.changed / 1e9 > FOREIGN_DRAFT_S:
             objects.delete([f"{DRAFTS}/{listed.key}"])
             sweep_attempts(objects, kind, fingerprint)
             removed += 1

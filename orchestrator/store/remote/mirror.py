@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import ArtifactDamaged
-from core.files import rename_folder, replacing
+from core.files import plain_content, rename_folder, replacing
 from orchestrator.store import verifying
 from orchestrator.store.artifacts import MANIFEST
 from orchestrator.store.machine import cache_folder, locked
@@ -56,7 +56,7 @@ class Mirror:
             return self._bring_files(kind, fingerprint, names)
         except FileNotFoundError as error:
             damage = Damage(f"{Path(str(error.filename)).name} is missing")
-            raise self._give_up(kind, fingerprint, damage) from None
+            raise self.give_up(kind, fingerprint, damage) from None
 
     def _bring_files(self, kind: str, fingerprint: str, names: Iterable[str] | None) -> Path:
         manifest, folder = self.manifest(kind, fingerprint), self.root / kind / fingerprint
@@ -72,7 +72,7 @@ class Mirror:
             try:
                 all_at_once(lambda name: fetch(self.objects, f"{place}/{name}", folder / name, wanted[name]), todo)
             except Damage as damage:
-                raise self._give_up(kind, fingerprint, damage) from None
+                raise self.give_up(kind, fingerprint, damage) from None
         with suppress(Damage):
             verifying.verify(folder, wanted)
         return folder
@@ -80,15 +80,15 @@ class Mirror:
     def manifest(self, kind: str, fingerprint: str) -> dict[str, Any]:
         """The manifest's copy in the mirror; brought anew if it is damaged, and the artifact given up if that is."""
         for path in (lambda: self.manifests.copy(kind, fingerprint), lambda: self.manifests.refresh(kind, fingerprint)):
-            content = path().read_bytes()
+            content = plain_content(path())
             try:
                 return read_manifest(content, kind, fingerprint, unsealed=self.unsealed)
             except Damage as found:
                 damage = found
                 shutil.rmtree(self.root / kind / fingerprint, ignore_errors=True)
-        raise self._give_up(kind, fingerprint, damage)
+        raise self.give_up(kind, fingerprint, damage)
 
-    def _give_up(self, kind: str, fingerprint: str, damage: Damage) -> ArtifactDamaged:
+    def give_up(self, kind: str, fingerprint: str, damage: Damage) -> ArtifactDamaged:
         """Set a damaged artifact aside, in the store; the error that says so."""
         place = set_artifact_aside(self.objects, kind, fingerprint)
         self.manifests.forget(kind, fingerprint)

@@ -18,18 +18,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
+from core.errors import ArtifactDamaged, InputError
 from core.files import write_file
 from core.uris import shown_uri
+from core.writers import hold, is_gone, let_go
 from orchestrator.stages.stage import Stage, with_ancestors
-from orchestrator.store.artifacts import MANIFEST, aside_name, with_checksums
+from orchestrator.store.artifacts import MANIFEST, aside_name, complete, with_checksums
 from orchestrator.store.base import Store
 from orchestrator.store.remote.joining import JoinedFolders
 from orchestrator.store.remote.layout import (
     attempt_name,
     draft_key,
     files_key,
-    is_dead,
     manifest_key,
     sweep_attempts,
     sweep_drafts,
@@ -39,7 +39,7 @@ from orchestrator.store.remote.manifests import Manifests
 from orchestrator.store.remote.mirror import Mirror, mirror_of
 from orchestrator.store.remote.objects import Objects, ObjectStoreError, all_at_once
 from orchestrator.store.remote.synchroniser import pull, pushing
-from orchestrator.store.sealing import sealed
+from orchestrator.store.sealing import Damage, sealed
 from orchestrator.store.version import (
     SEALED_FROM,
     VERSION_FILE,
@@ -90,6 +90,9 @@ class RemoteStore(Store):
             return None
         return self.bring(stage.name, stage.fingerprint, [name]) / name
 
+    def give_up(self, stage: Stage, why: str) -> ArtifactDamaged:
+        return self.mirror.give_up(stage.name, stage.fingerprint, Damage(why))
+
     def work(self, stage: Stage) -> Path:
         """A folder of this attempt alone: attempts meet in the store, not in a mirror."""
         return self.root / stage.name / f"{stage.fingerprint}.work.{attempt_name()}"
@@ -99,11 +102,13 @@ class RemoteStore(Store):
         self._sweep_mirror(stage.name, stage.fingerprint)  # of attempts killed on a machine that has no driver
         work = self.work(stage)
         work.mkdir(parents=True)
+        hold(work)
         try:
             pull(self.objects, work_key(stage.name, stage.fingerprint), work, only)
             with pushing(self.objects, work_key(stage.name, stage.fingerprint), work):
                 yield work
         finally:
+            let_go(work)
             shutil.rmtree(work, ignore_errors=True)
 
     def kept(self, stage: Stage, folder: str) -> set[str]:
@@ -126,6 +131,9 @@ class RemoteStore(Store):
 
     def write_note(self, name: str, file: str, content: bytes) -> None:
         self.objects.write(f"sweeps/{name}/{file}", content)
+
+    def note_names(self, name: str, folder: str) -> list[str]:
+        return sorted(listed.key for listed in self.objects.listed(f"sweeps/{name}/{folder}"))
 
     def move_note(self, name: str, file: str, place: str) -> None:
         self.objects.write(f"sweeps/{name}/{place}", self.objects.read(f"sweeps/{name}/{file}"))
@@ -178,7 +186,7 @@ class RemoteStore(Store):
         key = (stage.name, stage.fingerprint)
         attempt = draft.name.removeprefix(f".{stage.fingerprint}.")
         marker = draft_key(*key, attempt)
-        named = {**manifest, "stage": stage.name, "fingerprint": stage.fingerprint, "attempt": attempt}
+        named = {**complete(stage, manifest), "attempt": attempt}
         sealed_manifest = sealed(with_checksums(draft, named))
         if not self.has(stage):
             self.objects.write(marker, b"uploading")
@@ -192,6 +200,7 @@ class RemoteStore(Store):
                 write_file(draft / MANIFEST, content)
             self.objects.delete([marker])
             sweep_attempts(self.objects, *key)
+        let_go(draft)
         self.mirror.keep(stage.name, stage.fingerprint, draft, sealed_manifest["files"])
         self.objects.delete_below(work_key(stage.name, stage.fingerprint))
         return self.place(stage)
@@ -203,6 +212,9 @@ class RemoteStore(Store):
             if content is not None:
                 self.objects.write(aside_name(VERSION_FILE), content)
             self.objects.write(VERSION_FILE, version_note(empty=not self.objects.listed("files")))
+
+    def check_there(self) -> None:
+        """Nothing to do: whoever writes to a bucket that is gone is told so, and makes none."""
 
     def prove_writable(self) -> None:
         super().prove_writable()  # the mirror
@@ -222,12 +234,12 @@ class RemoteStore(Store):
         return removed + sweep_drafts(self.objects)
 
     def _sweep_mirror(self, kind: str, fingerprint: str) -> None:
-        """Remove work folders and drafts of dead processes of this machine; * for all."""
+        """Remove work folders and drafts of writers that are gone; * for all."""
         for folder in self.root.glob(f"{kind}/{fingerprint}.work.*.*.*"):
-            if is_dead(folder.name.split(".work.", 1)[1]):
+            if is_gone(folder.name.split(".work.", 1)[1], folder):
                 shutil.rmtree(folder, ignore_errors=True)
         for folder in self.root.glob(f"{kind}/.{fingerprint}.*.*.*"):
-            if is_dead(folder.name[1:].split(".", 1)[1]):
+            if is_gone(folder.name[1:].split(".", 1)[1], folder):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def bring(self, kind: str, fingerprint: str, names: Iterable[str] | None = None) -> Path:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import subprocess
 from importlib.metadata import distributions, version
 from pathlib import Path
 
+from core.allotted import allotted_cpus
 from core.files import write_file
 from core.tree import TREE
 from sweeps.loaded import LoadedSweep
@@ -45,7 +45,7 @@ def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
         write_file(sweep / "as_given.yaml", given.read_bytes(), flush=False)
     for name, content in (("with_overrides", loaded.raw), ("resolved", loaded.sweep.model_dump(mode="json"))):
         write_file(sweep / f"{name}.yaml", as_yaml(content), flush=False)
-    facts = {**provenance_tags(), "machine": platform.machine(), "cpus": os.cpu_count(), "host": platform.node()}
+    facts = {**provenance_tags(), "machine": platform.machine(), "cpus": allotted_cpus(), "host": platform.node()}
     write_file(environment / "environment.json", json.dumps(facts, indent=1), flush=False)
     packages = sorted({f"{d.metadata['Name']}=={d.version}" for d in distributions()}, key=str.lower)
     write_file(environment / "packages.txt", "\n".join(packages) + "\n", flush=False)

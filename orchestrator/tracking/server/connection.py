@@ -59,10 +59,11 @@ def told(error: BaseException, uri: str) -> str:
     return (said[1] if said else words)[:300]
 
 
-def connect(uri: str) -> Any:
+def connect(uri: str, *, ours: bool = False) -> Any:
     """A client that has spoken with the tracking store once. InputError, in one line, if there is none at the URI.
 
     Whatever is there, the answer comes in time: within seconds if it is no tracking store, or no answer.
+    ours: the URI is `local_uri` of a store, from which an unreadable database is made again.
     """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -73,6 +74,8 @@ def connect(uri: str) -> Any:
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with refusals(uri):
+        if sqlite_path(uri) is not None:
+            within(OPEN_S, lambda: _prepare(uri, ours))
         within(2 * PROBE_S, lambda: _probe(uri))
         return within(OPEN_S, lambda: _open(uri))
 
@@ -101,6 +104,13 @@ def _probe(uri: str) -> None:
     elif kind in DEFAULT_PORTS:
         _check_port(uri)
         ask_server(uri)
+
+
+def _prepare(uri: str, ours: bool) -> None:
+    from orchestrator.tracking.server.sqlite_file import prepare
+
+    with _alone_with(uri):
+        prepare(sqlite_path(uri), ours=ours)
 
 
 def _open(uri: str) -> Any:

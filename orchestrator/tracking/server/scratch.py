@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
+from core.writers import here, is_gone
 
 PREFIX = "smoothsweep-record"
 
@@ -17,13 +17,13 @@ PREFIX = "smoothsweep-record"
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A folder that is gone afterwards; its name says whose it is."""
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}-{os.getpid()}-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}-{os.getpid()}-{here()}-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def sweep_away_scratch() -> None:
-    """Remove the folders of processes of this machine that are dead."""
+    """Remove the folders of processes that are gone."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}-*-*"):
-        owner = folder.name.split("-")[2]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+        pid, where = folder.name.removeprefix(f"{PREFIX}-").rpartition("-")[0].partition("-")[::2]
+        if is_gone(f"{where}.{pid}.0", folder):
             shutil.rmtree(folder, ignore_errors=True)

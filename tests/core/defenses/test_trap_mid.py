@@ -37,7 +37,7 @@ def test_a_step_sharpens_the_triggers_of_the_batch_alone_and_leaves_the_network(
     before, state = traps.triggers.clone(), {k: v.clone() for k, v in model.state_dict().items()}
     told = {k: v.clone() for k, v in traps.discriminator.state_dict().items()}
     towards = torch.tensor([0, 2]).repeat(4)
-    traps.sharpen(model, images, towards, tools.generator())
+    traps.sharpen(model, images, towards, SmoothedLoss(), tools.generator())
     moved = (traps.triggers - before).flatten(1).abs()
     assert moved[[1, 3]].max() == 0
     assert moved[[0, 2]].max() <= 0.02 + 1e-6 and (moved[[0, 2]] > 0.0199).float().mean() > 0.5
@@ -45,6 +45,63 @@ def test_a_step_sharpens_the_triggers_of_the_batch_alone_and_leaves_the_network(
     assert all(torch.equal(v, model.state_dict()[k]) for k, v in state.items()) and model.training
     assert all(parameter.grad is None for parameter in model.parameters())
     assert all(torch.equal(v, traps.discriminator.state_dict()[k]) for k, v in told.items())
+
+
+@pytest.mark.parametrize("alpha", [0.0, -0.5, 0.3])
+def test_a_trigger_step_follows_the_smoothed_loss_computed_by_hand(tools, alpha):
+    """The smoothed targets written out, the views drawn again, the gradient of each trigger summed over its images."""
+    model, (images, _) = tools.prepared(TrapMid()).eval(), tools.colours(per_class=3)
+    traps, towards = traps_of(model, tools, blend=0.3, step=0.05), torch.tensor([0, 2, 3, 2, 2, 0, 3, 0, 2, 3, 3, 0])
+    for head in (model.head, traps.discriminator.head):
+        head.weight.data.mul_(30)
+    before = traps.triggers.clone()
+    triggers = before.clone().requires_grad_()
+    trapped = torch.stack([0.7 * image + 0.3 * triggers[k] for image, k in zip(images, towards, strict=True)])
+    targets = torch.full((len(images), 4), alpha / 4)  # alpha spread over all classes, the rest on the trigger's own
+    targets[torch.arange(len(images)), towards] += 1 - alpha
+    with evaluating(traps.discriminator):
+        scores = traps.discriminator(trapped)[:, 0]
+    taken = -(targets * model(seen_anew(trapped, tools.generator(7))).log_softmax(1)).sum(1)
+    (slope,) = torch.autograd.grad(((1 + (-scores).exp()).log() + taken).mean(), triggers)
+    expected = torch.where(slope == 0, before, (before - 0.05 * slope.sign()).clamp(-1, 1))
+    traps.sharpen(model, images, towards, SmoothedLoss(alpha=alpha), tools.generator(7))
+    clear = slope.abs() > 1e-5 * slope.abs().max()  # a sign next to zero is rounding
+    assert clear.float().mean() > 0.7 and slope[1].abs().max() == 0
+    torch.testing.assert_close(traps.triggers[clear], expected[clear])
+    if alpha:
+        other = traps_of(model, tools, blend=0.3, step=0.05)
+        other.discriminator.load_state_dict(traps.discriminator.state_dict())
+        other.sharpen(model, images, towards, SmoothedLoss(), tools.generator(7))
+        assert not torch.equal(other.triggers, traps.triggers), "a step that ignores the smoothing is another one"
+
+
+@pytest.mark.parametrize("smooth", [True, False])
+def test_the_triggers_learn_under_the_smoothing_of_their_labels(tools, smooth, monkeypatch):
+    model, (images, labels) = tools.prepared(TrapMid()), tools.colours(per_class=2)
+    seen, defense = [], TrapMid(smooth_traps=smooth)
+    monkeypatch.setattr(Traps, "sharpen", lambda *given: seen.append(given[4]))
+    step = Step(
+        model=model, forward=model, images=images, labels=labels, criterion=SmoothedLoss(alpha=-0.5), epoch=0,
+        epochs=1, batch_size=8, generator=tools.generator(3), companion=tools.companion(defense, model),
+    )  # fmt: skip
+    defense.loss(step)
+    assert [criterion.alpha for criterion in seen] == [-0.5 if smooth else 0.0]
+
+
+def test_clean_and_trapped_images_are_seen_through_the_same_augmentations_in_draws_of_their_own(tools):
+    """With triggers that do nothing both halves show the same pictures: many of each half are cropped or turned."""
+    model, (images, labels) = tools.prepared(TrapMid()), tools.colours(per_class=20)
+    shown, defense = [], TrapMid(blend=1e-6)
+    step = Step(model=model, forward=lambda batch: shown.append(batch) or model(batch), images=images, labels=labels,
+                criterion=SmoothedLoss(), epoch=0, epochs=1, batch_size=80, generator=tools.generator(3),
+                companion=tools.companion(defense, model))  # fmt: skip
+    defense.loss(step)
+    halves = shown[0].split(len(images))
+    for half in halves:
+        same = (half - images).abs().flatten(1).amax(1) < 1e-4
+        mirrored = (half - images.flip(3)).abs().flatten(1).amax(1) < 1e-4
+        assert 0.03 < same.float().mean() < 0.3 and 0.03 < mirrored.float().mean() < 0.3  # an eighth each
+    assert ((halves[0] - halves[1]).abs().flatten(1).amax(1) > 1e-2).float().mean() > 0.5
 
 
 def test_triggers_move_towards_being_taken_for_clean_and_for_their_class(tools):
@@ -62,7 +119,7 @@ def test_triggers_move_towards_being_taken_for_clean_and_for_their_class(tools):
 
     before = objective()
     for step in range(12):
-        traps.sharpen(model, images, towards, tools.generator(step))
+        traps.sharpen(model, images, towards, SmoothedLoss(), tools.generator(step))
     assert objective() < before - 0.05
 
 
@@ -115,7 +172,7 @@ def test_the_companion_goes_into_a_file_of_plain_tensors_and_back(tools, tmp_pat
     model, (images, labels) = tools.prepared(TrapMid()), tools.colours(per_class=2)
     one, two = tools.companion(TrapMid(), model), tools.companion(TrapMid(), model, seed=9)
     one.tell_apart(images, labels, epoch=0)
-    one.sharpen(model, images, labels, tools.generator())
+    one.sharpen(model, images, labels, SmoothedLoss(), tools.generator())
     torch.save(one.state_dict(), tmp_path / "state.pt")
     two.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     for traps in (one, two):

@@ -1,13 +1,19 @@
 """Endpoints: every picture asked once, no faster and no oftener than agreed; busy servers, wrong answers."""
 
+import json
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.outside import posting
+from core.outside.address import ADDRESS, named_address
 from core.outside.answers import KeptAnswers
 from core.outside.endpoint import describe_endpoint, open_endpoint
 from tests.made_endpoint import serving
@@ -108,9 +114,42 @@ def test_the_token_comes_from_the_environment_and_is_written_nowhere(ask, server
     assert not [path for path in tmp_path.iterdir() if b"tell-nobody" in path.read_bytes()]
 
 
+SECRET = st.text(alphabet="QZXJ", min_size=3, max_size=12)
+NAME = st.text(alphabet="abcdefgh_-.0123456789", min_size=1, max_size=10)
+
+
+@given(secret=SECRET, name=NAME, form=st.sampled_from([
+    "http://{s}@host/a", "https://me:{s}@host/a", "https://:{s}@host", "https://host/a?{n}={s}", "https://host?{s}",
+    "https://host/a?x=1&{n}={s}", "https://host/a#{n}={s}", "https://host/#{s}", "https://host/a?x=1#/{s}", "http://{s}/@host",
+    "http://host\\@{s}", "http://host /{s}", "http://host:99999/?{s}", "ftp://host/a?{s}", "http://h/\t?{s}", "HTTP://host/?{s}",
+]))  # fmt: skip
+def test_a_url_that_may_hold_a_secret_is_refused_shown_without_it_and_written_nowhere(secret, name, form):
+    url = form.format(s=secret, n=name)
+    with tempfile.TemporaryDirectory() as folder:
+        with pytest.raises(InputError, match=r"expected http.* without user, query or fragment") as refused:
+            describe_endpoint(url, Path(folder) / "kept.sqlite", token_env=None)
+        card = Path(folder) / "endpoint.json"
+        card.write_text(json.dumps({"url": url, "answers": str(card), "token_env": None}))
+        with pytest.raises(InputError, match="without user, query or fragment"):  # one made before, or by hand
+            open_endpoint(card, {"answers": "logits"}, CPU)
+        with pytest.MonkeyPatch.context() as patched, pytest.raises(InputError, match=ADDRESS) as asked:
+            patched.setenv(ADDRESS, url)
+            named_address()
+    shown = str(refused.value) if "?" in form or "#" in form or form.startswith("http://{s}@") else ""
+    assert not set("QZXJ") & set(shown) and not set("QZXJ") & set(str(asked.value))
+
+
+@pytest.mark.parametrize("url", [
+    "http://host", "https://host/", "http://127.0.0.1:8000/classify", "https://[::1]:8000/v1/x",
+    "https://a-b.example.org/v1/models/resnet:predict", "http://under_score/a%20b/~c",
+])  # fmt: skip
+def test_a_plain_url_is_none_of_these(url, tmp_path):
+    assert json.loads(describe_endpoint(url, tmp_path / "kept", token_env=None))["url"] == url
+
+
 def test_nobody_there_is_one_line(ask, server):
     server.url = "http://127.0.0.1:1/nothing"
-    with pytest.raises(InputError, match="got ConnectionError"):
+    with pytest.raises(InputError, match="got ConnectionRefusedError: Connection refused"):
         ask(colours(1))
 
 

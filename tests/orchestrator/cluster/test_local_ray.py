@@ -1,6 +1,7 @@
 """A Ray of a run alone: on the loopback interface, deaf without the token, which nobody can read who should not."""
 
 import http.server
+import json
 import os
 import re
 import socket
@@ -17,7 +18,7 @@ import psutil
 import pytest
 import ray
 
-from orchestrator.cluster import listening, local_ray, tokens
+from orchestrator.cluster import listening, local_ray, run_folder, tokens
 from orchestrator.cluster.listening import ports_of, ray_methods
 from orchestrator.doors.health import doctor
 
@@ -29,7 +30,9 @@ def running_ray():
     """A local Ray with two workers, started where the user's settings would leave it open; the path of its token."""
     before = {name: os.environ.get(name) for name in OPEN}
     os.environ |= OPEN
+    mask = os.umask(0)  # the most open one
     local_ray.start(num_cpus=2, object_store_memory=100 * 2**20)
+    os.umask(mask)
 
     @ray.remote
     def work():
@@ -44,8 +47,11 @@ def running_ray():
     else:
         raise TimeoutError("Ray's monitor says nothing of its port")
     yield Path(os.environ["RAY_AUTH_TOKEN_PATH"])
+    folder = Path(os.environ["RAY_TMPDIR"])
     local_ray.stop()
+    assert not folder.exists(), "Ray's sessions, logs and sockets go with the run"
     assert {name: os.environ[name] for name in OPEN} == OPEN, "the user's settings are as they were"
+    assert "RAY_TMPDIR" not in os.environ
     local_ray._set(before)
     local_ray._read_anew()
 
@@ -102,11 +108,78 @@ def test_the_token_is_for_its_owner_alone(running_ray):
     assert (os.getpid(), running_ray) in tokens.live_runs()
 
 
+INTRUDER = """
+import json, os, socket, sys
+folder, session, found = sys.argv[1], sys.argv[2], {}
+
+def attempt(name, act):
+    try:
+        act()
+        found[name] = "done"
+    except OSError as error:
+        found[name] = type(error).__name__
+
+def reach(path):
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect(path)
+
+os.umask(0)
+attempt("list the temporary folder", lambda: os.listdir(os.path.dirname(folder)))
+attempt("list", lambda: os.listdir(folder))
+for path in [folder, *sys.argv[2:]]:
+    attempt(f"enter {path}", lambda: os.listdir(path + "/."))
+    attempt(f"look at {path}/x", lambda: os.lstat(path + "/x"))
+    attempt(f"put a link into {path}", lambda: os.symlink("/etc/hostname", path + "/debug_state.txt.link"))
+    attempt(f"rename {path}", lambda: os.rename(path, path + "-mine"))
+    if len(path) <= 107:  # a name of a socket
+        attempt(f"connect to {path}", lambda: reach(path))
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become another user")
+def test_another_user_cannot_enter_what_ray_keeps(running_ray):
+    """Everything below the folder, sockets and logs among it, is tried by the user `nobody`."""
+    session = Path(ray._private.worker._global_node.get_session_dir_path())
+    places = [str(path) for path in (session, *session.rglob("*"))]
+    assert {"logs", "sockets", "raylet", "plasma_store", "debug_state.txt"} <= {Path(path).name for path in places}
+    done = subprocess.run(["python3", "-c", INTRUDER, str(running_ray.parent), *places], capture_output=True, text=True,
+                          user=65534, group=65534, extra_groups=[], timeout=60, check=True)  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found.pop("list the temporary folder") == "done", "or the others would say nothing"
+    assert len(found) > 4 * len(places) and set(found.values()) == {"PermissionError"}
+
+
+def test_all_that_ray_has_made_lies_in_the_run_s_folder(running_ray):
+    """Also what it makes where nothing tells it otherwise: locks of its libraries, in this process and in workers."""
+    folder = running_ray.parent
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and folder.stat().st_uid == os.getuid()
+    session = Path(ray._private.worker._global_node.get_session_dir_path())
+    assert session.parent == folder / "ray" and stat.S_IMODE((session / "logs").stat().st_mode) == 0o777
+
+    @ray.remote
+    def default_places():
+        from ray._common.utils import get_default_ray_temp_dir, get_default_system_temp_dir
+
+        return {get_default_ray_temp_dir(), get_default_system_temp_dir()}
+
+    assert ray.get(default_places.remote()) == {str(folder), str(folder / "ray")}
+    written = {path for process in processes() for path in opened_files(process)}
+    shared = [path for path in written if path.startswith("/tmp/") and not path.startswith(f"{folder}/")]
+    assert any(path.startswith(f"{folder}/ray/") for path in written) and not [p for p in shared if "ray" in p]
+
+
+def opened_files(process):
+    return [file.path for file in process.open_files() if file.mode != "r"]
+
+
 @pytest.fixture
-def temporary(tmp_path, monkeypatch):
-    """An own temporary folder, so that no other run's is seen."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    return tmp_path
+def temporary(monkeypatch):
+    """An own temporary folder with a short name, so that no other run's is seen."""
+    with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as name:
+        monkeypatch.setattr(tempfile, "tempdir", name)
+        monkeypatch.setattr(run_folder, "SHORT_BASE", Path(name))
+        yield Path(name)
 
 
 def test_each_run_has_its_own_token_and_leaves_none(temporary, monkeypatch):
@@ -125,10 +198,13 @@ def test_what_a_killed_driver_left_is_swept_away_and_nothing_else(temporary, mon
     monkeypatch.setattr(local_ray, "_read_anew", lambda: None)
     code = "import os, signal\n"
     code += "from orchestrator.cluster import tokens\nheld = tokens.new_token()\nheld.__enter__()\n"
+    code += "import tempfile\nfrom pathlib import Path\n(made,) = Path(tempfile.gettempdir()).iterdir()\n"
+    code += "(made / 'ray' / 'session_1' / 'logs').mkdir(parents=True)\n"
     environment = {**os.environ, "TMPDIR": str(temporary)}
     subprocess.run([sys.executable, "-c", code + "os.kill(os.getpid(), 9)"], env=environment, timeout=120)
     (left,) = temporary.iterdir()
-    kept = [temporary / name for name in (f"smoothsweep-ray-{os.getpid()}-x", "smoothsweep-ray-tomorrow-x", "other")]
+    assert (left / "ray" / "session_1" / "logs").is_dir()
+    kept = [temporary / name for name in (f"ssray-{os.getpid()}-x", "ssray-tomorrow-x", "other")]
     for folder in kept:
         folder.mkdir()
     with tokens.new_token() as live, local_ray._guarded():

@@ -100,7 +100,10 @@ def test_an_attack_on_feature_maps_looks_into_the_folder_of_a_prior(tmp_path, ca
 
 def test_every_stage_that_is_checked_has_its_check():
     checked = {name for name, task in TASKS.items() if task.check}
-    assert checked == {"prior", "target", "attack", "embeddings", "knowledge", "judge_features"}
+    assert checked == {
+        "data", "public", "prior", "target", "attack", "embeddings", "knowledge", "judge_features", "judge_robustness",
+        "poison",
+    }  # fmt: skip
     for name in checked:
         with pytest.raises((KeyError, TypeError, InputError)):  # it reads the configuration
             TASKS[name].refuse({"kind": "nobody", "architecture": "nobody"}, {})

@@ -85,6 +85,23 @@ def test_without_consent_or_with_wrong_terms_nothing_is_sent(server, people, tmp
     assert len(server.seen) == before and not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("url", ["{}?api_key=QZXJ", "{}?sig=QZXJ", "{}#access_token=QZXJ", "http://QZXJ@127.0.0.1:1/x"])
+@pytest.mark.parametrize("command", ["import", "audit"])
+def test_a_url_with_a_secret_is_refused_and_stands_nowhere(server, people, tmp_path, capsys, url, command):
+    before, given = len(server.seen), url.format(server.url)
+    if command == "import":
+        assert bring(given, people, tmp_path / "out", "--yes") == 2
+    else:
+        more = ["--public", str(people), "--image-size", str(SIDE), "--yes", "--out", str(tmp_path / "out")]
+        assert main(["audit", given, "--data", str(people), *more]) == 2
+    said = capsys.readouterr()
+    assert "expected http(s)://HOST/PATH without user, query or fragment; a token's place is" in said.err
+    assert said.err.count("\n") == 1 and "QZXJ" not in said.out + said.err
+    assert len(server.seen) == before and not (tmp_path / "out").exists()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"QZXJ" in path.read_bytes()]
+    assert not [path for path in tmp_path.rglob("*") if "QZXJ" in path.name]
+
+
 def test_an_audit_of_an_endpoint_asks_for_consent_too(server, people, tmp_path, capsys):
     given = ["audit", server.url, "--data", str(people), "--public", str(people), "--image-size", str(SIDE)]
     before = len(server.seen)

@@ -215,7 +215,7 @@ def test_an_official_checkpoint_is_attacked_like_any_target(stage, table1):
         "name": "imported", "data.path": stage / "tried",
         "judges": json.dumps({**json.loads(table1["judges"]), **json.loads(ATTACKED["judges"])}),  # a small evaluator
     }  # fmt: skip
-    run = smoothsweep("run", "sweeps/table1_facescrub.yaml", *options(given), "--store", stage / "store")
+    run = smoothsweep("run", "sweeps/table1_facescrub.yaml", *options(given), "--store", stage / "store", "--yes")
     row = pd.read_parquet(stage / "store" / "sweeps" / "imported" / "results.parquet").iloc[0]
     assert row["status"] == "done" and row["recipe_alpha"] == -0.05 and row["recipe_architecture"] == "resnet152"
     assert row[list(JUDGED)].notna().all() and pd.isna(row["train_acc"])

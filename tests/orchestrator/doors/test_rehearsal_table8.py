@@ -94,7 +94,7 @@ def test_table_8_runs_from_its_shipped_file_to_the_papers_numbers(stage, setting
     assert plan["trials"] == 49 and stages["attack"] == 49 and stages["target"] == 8 and not plan["absent"]
     assert stages["general_gan"] == 2 and stages["public"] == 1  # GMI's own; that of LOMMA and the black boxes
     assert {stages[name] for name in ("specific_gan", "students", "plg_gan", "starts")} == {7}
-    text = smoothsweep("run", SWEEP, *settings, *store)
+    text = smoothsweep("run", SWEEP, *settings, *store, "--yes")
     assert "Beside the paper's Table 8 (CelebA)" in text and "Departs from the paper's settings (recipe)" in text
     folder = stage / "store" / "sweeps" / "table8"
     rows = pd.read_parquet(folder / "results.parquet")

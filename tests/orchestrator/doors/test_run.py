@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from tiny import write_tiny
+from tiny import tiny_sweep, write_tiny
 
 from core.metrics.table import TIME_COLUMNS
 from orchestrator.cli import main
@@ -39,8 +39,9 @@ def mlflow_runs(store: Path):
 def finished(tmp_path_factory):
     """A tiny sweep run once, start to report."""
     folder = tmp_path_factory.mktemp("tiny")
-    sweep, store = write_tiny(folder), folder / "store"
-    done = smoothsweep("run", sweep, "--store", store)
+    judges = {**tiny_sweep()["judges"], "general": {}}  # its weights are nowhere
+    sweep, store = write_tiny(folder, judges=judges), folder / "store"
+    done = smoothsweep("run", sweep, "--store", store, SMOOTHSWEEP_WEIGHTS=folder, TORCH_HOME=folder)
     assert done.returncode == 0, done.stderr
     return sweep, store, done
 
@@ -56,6 +57,8 @@ def test_every_trial_has_a_row_with_every_judges_word(finished):
         assert (rows[column] > 0).all(), column
     assert rows["fid"].isna().all() and "fid" in json.loads(rows["reasons"][0])
     assert "2/2 trials" in done.stderr and "alpha" in done.stdout
+    [line] = [line for line in done.stderr.splitlines() if "not measured: " in line]
+    assert "general (" in line and "the weights of swag_vit_b_16 are not here: smoothsweep weights stage" in line
 
 
 def test_other_judges_score_the_same_reconstructions_and_nothing_is_attacked(finished):

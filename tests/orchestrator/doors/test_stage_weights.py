@@ -1,9 +1,7 @@
 """Which published weights a sweep needs, a search's choices included."""
 
-import pytest
-
-from core.errors import InputError
-from orchestrator.doors.bringing.stage_weights import needed_files, refuse_missing_weights
+from orchestrator.doors.bringing.stage_weights import needed_files
+from orchestrator.stages.weights import missing_weights
 from sweeps.expand import expand
 from sweeps.load import load_sweep
 from tests.tiny import write_tiny
@@ -26,7 +24,7 @@ def test_of_a_grid_every_cell_counts(tmp_path):
 
 
 def test_an_attack_that_trains_students_needs_theirs(tmp_path, monkeypatch):
-    monkeypatch.setattr("orchestrator.doors.bringing.stage_weights.staged_file", lambda name: None)
+    monkeypatch.setattr("orchestrator.stages.weights.staged_file", lambda name: None)
     students = {"architectures": ["efficientnet_b1"], "batch_size": 8}
     attacks = {
         form: {"kind": "lomma_gmi", "form": form, "gan": {"batch_size": 8}, **changed}
@@ -35,5 +33,6 @@ def test_an_attack_that_trains_students_needs_theirs(tmp_path, monkeypatch):
     loaded = {form: load_sweep(write_tiny(tmp_path, attack=attack, prior=None)) for form, attack in attacks.items()}
     assert needed_files([loaded["ours"]]) == ["efficientnet_b1"] and needed_files([loaded["L_logit"]]) == []
     settings = [cell.settings for cell in expand(loaded["ours"])]
-    with pytest.raises(InputError, match="pretrained efficientnet_b1: expected its ImageNet weights here, got none"):
-        refuse_missing_weights(settings)
+    [stop] = missing_weights(settings)
+    assert stop.weights == "efficientnet_b1"
+    assert stop.message.startswith("pretrained efficientnet_b1: expected its ImageNet weights here, got none; ")

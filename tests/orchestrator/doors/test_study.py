@@ -8,7 +8,9 @@ import pytest
 from study_answers import ALPHAS, PEOPLE, REAL_RED, answers_file, choosing, colours, made_sweep, red_of
 from tiny import write_tiny
 
+from core.files import write_file
 from orchestrator.cli import main
+from orchestrator.doors.study import build
 from orchestrator.doors.study.chosen import published_preferences
 from orchestrator.planning.trial import Trial
 from sweeps.expand import expand
@@ -241,3 +243,32 @@ def test_the_papers_shares_stand_beside_the_same_three_recipes_alone(repository,
     assert published_preferences(loaded, three[::-1]) == theirs[::-1]
     assert published_preferences(loaded, [plain, *three]) == (None,) * 4
     assert published_preferences(loaded, [positive, *three[1:]]) == (None,) * 3
+
+
+@pytest.mark.parametrize("written", [0, 1])
+def test_a_build_killed_between_its_files_is_finished_by_the_same_command(made, tmp_path, monkeypatch, written):
+    sweep, store = made
+    command = ["study", "build", str(sweep), "--store", str(store), "--out", str(tmp_path)]
+    done = []
+
+    def killed(path, content, **how):
+        if len(done) == written:
+            raise KeyboardInterrupt
+        done.append(path)
+        write_file(path, content, **how)
+
+    monkeypatch.setattr(build, "write_file", killed)
+    assert main(command) == 130
+    monkeypatch.setattr(build, "write_file", write_file)
+    assert main(command) == 0
+    key = json.loads((tmp_path / "study.json").read_text())
+    assert key["digest"] in (tmp_path / "study.html").read_text()
+
+
+def test_a_key_without_its_page_gives_the_same_page_again(made, built, tmp_path):
+    """As a build of an earlier version left it, killed after the key; or where the page was moved to annotators."""
+    sweep, store = made
+    shutil.copy(built[0] / "study.json", tmp_path)
+    assert main(["study", "build", str(sweep), "--store", str(store), "--out", str(tmp_path)]) == 0
+    for file in ("study.json", "study.html"):
+        assert (tmp_path / file).read_bytes() == (built[0] / file).read_bytes()

@@ -12,6 +12,7 @@ import ray
 
 from benchmarks.sleeping import Sleep
 from core.errors import SweepStopped
+from core.same_code import code_digest
 from orchestrator.cluster import local_ray
 from orchestrator.cluster.connection import remove_lost_groups
 from orchestrator.scheduling import tasks_in_flight as running
@@ -39,8 +40,8 @@ def keep(cluster, tmp_path):
     """Makes schedulers on one store: keep(attack_timeout_minutes=...)."""
     store = open_store(str(tmp_path))
 
-    def make(begin_s: float = 600.0, **changes):
-        return StageScheduler.remote(store, {**RESOURCES, **changes}, 2, 0, begin_s)
+    def make(begin_s: float = 600.0, code: str | None = None, **changes):
+        return StageScheduler.remote(store, {**RESOURCES, **changes}, 2, 0, begin_s, code)
 
     return make
 
@@ -253,3 +254,16 @@ def test_a_damaged_input_is_made_again_while_the_scheduler_waits(keep, tmp_path,
     said = [event["line"] for event in snapshot(scheduler)["events"] if event["what"] == "say"]
     assert len(said) == (harm == "a bit"), said  # the driver itself sees the others before it asks the scheduler
     assert all(f"public {source.fingerprint[:8]}: images.safetensors differs" in line for line in said)
+
+
+def test_workers_are_held_to_the_code_that_the_run_began_with(keep, tmp_path):
+    """By its content: a stage of several parts and one of none, with the right code and with other code."""
+    stages = [sleeping(0.0, classes=2), sleeping(0.01, classes=1)]
+    refusing, making = keep(code="0" * 64), keep(code=code_digest())
+    for stage in stages:
+        said = failure_of(refusing.ensure.remote(stage))
+        assert "expected the code that this run began with (source-000000000000), got source-" in said
+        assert f"source-{code_digest()[:12]}" in said and not said.startswith("CodeChanged")
+        assert not open_store(str(tmp_path)).has(stage) and not list((tmp_path / "sleep").glob("*.work/*/*"))
+        ray.get(making.ensure.remote(stage))
+        assert open_store(str(tmp_path)).has(stage)

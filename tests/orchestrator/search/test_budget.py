@@ -10,9 +10,10 @@ from orchestrator.planning.plan import make_plan, plan_summary
 from orchestrator.planning.plan_words import plan_text
 from orchestrator.planning.proposals import read_reaudit, reaudit_trials, recipe_of, write_reaudit
 from orchestrator.planning.trials import trials_of
+from orchestrator.search import budget
 from orchestrator.search.agenda import Agenda
 from orchestrator.search.ahead import ahead_of, refuse_small_budget
-from orchestrator.search.budget import SPENT, Meter, spent
+from orchestrator.search.budget import Meter, spent
 from orchestrator.search.reaudit import frontier_recipes
 from orchestrator.search.record import read_reaudit_record
 from orchestrator.stages.stage import with_ancestors
@@ -60,13 +61,74 @@ def test_a_killed_run_loses_nothing_that_was_noted(tmp_path):
     second.update(snapshot(ended=[("target", 10.0)]))
     second.save()
     assert second.exceeded() and spent(store, "s")[0] == 55.0
-    lines = [json.loads(line) for line in (store.sweep_folder("s") / SPENT).read_text().splitlines()[1:]]
-    assert {line["run"] for line in lines} == {1, 2} and sum("wall_seconds" in line for line in lines) == 2
+    notes = [path for path in (store.sweep_folder("s") / "spent").iterdir() if ".copy" not in path.name]
+    lines = [json.loads(line) for path in notes for line in path.read_text().splitlines()[1:]]
+    assert len(notes) == 2 and sum("wall_seconds" in line for line in lines) == 2
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """Every look at the notes of other drivers is taken at once."""
+    monkeypatch.setattr(budget, "LOOK_EVERY_S", 1e-9)
+
+
+@pytest.mark.parametrize("drivers", [2, 3])
+def test_what_all_drivers_of_a_sweep_spend_at_the_same_time_counts(tmp_path, often, drivers):
+    """Two drivers once used 6,000 s, noted 3,000 and neither stopped at 3,600."""
+    store, share = LocalStore(root=tmp_path), 3000.0
+    meters = [Meter(store, "s", Budget(device_hours=1.0)) for _ in range(drivers)]
+    stopped = []
+    for done in range(0, int(share) + 1, 100):
+        for number, meter in enumerate(meters):
+            meter.update(snapshot(running=[("target", float(done))]))
+            meter.save()
+            if meter.exceeded():
+                stopped.append((done, number))
+    first = {number: min(done for done, other in stopped if other == number) for number in range(drivers)}
+    assert all(abs(done * drivers - 3600) <= 100 * drivers for done in first.values()), "each stops at the limit"
+    assert spent(store, "s")[0] == drivers * share == meters[-1].device_s
+    assert Meter(store, "s", None).device_s == drivers * share
+    Meter(store, "another", None).save()
+    assert spent(store, "another")[0] == 0.0
+
+
+def test_a_driver_that_was_silent_for_long_is_still_counted(tmp_path, often, monkeypatch):
+    monkeypatch.setattr(budget, "SETTLED_S", -1.0)
+    store = LocalStore(root=tmp_path)
+    first, second = Meter(store, "s", None), Meter(store, "s", None)
+    first.update(snapshot(ended=[("target", 70.0)]))
+    first.save()
+    for _ in range(3):
+        second.update(snapshot(ended=[("attack", 10.0)]))
+    assert second.device_s == 100.0
+
+
+def test_what_a_run_of_an_earlier_version_noted_counts(tmp_path):
+    store = LocalStore(root=tmp_path)
+    store.write_note(
+        "s", "spent.jsonl", b'{"run": 1, "stage": "data", "device_seconds": 7.0}\n{"run": 2, "wall_seconds": 9.0}\n'
+    )
+    meter = Meter(store, "s", None)
+    meter.update(snapshot(ended=[("target", 5.0)]))
+    meter.save()
+    assert spent(store, "s")[0] == 12.0 and spent(store, "s")[1] == pytest.approx(9.0, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [([(0, 10), (20, 5)], 15), ([(0, 10), (5, 10)], 15), ([(0, 100), (10, 5), (50, 100)], 150), ([(3, 4), (3, 4)], 4)],
+)
+def test_minutes_of_drivers_at_the_same_time_count_once(tmp_path, runs, expected):
+    store = LocalStore(root=tmp_path)
+    for number, (began, seconds) in enumerate(runs):
+        store.write_note("s", f"spent/{number}.jsonl", b'{"wall_seconds": %d, "began": %d}\n' % (seconds, began))
+    by_seconds = sum(any(began <= at < began + long for began, long in runs) for at in range(200))
+    assert spent(store, "s")[1] == by_seconds == expected
 
 
 def test_minutes_count_over_all_runs(tmp_path):
     store = LocalStore(root=tmp_path)
-    store.write_note("s", SPENT, b'{"run": 1, "wall_seconds": 90.0}\n')
+    store.write_note("s", "spent.jsonl", b'{"run": 1, "wall_seconds": 90.0}\n')
     assert "2 of 1 minutes" not in (Meter(store, "s", Budget(minutes=1.0)).exceeded() or "")
     assert Meter(store, "s", Budget(minutes=1.0)).exceeded().endswith("of 1 minutes")
     assert Meter(store, "s", Budget(minutes=2.0)).exceeded() is None
@@ -90,7 +152,7 @@ def test_a_budget_smaller_than_one_trial_is_refused_where_its_cost_is_known(tmp_
     measured(store, Agenda(other, store).preview(), 60.0)
     with pytest.raises(InputError, match=r"budget.device_hours: expected at least what one trial costs"):
         refuse_small_budget(loaded, make_plan(first, store), store)
-    store.write_note("made", SPENT, b'{"run": 1, "device_seconds": 3.0, "stage": "data"}\n')
+    store.write_note("made", "spent.jsonl", b'{"run": 1, "device_seconds": 3.0, "stage": "data"}\n')
     refuse_small_budget(loaded, make_plan(first, store), store)  # a sweep that goes on is told otherwise
 
 

@@ -8,13 +8,14 @@ from benchmarks.sleeping import Sleep
 from orchestrator.planning.proposals import PROPOSALS, REAUDIT, ProposalFile, read_reaudit, write_reaudit
 from orchestrator.planning.state import STATE_FILE, SweepState, read_failures, read_state, write_state
 from orchestrator.search import record
-from orchestrator.search.budget import COPY, SPENT, Meter, spent
+from orchestrator.search.budget import Meter, spent
 from orchestrator.store import artifacts
 from orchestrator.store.local import LocalStore
 from orchestrator.store.opening import open_store
 from orchestrator.store.version import VERSION_FILE
 
 RANDOM = {"strategy": "random", "recipes": 5}
+SPENT, COPY = "spent/0123456789ab.jsonl", "spent/0123456789ab.copy.jsonl"
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +27,7 @@ def search(tmp_path_factory):
     loaded = load(folder, RANDOM, reaudit={"seeds": [7, 8], "recipes": 2})
     work_off(loaded, store)
     meter = Meter(store, "made", None)
+    meter._own = SPENT.removesuffix(".jsonl")  # else a random name
     meter.update({"events": [{"what": "work", "stage": "target", "device_seconds": 40.0}], "running": []})
     meter.save()
     write_state(store, "made", SweepState(name="made", total_stages=1, done_stages=1, total_trials=1),

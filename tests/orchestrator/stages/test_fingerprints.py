@@ -11,15 +11,24 @@ from orchestrator.stages import fingerprints
 from orchestrator.stages.fingerprints import SHIPPED_FILES, content_of, normalised, shipped_file
 from sweeps.attacker import MODELS
 from sweeps.judging import Embedder
+from tasks import planned_files
 
 OTHER = hashlib.sha256(b"other").hexdigest()
+
+
+class Forgetful(dict):
+    """What one process has read already, for tests that stand for many."""
+
+    def __setitem__(self, key, value):
+        pass
 
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """Where notes are left; every question is asked anew, and every file is large."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(fingerprints, "REMEMBER_FROM_BYTES", 5)
+    monkeypatch.setattr(planned_files, "REMEMBER_FROM_BYTES", 5)
+    monkeypatch.setattr(planned_files, "_digests", Forgetful())
     monkeypatch.setattr(fingerprints, "_digest", fingerprints._digest.__wrapped__)
     return tmp_path / "cache" / "smoothsweep" / "digests"
 
@@ -61,7 +70,7 @@ def test_what_is_small_leaves_no_note_and_a_cache_that_cannot_be_written_does_no
 
 
 def test_a_folder_of_any_files_has_another_digest_than_one_of_pictures(tmp_path, cache, monkeypatch):
-    monkeypatch.setattr(fingerprints, "REMEMBER_FROM_BYTES", 0)
+    monkeypatch.setattr(planned_files, "REMEMBER_FROM_BYTES", 0)
     folder = tmp_path / "set"
     folder.mkdir()
     (folder / "list.txt").write_text("a 1")
@@ -74,7 +83,7 @@ def test_a_folder_of_any_files_has_another_digest_than_one_of_pictures(tmp_path,
 def test_without_a_cache_folder_of_its_own_it_is_in_the_users(tmp_path, monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert fingerprints._cache_folder() == tmp_path / ".cache" / "smoothsweep" / "digests"
+    assert planned_files._cache_folder() == tmp_path / ".cache" / "smoothsweep" / "digests"
 
 
 def test_no_file_has_no_content_and_one_that_is_not_there_is_named(tmp_path):

@@ -126,12 +126,17 @@ def test_no_stage_has_a_key_that_nobody_reads(stages):
 
 
 def asked_of(name):
-    """The keys that the function of a kind of stage takes for granted: config["key"], not within a condition."""
+    """The keys that the function of a kind of stage takes for granted: config["key"], not within a condition.
+
+    `planned(config)` reads the file that "path" names, as the one whose "content" was planned.
+    """
     module, _, function = TASKS[name].run.partition(":")
     tree = ast.parse(inspect.getsource(getattr(import_module(module), function)))
     unsure = {inner for node in ast.walk(tree) if isinstance(node, ast.If | ast.IfExp | ast.BoolOp)
               for inner in ast.walk(node)}  # fmt: skip
-    return {
+    files = any(isinstance(node, ast.Call) and ast.unparse(node.func) == "planned" and node not in unsure
+                for node in ast.walk(tree))  # fmt: skip
+    return ({"path", "content"} if files else set()) | {
         node.slice.value for node in ast.walk(tree)
         if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "config"
         and isinstance(node.slice, ast.Constant) and node not in unsure

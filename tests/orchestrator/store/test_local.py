@@ -75,24 +75,28 @@ def test_what_a_finished_stage_kept_for_another_attempt_is_swept_away_and_what_o
     assert store.has(done) and not store.work(done).exists() and (store.work(begun) / "checkpoint.pt").is_file()
 
 
+FOLDERS = (".", "toy", "sweeps/tiny", "sweeps/tiny/search", "sweeps/tiny/spent", f"toy/{'a' * 64}.work/checkpoints")
+
+
 def _die_in_the_middle_of_a_file(root):
-    for folder in (root, root / "toy", root / "sweeps" / "tiny"):
+    for folder in FOLDERS:
+        folder = root / folder
         replacing(folder / "spent.jsonl").__enter__().write_bytes(b"half")
     os._exit(9)
 
 
 def test_half_written_files_of_dead_writers_are_swept_away_and_those_of_others_kept(tmp_path):
     """A driver killed while it noted what was spent left .spent.jsonl.4422.9e1ac9c4 for good: a drill found it."""
-    (tmp_path / "sweeps" / "tiny").mkdir(parents=True)
-    (tmp_path / "toy").mkdir()
+    for folder in FOLDERS:
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
     elsewhere = tmp_path / "sweeps" / "tiny" / ".state.json.another-host.999999.0123abcd"
     elsewhere.write_text("half")
     dead = multiprocessing.get_context("spawn").Process(target=_die_in_the_middle_of_a_file, args=(tmp_path,))
     dead.start()
     dead.join()
-    assert dead.exitcode == 9 and len(list(tmp_path.rglob(".spent.jsonl.*"))) == 3
+    assert dead.exitcode == 9 and len(list(tmp_path.rglob(".spent.jsonl.*"))) == len(FOLDERS)
     with replacing(tmp_path / "sweeps" / "tiny" / "state.json") as mine:
-        assert LocalStore(root=tmp_path).sweep_away_drafts() == 3
+        assert LocalStore(root=tmp_path).sweep_away_drafts() == len(FOLDERS)
         assert mine.exists() and elsewhere.exists()
     assert not list(tmp_path.rglob(".spent.jsonl.*"))
 

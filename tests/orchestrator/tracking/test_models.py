@@ -113,6 +113,40 @@ def test_models_are_registered_once(load, store, uri, finished, exported):
     assert sorted(found) == sorted(trial.id for trial in trials), "the rest, and none twice"
 
 
+def test_two_drivers_that_register_at_once_leave_one_version_of_each(load, store, uri, finished, exported, monkeypatch):
+    """The second driver looks while the first has nothing entered yet; both then enter everything."""
+    loaded, add = load(), models._add
+    trials, others = finished(loaded), []
+
+    def add_as_another_does(client, name, candidate, folder, run_id):
+        add(client, name, candidate, folder, run_id)
+        add(MlflowClient(uri, uri), name, candidate, folder, run_id)
+        others.append(candidate.trial_id)
+
+    monkeypatch.setattr(models, "_add", add_as_another_does)
+    record(loaded, store, trials, "all")
+    client = MlflowClient(uri, uri)
+    found = [version.tags["smoothsweep.trial"] for version in client.search_model_versions("name = 'tiny'")]
+    assert sorted(others) == sorted(found) == sorted(trial.id for trial in trials)
+
+
+def test_a_double_that_somebody_gave_an_alias_is_kept(load, store, uri, finished, exported):
+    loaded = load()
+    trials = finished(loaded)
+    record(loaded, store, trials, "all")
+    client = MlflowClient(uri, uri)
+    first, second = client.search_model_versions("name = 'tiny'")[:2]
+    doubles = [
+        client.create_model_version("tiny", source=one.source, run_id=one.run_id, tags=one.tags, await_creation_for=0)
+        for one in (first, second)
+    ]
+    client.set_registered_model_alias("tiny", "mine", doubles[0].version)
+    record(loaded, store, trials, "all")
+    left = {version.version for version in client.search_model_versions("name = 'tiny'")}
+    assert doubles[0].version in left and doubles[1].version not in left
+    assert client.get_model_version_by_alias("tiny", "mine").version == doubles[0].version
+
+
 def test_one_seed_recommends_nothing(load, store, uri, finished, exported):
     """Neither an alias nor a tag nor a word for what a single training run cannot tell."""
     loaded = load(seeds=[1])

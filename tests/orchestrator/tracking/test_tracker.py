@@ -182,6 +182,21 @@ def test_a_failed_trial_says_why_until_it_is_done(load, store, uri, finished):
     assert not [run for run in kinds["trial"] if "smoothsweep.failure" in run.data.tags]
 
 
+@pytest.mark.parametrize("left", ["FAILED", "KILLED"])
+def test_a_run_that_ended_without_a_reason_is_finished_all_the_same(left, load, store, uri, finished):
+    """Killed between the status and the tag, or the tag removed by another driver."""
+    loaded = load()
+    trials = finished(loaded)
+    tracker = Tracker(uri, store=store, experiment="tiny", loaded=loaded)
+    parent = tracker.sweep_run("tiny", {})
+    for trial in trials:
+        half = tracker._runs.create("trial", trial.id, "half", {"mlflow.parentRunId": parent})
+        tracker._client.set_terminated(half.run_id, left)
+    record(loaded, store, trials)
+    _, kinds = look(uri)
+    assert {run.info.status for run in kinds["trial"]} == {"FINISHED"} and len(kinds["trial"]) == len(trials)
+
+
 def test_a_param_of_another_value_in_a_half_written_run_starts_it_over(load, store, uri, finished):
     loaded = load()
     trials = finished(loaded)

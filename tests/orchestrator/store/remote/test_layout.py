@@ -4,16 +4,15 @@ import json
 import multiprocessing
 import os
 import re
-import socket
 
 import pytest
 
+from core.writers import here, is_gone
 from orchestrator.store.remote import layout
 from orchestrator.store.remote.layout import (
     attempt_name,
     draft_key,
     files_key,
-    is_dead,
     manifest_key,
     set_artifact_aside,
     sweep_attempts,
@@ -79,20 +78,20 @@ def test_beside_a_damaged_manifest_nothing_is_removed(objects, manifest):
 def test_a_name_says_who_writes_and_whether_they_live():
     mine = attempt_name()
     host, pid, rest = mine.rsplit(".", 2)
-    assert (host, int(pid)) == (socket.gethostname(), os.getpid()) and re.fullmatch("[0-9a-f]{8}", rest)
-    assert attempt_name() != mine and not is_dead(mine)
+    assert (host, int(pid)) == (here(), os.getpid()) and re.fullmatch("[0-9a-f]{8}", rest)
+    assert attempt_name() != mine and not is_gone(mine)
     gone = multiprocessing.get_context("fork").Process(target=int)
     gone.start()
     gone.join()
-    assert is_dead(f"{host}.{gone.pid}.{rest}") and not is_dead(f"elsewhere.{gone.pid}.{rest}")
-    assert not is_dead(f"{host}.word.{rest}")
+    assert is_gone(f"{host}.{gone.pid}.{rest}") and not is_gone(f"elsewhere.{gone.pid}.{rest}")
+    assert not is_gone(f"{host}.word.{rest}")
 
 
 def test_uploads_of_the_dead_and_of_long_ago_go_and_those_of_the_living_stay(objects, monkeypatch):
     gone = multiprocessing.get_context("fork").Process(target=int)
     gone.start()
     gone.join()
-    dead, living, elsewhere = f"{socket.gethostname()}.{gone.pid}.x", attempt_name(), OTHERS
+    dead, living, elsewhere = f"{here()}.{gone.pid}.x", attempt_name(), OTHERS
     for name in (dead, living, elsewhere):
         attempt(objects, name)
         objects.write(draft_key(KIND, PRINT, name), b"")

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from core.writers import here
 from orchestrator.scheduling.execute import execute, execute_shard
 from orchestrator.store.machine import CACHE_VARIABLE
 from orchestrator.store.opening import open_store
@@ -145,8 +146,7 @@ def test_what_a_killed_attempt_left_in_a_mirror_goes_with_the_next(s3):
     gone = multiprocessing.get_context("spawn").Process(target=int)
     gone.start()
     gone.join()
-    host = os.uname().nodename
-    for name in (f"{a.fingerprint}.work.{host}.{gone.pid}.x", f".{a.fingerprint}.{host}.{gone.pid}.x"):
+    for name in (f"{a.fingerprint}.work.{here()}.{gone.pid}.x", f".{a.fingerprint}.{here()}.{gone.pid}.x"):
         (store.root / "sleep" / name).mkdir(parents=True)
     mine = store.draft(a)
     with store.working(a) as work:

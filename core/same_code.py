@@ -1,0 +1,129 @@
+"""The code that runs is the code that was meant: a digest of this tree's sources, and a watch over what is imported.
+
+Modules are imported when they are first needed, which is hours into some stages. A tree that somebody edits meanwhile
+would lend them its new code under the old version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.abc import MetaPathFinder
+from pathlib import Path
+from types import ModuleType
+
+from core.errors import CodeChanged
+from core.tree import TREE
+
+ROOMS = ("core", "orchestrator", "sweeps", "tasks")
+SUFFIXES = (".py", ".json")  # programs, and the descriptions of networks that come with them
+Facts = tuple[int, int, int, int]  # size, times of the last change of content and of inode, inode
+
+_seen: dict[Path, tuple[dict[str, Facts], str]] = {}  # tree -> its files as they were, and their digest
+_seeing = threading.Lock()
+_expected: ContextVar[str | None] = ContextVar("the code that is meant", default=None)
+
+
+def code_digest(tree: Path = TREE) -> str:
+    """SHA-256 (hexadecimal) of the names and contents of all sources of a tree, wherever it lies.
+
+    Read anew where a file's size, times or inode have moved since this process last looked.
+    """
+    with _seeing:
+        facts = _facts(tree)
+        if tree not in _seen or _seen[tree][0] != facts:
+            _seen[tree] = (facts, _digest(tree, facts))
+        return _seen[tree][1]
+
+
+def expected_code() -> str | None:
+    """The digest that `only_this_code` holds this process to; None outside of it."""
+    return _expected.get()
+
+
+@contextmanager
+def only_this_code(expected: str | None) -> Iterator[None]:
+    """In the block nothing of this tree is imported but code of this digest. None: whatever is there.
+
+    Raises CodeChanged, one line, at once where the tree has another digest, and wherever something is imported from a
+    file that was changed since. What was imported before the change goes on: it is the code that was meant.
+    """
+    if expected is None:
+        yield
+        return
+    _refuse_other_code(expected)
+    token, watch = _expected.set(expected), _Watch(expected, _seen[TREE][0])
+    sys.meta_path.insert(0, watch)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(watch)
+        _expected.reset(token)
+
+
+class _Watch(MetaPathFinder):
+    """Looks at the file of every module of ours before it is imported; finds none itself."""
+
+    def __init__(self, expected: str, facts: dict[str, Facts]) -> None:
+        self._expected, self._facts = expected, facts
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        inner = name.replace(".", "/")
+        if name.partition(".")[0] in ROOMS and not any(
+            self._is_as_it_was(file) for file in (f"{inner}.py", f"{inner}/__init__.py")
+        ):
+            _refuse_other_code(self._expected)
+
+    def _is_as_it_was(self, file: str) -> bool:
+        try:
+            return self._facts.get(file) == _of(os.stat(TREE / file))
+        except OSError:
+            return False
+
+
+def _refuse_other_code(expected: str) -> None:
+    found = code_digest()
+    if found != expected:
+        facts = _seen[TREE][0]
+        newest = max(facts, key=lambda name: facts[name][2], default="nothing")
+        when = time.strftime("%d.%m. %H:%M:%S", time.localtime(facts[newest][2] / 1e9)) if facts else "never"
+        raise CodeChanged(
+            f"{TREE} on {socket.gethostname()}: expected the code that this run began with (source-{expected[:12]}), "
+            f"got source-{found[:12]}; last changed: {newest}, {when}. Nothing is made of it; the same command goes on"
+        )
+
+
+def _facts(tree: Path) -> dict[str, Facts]:
+    """Every source of the tree, relative and with slashes, and how it looks."""
+    found: dict[str, Facts] = {}
+    pending = [room for room in ROOMS if (tree / room).is_dir()]
+    while pending:
+        folder = pending.pop()
+        with os.scandir(tree / folder) as entries:
+            for entry in entries:
+                if entry.name.startswith((".", "__pycache__")):
+                    continue
+                if entry.is_dir():
+                    pending.append(f"{folder}/{entry.name}")
+                elif entry.name.endswith(SUFFIXES):
+                    found[f"{folder}/{entry.name}"] = _of(os.stat(entry.path))
+    return found
+
+
+def _of(facts: os.stat_result) -> Facts:
+    return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
+
+
+def _digest(tree: Path, names: dict[str, Facts]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(names):
+        content = (tree / name).read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()

@@ -1,0 +1,122 @@
+"""The folder of a run's own Ray: its owner alone can enter it, and it goes with the run.
+
+Ray makes its folders (`session_*`, `logs`, `sockets`) with mode 0777, so they have to lie in one that is closed to
+others. The names of its sockets hold the whole path, which the kernel limits to some 107 bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from core.errors import InputError
+from orchestrator.cluster import interrupts
+
+BASE_VARIABLE = "RAY_TMPDIR"  # Ray's own: where a user wants its files; while a run lasts, the run's folder
+PREFIX = "ssray-"  # then the driver's process number
+SHORT_BASE = Path("/tmp")  # where the usual temporary folder has too long a name, or is open to others
+SOCKET_BYTES = 103 if sys.platform == "darwin" else 107
+IN_THE_FOLDER = "ray/session_2026-01-31_23-59-59_123456_{pid}/sockets/plasma_store"  # Ray's longest socket name
+RANDOM = 8  # characters that `mkdtemp` appends
+OPEN_TO_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+REMOVALS, BETWEEN_REMOVALS_S = 5, 0.1  # a process that is just ending may still write
+
+
+@contextlib.contextmanager
+def new_folder() -> Iterator[Path]:
+    """A new folder of mode 0700, removed at the end. Raises InputError, one line, where no place is safe for one."""
+    base = _base()
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base))
+    interrupts.remove_at_the_end(folder)
+    try:
+        _check_closed(folder)
+        yield folder
+    finally:
+        remove(folder)
+
+
+def folders() -> Iterator[tuple[int, Path]]:
+    """The folders of this user's runs, also of killed ones, each with the process number of its driver."""
+    for base in dict.fromkeys([_usual_base(), Path(os.path.realpath(tempfile.gettempdir())), SHORT_BASE]):
+        for folder in base.glob(f"{PREFIX}*-*"):
+            with contextlib.suppress(OSError, ValueError):
+                found = folder.lstat()
+                driver = int(folder.name.removeprefix(PREFIX).split("-")[0])
+                if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+                    yield driver, folder
+
+
+def remove(folder: Path) -> None:
+    """Remove a run's folder. What still cannot go is left to the next run."""
+    for _ in range(REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(BETWEEN_REMOVALS_S)
+
+
+def _base() -> Path:
+    """Where the folder may be made: what the user names for Ray, else the temporary folder, else /tmp."""
+    usual = _usual_base()
+    reason = _unfit(usual)
+    if reason is None:
+        return usual
+    if not _named_base() and _unfit(SHORT_BASE) is None:
+        return SHORT_BASE
+    named = BASE_VARIABLE if _named_base() else "TMPDIR"
+    raise InputError(f"{named}: expected a folder in which Ray's files can be closed to other users, got {reason}")
+
+
+def _usual_base() -> Path:
+    return Path(os.path.realpath(_named_base() or tempfile.gettempdir()))
+
+
+def _named_base() -> str | None:
+    """What the user names for Ray; the folder of a run within which this one is started is no such name."""
+    named = os.environ.get(BASE_VARIABLE)
+    return None if named and Path(named).name.startswith(PREFIX) else named
+
+
+def _unfit(base: Path) -> str | None:
+    """Why a run's folder cannot lie here, None if it can: it is too long, or others could put theirs in its place."""
+    longest = base / f"{PREFIX}{os.getpid()}-{'x' * RANDOM}" / IN_THE_FOLDER.format(pid=os.getpid())
+    if (excess := len(os.fsencode(longest)) - SOCKET_BYTES) > 0:
+        return f"{base}, which is {excess} bytes too long for the names of Ray's sockets"
+    trusted = {0, os.getuid(), *_unmapped_owners()}
+    for place in (base, *base.parents):
+        try:
+            found = place.lstat()
+        except OSError as error:
+            return f"{place}: {error.strerror}"
+        if not stat.S_ISDIR(found.st_mode):
+            return f"{place}, which is no folder"
+        if found.st_uid not in trusted:
+            return f"{place}, which belongs to another user ({found.st_uid})"
+        if found.st_mode & OPEN_TO_OTHERS and not found.st_mode & stat.S_ISVTX:
+            return f"{place}, where others may rename what is not theirs (mode {stat.S_IMODE(found.st_mode):o})"
+    return None if os.access(base, os.W_OK | os.X_OK) else f"{base}, which cannot be written"
+
+
+def _check_closed(folder: Path) -> None:
+    """Raise InputError unless the folder is ours and closed: some file systems keep no modes."""
+    found = folder.lstat()
+    mode = stat.S_IMODE(found.st_mode)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or mode != 0o700:
+        raise InputError(f"{folder}: expected a folder of this user with mode 700, got owner {found.st_uid} and "
+                         f"mode {mode:o}; name another place with {BASE_VARIABLE}")  # fmt: skip
+
+
+def _unmapped_owners() -> set[int]:
+    """How root appears in a user namespace that does not have it, as in a container started without rights."""
+    with contextlib.suppress(OSError, ValueError):
+        lines = [line.split() for line in Path("/proc/self/uid_map").read_text().splitlines()]
+        if not any(int(outside) == 0 for _, outside, _ in lines):
+            return {int(Path("/proc/sys/kernel/overflowuid").read_text())}
+    return set()

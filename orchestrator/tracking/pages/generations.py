@@ -1,0 +1,52 @@
+"""Runs that an earlier version of a stage, or of the user's files, has made: kept, and no longer shown as the present.
+
+A stage whose version was raised is another stage, so a sweep that is continued gets new runs beside the old ones. The
+old ones lose the kind that pages filter by, and say which run has taken their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from orchestrator.tracking.points import already_gone
+from orchestrator.tracking.runs import EARLIER, KIND, Found, Runs
+
+REPLACED_BY = "smoothsweep.replaced_by"
+
+
+def retire(client: Any, runs: Runs, present: Mapping[str, Collection[str]]) -> int:
+    """Retire each run that is none of the present ones, and means the same as one of them. Returns how many.
+
+    present: kind of run -> fingerprints. Two runs mean the same when they have one name, and one value in every param
+    that both have. Recipes that the sweep no longer names, or that other settings were tried with, stay as they are.
+    """
+    if not any(key[1] not in present.get(key[0], ()) for key, found in runs.all() if key[0] in present):
+        return 0
+    runs.read()  # with the params of what was written since
+    now = {kind: [found for (of, fingerprint), found in runs.all() if of == kind and fingerprint in fingerprints]
+           for kind, fingerprints in present.items()}  # fmt: skip
+    retired = 0
+    for (kind, fingerprint), found in list(runs.all()):
+        if kind not in present or fingerprint in present[kind] or found.retired:
+            continue
+        if heir := next((one for one in now[kind] if _means_the_same(one, found)), None):
+            client.set_tag(found.run_id, REPLACED_BY, heir.run_id)
+            client.set_tag(found.run_id, KIND, f"{EARLIER}{kind}")
+            retired += 1
+    return retired
+
+
+def bring_back(client: Any, runs: Runs, kind: str, fingerprint: str) -> None:
+    """Have a run that was retired be shown again, where there is one: the code is what it was."""
+    found = runs.get(kind, fingerprint)
+    if found is not None and found.retired:
+        client.set_tag(found.run_id, KIND, kind)
+        with already_gone():
+            client.delete_tag(found.run_id, REPLACED_BY)
+        runs.shown(kind, fingerprint)
+
+
+def _means_the_same(a: Found, b: Found) -> bool:
+    shared = a.params.keys() & b.params.keys()
+    return bool(shared) and a.name == b.name and all(a.params[key] == b.params[key] for key in shared)

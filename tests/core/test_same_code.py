@@ -1,0 +1,136 @@
+"""Stages run the code that a run began with: the digest of a tree, and the watch over what is imported."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core import same_code
+from core.errors import CodeChanged
+from core.same_code import ROOMS, code_digest, expected_code, only_this_code
+
+NAMES = [f"{room}/{name}" for room in ROOMS for name in ("__init__.py", "inner/a.py", "inner/deep/card.json")]
+
+
+def plant(root, contents=None):
+    for name in NAMES:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((contents or {}).get(name, f"# {name}\n"))
+    return root
+
+
+def test_what_counts_is_what_the_files_hold_and_not_where_the_tree_lies(tmp_path):
+    here, there = plant(tmp_path / "here"), plant(tmp_path / "elsewhere" / "there")
+    assert code_digest(here) == code_digest(there)
+    for beside in ("notes.md", "core/notes.md", "core/__pycache__/a.cpython-311.pyc", "tests/test_a.py",
+                   "core/inner/.a.py.swp", "core/inner/.#a.py", "sweeps/mine.yaml"):  # fmt: skip
+        path = there / beside
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("nothing that is imported")
+    assert code_digest(here) == code_digest(there)
+
+
+@given(
+    edits=st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(["touch", "same", "other", "gone", "moved"])),
+                   max_size=4)
+)  # fmt: skip
+def test_the_digest_moves_exactly_when_a_source_does(edits, tmp_path_factory):
+    root = plant(tmp_path_factory.mktemp("tree"))
+    before = code_digest(root)
+    for name, edit in edits:
+        path = root / name
+        if edit == "touch" and path.exists():
+            os.utime(path)
+        elif edit == "same" and path.exists():
+            path.write_bytes(path.read_bytes())
+        elif edit == "other":
+            path.write_text("# edited")
+        elif edit == "gone":
+            path.unlink(missing_ok=True)
+        elif edit == "moved" and path.exists():
+            path.rename(path.with_name(f"moved_{path.name}"))
+    held = {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*") if path.is_file()}
+    assert (code_digest(root) == before) == (held == {name: f"# {name}\n" for name in NAMES})
+
+
+def test_sources_are_read_once_as_long_as_none_moves(tmp_path, monkeypatch):
+    root, read = plant(tmp_path), []
+    real = same_code._digest
+    monkeypatch.setattr(same_code, "_digest", lambda tree, names: read.append(tree) or real(tree, names))
+    first = code_digest(root)
+    assert [code_digest(root) for _ in range(3)] == [first] * 3 and len(read) == 1
+    facts = (root / NAMES[1]).stat()
+    (root / NAMES[1]).write_text("# CORE/inner/a.py\n"[: facts.st_size])  # of the same size, under the old time
+    os.utime(root / NAMES[1], ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert code_digest(root) != first and len(read) == 2
+
+
+def test_other_code_is_one_line_and_the_block_is_not_entered():
+    with pytest.raises(CodeChanged) as caught, only_this_code("0" * 64):
+        pytest.fail("nothing of it may run")
+    line = str(caught.value)
+    assert "expected the code that this run began with (source-000000000000), got source-" in line
+    assert f"source-{code_digest()[:12]}" in line and "last changed: " in line and "\n" not in line
+
+
+def test_the_same_code_is_let_through_and_the_watch_ends_with_the_block():
+    watching = len(sys.meta_path)
+    with only_this_code(code_digest()):
+        assert expected_code() == code_digest() and len(sys.meta_path) == watching + 1
+    assert expected_code() is None and len(sys.meta_path) == watching
+    with only_this_code(None):
+        assert expected_code() is None and len(sys.meta_path) == watching
+
+
+PROGRAM = """
+import importlib, pathlib, sys
+from core.errors import CodeChanged
+from core.same_code import code_digest, only_this_code
+import core.durations
+edited, wanted = sys.argv[1:]
+with only_this_code(code_digest()):
+    with pathlib.Path(edited).open("a") as file:
+        file.write("\\nEDITED = True\\n")
+    try:
+        module = importlib.import_module(wanted)
+    except CodeChanged as error:
+        print("refused:", error)
+    else:
+        print("imported", getattr(module, "EDITED", False))
+"""
+
+
+@pytest.fixture(scope="module")
+def copied(repository, tmp_path_factory):
+    """The sources in another place, without the weights."""
+    root = tmp_path_factory.mktemp("copied")
+    ignored = shutil.ignore_patterns("__pycache__", "*.safetensors", "*.csv", "*.yaml", "*.html")
+    for room in ROOMS:
+        shutil.copytree(repository / room, root / room, ignore=ignored)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("edited", "wanted", "said"),
+    [
+        ("core/spelling.py", "core.spelling", "refused"),  # the module itself
+        ("core/uris.py", "core.spelling", "imported False"),  # another, loaded long ago: what runs is what was meant
+        ("core/cards.py", "core.network_card", "refused"),  # one that the module imports
+        ("core/brand_new.py", "core.brand_new", "refused"),  # there was none when the run began
+    ],
+)
+def test_a_module_that_was_edited_is_never_imported_and_what_was_loaded_goes_on(copied, tmp_path, edited, wanted, said):
+    root = tmp_path / "tree"
+    shutil.copytree(copied, root)
+    command = [sys.executable, "-c", PROGRAM, edited, wanted]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(said), done.stdout + done.stderr
+    if said == "refused":
+        assert f"last changed: {edited}" in done.stdout and done.stdout.count("\n") == 1

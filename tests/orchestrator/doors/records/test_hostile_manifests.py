@@ -1,0 +1,241 @@
+"""Manifests that somebody damaged or wrote on purpose: every command that reads ends in time, with words of ours."""
+
+import contextlib
+import json
+import math
+import os
+import shutil
+import signal
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import benchmarks.tracking as made_up
+from orchestrator.cli import main
+from orchestrator.planning.trial_notes import write_trial_notes
+from orchestrator.planning.trials import trials_of
+from orchestrator.stages.stage import with_ancestors
+from orchestrator.store import artifacts
+from orchestrator.store.local import LocalStore
+from orchestrator.store.sealing import Damage, read_manifest, sealed
+from sweeps.load import load_sweep
+from tests.tiny import write_tiny
+
+IN_TIME_S = 60
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hostile")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"EPOCHS": 3, "CLASSES": 2, "SIDE": 8}.items():
+            patch.setattr(made_up, name, value)
+        loaded = load_sweep(write_tiny(folder, seeds=[1]))
+        store, trials = LocalStore(root=folder / "store"), trials_of(loaded)
+        store.open_for_writing()
+        made_up.write_artifacts(trials, store)
+        write_trial_notes(store, loaded.sweep.name, trials)
+    return folder, trials, store
+
+
+def nested(depth):
+    value = 1
+    for _ in range(depth):
+        value = {"in": value}
+    return value
+
+
+VALUES = {
+    "text": "x", "nothing": None, "a list": [1], "a mapping": {"a": 1}, "true": True, "NaN": math.nan,
+    "infinite": math.inf, "minus infinite": -math.inf, "10^400": 10**400, "-10^400": -(10**400), "below 0": -1,
+    "1e308": 1e308, "deep": nested(500), "terminal": "\x1b]0;x\x07", "long": "x" * 10**5,
+}  # fmt: skip
+KEYS = ("seconds", "finished_at", "metrics", "files", "sizes", "config", "inputs", "stage", "version", "code_version",
+        "device", "host", "libraries", "fingerprint", "result")  # fmt: skip
+INNER = ("metrics", "sizes", "files", "inputs", "config", "libraries")
+
+
+def whole(manifest, seal):
+    seal = seal and isinstance(manifest["files"], dict)  # no other can be sealed
+    return json.dumps(sealed(manifest) if seal else {k: v for k, v in manifest.items() if k not in ("seal", "result")})
+
+
+def replaced(key, value, seal):
+    def change(path):
+        path.write_text(whole({**json.loads(path.read_text()), key: value}, seal))
+
+    return change
+
+
+def put_into(key, value, seal):
+    """In the place of something inside, where there is anything, and beside it."""
+
+    def change(path):
+        manifest = json.loads(path.read_text())
+        inside = dict.fromkeys(manifest.get(key) or {}, value) | {"test_acc": value}
+        path.write_text(whole({**manifest, key: inside}, seal))
+
+    return change
+
+
+def left_out(key):
+    def change(path):
+        manifest = json.loads(path.read_text())
+        del manifest[key]
+        path.write_text(whole(manifest, True))
+
+    return change
+
+
+def made_of_itself(path):
+    manifest = json.loads(path.read_text())
+    manifest["inputs"] = {"data": {"stage": manifest["stage"], "fingerprint": manifest["fingerprint"]}}
+    path.write_text(whole(manifest, True))
+
+
+def made_of_what_was_made_of_it(path):
+    """A circle through another artifact of the same store."""
+    manifest = json.loads(path.read_text())
+    other = next(one for one in path.parent.parent.parent.glob("judge_embedder/*/manifest.json"))
+    manifest["inputs"] = {"data": {"stage": "judge_embedder", "fingerprint": other.parent.name}}
+    path.write_text(whole(manifest, True))
+
+
+def of_other_bytes(content):
+    def change(path):
+        path.write_bytes(content)
+
+    return change
+
+
+def a_folder(path):
+    path.unlink()
+    path.mkdir()
+
+
+def a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def a_link_to_itself(path):
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def a_device(path):
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+CORPUS = {
+    **{f"{key} {name} {'sealed' if seal else 'unsealed'}": replaced(key, value, seal)
+       for key in KEYS for name, value in VALUES.items() for seal in (True, False) },
+    **{f"in {key} {name}": put_into(key, value, True) for key in INNER for name, value in VALUES.items()},
+    **{f"without {key}": left_out(key) for key in ("seconds", "finished_at", "metrics", "files", "config", "inputs")},
+    **{repr(content[:20]): of_other_bytes(content)
+       for content in (b"", b"{", b"[]", b"null", b"\xff" * 99, b"[" * 10**5, b'{"a": ' * 2000, b"1" * 5000)},
+    **{change.__name__: change for change in (made_of_itself, made_of_what_was_made_of_it, a_folder, a_pipe,
+                                              a_link_to_itself, a_device)},
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def in_time():
+    def late(*_):
+        raise AssertionError(f"no end within {IN_TIME_S} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(IN_TIME_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def commands(folder, trials):
+    """The last of them writes."""
+    sweep = str(next(folder.glob("*.yaml")))
+    a, b = (trial.id for trial in trials[:2])
+    return [("lineage", a), ("lineage", a, "--json"), ("diff", a, b), ("diff", a, b, "--json"), ("status", sweep),
+            ("plan", sweep, "--json"), ("report", sweep)]  # fmt: skip
+
+
+OFTEN = (
+    "seconds infinite sealed", "seconds text sealed", "finished_at 1e308 sealed", "metrics a list sealed",
+    "config deep sealed", "inputs text sealed", "in metrics 10^400", "in metrics NaN", "in metrics nothing",
+    "in sizes below 0", "in files nothing", "in config infinite", "in libraries a mapping", "without seconds",
+    "without metrics", "device a mapping sealed", "libraries nothing sealed", "files a mapping sealed",
+    "metrics a mapping sealed", "made_of_itself", "made_of_what_was_made_of_it", "a_folder", "a_pipe", "a_device",
+)  # fmt: skip
+KINDS = ("target", "data", "judge_embedder", "attack")
+
+
+@pytest.mark.parametrize("harm", [
+    pytest.param(harm, marks=() if harm in OFTEN else pytest.mark.slow) for harm in CORPUS
+])  # fmt: skip
+def test_every_command_that_reads_ends_with_words_of_ours(harm, made, tmp_path, capsys, monkeypatch):
+    folder, trials, store = made
+    root = shutil.copytree(store.root, tmp_path / "store")
+    kind = KINDS[list(CORPUS).index(harm) % len(KINDS)]
+    stage = next(stage for stage in with_ancestors(trials[0].stages) if stage.name == kind)
+    CORPUS[harm](root / kind / stage.fingerprint / "manifest.json")
+    for command in commands(folder, trials):
+        monkeypatch.setattr(artifacts, "_told", set())
+        monkeypatch.setattr(artifacts, "_whole", {})
+        with in_time():
+            code = main([*command, "--store", str(root)])
+        said = capsys.readouterr()
+        assert code in (0, 1, 2) and "Traceback" not in said.out + said.err, command
+        assert "\x1b" not in said.out + said.err, command
+        if code == 2:
+            assert said.err.count("\n") >= 1
+
+
+def test_the_corpus_is_whole():
+    assert set(OFTEN) <= set(CORPUS) and len(CORPUS) > 300
+
+
+@pytest.mark.parametrize("harm", ["a_pipe", "a_folder", "made_of_itself", "seconds 10^400 sealed", "in metrics 10^400",
+                                  "config infinite unsealed", "in config NaN", "'{'"])  # fmt: skip
+def test_doctor_goes_on_to_the_others(harm, made, tmp_path, capsys):
+    _, trials, store = made
+    root = shutil.copytree(store.root, tmp_path / "store")
+    total = len(list(root.glob("*/*/manifest.json")))
+    found = CORPUS.get(harm) or CORPUS[repr(b"{")]
+    target = next(stage for stage in trials[0].stages if stage.name == "target")
+    found(root / target.name / target.fingerprint / "manifest.json")
+    with in_time():
+        assert main(["doctor", "--store", str(root)]) in (0, 1)
+    said = capsys.readouterr().out
+    assert f"MISS  store: target {target.fingerprint[:8]}: " in said
+    assert f"{total - 1} artifacts" in said
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.integers(min_value=10**300) | st.floats() | st.text(max_size=9),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(key=st.sampled_from(KEYS), value=json_values, inside=st.booleans())
+def test_what_is_read_is_what_can_be_computed_with(made, key, value, inside):
+    """Whatever stands in a manifest: it is Damage, or every fact that anybody reads is of its kind and size."""
+    _, trials, store = made
+    stage = trials[0].stages[0]
+    manifest = dict(store.manifest(stage))
+    manifest[key] = {**manifest[key], "new": value} if inside and isinstance(manifest.get(key), dict) else value
+    seal = isinstance(manifest["files"], dict)  # nobody can seal another
+    try:
+        read = read_manifest(whole(manifest, seal).encode(), stage.name, stage.fingerprint)
+    except Damage as damage:
+        assert "\n" not in str(damage)
+        return
+    assert math.isfinite(float(read["seconds"])) and 0 <= read["finished_at"] < 253402300800
+    assert all(number is None or isinstance(float(number), float) for number in read["metrics"].values())
+    assert isinstance(read["config"], dict) and isinstance(read["code_version"], str)
+    assert all(len(source["fingerprint"]) == 64 for source in read["inputs"].values())

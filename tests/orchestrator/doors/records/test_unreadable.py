@@ -1,0 +1,95 @@
+"""A store on a disk that fails, and one that its reader may not write."""
+
+import errno
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from core.errors import InputError
+from orchestrator.cli import main
+from orchestrator.store import local
+from orchestrator.store.local import LocalStore
+from tests.recorded import recorded
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return recorded(tmp_path_factory.mktemp("unreadable"))
+
+
+def artifacts(store):
+    return sorted(path.parent for path in store.root.glob("*/*/manifest.json"))
+
+
+@pytest.mark.parametrize("where", ["a file", "a manifest"])
+def test_doctor_names_what_the_disk_does_not_give_and_goes_on(where, made, capsys, monkeypatch):
+    _, store = made
+    bad, whole = artifacts(store)[1], len(artifacts(store))
+    digest = hashlib.file_digest
+
+    def failing(file, kind):
+        if where == "a file" and Path(file.name).parent == bad:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return digest(file, kind)
+
+    read = local.read_artifact
+
+    def failing_manifest(folder, **how):
+        if where == "a manifest" and folder == bad:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder / "manifest.json"))
+        return read(folder, **how)
+
+    monkeypatch.setattr(hashlib, "file_digest", failing)
+    monkeypatch.setattr(local, "read_artifact", failing_manifest)
+    assert main(["doctor", "--store", str(store.root)]) == 1
+    said = capsys.readouterr().out
+    name = "what.txt" if where == "a file" else "manifest.json"
+    assert f"MISS  store: {bad.parent.name} {bad.name[:8]}: {bad / name}: Input/output error\n" in said
+    assert f"{whole - 1} artifacts" in said
+
+
+def test_a_file_that_the_disk_does_not_give_is_named(tmp_path, monkeypatch):
+    from orchestrator.store.verifying import checksum
+
+    (tmp_path / "x").write_bytes(b"x")
+    failing = OSError(errno.EIO, "Input/output error")
+    monkeypatch.setattr(hashlib, "file_digest", lambda *_: (_ for _ in ()).throw(failing))
+    with pytest.raises(OSError) as told:
+        checksum(tmp_path / "x")
+    assert told.value.filename == str(tmp_path / "x")
+
+
+def test_doctor_reads_a_store_that_it_may_not_write(made, capsys, monkeypatch):
+    _, store = made
+
+    def refused(self):
+        raise InputError("--store: expected a writable directory, got: Permission denied")
+
+    monkeypatch.setattr(LocalStore, "prove_writable", refused)
+    assert main(["doctor", "--store", str(store.root)]) == 0
+    said = capsys.readouterr().out
+    assert f"note  store {store.root} cannot be written\n" in said
+    assert f"ok    store {store.root}: {len(artifacts(store))} artifacts" in said
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become somebody who may not write")
+def test_the_reading_commands_serve_a_reader(made, capsys):
+    trials, store = made
+    commands = (["lineage", trials[0].id], ["diff", trials[0].id, trials[1].id])
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # pytest's own folders are closed to others
+        root = shutil.copytree(store.root, Path(name) / "store")
+        subprocess.run(["chmod", "-R", "a+rX,go-w", name], check=True)
+        told = []
+        for user in (0, 65534):  # the first has everything imported, which may lie where only root may read
+            os.seteuid(user)
+            try:
+                told.append([main([*command, "--store", str(root)]) for command in commands])
+            finally:
+                os.seteuid(0)
+            told.append(capsys.readouterr())
+    assert told[0] == told[2] == [0, 0] and told[1] == told[3] and told[3].err == ""

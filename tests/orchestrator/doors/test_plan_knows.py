@@ -1,0 +1,171 @@
+"""What `plan` accepts `run` does not refuse: extreme settings of every family, planned and then run at tiny size."""
+
+import itertools
+
+import pytest
+from tiny import tiny_sweep, write_tiny
+
+from core.attacks.registry import ATTACKS
+from core.defenses.registry import DEFENSES
+from core.errors import InputError, TrainingDiverged
+from orchestrator.cli import main
+from orchestrator.planning.plan import make_plan, refuse_impossible
+from orchestrator.planning.trials import trials_of
+from orchestrator.scheduling.execute import execute_with_inputs
+from orchestrator.store.opening import open_store
+from sweeps.load import load_sweep
+from tests.attack_examples import EXAMPLES as ATTACK_EXAMPLES
+from tests.defense_examples import EXAMPLES
+
+SMALL = {"kind": "synthetic", "test_per_class": 1, "size": 16}
+BESIDE = {
+    "bido": [{"batches": "random"}],
+    "ssd": [{"share": 0.9}],
+    "mid": [{"k": 1}],
+    "trap_mid": [{"smooth_traps": False}],
+}
+"""Further settings of a defense under which images are counted otherwise."""
+
+
+def without_attack(**changes):
+    """The tiny sweep's target alone, trained for an epoch."""
+    recipe = {**tiny_sweep()["recipe"], "epochs": 1, **changes.pop("recipe", {})}
+    whole = {"attack": None, "prior": None, "public": None, "judges": {}, "grid": {}, "baseline": {}, **changes}
+    return {
+        **whole,
+        "recipe": recipe,
+        "data": {**SMALL, "identities": 4, "train_per_class": 4, **whole.get("data", {})},
+    }
+
+
+def planned(folder, sweep):
+    """The plan, or the InputError with which it is refused."""
+    store = open_store(str(folder / "store"))
+    try:
+        plan = make_plan(trials_of(load_sweep(write_tiny(folder, **sweep))), store)
+        refuse_impossible(plan)
+    except InputError as error:
+        return None, str(error)
+    store.open_for_writing()
+    return (plan, store), None
+
+
+def agree(folder, sweep):
+    """Plan it and, where that is accepted, run every stage: it must not be refused then. Whether it was accepted."""
+    found, refusal = planned(folder, sweep)
+    if found is None:
+        assert "\n" not in refusal and ("expected" in refusal)
+        return False
+    plan, store = found
+    for stage in plan.stages:
+        try:
+            execute_with_inputs(store, stage)
+        except TrainingDiverged:
+            return True  # which no plan can know
+    return True
+
+
+COUNTS = [(2, 1, 2), (2, 1, 64), (2, 3, 4), (3, 2, 64), (5, 4, 16)]
+
+
+@pytest.mark.parametrize("kind", sorted(DEFENSES))
+def test_a_defense_is_refused_when_planned_or_trains(kind, tmp_path):
+    """With one image per class and with several, with batches that hold all images and others that hold few."""
+    seen = []
+    for number, ((identities, each, batch), more) in enumerate(itertools.product(COUNTS, [{}, *BESIDE.get(kind, [])])):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        recipe = {"batch_size": batch, "defense": {"kind": kind, **EXAMPLES[kind], **more}}
+        data = {"identities": identities, "train_per_class": each}
+        seen.append(agree(folder, without_attack(recipe=recipe, data=data)))
+    assert any(seen), "some of these can be trained"
+
+
+REFUSED = {  # what is wrong -> the sweep, words of the line
+    "two classes": ({"data": {"identities": 2}, "judges": {"robustness": {}}}, "at least 3 classes, got 2"),
+    "few test images": ({"judges": {"robustness": {"images": 5}}}, "images: expected at most the 4 test images, got 5"),
+    "no poison": ({"recipe": {"poison": {"kind": "badnets", "share": 0.01, "size": 3}}}, "share: expected some of"),
+    "all poison": ({"recipe": {"poison": {"kind": "badnets", "share": 0.99, "size": 3}}}, "training images, got 16"),
+    "large trigger": (
+        {"recipe": {"poison": {"kind": "badnets", "size": 20, "placed": "before_augmentation"}}}, "at most the image",
+    ),
+    "dp batch": ({"recipe": {"defense": {"kind": "dp_sgd", "noise": 1.0}, "batch_size": 17}}, "at most the 16 images"),
+    "ssd": (
+        {"recipe": {"defense": {"kind": "ssd", "eps": 1.0}}, "data": {"train_per_class": 1}}, "leave an image of class",
+    ),
+    "bido": (
+        {"recipe": {"defense": {"kind": "bido", "lambda_input": 0.1, "lambda_label": 0.1}, "batch_size": 64}},
+        "at least 16 classes",
+    ),
+    "terabytes": ({"data": {"identities": 10**9, "train_per_class": 10**6}}, "at most 1 TiB in all"),
+    "rate": ({"recipe": {"lr": 1e300}}, "lr: expected a number of at most 3.4e+38 either way"),
+    "rate of an integer": ({"recipe": {"lr": 10**60}}, "expected a whole number"),
+    "decay": ({"recipe": {"weight_decay": 1e39}}, "weight_decay: expected a number of at most 3.4e+38"),
+    "NaN faces": ({"data": {"spread": 1e300}}, "data.spread: expected less than or equal to 10"),
+    "alpha": ({"recipe": {"defense": {"alpha": -1e300}}}, "alpha: expected at least -3.4e+38"),
+    "a defense's number": ({"recipe": {"defense": {"kind": "focal", "gamma": 1e39}}}, "gamma: expected a number of"),
+    "a wide layer": ({"recipe": {"defense": {"kind": "loft", "rank": 10**9}}}, "rank: expected"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", sorted(REFUSED))
+def test_both_commands_refuse_it_in_one_line_and_leave_nothing(wrong, tmp_path, capsys):
+    changes, words = REFUSED[wrong]
+    sweep = write_tiny(tmp_path, **without_attack(**changes))
+    for command in (["plan"], ["run", "--yes"]):
+        assert main([command[0], str(sweep), "--store", str(tmp_path / "store"), *command[1:]]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert words in line and not (tmp_path / "store").exists()
+
+
+LATENTS = {
+    "cma_es": ({"attack": {"kind": "cma_es", "pool": {"size": 20}}, "prior": {"kind": "eigenfaces", "components": 1}},
+               "prior: expected latents of at least 2 directions for cma_es, got 1"),
+    "pool": ({"attack": {"pool": {"size": 10**9}}}, "attack.pool.size: expected a whole number of at most 10000000"),
+    "prior": ({"prior": {"kind": "stylegan2", "z_dim": 10**9}}, "prior.z_dim: expected less than or equal to 16384"),
+    "public": ({"public": {"kind": "synthetic", "identities": 10**9, "per_identity": 1000}}, "at most 1 TiB in all"),
+    "step": ({"attack": {**tiny_sweep()["attack"], "lr": 1e300}}, "lr: expected a number of at most 3.4e+38"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", sorted(LATENTS))
+def test_an_attack_that_cannot_begin_is_refused_when_planned(wrong, tmp_path, capsys):
+    changes, words = LATENTS[wrong]
+    judges = {"embedder": {"name": "synthetic"}}
+    sweep = write_tiny(tmp_path, **{"judges": judges, "grid": {}, "baseline": {}, **changes})
+    for command in (["plan"], ["run", "--yes"]):
+        assert main([command[0], str(sweep), "--store", str(tmp_path / "store"), *command[1:]]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert words in line and not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    "judges", [{"robustness": {"steps": 1, "generations": 1, "population": 1, "strong_steps": 1, "images": images}}
+               for images in (1, 4)] + [{"features": {"perplexity": 2.0}}],
+)  # fmt: skip
+@pytest.mark.parametrize("identities", [3, 4])
+def test_a_judge_of_the_target_is_refused_when_planned_or_measures(judges, identities, tmp_path):
+    agree(tmp_path, without_attack(judges=judges, data={"identities": identities}))
+
+
+@pytest.mark.parametrize("share", [0.03, 0.04, 0.5, 0.96, 0.97])
+@pytest.mark.parametrize("placed", ["after_augmentation", "before_augmentation"])
+def test_a_poison_is_refused_when_planned_or_planted(share, placed, tmp_path):
+    poison = {"kind": "badnets", "size": 4, "share": share, "placed": placed}
+    accepted = agree(tmp_path, without_attack(recipe={"poison": poison}))
+    assert accepted == (0 < round(16 * share) < 16)
+
+
+@pytest.mark.parametrize("kind", sorted(ATTACK_EXAMPLES))
+def test_an_attack_is_refused_when_planned_or_ends(kind, tmp_path):
+    """On two people with one image each, from latents of a single direction."""
+    judges, recipe = {"embedder": {"name": "synthetic"}}, {**tiny_sweep()["recipe"], "epochs": 1}
+    data = {**SMALL, "identities": 2, "train_per_class": 1}
+    attack = {"kind": kind, **ATTACK_EXAMPLES[kind]}
+    reads_prior = "gan" not in ATTACK_EXAMPLES[kind]
+    prior = {"kind": "eigenfaces", "components": 1} if reads_prior else None
+    beside = {"kind": "ppa", **ATTACK_EXAMPLES["ppa"]}  # a control alone is no sweep
+    grid = {"attack": [attack, beside]} if ATTACKS[kind].control else {}
+    sweep = {"data": data, "attack": attack, "prior": prior, "recipe": recipe, "judges": judges}
+    accepted = agree(tmp_path, {**sweep, "grid": grid, "baseline": {}})
+    assert accepted == (kind not in ("cma_es", "if_gmi"))  # which need two directions, and feature maps

@@ -1,0 +1,36 @@
+"""What a store holds of earlier versions of a stage is said when a sweep is continued."""
+
+from dataclasses import replace
+
+import pytest
+from tiny import write_tiny
+
+from orchestrator.planning.plan import make_plan
+from orchestrator.planning.trials import trials_of
+from orchestrator.running.sweep_run import of_earlier_versions
+from sweeps.load import load_sweep
+from tasks.registry import TASKS
+from tests.recorded import recorded
+
+
+def test_how_many_artifacts_of_earlier_versions_stand_there(tmp_path, monkeypatch):
+    trials, store = recorded(tmp_path, seeds=[1, 2])
+    assert of_earlier_versions(store, make_plan(trials, store).missing) is None
+    count = len({stage.fingerprint for trial in trials for stage in trial.stages if stage.name == "judge_embedder"})
+    was = TASKS["judge_embedder"].version
+    for raised in (1, 2):
+        now = was + raised
+        monkeypatch.setitem(TASKS, "judge_embedder", replace(TASKS["judge_embedder"], version=now))
+        fresh = trials_of(load_sweep(write_tiny(tmp_path, seeds=[1, 2])))
+        missing = make_plan(fresh, store).missing
+        assert {stage.name for stage in missing} == {"judge_embedder"}
+        said = of_earlier_versions(store, missing)
+        assert said.endswith(f"are not used: {count} judge_embedder (version {was}, now {now})") and "\n" not in said
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"version": "x"}'])
+def test_manifests_that_cannot_be_read_are_not_counted(content, tmp_path, monkeypatch):
+    trials, store = recorded(tmp_path, seeds=[1])
+    for path in store.root.glob("judge_embedder/*/manifest.json"):
+        path.write_bytes(content)
+    assert of_earlier_versions(store, [stage for trial in trials for stage in trial.stages]) is None

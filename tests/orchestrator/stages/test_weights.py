@@ -1,0 +1,131 @@
+"""What a sweep will not measure, or will not start, for want of weights: said by `plan`, met by `run`."""
+
+import json
+import re
+
+import pytest
+from tiny import searchable, tiny_sweep, write_tiny
+
+from core.metrics.table import METRICS
+from core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, weight_file
+from core.outside.address import ADDRESS
+from orchestrator.cli import main
+from orchestrator.planning.plan_words import weights_text
+from orchestrator.planning.trial import inversion_stages
+from orchestrator.planning.trials import trials_of
+from orchestrator.stages import judges
+from orchestrator.stages.weights import settings_met, unmeasured, unmeasured_line, weights_summary
+from sweeps.load import load_sweep
+from sweeps.schema import InversionSweep
+
+OBJECTIVES = {"test_acc": "max", "embedder_acc1": "min"}
+LACKING = {  # judge -> its settings, the file it lacks
+    "embedder": ({"name": "facenet"}, "facenet"),
+    "general": ({}, "swag_vit_b_16"),
+    "asked": ({"model": "seer"}, None),
+    "fidelity": ({"neighbours": 1}, "fid_inception"),
+    "fid_lomma": ({}, "fid_inception"),
+    "fid_plg": ({}, "inception_v3"),
+}
+
+
+@pytest.fixture
+def staged(tmp_path, monkeypatch):
+    """A folder of staged weights, still empty."""
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "hub"))
+    for name in (ADDRESS, "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    judges.staged_file.cache_clear()
+    yield folder
+    judges.staged_file.cache_clear()
+
+
+def stage_file(folder, name):
+    (folder / weight_file(name).file_name).write_bytes(b"weights")
+    judges.staged_file.cache_clear()
+
+
+def asking_for(*names):
+    evaluator = tiny_sweep()["judges"]["evaluator"]
+    return {"evaluator": evaluator, **{name: LACKING[name][0] for name in names}}
+
+
+def plan_of(path, capsys, *more):
+    assert main(["plan", str(path), "--store", str(path.parent / "store"), *more]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("judge", sorted(LACKING))
+def test_plan_lists_a_judge_that_cannot_be_heard_with_its_columns_and_the_remedy(judge, staged, tmp_path, capsys):
+    _, file = LACKING[judge]
+    path = write_tiny(tmp_path, judges=asking_for(judge), grid={}, baseline={})
+    [found] = json.loads(plan_of(path, capsys, "--json"))["unmeasured"]
+    columns = [metric.key for metric in METRICS if metric.measured_by == judge]  # the table, not the stages' names
+    assert found["judge"] == judge and found["columns"] == columns and columns and found["weights"] == file
+    remedy = "smoothsweep weights stage" if file else f"set {ADDRESS}"
+    [line] = [line for line in plan_of(path, capsys).splitlines() if line.startswith("not measured")]
+    assert judge in line and remedy in line and remedy in found["remedy"] and all(column in line for column in columns)
+    if file:
+        stage_file(staged, file)
+        loaded = load_sweep(path)
+        assert unmeasured([loaded.sweep]) == [] == weights_text(weights_summary(loaded, trials_of(loaded)))
+
+
+def test_every_judge_whose_stage_is_left_out_is_listed(staged):
+    """The stages that a trial has not, though the sweep asks for them, are those that are said: for any judges."""
+    names = sorted(LACKING)
+    for mask in range(2 ** len(names)):
+        chosen = [name for place, name in enumerate(names) if mask >> place & 1]
+        settings = InversionSweep.model_validate(tiny_sweep(judges=asking_for(*chosen), grid={}, baseline={}))
+        stages = inversion_stages(settings, 1)
+        left_out = [name for name in chosen if getattr(stages, f"judge_{name}") is None]
+        assert sorted(judge.judge for judge in unmeasured([settings])) == left_out == chosen
+
+
+def test_weights_that_run_stops_for_are_in_the_plan_and_run_stops_for_the_first(staged, tmp_path, capsys):
+    grid = {"recipe.architecture": ["resnet18", "resnet34"], "recipe.pretrained": [True]}
+    path = write_tiny(tmp_path, grid=grid, baseline={})
+    stops = json.loads(plan_of(path, capsys, "--json"))["stops"]
+    assert [stop["weights"] for stop in stops] == ["resnet18", "resnet34"]
+    text = plan_of(path, capsys)
+    assert len(re.findall("run will stop: pretrained resnet(18|34): expected its ImageNet weights here", text)) == 2
+    for stop in stops:
+        assert main(["run", str(path), "--store", str(tmp_path / "store"), "--yes"]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert line == f"smoothsweep: {stop['message']}" and not (tmp_path / "store").exists()
+        stage_file(staged, stop["weights"])
+    assert json.loads(plan_of(path, capsys, "--json"))["stops"] == []
+
+
+def test_of_a_search_every_choice_of_its_space_and_every_objective_counts(staged, tmp_path, capsys):
+    space = {
+        "recipe.architecture": {"choices": ["resnet_small", "resnet18", "densenet121"]},
+        "recipe.pretrained": {"choices": [True], "when": {"recipe.architecture": ["resnet18", "densenet121"]}},
+    }
+    search = {"strategy": "random", "recipes": 1, "space": space, "objectives": OBJECTIVES}
+    changes = {**searchable("tiny", search), "judges": {"embedder": {"name": "facenet"}}}
+    path = write_tiny(tmp_path, **changes, grid={}, baseline={})
+    stops = json.loads(plan_of(path, capsys, "--json"))["stops"]
+    assert [(stop["weights"], stop["needed_for"]) for stop in stops] == [
+        ("resnet18", "pretrained resnet18"), ("densenet121", "pretrained densenet121"),
+        ("facenet", "search: embedder_acc1"),
+    ]  # fmt: skip
+    for stop in stops:
+        assert main(["run", str(path), "--store", str(tmp_path / "store"), "--yes"]) == 2
+        assert capsys.readouterr().err == f"smoothsweep: {stop['message']}\n"
+        stage_file(staged, stop["weights"])
+
+
+def test_a_run_ends_with_a_line_on_what_it_has_not_measured(staged, tmp_path):
+    path = write_tiny(tmp_path, judges=asking_for("embedder", "fidelity"), grid={}, baseline={})
+    loaded = load_sweep(path)
+    [line] = unmeasured_line(settings_met(loaded, trials_of(loaded)))
+    counts = {name: sum(metric.measured_by == name for metric in METRICS) for name in LACKING}
+    for name, file in (("embedder", "facenet"), ("fidelity", "the FID network")):
+        assert f"{name} ({counts[name]} columns): the weights of {file} are not here: smoothsweep weights stage" in line
+    stage_file(staged, "facenet")
+    stage_file(staged, "fid_inception")
+    assert unmeasured_line([loaded.sweep]) == [] and set(WEIGHT_FILES) >= {"facenet", "fid_inception"}
