@@ -94,4 +94,3 @@ class Endpoint:
 
 def _is_number(score: object) -> bool:
     return type(score) in (int, float) and math.isfinite(score)
-

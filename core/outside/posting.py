@@ -16,9 +16,7 @@ BUSY = (408, 425, 429, 500, 502, 503, 504)
 MOST_BYTES = 4 * 2**20  # of an answer: a hundred thousand scores
 
 
-def posted(
-    session: requests.Session, url: str, kept: KeptAnswers, body: bytes, headers: Mapping[str, str]
-) -> bytes:
+def posted(session: requests.Session, url: str, kept: KeptAnswers, body: bytes, headers: Mapping[str, str]) -> bytes:
     """The answer, at most a byte more than MOST_BYTES. Redirects are not followed: pictures go to the one place named.
 
     Every attempt takes its turn and counts. Raises InputError, one line, where nothing answers with status 200, and
