@@ -33,8 +33,8 @@ KEPT_OUTPUT = 2000  # characters of what a process printed last, for the sentenc
 _ROOT = Path(__file__).resolve().parents[2]
 _START = "import sys, json; said = json.loads(sys.argv[1]); sys.path[:] = said['path']; " \
          "from core.isolation.worker import main; main(said)"  # fmt: skip
-_PASSED_ON = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "TORCH_", "PYTORCH_",
-              "ATEN_", "LC_", "LANG", "LD_LIBRARY_PATH", "PATH")  # fmt: skip
+_PASSED_ON = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "TORCH_",
+              "PYTORCH_", "ATEN_", "LC_", "LANG", "LD_LIBRARY_PATH", "PATH")  # fmt: skip
 _GONE = (BrokenPipeError, ConnectionError, EOFError)
 
 _starters: dict[int, ThreadPoolExecutor] = {}
@@ -49,9 +49,9 @@ class Isolated:
     ) -> None:  # fmt: skip
         """Start it and have it load `program`, a file at its beginning.
 
-        loader: "module:function", a `core.isolation.serving.Loader`; settings: what that function is told, plain values;
-        where: how an error begins; isolated: whether it gives up files, sockets and processes (where the kernel cannot,
-        the caller has asked for consent); preload: modules to import before that.
+        loader: "module:function", a `core.isolation.serving.Loader`; settings: what that function is told, plain
+        values; where: how an error begins; isolated: whether it gives up files, sockets and processes (where the
+        kernel cannot, the caller has asked for consent); preload: modules to import before that.
 
         Raises InputError, one line, for what is no such program, takes too long or too much, or ends its process.
         """
@@ -158,7 +158,8 @@ class Isolated:
         )
         last = next((line for line in reversed(self._output.splitlines()) if line.strip()), "")
         said = f", after {' '.join(last.split())[:200]!r}" if last else ""
-        return f"expected a program that answers within {self._limits.memory / 2**30:.3g} GiB of memory, got one {how}{said}"
+        memory = f"{self._limits.memory / 2**30:.3g} GiB of memory"
+        return f"expected a program that answers within {memory}, got one {how}{said}"
 
     def _pipe_has_more(self) -> bool:
         before = self.printed

@@ -81,7 +81,8 @@ def _received(peer: socket.socket, described: Any, most_bytes: int) -> Tensor:
             raise WireError("sizes or strides that are none")
     extent = 1 + sum((many - 1) * step for many, step in zip(size, stride, strict=True)) if prod(size) else 0
     flat = torch.empty(0, dtype=dtype)
-    if extent != prod(size) or extent * flat.element_size() > most_bytes:
+    repeats = all(many in (1, wide) for many, wide in zip(size, shaped, strict=True))
+    if extent != prod(size) or not repeats or max(extent, prod(shaped)) * flat.element_size() > most_bytes:
         raise WireError(f"a tensor of size {size} and strides {stride}")
     flat = torch.empty(extent, dtype=dtype)
     if extent:

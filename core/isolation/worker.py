@@ -50,7 +50,7 @@ def _end_with(parent: int) -> None:
 
 
 def _limit(memory: int, *, on_cpu: bool) -> None:
-    """memory: bytes beyond those in use. A GPU's driver reserves address space without end, so there data alone count."""
+    """memory: bytes beyond those in use. A GPU's driver reserves address space without end: there data alone count."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     if sys.platform != "linux":

@@ -56,8 +56,8 @@ class Members:
         size = sum(self._entries[name].file_size if content is None else len(content) for name, content in kept.items())
         free = psutil.virtual_memory().available
         if size > MEMORY_FRACTION * free:
-            raise InputError(f"{self._where} of at most {MEMORY_FRACTION:.0%} of the free memory, {free} bytes, got one "
-                             f"of {size} bytes")  # fmt: skip
+            raise InputError(f"{self._where} of at most {MEMORY_FRACTION:.0%} of the free memory, {free} bytes, got "
+                             f"one of {size} bytes")  # fmt: skip
         with zipfile.ZipFile(into, "w", zipfile.ZIP_STORED) as archive:
             for name, content in kept.items():
                 entry = zipfile.ZipInfo(f"{root}/{name}")
@@ -109,6 +109,8 @@ def _check_sizes(entries: list[zipfile.ZipInfo], size: int, where: str) -> None:
         raise InputError(f"{where} of at most {MOST_MEMBERS} members, got {len(entries)}")
     stored = sum(entry.file_size for entry in entries if entry.compress_type == zipfile.ZIP_STORED)
     inflated = sum(entry.file_size for entry in entries if entry.compress_type != zipfile.ZIP_STORED)
+    if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
+        raise InputError(f"{where}, got an archive whose members are compressed in another way than by deflate")
     if inflated > MOST_TEXT or stored > size:  # members that lie in one another would be read again and again
         raise InputError(f"{where}, got an archive that unpacks to too much")
 

@@ -161,12 +161,12 @@ def open_exported(path: Path, settings: Mapping[str, Any], device: torch.device)
     with in_memory() as program:
         with members_of(path, WHAT) as members:
             members.write(check_exported(members, path), program)
-        isolated = IsolatedProgram(program, loader=f"{__name__}:load", settings={}, device=device, where=str(path), what=WHAT,
-                                   preload=(__name__, "torch.export"))  # fmt: skip
+        isolated = IsolatedProgram(program, loader=f"{__name__}:load", settings={}, device=device, where=str(path),
+                                   what=WHAT, preload=(__name__, "torch.export"))  # fmt: skip
     shape = isolated.facts["shape"]
     if len(shape) != 4:
-        raise InputError(f"{path}: expected a program of one tensor of images [N, 3, S, S], got {isolated.facts['inputs']} "
-                         "inputs")  # fmt: skip
+        raise InputError(f"{path}: expected a program of one tensor of images [N, 3, S, S], got "
+                         f"{isolated.facts['inputs']} inputs")  # fmt: skip
     return Opened(answer=isolated, rows=shape[0], side=shape[2])
 
 

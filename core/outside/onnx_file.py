@@ -50,8 +50,8 @@ def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> 
     if facts["inputs"] != 1:
         raise InputError(f"{path}: expected one input of images, got {facts['inputs']}")
     if facts["outputs"] != 1 or len(facts["shape"]) != 4:
-        raise InputError(f"{path}: expected one input of images [N, 3, S, S] and one output, got {facts['outputs']} and "
-                         f"an input {facts['shape']}")  # fmt: skip
+        raise InputError(f"{path}: expected one input of images [N, 3, S, S] and one output, got {facts['outputs']} "
+                         f"and an input {facts['shape']}")  # fmt: skip
     if not facts["differentiable"] and settings.get("access") == "gradients":
         raise InputError(f"{path}: expected onnx2torch, by which gradients came back when it was brought in, got none")
     return Opened(answer=isolated, rows=settings.get("rows") or facts["shape"][0], side=facts["shape"][2],

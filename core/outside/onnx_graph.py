@@ -16,8 +16,7 @@ from core.words import brief
 MOST_FIELDS = 2_000_000
 MOST_DEPTH = 32
 
-STANDARD = frozenset(
-    """
+_STANDARD = """
 Abs Acos Acosh Add AffineGrid And ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization
 Bernoulli BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BlackmanWindow Cast CastLike CausalConvWithState
 Ceil Celu CenterCropPad Clip Col2Im Compress Concat ConcatFromSequence Constant ConstantOfShape Conv ConvInteger
@@ -35,16 +34,16 @@ Scatter ScatterElements ScatterND Selu SequenceAt SequenceConstruct SequenceEmpt
 SequenceLength SequenceMap Shape Shrink Sigmoid Sign Sin Sinh Size Slice Softmax SoftmaxCrossEntropyLoss Softplus
 Softsign SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub Sum SwiGLU Swish Tan Tanh TensorScatter ThresholdedRelu
 Tile TopK Transpose Trilu Unique Unsqueeze Upsample Where Xor
-    """.split()
-)
+"""
+_FUSED = """
+Attention BiasGelu BiasSoftmax FastGelu FusedConv FusedGemm FusedMatMul Gelu GemmFastGelu GroupNorm LayerNormalization
+MultiHeadAttention NhwcMaxPool QAttention QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv
+QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax QuickGelu DequantizeLinear
+QuantizeLinear SimplifiedLayerNormalization SkipLayerNormalization SkipSimplifiedLayerNormalization TransposeMatMul
+"""
+STANDARD = frozenset(_STANDARD.split())
 """Operators of ONNX's own domain that compute on tensors; not those on texts and encoded images."""
-FUSED = frozenset(
-    "Attention BiasGelu BiasSoftmax FastGelu FusedConv FusedGemm FusedMatMul Gelu GemmFastGelu GroupNorm "
-    "LayerNormalization MultiHeadAttention NhwcMaxPool QAttention QGemm QLinearAdd QLinearAveragePool QLinearConcat "
-    "QLinearConv QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax QuickGelu "
-    "DequantizeLinear QuantizeLinear SimplifiedLayerNormalization SkipLayerNormalization "
-    "SkipSimplifiedLayerNormalization TransposeMatMul".split()
-)
+FUSED = frozenset(_FUSED.split())
 """Operators of com.microsoft that onnxruntime's own optimiser writes."""
 OPERATORS = {"": STANDARD, "ai.onnx": STANDARD, "com.microsoft": FUSED}
 

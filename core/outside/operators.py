@@ -1,4 +1,4 @@
-"""The operators of torch that a program from elsewhere may name: arithmetic on tensors, and on lists, texts and numbers.
+"""The operators of torch that a program from elsewhere may name: arithmetic on tensors, lists, texts and numbers.
 
 Names of ATen, without overloads. What is not listed is refused, whatever it does: torch gains operators with every
 version, and some of them open files, seed generators, print, or switch gradients off for a whole process.
@@ -29,8 +29,8 @@ channel_shuffle native_channel_shuffle conv1d conv2d conv3d conv_transpose1d con
 convolution _convolution _convolution_mode cosine_similarity dropout dropout1d embedding embedding_bag _embedding_bag
 feature_alpha_dropout feature_dropout native_dropout fractional_max_pool2d fractional_max_pool3d grid_sampler
 grid_sampler_2d grid_sampler_3d affine_grid_generator group_norm native_group_norm gru gru_cell lstm lstm_cell rnn_tanh
-rnn_relu rnn_tanh_cell rnn_relu_cell im2col col2im instance_norm layer_norm native_layer_norm rms_norm linear local_response_norm
-lp_pool1d lp_pool2d max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices
+rnn_relu rnn_tanh_cell rnn_relu_cell im2col col2im instance_norm layer_norm native_layer_norm rms_norm linear
+local_response_norm lp_pool1d lp_pool2d max_pool1d max_pool2d max_pool3d max_pool1d_with_indices max_pool2d_with_indices
 max_pool3d_with_indices max_unpool2d max_unpool3d mkldnn_convolution multi_head_attention_forward
 _native_multi_head_attention _transformer_encoder_layer_fwd pairwise_distance pixel_shuffle pixel_unshuffle
 scaled_dot_product_attention _scaled_dot_product_flash_attention_for_cpu unfold fold upsample_bicubic2d
@@ -54,10 +54,10 @@ _SHAPES = """
 alias alias_copy as_strided atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors broadcast_to cat chunk
 clone column_stack combinations concat concatenate constant_pad_nd contiguous copy copy_ detach detach_ diag
 diag_embed diagonal diagonal_copy dsplit dstack expand expand_as expand_copy flatten flip fliplr flipud gather hsplit
-hstack index index_add index_copy index_fill index_put _index_put_impl_ _unsafe_index index_select lift_fresh lift_fresh_copy
-lift masked_fill masked_scatter masked_select meshgrid moveaxis movedim narrow narrow_copy new_empty new_full new_ones
-new_tensor new_zeros nonzero nonzero_numpy numpy_T matrix_H mT mH pad _pad_circular _pad_enum permute permute_copy
-ravel reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave replication_pad1d replication_pad2d
+hstack index index_add index_copy index_fill index_put _index_put_impl_ _unsafe_index index_select lift_fresh
+lift_fresh_copy lift masked_fill masked_scatter masked_select meshgrid moveaxis movedim narrow narrow_copy new_empty
+new_full new_ones new_tensor new_zeros nonzero nonzero_numpy numpy_T matrix_H mT mH pad _pad_circular _pad_enum permute
+permute_copy ravel reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave replication_pad1d replication_pad2d
 replication_pad3d reshape reshape_as _reshape_alias resolve_conj resolve_neg roll rot90 row_stack scatter scatter_add
 scatter_reduce select select_copy select_scatter slice slice_copy slice_scatter split split_copy split_with_sizes
 split_with_sizes_copy squeeze squeeze_copy stack swapaxes swapdims t t_copy take take_along_dim tensor_split tile
@@ -87,8 +87,8 @@ _set_item __getitem__ __contains__ __len__ len index count copy sorted __is__ __
 __derive_index floordiv mod divmod neg factorial gcd isqrt degrees radians ldexp modf frexp fabs gamma hex oct bin ord
 chr bit_length mathremainder round ceil floor percentFormat format str join lower upper strip lstrip rstrip startswith
 endswith replace find rfind split splitlines isdigit isalpha isalnum isspace islower isupper istitle isidentifier
-capitalize title center ljust rjust zfill partition rpartition swapcase casefold expandtabs slice add mul __round_to_zero_floordiv
-warn IntImplicit cos sin
+capitalize title center ljust rjust zfill partition rpartition swapcase casefold expandtabs slice
+add mul __round_to_zero_floordiv warn IntImplicit cos sin
 """
 _IN_PLACE_TOO = set((_ELEMENTWISE + _ACTIVATIONS + _SHAPES + _REDUCTIONS + _LAYERS + _PRODUCTS).split())
 _ALONE = set((_MAKING + _TYPES + _LISTS_TEXTS_NUMBERS).split())
@@ -97,9 +97,9 @@ _DRAWN = {"bernoulli_", "normal_", "uniform_", "exponential_", "random_", "log_n
 ATEN = frozenset({*_IN_PLACE_TOO, *_ALONE, *_DRAWN, *(f"{name}_" for name in _IN_PLACE_TOO if not name.endswith("_"))})
 """Names of ATen, in place too."""
 
-PRIM = frozenset(
-    "NumToTensor RaiseException abs data device dtype is_cpu is_cuda is_mkldnn is_mps is_nested is_quantized is_sparse "
-    "is_meta is_xpu itemsize layout max min name nbytes ndim rangelist requires_grad shape type "
-    "unchecked_unwrap_optional".split()
-)
+_PRIM = """
+NumToTensor RaiseException abs data device dtype is_cpu is_cuda is_mkldnn is_mps is_nested is_quantized is_sparse
+is_meta is_xpu itemsize layout max min name nbytes ndim rangelist requires_grad shape type unchecked_unwrap_optional
+"""
+PRIM = frozenset(_PRIM.split())
 """Names of torch's own namespace `prim`, as programs are written with them."""

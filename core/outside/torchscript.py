@@ -44,8 +44,8 @@ def check_torchscript(members: Members, where: str) -> dict[str, bytes | None]:
             raise InputError(f"{where}: expected {WHAT}, got an archive without its {name}")
         kept[name] = members.read(name)
         named = _texts(kept[name], f"{where}: {name}")
-        kept |= dict.fromkeys(one for one in members
-                              if (found := _TENSORS.fullmatch(one)) and found[1] == folder and found[2] in named)  # fmt: skip
+        tensors = {one: _TENSORS.fullmatch(one) for one in members}
+        kept |= {one: None for one, found in tensors.items() if found and found[1] == folder and found[2] in named}
     code = {name: members.read(name) for name in members if _CODE.fullmatch(name)}
     return kept | checked_code(code, where)
 
@@ -68,8 +68,8 @@ def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.devi
     with in_memory() as program:
         with members_of(path, WHAT) as members:
             members.write(check_torchscript(members, str(path)), program)
-        isolated = IsolatedProgram(program, loader=f"{__name__}:load", settings={}, device=device, where=str(path), what=WHAT,
-                                   preload=(__name__,))  # fmt: skip
+        isolated = IsolatedProgram(program, loader=f"{__name__}:load", settings={}, device=device, where=str(path),
+                                   what=WHAT, preload=(__name__,))  # fmt: skip
     return Opened(answer=isolated, rows=settings.get("rows"))
 
 

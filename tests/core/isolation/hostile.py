@@ -1,4 +1,4 @@
-"""A program that is Python and means harm: what a flaw in a reader would let a file do. For the isolated process alone."""
+"""A hostile program in Python: what a flaw in a reader would let a file do. For the isolated process alone."""
 
 import ctypes
 import errno
@@ -108,7 +108,9 @@ ATTEMPTS = {
     "creat": lambda: raw(85, BYTES, 0o600) if X86 else raw(56, -100, BYTES, os.O_CREAT | os.O_WRONLY, 0o600),
     "clone3": lambda: raw(435, 0, 88),
     "in_a_thread": lambda: spread(lambda: os.open(P, os.O_WRONLY | os.O_CREAT)),
-    "send_descriptor": lambda: socket.socket(fileno=os.dup(3)).sendmsg([b""], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", 0))]),
+    "send_descriptor": lambda: socket.socket(fileno=os.dup(3)).sendmsg(
+        [b""], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", 0))]
+    ),
 }  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 """The process that programs run in holds by itself: here it is given Python that means harm, past every reader."""
 
 import io
-import os
 import signal
 import subprocess
 import sys
@@ -36,7 +35,8 @@ def opened(monkeypatch):
             program.write(b"x")
             program.seek(0)
             one = IsolatedProgram(program, loader="tests.core.isolation.hostile:load", settings={"do": do, **settings},
-                                  device=CPU, where="evil.pt", what="a program", limits=Limits(seconds=seconds, memory=memory),
+                                  device=CPU, where="evil.pt", what="a program",
+                                  limits=Limits(seconds=seconds, memory=memory),
                                   preload=("tests.core.isolation.hostile",))  # fmt: skip
         made.append(one)
         return one
@@ -104,7 +104,9 @@ def test_more_time_than_allowed_is_one_line_and_ends_the_process(opened, do):
     program = opened(do, seconds=20.0)
     program.process._limits = Limits(seconds=1.0, memory=GIB)
     started, pid = time.monotonic(), program.process.pid
-    with pytest.raises(InputError, match="evil.pt: expected a program to answer within 1 s, got one that takes longer"):
+    with pytest.raises(
+        InputError, match=r"evil\.pt: expected a program to answer within 1 s, got one that takes longer"
+    ):
         program(images())
     assert time.monotonic() - started < 15 and not psutil.pid_exists(pid)
     with pytest.raises(InputError, match="takes longer"):
@@ -126,7 +128,7 @@ def test_a_process_that_ends_is_one_line(opened, do, settings, line):
 
 def test_what_is_no_message_ends_the_process(opened):
     program = opened("junk")
-    with pytest.raises(InputError, match="evil.pt: expected an answer, got a header of 4294967295 bytes"):
+    with pytest.raises(InputError, match=r"evil\.pt: expected an answer, got a header of 4294967295 bytes"):
         program(images())
     assert not psutil.pid_exists(program.process.pid)
 

@@ -63,12 +63,14 @@ def test_another_processors_calls_end_the_process(machine):
         ("openat", (0, 0, os.O_RDWR), EPERM), ("openat", (0, 0, os.O_CREAT), EPERM),
         ("openat", (0, 0, os.O_RDONLY | os.O_TRUNC), EPERM), ("openat", (0, 0, os.O_TMPFILE | os.O_RDWR), EPERM),
         ("openat", (0, 0, 1 << 32 | os.O_RDONLY), ALLOW),
-        ("clone", (0x3D0F00,), ALLOW), ("clone", (17,), EPERM), ("clone", (0x01200011,), EPERM), ("clone3", (), ENOSYS),
+        ("clone", (0x3D0F00,), ALLOW), ("clone", (17,), EPERM), ("clone", (0x01200011,), EPERM),
+        ("clone3", (), ENOSYS),
         ("tgkill", (PID, 1, 6), ALLOW), ("tgkill", (PID + 1, 1, 6), EPERM),
-        ("prlimit64", (0, 3, 0, 8), ALLOW), ("prlimit64", (0, 3, 8, 0), EPERM), ("prlimit64", (0, 3, 1 << 32, 0), EPERM),
+        ("prlimit64", (0, 3, 0, 8), ALLOW), ("prlimit64", (0, 3, 8, 0), EPERM),
+        ("prlimit64", (0, 3, 1 << 32, 0), EPERM),
         ("prctl", (15,), ALLOW), ("prctl", (1,), EPERM), ("prctl", (4,), EPERM),
-        ("ioctl", (0, 0x5401), ALLOW), ("ioctl", (0, 0x5412), EPERM), ("fcntl", (0, 3), ALLOW), ("fcntl", (0, 8), EPERM),
-        ("fcntl", (0, 10), EPERM), ("fcntl", (0, 15), EPERM),
+        ("ioctl", (0, 0x5401), ALLOW), ("ioctl", (0, 0x5412), EPERM), ("fcntl", (0, 3), ALLOW),
+        ("fcntl", (0, 8), EPERM), ("fcntl", (0, 10), EPERM), ("fcntl", (0, 15), EPERM),
     ],
 )  # fmt: skip
 def test_calls_that_depend_on_their_arguments(machine, name, arguments, wanted):

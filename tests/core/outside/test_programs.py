@@ -230,7 +230,7 @@ def pickled(config, file):
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        (set_target("torch.hub.load"), "expected operations of torch.ops.aten that are listed as arithmetic, got torch.hub.load"),
+        (set_target("torch.hub.load"), "of torch.ops.aten that are listed as arithmetic, got torch.hub.load"),
         (set_target("torch.ops.aten.from_file.default"), "expected operations of torch.ops.aten"),
         (set_target("#anything"), "expected operations of torch.ops.aten"),
         (graph_with(set_formula), "expected a size as a plain formula"),
