@@ -41,8 +41,15 @@ def usual_limits() -> Limits:
     memory = _number(GIBIBYTES)
     return Limits(
         seconds=_number(SECONDS) or USUAL_SECONDS,
-        memory=int(memory * 2**30) if memory else int(MEMORY_FRACTION * psutil.virtual_memory().total),
+        memory=int(memory * 2**30) if memory else int(MEMORY_FRACTION * _memory()),
     )
+
+
+def _memory() -> int:
+    """Bytes of the machine, or of the container where it may use less."""
+    total, group = psutil.virtual_memory().total, Path("/sys/fs/cgroup/memory.max")
+    said = group.read_text().strip() if group.is_file() else ""
+    return min(total, int(said)) if said.isdigit() else total
 
 
 def _number(name: str) -> float | None:

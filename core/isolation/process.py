@@ -88,13 +88,13 @@ class Isolated:
             if self._why_gone:
                 raise InputError(self._why_gone)
             try:
-                self._peer.settimeout(self._limits.seconds)
-                wire.send(self._peer, header, tensor)
-            except TimeoutError:
-                raise self._stopped(f"got none within {self._limits.seconds:g} s") from None
-            except OSError:
-                raise self._stopped(self._how_it_ended()) from None
-            return self._reply(self._limits.seconds, "to answer", most_bytes=most_bytes)
+                self._send(header, tensor)
+                return self._reply(self._limits.seconds, "to answer", most_bytes=most_bytes)
+            except (Failed, InputError):
+                raise
+            except BaseException:  # Ctrl-C, say: what is still to come would be taken for the next answer
+                self._stopped("expected answers, got an interruption before the last one had come")
+                raise
 
     def close(self) -> None:
         """End the process."""
@@ -105,6 +105,16 @@ class Isolated:
     def pid(self) -> int:
         """Of the process."""
         return self._process.pid
+
+    def _send(self, header: dict[str, Any], tensor: Tensor | None) -> None:
+        seconds = self._limits.seconds
+        try:
+            self._peer.settimeout(seconds)
+            wire.send(self._peer, header, tensor)
+        except TimeoutError:
+            raise self._stopped(f"expected a program that takes images within {seconds:g} s, got none") from None
+        except OSError:
+            raise self._stopped(self._how_it_ended()) from None
 
     def _reply(self, seconds: float, what: str, *, most_bytes: int = 0) -> tuple[dict[str, Any], Tensor | None]:
         deadline = time.monotonic() + seconds

@@ -23,6 +23,7 @@ _LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06  # of a BPF program: B
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_CREATES = os.O_CREAT | os.O_TRUNC
 _THREAD = 0x00010000  # CLONE_THREAD
 _NAME_OF_THREAD = (15, 16)  # PR_SET_NAME, PR_GET_NAME
 _ON_TERMINALS = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX
@@ -42,7 +43,8 @@ def available() -> bool:
 def confine_calls(*, devices: bool) -> None:
     """Hold every thread of this process to reading, computing and its open files, for good.
 
-    devices: allow any `ioctl`, which a GPU's driver needs. Raises OSError where the kernel refuses.
+    devices: allow any `ioctl`, and opening files that are there for writing, which a GPU's driver needs: only where
+    Landlock leaves nothing but devices to be opened so. Raises OSError where the kernel refuses.
     """
     program = [struct.pack("HBBI", *one) for one in filter_program(os.uname().machine, os.getpid(), devices=devices)]
     code = ctypes.create_string_buffer(b"".join(program))
@@ -76,7 +78,8 @@ def _rule(name: str, pid: int, *, devices: bool) -> list[Instruction]:
     refused = (_RETURN, 0, 0, FAIL | errno.EPERM)
     allowed = (_RETURN, 0, 0, ALLOW)
     if name in ("open", "openat"):
-        return [_argument(1 if name == "open" else 2), (_ANY_BIT, 0, 1, _WRITES), refused, allowed]
+        flags = _CREATES if devices else _WRITES
+        return [_argument(1 if name == "open" else 2), (_ANY_BIT, 0, 1, flags), refused, allowed]
     if name == "clone":
         return [_argument(0), (_ANY_BIT, 0, 1, _THREAD), allowed, refused]
     if name == "clone3":  # its arguments lie in memory, where no filter sees them: glibc then takes `clone`

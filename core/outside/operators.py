@@ -51,13 +51,13 @@ prod quantile nanquantile renorm sort std std_mean sum sum_to_size topk unique_c
 var_mean bucketize searchsorted
 """
 _SHAPES = """
-alias alias_copy as_strided atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors broadcast_to cat chunk
-clone column_stack combinations concat concatenate constant_pad_nd contiguous copy copy_ detach detach_ diag
-diag_embed diagonal diagonal_copy dsplit dstack expand expand_as expand_copy flatten flip fliplr flipud gather hsplit
-hstack index index_add index_copy index_fill index_put _index_put_impl_ _unsafe_index index_select lift_fresh
-lift_fresh_copy lift masked_fill masked_scatter masked_select meshgrid moveaxis movedim narrow narrow_copy new_empty
-new_full new_ones new_tensor new_zeros nonzero nonzero_numpy numpy_T matrix_H mT mH pad _pad_circular _pad_enum permute
-permute_copy ravel reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave replication_pad1d replication_pad2d
+alias alias_copy as_strided atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors broadcast_to cat chunk clone
+column_stack combinations concat concatenate constant_pad_nd contiguous copy copy_ detach detach_ diag diag_embed
+diagonal diagonal_copy dsplit dstack expand expand_as expand_copy flatten flip fliplr flipud gather hsplit hstack
+index index_add index_copy index_fill index_put _index_put_impl_ _unsafe_index index_select lift_fresh lift_fresh_copy
+lift masked_fill masked_scatter masked_select meshgrid moveaxis movedim narrow narrow_copy new_empty new_full new_ones
+new_tensor new_zeros nonzero nonzero_numpy numpy_T matrix_H mT mH pad _pad_circular _pad_enum permute permute_copy
+ravel reflection_pad1d reflection_pad2d reflection_pad3d repeat repeat_interleave replication_pad1d replication_pad2d
 replication_pad3d reshape reshape_as _reshape_alias resolve_conj resolve_neg roll rot90 row_stack scatter scatter_add
 scatter_reduce select select_copy select_scatter slice slice_copy slice_scatter split split_copy split_with_sizes
 split_with_sizes_copy squeeze squeeze_copy stack swapaxes swapdims t t_copy take take_along_dim tensor_split tile

@@ -126,6 +126,20 @@ def test_a_process_that_ends_is_one_line(opened, do, settings, line):
         assert "\n" not in str(caught.value)
 
 
+def test_an_answer_that_was_interrupted_is_not_taken_for_the_next_one(opened, monkeypatch):
+    program = opened("nothing")
+
+    def interrupted(deadline):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(program.process, "_wait_until_it_speaks", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            program(images())
+    with pytest.raises(InputError, match="an interruption before the last one had come"):
+        program(images())
+
+
 def test_what_is_no_message_ends_the_process(opened):
     program = opened("junk")
     with pytest.raises(InputError, match=r"evil\.pt: expected an answer, got a header of 4294967295 bytes"):

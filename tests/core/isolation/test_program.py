@@ -147,9 +147,12 @@ def test_images_of_another_form_are_one_line_and_the_next_ones_are_answered(open
 
 @pytest.mark.parametrize("make", [
     lambda: torch.randn(3, 4), lambda: torch.randn(3, 4).T, lambda: torch.randn(1, 4).expand(3, 4),
-    lambda: torch.randn(()), lambda: torch.randn(()).expand(2, 3), lambda: torch.randn(0, 3), lambda: torch.randn(6, 8)[::2, 1:],
-    lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), lambda: torch.arange(5), lambda: torch.ones(2) > 0,
-    lambda: torch.randn(4).bfloat16(), lambda: torch.randn(2, 1, 3)[:, :1].expand(2, 5, 3), lambda: torch.randn(3, 1, 1)[::2],
+    lambda: torch.randn(()), lambda: torch.randn(()).expand(2, 3), lambda: torch.randn(0, 3),
+    lambda: torch.randn(6, 8)[::2, 1:],
+    lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), lambda: torch.arange(5),
+    lambda: torch.ones(2) > 0,
+    lambda: torch.randn(4).bfloat16(), lambda: torch.randn(2, 1, 3)[:, :1].expand(2, 5, 3),
+    lambda: torch.randn(3, 1, 1)[::2],
 ])  # fmt: skip
 def test_a_tensor_arrives_as_it_was_sent(make):
     import socket

@@ -81,6 +81,10 @@ def test_a_device_may_be_spoken_to_where_there_is_one(machine):
     number = number_of(machine, "ioctl")
     assert decided(machine, number, 0, 0xC0DE, devices=True) == ALLOW
     assert decided(machine, number, 0, 0xC0DE) == EPERM
+    number = number_of(machine, "openat")
+    assert decided(machine, number, 0, 0, os.O_RDWR, devices=True) == ALLOW
+    for flags in (os.O_CREAT, os.O_RDWR | os.O_TRUNC, os.O_WRONLY | os.O_CREAT):
+        assert decided(machine, number, 0, 0, flags, devices=True) == EPERM
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of this processor's own headers")

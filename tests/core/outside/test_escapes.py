@@ -270,8 +270,30 @@ def test_what_is_no_code_or_too_much_is_one_line(text):
 
 def test_every_listed_operator_takes_and_gives_values_alone():
     """By the schemas that torch has: no storage, stream, future or object of a library's own goes in or comes out."""
-    plain = {"Tensor", "int", "float", "bool", "str", "complex", "number", "Device", "t", "t1", "t2", "tVal", "Any", "key",
-             "AnyEnumType", "Generator", "NoneType", "Scalar", "Layout", "ScalarType", "MemoryFormat", "Stream"}  # fmt: skip
+    plain = {
+        "Tensor",
+        "int",
+        "float",
+        "bool",
+        "str",
+        "complex",
+        "number",
+        "Device",
+        "t",
+        "t1",
+        "t2",
+        "tVal",
+        "Any",
+        "key",
+        "AnyEnumType",
+        "Generator",
+        "NoneType",
+        "Scalar",
+        "Layout",
+        "ScalarType",
+        "MemoryFormat",
+        "Stream",
+    }
     words = set()
     for name in ATEN:
         for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}"):

@@ -149,10 +149,15 @@ def model(place, content, *, key=0, length=0, twice=False):
     def graph(inside):
         return inside + field(2, b"g")
 
-    attribute = {"attribute": put(5, content), "attribute_list": put(10, content), "sparse_attribute": put(22, put(1, content)),
-                 "sparse_attributes": put(23, put(2, content)), "subgraph": put(6, graph(put(5, content))),
-                 "subgraphs": put(11, graph(put(15, put(1, content)))),
-                 "node_of_subgraph": put(6, graph(put(1, node(put(5, field(1, b"value") + put(5, content))))))}  # fmt: skip
+    attribute = {
+        "attribute": put(5, content),
+        "attribute_list": put(10, content),
+        "sparse_attribute": put(22, put(1, content)),
+        "sparse_attributes": put(23, put(2, content)),
+        "subgraph": put(6, graph(put(5, content))),
+        "subgraphs": put(11, graph(put(15, put(1, content)))),
+        "node_of_subgraph": put(6, graph(put(1, node(put(5, field(1, b"value") + put(5, content)))))),
+    }
     if place in attribute:
         inside = graph(put(1, node(put(5, field(1, b"value") + attribute[place]))))
     elif place == "initializer":
@@ -172,8 +177,20 @@ def model(place, content, *, key=0, length=0, twice=False):
     return whole + field(8, field(2, 13))
 
 
-PLACES = ("initializer", "sparse_values", "sparse_indices", "attribute", "attribute_list", "sparse_attribute",
-          "sparse_attributes", "subgraph", "subgraphs", "node_of_subgraph", "function", "function_default")  # fmt: skip
+PLACES = (
+    "initializer",
+    "sparse_values",
+    "sparse_indices",
+    "attribute",
+    "attribute_list",
+    "sparse_attribute",
+    "sparse_attributes",
+    "subgraph",
+    "subgraphs",
+    "node_of_subgraph",
+    "function",
+    "function_default",
+)
 
 
 def outside_tensors(message):
@@ -186,8 +203,15 @@ def outside_tensors(message):
     return found
 
 
-@given(place=st.sampled_from(PLACES), key=st.integers(0, 3), length=st.integers(0, 3), inner=st.integers(0, 3),
-       outer=st.integers(0, 3), twice=st.booleans(), where=st.sampled_from(["weights", "../secret", "/etc/passwd", "*/_ORT_MEM_ADDR_/*"]))  # fmt: skip
+@given(
+    place=st.sampled_from(PLACES),
+    key=st.integers(0, 3),
+    length=st.integers(0, 3),
+    inner=st.integers(0, 3),
+    outer=st.integers(0, 3),
+    twice=st.booleans(),
+    where=st.sampled_from(["weights", "../secret", "/etc/passwd", "*/_ORT_MEM_ADDR_/*"]),
+)
 def test_weights_in_other_files_are_refused_however_they_are_written(place, key, length, inner, outer, twice, where):
     content = tensor(outside=True, where=where, key=key, length=length, inner=inner)
     written = model(place, content, key=outer, length=outer, twice=twice)
@@ -215,8 +239,12 @@ def test_the_key_of_the_issue_is_refused(network, tmp_path):
         open_onnx(tmp_path / "evil.onnx", {}, CPU)
 
 
-@given(name=st.sampled_from(sorted({one.name for one in onnx.defs.get_all_schemas_with_history()} | {"Evil", "", "relu"})),
-       domain=st.sampled_from(["", "ai.onnx", "ai.onnx.ml", "com.microsoft", "evil", "ai.onnx.training", "ai.onnx.preview.training"]))  # fmt: skip
+@given(
+    name=st.sampled_from(sorted({one.name for one in onnx.defs.get_all_schemas_with_history()} | {"Evil", "", "relu"})),
+    domain=st.sampled_from(
+        ["", "ai.onnx", "ai.onnx.ml", "com.microsoft", "evil", "ai.onnx.training", "ai.onnx.preview.training"]
+    ),
+)
 def test_operators_pass_only_where_they_are_listed_or_defined(name, domain):
     graph = field(1, field(4, name.encode()) + field(7, domain.encode())) + field(2, b"g")
     written = field(1, 8) + field(7, graph)
