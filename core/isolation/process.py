@@ -75,6 +75,8 @@ class Isolated:
             os.close(writable)
         os.set_blocking(readable, False)
         self._end = weakref.finalize(self, _ended, self._process, ours, readable)
+        self._reply(limits.seconds, "to start")
+        self._output, self.printed = "", 0
         self.facts: dict[str, Any] = self._reply(limits.seconds, "to load")[0]["facts"]
 
     def ask(

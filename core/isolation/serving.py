@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import io
 import os
 import socket
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -51,12 +53,14 @@ class Server:
 
     def load(self, loader: Loader, program: BinaryIO) -> None:
         """Load the program, and say what was found, or why not."""
+        wire.send(self._peer, {"ready": True})  # what was printed up to here, no program printed
         try:
             loaded = loader(program, self._settings, self._device)
         except Exception as error:  # whatever a reader raises of a file from elsewhere
             wire.send(self._peer, _failure(error))
             os._exit(0)
         self._answer = loaded.answer
+        _flush()
         wire.send(self._peer, {"facts": loaded.facts})
 
     def serve(self) -> None:
@@ -75,6 +79,7 @@ class Server:
                     )
             except Exception as error:  # whatever a program raises
                 header, found = _failure(error), None
+            _flush()
             wire.send(self._peer, header, found)
 
     def _forward(self, asked: dict[str, Any], images: Tensor) -> tuple[dict[str, Any], Tensor]:
@@ -96,6 +101,12 @@ class Server:
             found, images, gradient.to(self._device), retain_graph=asked["keep"], allow_unused=True
         )[0]
         return {"reached": back is not None}, back
+
+
+def _flush() -> None:
+    """Let out what was printed, so that the parent hears of it before the answer."""
+    sys.stdout.flush()
+    ctypes.CDLL(None).fflush(None)
 
 
 def _failure(error: Exception) -> dict[str, Any]:

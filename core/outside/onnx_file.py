@@ -93,6 +93,8 @@ def _content(path: Path) -> bytes:
 def _session(content: bytes, device: torch.device) -> Any:
     import onnxruntime
 
+    onnxruntime.set_default_logger_severity(3)
+    onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = torch.get_num_threads()

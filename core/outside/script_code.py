@@ -20,6 +20,7 @@ from core.words import brief
 MOST_TEXT = 8 * 2**20
 """Bytes of all code together. ResNet-152 has 300 kB; a tree takes a hundred times its text."""
 
+_TEXT = "__text_"  # of names that stand for texts while a tree is written
 _PLAIN = re.compile(r"[\x20-\x7e\n]*")  # other characters are written as escapes by torch
 _SYNTAX = (
     ast.Module, ast.ClassDef, ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AnnAssign,
@@ -46,7 +47,7 @@ def checked_code(files: Mapping[str, bytes], where: str) -> dict[str, bytes]:
         try:
             for statement in tree.body:
                 _check_top(statement, declared)
-            written[name] = ast.unparse(tree).encode("latin-1", "backslashreplace") + b"\n"
+            written[name] = _written(tree).encode("ascii") + b"\n"
         except Refused as refused:
             line = getattr(refused.node, "lineno", 0)
             raise InputError(f"{where}: {name}, line {line}: expected a program that computes, got {refused}") from None
@@ -58,17 +59,45 @@ def checked_code(files: Mapping[str, bytes], where: str) -> dict[str, bytes]:
 def _parsed(content: bytes, where: str) -> ast.Module:
     try:
         text = content.decode("ascii")
-        if not _PLAIN.fullmatch(text):
-            raise ValueError("a control character")
+        if not _PLAIN.fullmatch(text) or _TEXT in text:
+            raise ValueError("a control character, or a name that begins with __text_")
         tree = ast.parse(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise InputError(f"{where}: expected TorchScript, got {brief(str(error) or 'too much nesting')}") from None
     for node in ast.walk(tree):
         constant = isinstance(node, ast.Constant)
-        if not isinstance(node, _SYNTAX) or (constant and isinstance(node.value, bytes | type(...))):
+        wide = constant and isinstance(node.value, str) and any(ord(one) > 255 for one in node.value)
+        other = wide or (constant and isinstance(node.value, bytes | type(...)))
+        if not isinstance(node, _SYNTAX) or other:
             raise InputError(f"{where}, line {getattr(node, 'lineno', 0)}: expected a program that computes, got "
                              f"the Python syntax {type(node).__name__}")  # fmt: skip
     return tree
+
+
+class _Texts(ast.NodeTransformer):
+    """Puts a name in the place of each text."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        """Called by the walk."""
+        if not isinstance(node.value, str):
+            return node
+        self.found.append(node.value)
+        return ast.Name(f"{_TEXT}{len(self.found) - 1}__", ast.Load())
+
+
+def _written(tree: ast.Module) -> str:
+    """The tree as text, whose texts are written as torch's parser reads them: with octal escapes, and no others."""
+    texts = _Texts()
+    plain = ast.unparse(texts.visit(tree))
+    return re.sub(rf"{_TEXT}(\d+)__", lambda match: _quoted(texts.found[int(match[1])]), plain)
+
+
+def _quoted(text: str) -> str:
+    plain = (one if " " <= one <= "~" and one not in '"\\' else f"\\{ord(one):03o}" for one in text)
+    return '"' + "".join(plain) + '"'
 
 
 def _declare(tree: ast.Module, module: str, declared: Declared) -> None:

@@ -307,6 +307,25 @@ def test_every_listed_operator_takes_and_gives_values_alone():
     assert not {"filename", "file", "path", "url", "address"} & named
 
 
+class Speaking(nn.Module):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        if images.dim() == 3:
+            raise ValueError("\x1b[31m \\ \"quoted\" 'too'\n\u00fc")
+        print("\x1b[2J\x07 \\n", images.dim())
+        return images.mean((2, 3))
+
+
+def test_texts_are_written_as_torch_reads_them(tmp_path, capfd):
+    """Escapes, quotes and letters of other alphabets come through, to an error that shows them as escapes."""
+    program = open_torchscript(torchscript(Speaking(), tmp_path / "speaking.pt"), {}, torch.device("cpu")).answer
+    assert program(torch.ones(2, 3, 4, 4)).shape == (2, 3)
+    with pytest.raises(InputError) as caught:
+        program(torch.ones(3, 4, 4))
+    assert str(caught.value).isprintable() and "\u00fc" in str(caught.value)
+    said = capfd.readouterr()
+    assert said.out == "" and "\x1b" not in said.err and "speaking.pt: the program prints text" in said.err
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_a_method_of_an_operators_name_is_one_only_where_the_operator_is_listed(own):
     name = "helper" if own else "save"
