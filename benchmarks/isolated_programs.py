@@ -20,8 +20,8 @@ from torch import Tensor
 
 from core.outside.opening import open_outside
 
-CASES = ((32, 16), (64, 32), (224, 16))  # pixels, images
-ROUNDS = 15
+CASES = ((32, 16), (64, 32), (128, 8))  # pixels, images
+ROUNDS = 11
 CPU = torch.device("cpu")
 
 
