@@ -127,10 +127,21 @@ def told(shares, control, verdict_seeds=3):
     ([2, 1, 2], [1, 2, 2], "whether that is more than images of people in general give cannot be told"),
 ])  # fmt: skip
 def test_the_sentence_says_which_way_the_difference_points(shares, control, words):
-    found = str(told(shares, control))
-    assert words in found and "None" not in found
-    assert f"takes {np.mean(shares) / 4:.0%} for the person" in found
-    assert f"without attacking it, {np.mean(control) / 4:.0%}" in found
+    found = told(shares, control)
+    first, second = found.attacks["attack"]
+    assert str(found).startswith(
+        f"Of what {first} draws from this model, the judge takes {np.mean(shares) / 4:.0%} for the person; of what "
+        f"{second} draws without attacking it, {np.mean(control) / 4:.0%}: {words}. "
+    )
+
+
+def test_one_run_is_an_audit_whose_differences_cannot_be_told():
+    found = read_audit([[loot(name, 1)] for name in SHARES], judge(), 0.5)
+    assert list(found.attacks["seeds"]) == [1] * 4
+    assert list(found.attacks["leak"]) == pytest.approx(
+        [np.mean(SHARES[name][1]) / EACH for name in ("strong", "weak", "chosen", "drawn")]
+    )
+    assert found.beyond.verdict == "cannot tell" and found.seeds == (SEEDS[1],)
 
 
 def test_the_sentence_counts_who_is_recognised(audit):
