@@ -158,6 +158,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/metrics": ("tests/core/metrics",),
     "core/pickles": ("tests/core/pickles/test_checkpoints.py", "tests/core/pickles/test_opcodes.py", *FOREIGN),
     "core/outside": ("tests/core/outside",),
+    "orchestrator/reading/audit/found.py": ("tests/orchestrator/reading/audit/test_beside.py",),
     "orchestrator/reading/results.py": (
         "tests/orchestrator/reading/test_missing_reasons.py", "tests/sweeps/test_portfolio.py",
         "tests/orchestrator/reading/test_balanced.py", "tests/orchestrator/doors/reporting/test_search_report.py",
