@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from core.audit.pictures import people_of, public_pictures, refuse_shared
+from core.data.splits import stratified_split
 from core.errors import InputError
+from sweeps.data import LabelledData
 
 
 def noise(*shape, seed=0):
@@ -50,6 +52,14 @@ def test_a_tenth_of_every_person_tests_and_nobody_is_named_beyond_the_greatest_l
         assert [whose[image.numpy().tobytes()] for image in part.images] == part.labels.tolist()
     held = {image.numpy().tobytes() for image in found.train.images}
     assert not any(image.numpy().tobytes() in held for image in found.test.images)
+
+
+def test_the_split_is_that_of_a_sweep_on_the_same_pictures():
+    """Whoever audits in memory and by a sweep file keeps the same pictures for testing."""
+    images, labels = people(np.random.default_rng(2).permutation([0] * 40 + [1] * 30).tolist())
+    usual = LabelledData(kind="labelled", path="p", size=16)
+    _, test = stratified_split(labels, test_fraction=usual.test_fraction, seed=usual.split_seed, names=("0", "1"))
+    assert torch.equal(people_of((images, labels), size=8).test.images, images[test])
 
 
 @pytest.mark.parametrize(("labels", "words"), [
