@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED = 0
 export MLFLOW_DISABLE_TELEMETRY = true
 
-.PHONY: env demo browser test explore test-slow test-gpu drills rehearsal mutants lint bench docs clean
+.PHONY: env demo browser test explore test-slow test-gpu drills rehearsal nightly mutants lint bench docs clean
 
 env: $(STAMP)
 
@@ -46,6 +46,10 @@ drills: env
 
 rehearsal: env
 	$(BIN)/python -m pytest -m slow -s $(wildcard tests/orchestrator/doors/test_rehearsal*.py)
+
+# Every slow test: the audit, the rehearsal, the drills and the rest. Hours. Writes its result and date into docs/reliability.md.
+nightly: env
+	$(BIN)/python -m tools.nightly
 
 # Small faults put into our own code, one at a time: do the tests notice? Rewrites the shares in docs/reliability.md.
 mutants: env

@@ -8,6 +8,7 @@ from typing import Any
 
 from core.bounds import LARGEST
 from core.errors import InputError
+from core.readers.files import read_text
 from core.words import brief
 
 MOST_BYTES = 8 * 2**20  # a hundred thousand names
@@ -20,14 +21,12 @@ def read_card(path: Path, what: str, *, most_bytes: int = MOST_BYTES) -> dict[st
     a whole number of more than 64 bits, half a character, or a key twice.
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(most_bytes + 1)
-        if len(raw) > most_bytes:
-            raise ValueError(f"more than {most_bytes} bytes")
-        text = raw.decode("utf-8")
+        text = read_text(path, most_bytes=most_bytes)
         card = json.loads(text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole,
                           object_pairs_hook=_unique)  # fmt: skip
         json.dumps(card, ensure_ascii=False).encode("utf-8")  # a lone surrogate could be printed nowhere
+    except InputError as error:
+        raise InputError(f"{path}: expected {what}, got: {str(error).removeprefix(f'{path}: ')}") from None
     except (OSError, ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else _one_line(error)
         raise InputError(f"{path}: expected {what}, got: {reason}") from None

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import nn
 
 from core.errors import InputError
 from core.files import write_file
+from core.readers.safetensors_file import FiledTensor, UnreadableTensors, read_header
 
-STORED = {"F32": "float32", "F16": "float16"}  # safetensors' words for what weights may be kept as
+STORED = {torch.float32: "float32", torch.float16: "float16"}  # what weights may be kept as
 
 
 def write_weights(network: nn.Module, path: Path, dtype: torch.dtype = torch.float32) -> None:
@@ -31,11 +31,11 @@ def read_weights(make: Callable[[Any], nn.Module], config: Any, path: Path) -> A
     with torch.device("meta"):
         expected = {name: tuple(value.shape) for name, value in make(config).state_dict().items()}
     try:
-        with safe_open(str(path), framework="pt") as file:
-            _check_header(path, {name: file.get_slice(name) for name in file.keys()}, expected)  # noqa: SIM118
-        state = load_file(path)
-    except (OSError, SafetensorError) as error:
+        header = read_header(path)
+    except (OSError, UnreadableTensors) as error:
         raise InputError(f"{path}: expected a safetensors file, got: {error}") from error
+    _check_header(path, header, expected)
+    state = {name: value.tensor() for name, value in header.items()}
     for name, value in state.items():
         if not value.isfinite().all():
             raise InputError(f"{path}: {name}: expected finite numbers")
@@ -44,14 +44,14 @@ def read_weights(make: Callable[[Any], nn.Module], config: Any, path: Path) -> A
     return network.eval().requires_grad_(False)
 
 
-def _check_header(path: Path, header: dict[str, Any], expected: dict[str, tuple[int, ...]]) -> None:
-    """header: name to safetensors' view of a tensor, of which only shape and type are read."""
+def _check_header(path: Path, header: dict[str, FiledTensor], expected: dict[str, tuple[int, ...]]) -> None:
+    """Only the shapes and types of the tensors are read."""
     if missing := sorted(expected.keys() - header.keys()):
         raise InputError(f"{path}: {len(missing)} tensors are missing, the first is {missing[0]}")
     if unknown := sorted(header.keys() - expected.keys()):
         raise InputError(f"{path}: {len(unknown)} unknown tensors, the first is {unknown[0]}")
     for name, value in header.items():
-        if tuple(value.get_shape()) != expected[name]:
-            raise InputError(f"{path}: {name}: expected shape {list(expected[name])}, got {value.get_shape()}")
-        if value.get_dtype() not in STORED:
-            raise InputError(f"{path}: {name}: expected {' or '.join(STORED.values())}, got {value.get_dtype()}")
+        if value.size != expected[name]:
+            raise InputError(f"{path}: {name}: expected shape {list(expected[name])}, got {list(value.size)}")
+        if value.dtype not in STORED:
+            raise InputError(f"{path}: {name}: expected {' or '.join(STORED.values())}, got {value.dtype}")

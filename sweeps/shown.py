@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from core.attacks.access import ACCESS_LEVELS
 from core.attacks.registry import access_needed, looks_at_layers
-from core.outside.consent import agreed_to
-from core.outside.kinds import BY_CONSENT
+from core.outside.consent import agreed_to, needs_consent
 from sweeps.imported import ImportedClassifier
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def check_what_a_defense_leaves(sweep: InversionSweep) -> None:
 
 def _check_consent(target: ImportedClassifier, words: str) -> None:
     """A folder from somebody else is not reason enough to run their code, or to send pictures where they say."""
-    if target.architecture not in BY_CONSENT:
+    if not needs_consent(target.architecture):
         return
     if not target.file.is_file():
         raise ValueError(f"recipe.imported: expected {words} described in {target.file}, got nothing there")

@@ -10,8 +10,8 @@ from torch import Tensor
 from core.errors import InputError
 from core.files import write_file
 from core.models.classifiers import Classifier
-from core.outside.consent import agreed_to
-from core.outside.kinds import BY_CONSENT, KINDS, is_outside
+from core.outside.consent import agreed_to, needs_consent
+from core.outside.kinds import KINDS, is_outside
 from core.outside.model import OutsideModel
 from core.outside.opening import open_outside
 from tasks.context import Config
@@ -33,7 +33,7 @@ def load_outside(folder: Path, config: Config, device: str, *, where: str | None
     Raises InputError, one line, also for code and endpoints that only a store from elsewhere names.
     """
     said, kind = config["outside"], config["architecture"]
-    if kind in BY_CONSENT and not agreed_to(folder / KINDS[kind].file):
+    if needs_consent(kind) and not agreed_to(folder / KINDS[kind].file):
         words = f"{KINDS[kind].words} that you have brought in on this machine (`smoothsweep import target`, `audit`)"
         raise InputError(f"{folder}: expected {words}, got one from elsewhere")
     return OutsideModel(
@@ -47,9 +47,7 @@ def load_outside(folder: Path, config: Config, device: str, *, where: str | None
     )
 
 
-def load_target(
-    folder: Path, config: Config, device: str, *, readout: str | None = None
-) -> Classifier | OutsideModel:
+def load_target(folder: Path, config: Config, device: str, *, readout: str | None = None) -> Classifier | OutsideModel:
     """The model under attack: a classifier with its defense in place (`load_classifier`), or whatever answers."""
     if is_outside(config["architecture"]):
         return load_outside(folder, config, device)

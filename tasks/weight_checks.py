@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-
 from core.errors import InputError
 from core.metrics.metric import PUBLISHED_FID_JUDGES
+from core.readers.safetensors_file import UnreadableTensors, read_header
 from tasks.context import Config
 from tasks.planned_files import PlannedFile, names_a_file, planned, prior_files
 from tasks.settings import InputConfigs, prior_settings
@@ -36,9 +35,8 @@ def check_judge(config: Config, inputs: InputConfigs) -> None:
 
 def _check_safetensors(path: Path) -> None:
     try:
-        with safe_open(path, framework="np") as file:
-            names = list(file.keys())
-    except (OSError, SafetensorError) as error:
+        names = read_header(path)
+    except (OSError, UnreadableTensors) as error:
         raise InputError(f"{path}: expected a safetensors file, got: {error}") from None
     if not names:
         raise InputError(f"{path}: expected tensors, got none")

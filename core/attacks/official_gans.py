@@ -21,7 +21,7 @@ from core.attacks.plg.config import ConditionalConfig
 from core.attacks.plg.generator import ConditionalGenerator
 from core.errors import InputError
 from core.models.official_targets import WRAPPINGS, read_official_checkpoint
-from core.models.pretrained import fitting_state
+from core.models.pretrained import SMALL_STATE, fitting_state
 
 _RENAMED = {
     "l1": "linear", "b6": "norm", "conv6": "rgb", "c1": "conv1", "c2": "conv2", "b1": "norm1", "b2": "norm2",
@@ -40,16 +40,20 @@ def official_networks(part: str, generator: Path, discriminator: Path | None) ->
         raise InputError(f"--discriminator: expected {expected}, got {discriminator or 'none'}")
     where = f"checkpoint {generator} as generator of a {part}"
     if part == "plg_gan":
-        return {"generator": _conditional_generator(read_official_checkpoint(generator, (*WRAPPINGS, "model")), where)}
-    state = read_official_checkpoint(generator)
+        return {"generator": _conditional_generator(_read(generator, (*WRAPPINGS, "model")), where)}
+    state = _read(generator)
     made = {"generator": _plain_generator(state, where)}
     config = made["generator"].config
-    state, where = read_official_checkpoint(discriminator), f"checkpoint {discriminator} as discriminator of a {part}"
+    state, where = _read(discriminator), f"checkpoint {discriminator} as discriminator of a {part}"
     if part == "general_gan":
         return {**made, "discriminator": _filled(Critic, config, state, where)}
     classes = _shape(state, "fc_layer.weight", 2, where)[0]
     own = PlainGanConfig(resolution=config.resolution, z_dim=config.z_dim, width=config.width, classes=classes)
     return {**made, "discriminator": _filled(MinibatchDiscriminator, own, state, where)}
+
+
+def _read(path: Path, wrappings: tuple[str, ...] = WRAPPINGS) -> dict[str, Tensor]:
+    return read_official_checkpoint(path, wrappings, most_bytes=SMALL_STATE)
 
 
 def _plain_generator(state: Mapping[str, Tensor], where: str) -> nn.Module:

@@ -27,6 +27,7 @@ from core.data.listing import (
 )
 from core.data.splits import frequency_ranks
 from core.errors import InputError
+from core.readers.files import read_text
 
 CLASSES = 1000
 LAYOUT = "CelebA's layout"
@@ -149,7 +150,7 @@ def _by_68(root: Path, names: Sequence[str], report: Report) -> Cut:
     for file in (_LANDMARKS_68, _STANDARD_68):
         require_file(root, file, f"{LAYOUT} and the cropping tool's annotations")
     try:
-        standard = np.array((root / _STANDARD_68).read_text().split(), dtype=np.float64).reshape(68, 2)
+        standard = np.array(read_text(root / _STANDARD_68).split(), dtype=np.float64).reshape(68, 2)
     except (ValueError, UnicodeDecodeError) as error:
         raise InputError(f"data {root}: expected 136 numbers in {_STANDARD_68}, got something else") from error
     landmarks = _read_landmarks(root, _LANDMARKS_68, names, report, points=68, skip=0)

@@ -22,6 +22,7 @@ from core.data.listing import (
 )
 from core.data.splits import stratified_split
 from core.errors import InputError
+from core.readers.files import MOST_TEXT, read_whole
 
 CLASSES = 1000
 TRAIN_LISTS = ("celeba_trainset.txt", "trainset.txt")
@@ -85,7 +86,7 @@ def _listed(root: Path, train_list: str, test_list: str, options: ListOptions, r
         doubts=tuple(
             f"{name}: not the published {part} list (by its checksum)"
             for name, (part, checksum) in zip((train_list, test_list), _CHECKSUMS.items(), strict=True)
-            if hashlib.sha256((root / name).read_bytes()).hexdigest() != checksum
+            if hashlib.sha256(read_whole(root / name, most_bytes=MOST_TEXT)).hexdigest() != checksum
         ),
     )
 

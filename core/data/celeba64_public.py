@@ -10,11 +10,12 @@ from torch import Tensor
 
 from core.data.celeba import LAYOUT, on_disk
 from core.data.celeba64 import FOLDER, TEST_LISTS, TRAIN_LISTS, central_face, find_list
-from core.data.decoding import UnreadablePicture, decode_plain, strict_pillow
+from core.data.decoding import UnreadablePicture, decode_plain, read_picture, strict_pillow
 from core.data.listing import few, fit_square, inside, read_rows, refusing, require_folder
 from core.data.packed import each_in_threads
 from core.data.readable import reason
 from core.errors import InputError
+from core.readers.files import MOST_TEXT, read_whole
 
 PUBLIC_LISTS = ("celeba_ganset.txt", "ganset.txt")
 
@@ -36,7 +37,7 @@ def load_celeba64_public(root: Path, *, size: int) -> Tensor:
 
     def convert(row: int) -> None:
         try:
-            image = central_face(row, decode_plain((root / files[row]).read_bytes()))
+            image = central_face(row, decode_plain(read_picture(root / files[row])))
         except (UnreadablePicture, OSError) as error:
             raise InputError(f"data {root}: expected a readable picture, got {files[row]} ({reason(error)})") from error
         images[row] = np.asarray(fit_square(image, size, "shorter_side")).transpose(2, 0, 1)
@@ -77,5 +78,5 @@ def _found(root: Path, names: tuple[str, ...]) -> str:
 
 
 def _columns_of_first_row(path: Path) -> int:
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        return next((len(line.split()) for line in lines if line.split()), 1)
+    lines = read_whole(path, most_bytes=MOST_TEXT).decode("utf-8", errors="replace").splitlines()
+    return next((len(line.split()) for line in lines if line.split()), 1)

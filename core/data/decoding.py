@@ -6,16 +6,28 @@ import hashlib
 import io
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from core.errors import InputError
+from core.readers.files import MIB, read_whole
 
 CROPS = ("centre", "stretch")
+MOST_PICTURE = 256 * MIB
+"""Bytes of an encoded picture."""
+
+MOST_PIXELS = 2**26
+"""Of a picture, width times height: one of 8,192 pixels a side. It takes up to a gigabyte while it is converted."""
+
+_LARGE = 2**24
+_one_large_picture = Lock()  # at a time, however many threads decode: memory does not grow with them
+_STRIPE = 1024  # rows converted at a time
 _T = TypeVar("_T")
 
 # Named, so that Pillow never hands a file to a plug-in that starts another program (PostScript).
@@ -46,11 +58,26 @@ class Picture:
 
 @contextmanager
 def strict_pillow() -> Iterator[None]:
-    """Turn Pillow's warning about decompression bombs into an error, for all threads while it is open."""
+    """Let Pillow refuse pictures of more than `MOST_PIXELS`, for all threads while it is open.
+
+    It raises beyond twice its own limit, also where a format's decoder takes memory when it is opened (WebP).
+    """
+    usual = Image.MAX_IMAGE_PIXELS
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # metadata oddities of a user's photographs
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        yield
+        warnings.simplefilter("ignore")  # metadata oddities of a user's photographs, and half the limit
+        Image.MAX_IMAGE_PIXELS = MOST_PIXELS // 2
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = usual
+
+
+def read_picture(path: Path) -> bytes:
+    """The encoded picture in a file. Raises UnreadablePicture for one that is too large, OSError."""
+    try:
+        return read_whole(path, most_bytes=MOST_PICTURE)
+    except InputError as error:
+        raise UnreadablePicture(str(error).removeprefix(f"{path}: ")) from None
 
 
 def decode_picture(encoded: bytes, *, size: int, crop: str) -> Picture:
@@ -60,10 +87,11 @@ def decode_picture(encoded: bytes, *, size: int, crop: str) -> Picture:
     three equal channels, 16 bits become 8, CMYK is converted, and transparent parts show white. Of an
     animation the first frame counts. Raises UnreadablePicture; call it inside `strict_pillow`.
     """
-    rgb, frames = _open(encoded, lambda image: (_to_rgb(ImageOps.exif_transpose(image)), _frames(image)))
+    rgb, frames = _open(encoded, _upright)
     width, height = rgb.size
     digest = hashlib.blake2b(f"{width} x {height} ".encode(), digest_size=16)
-    digest.update(rgb.tobytes())
+    for box in _stripes(rgb):
+        digest.update(rgb.crop(box).tobytes())
     return Picture(
         pixels=_square(rgb, size, crop), digest=digest.digest(), width=width, height=height, frames=frames
     )
@@ -80,14 +108,24 @@ def decode_plain(encoded: bytes) -> Image.Image:
 def _open(encoded: bytes, to_rgb: Callable[[Image.Image], _T]) -> _T:
     try:
         with Image.open(io.BytesIO(encoded), formats=_FORMATS) as image:
-            image.load()
-            return to_rgb(image)
+            pixels = image.width * image.height
+            if pixels > MOST_PIXELS:
+                raise UnreadablePicture(f"more than {MOST_PIXELS} pixels")
+            with _one_large_picture if pixels > _LARGE else nullcontext():
+                image.load()
+                return to_rgb(image)
     except UnreadablePicture:
         raise
-    except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
-        raise UnreadablePicture(f"more than {Image.MAX_IMAGE_PIXELS} pixels") from error
+    except Image.DecompressionBombError as error:
+        raise UnreadablePicture(f"more than {MOST_PIXELS} pixels") from error
     except Exception as error:  # a damaged file can make a decoder raise anything
         raise UnreadablePicture(_reason(error)) from error
+
+
+def _upright(image: Image.Image) -> tuple[Image.Image, int]:
+    """The picture as RGB, turned as EXIF says, and how many frames it has."""
+    ImageOps.exif_transpose(image, in_place=True)
+    return _to_rgb(image), _frames(image)
 
 
 def _frames(image: Image.Image) -> int:
@@ -110,11 +148,29 @@ def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "F":
         raise UnreadablePicture("floating-point pixels, whose range is unknown")
     if image.mode.startswith("I"):
-        return _from_16_bit(image)
+        return _by_stripes(image, _from_16_bit)
     if image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or "transparency" in image.info:
-        colour = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", colour.size, "white"), colour).convert("RGB")
+        return _by_stripes(image, _on_white)
     return image.convert("RGB")
+
+
+def _on_white(image: Image.Image) -> Image.Image:
+    colour = image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", colour.size, "white"), colour).convert("RGB")
+
+
+def _by_stripes(image: Image.Image, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
+    """What `convert`, which looks at every pixel alone, makes of the image; its copies are those of a stripe."""
+    made = Image.new("RGB", image.size)
+    for box in _stripes(image):
+        made.paste(convert(image.crop(box)), box[:2])
+    return made
+
+
+def _stripes(image: Image.Image) -> list[tuple[int, int, int, int]]:
+    """Boxes of full width that cover the image, from the top."""
+    width, height = image.size
+    return [(0, top, width, min(top + _STRIPE, height)) for top in range(0, height, _STRIPE)]
 
 
 def _from_16_bit(image: Image.Image) -> Image.Image:

@@ -11,9 +11,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from core.data.decoding import UnreadablePicture, decode_plain
+from core.data.decoding import UnreadablePicture, decode_plain, read_picture
 from core.data.splits import paper_split
 from core.errors import InputError
+from core.readers.files import read_text
 
 # Takes a sentence about a fault. While loading it raises; a check collects the sentences and goes on.
 Report = Callable[[str], None]
@@ -63,8 +64,8 @@ class PublishedListing:
     doubts: tuple[str, ...] = ()
 
     def read(self, index: int) -> bytes:
-        """The encoded picture. Raises OSError."""
-        return (self.root / self.files[index]).read_bytes()
+        """The encoded picture. Raises OSError, and UnreadablePicture for one that is too large."""
+        return read_picture(self.root / self.files[index])
 
     def decode(self, index: int, encoded: bytes) -> Image.Image:
         """The RGB picture after the cut, of any size. Raises UnreadablePicture; call it inside `strict_pillow`."""
@@ -150,7 +151,7 @@ def read_rows(
     with another number of them and leaves it out. Raises InputError for what is no text.
     """
     try:
-        lines = (root / name).read_text(encoding="utf-8").splitlines()
+        lines = read_text(root / name).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"data {root}: expected text in {name}, got an unreadable file") from error
     count = count or len(columns.split())

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from core.data.decoding import read_picture
 from core.errors import InputError
+from core.readers.parquet import Columns, UnreadableTable, read_columns
 
 TRAIN, TEST, VALIDATION = "train", "test", "validation"
 COLUMNS = ("image", "label", "identity", "split")  # of a Parquet file
@@ -51,7 +51,7 @@ def class_count(path: Path) -> int:
         entries, classes = _list_class_folders(path)
         return len({entry.label for entry in entries} | set(classes))
     table = _read_table(path, ("label", "identity"))
-    name = next((name for name in ("label", "identity") if name in table.column_names), None)
+    name = next((name for name in ("label", "identity") if name in table.values), None)
     if name is None:
         raise InputError(f"data {path}: expected a column 'label' or 'identity', got neither")
     return len(set(_values(table, path, name)))
@@ -95,32 +95,31 @@ def _require_existing(path: Path) -> None:
 # Parquet
 
 
-def _read_table(path: Path, columns: Sequence[str] = COLUMNS) -> pa.Table:
+def _read_table(path: Path, columns: Sequence[str] = COLUMNS) -> Columns:
     _require_existing(path)
     try:
-        with pq.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            table = file.read([name for name in columns if name in names])
-    except (pa.ArrowException, OSError) as error:
+        table = read_columns(path, columns, encoded=("image",))
+    except (UnreadableTable, OSError) as error:
         raise InputError(
             f"data {path}: expected a Parquet file or a folder per class, got an unreadable file"
         ) from error
-    if "image" not in names:
-        raise InputError(f"data {path}: expected a column 'image', got {', '.join(names) or 'no columns'}")
-    if table.num_rows == 0:
+    if "image" not in table.names:
+        raise InputError(f"data {path}: expected a column 'image', got {', '.join(table.names[:20]) or 'no columns'}")
+    if table.rows == 0:
         raise InputError(f"data {path}: expected images, got an empty table")
     return table
 
 
-def _parquet_entries(table: pa.Table, path: Path, *, labelled: bool) -> list[Entry]:
-    names = table.column_names
-    images = _image_column(table, path)
+def _parquet_entries(table: Columns, path: Path, *, labelled: bool) -> list[Entry]:
+    images = table.values["image"]
+    if None in images:
+        raise InputError(f"data {path}: row {images.index(None)}: expected a picture in 'image', got null")
     if not labelled:
         return [Entry(where=f"row {i}", read=_constant(image)) for i, image in enumerate(images)]
-    if "label" not in names and "identity" not in names:
-        raise InputError(f"data {path}: expected a column 'label' or 'identity', got {', '.join(names)}")
+    if "label" not in table.names and "identity" not in table.names:
+        raise InputError(f"data {path}: expected a column 'label' or 'identity', got {', '.join(table.names[:20])}")
     labels, identities, splits = (
-        _values(table, path, name) if name in names else None for name in ("label", "identity", "split")
+        _values(table, path, name) if name in table.names else None for name in ("label", "identity", "split")
     )
     entries = []
     for i, image in enumerate(images):
@@ -139,24 +138,9 @@ def _parquet_entries(table: pa.Table, path: Path, *, labelled: bool) -> list[Ent
     return entries
 
 
-def _image_column(table: pa.Table, path: Path) -> list[bytes]:
-    """The encoded pictures; also of tables that wrap them as {bytes, path}."""
-    column = table.column("image")
-    kind = column.type
-    if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
-        column = pa.chunked_array([chunk.field("bytes") for chunk in column.chunks])
-    is_binary = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
-    if not is_binary:
-        raise InputError(f"data {path}: column 'image': expected encoded pictures (bytes), got {kind}")
-    images = column.to_pylist()
-    if None in images:
-        raise InputError(f"data {path}: row {images.index(None)}: expected a picture in 'image', got null")
-    return images
-
-
-def _values(table: pa.Table, path: Path, name: str) -> list[Any]:
+def _values(table: Columns, path: Path, name: str) -> list[Any]:
     """A column of whole numbers or strings without gaps."""
-    values = table.column(name).to_pylist()
+    values = table.values[name]
     for i, value in enumerate(values):
         if isinstance(value, float) and value.is_integer():  # what pandas makes of integers beside a gap
             values[i] = int(value)
@@ -246,4 +230,4 @@ def _require_picture(root: Path, file: Path) -> None:
 
 
 def _file_entry(root: Path, file: Path, *, label: str | None = None, split: str | None = None) -> Entry:
-    return Entry(where=file.relative_to(root).as_posix(), read=file.read_bytes, label=label, split=split)
+    return Entry(where=file.relative_to(root).as_posix(), read=partial(read_picture, file), label=label, split=split)

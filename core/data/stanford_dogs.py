@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
-import scipy.io
 import torch
 from PIL import Image
 
@@ -24,13 +23,15 @@ from core.data.listing import (
     whole,
 )
 from core.errors import InputError
+from core.readers.files import MIB, read_whole
+from core.readers.matlab import read_matlab
 
 CLASSES = 120
 LISTS = ("train_list.mat", "test_list.mat")
 LAYOUT = "Stanford Dogs' layout Images/<folder>/<file>, train_list.mat and test_list.mat"
 
-# The real lists have some hundred kilobytes; what is much larger is no list.
-_MOST_BYTES = 32 << 20
+_MOST_LIST = 32 * MIB  # the real lists have some hundred kilobytes
+_MOST_ANNOTATION = MIB
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
@@ -75,16 +76,14 @@ def list_stanford_dogs(root: Path, options: ListOptions, report: Report, *, crop
 
 def _read_list(root: Path, name: str, options: ListOptions, report: Report) -> list[tuple[str, int]]:
     """File (relative to Images) and 0-based label of every usable row of a MATLAB list."""
-    if (root / name).stat().st_size > _MOST_BYTES:
-        raise InputError(
-            f"data {root}: expected a list of less than {_MOST_BYTES >> 20} MB in {name}, got a larger file"
-        )
     try:
-        content = scipy.io.loadmat(root / name, variable_names=("file_list", "labels"))
+        content = read_matlab(root / name, ("file_list", "labels"), most_bytes=_MOST_LIST)
         files = [str(cell.item()) for cell in content["file_list"].ravel()]
         numbers = content["labels"].ravel().tolist()
         if len(files) != len(numbers):
             raise ValueError("lengths differ")
+    except InputError as error:
+        raise InputError(f"data {root}: {str(error).removeprefix(f'{root}/')}") from None
     except Exception as error:  # scipy's reader raises whatever a damaged file leads it to
         raise InputError(
             f"data {root}: expected a MATLAB file with as many names in file_list as numbers in labels in {name}, "
@@ -105,7 +104,9 @@ def _first_box(root: Path, files: list[str]) -> Cut:
     def cut(index: int, image: Image.Image) -> Image.Image:
         annotation = f"Annotation/{files[index].rpartition('.')[0]}"
         try:
-            text = (root / annotation).read_bytes()
+            text = read_whole(root / annotation, most_bytes=_MOST_ANNOTATION)
+        except InputError as error:
+            raise UnreadablePicture(f"no bounding box in {annotation}") from error
         except OSError as error:
             raise UnreadablePicture(f"no bounding box: {annotation} is missing") from error
         left, top, right, bottom = _corners(text, annotation)
@@ -121,8 +122,8 @@ def _first_box(root: Path, files: list[str]) -> Cut:
 def _corners(text: bytes, annotation: str) -> list[int]:
     """The first object's box; a document that declares entities is not read at all."""
     try:
-        if len(text) > 1 << 20 or re.search(rb"<!(DOCTYPE|ENTITY)", text):
-            raise ValueError("declarations, or too long")
+        if re.search(rb"<!(DOCTYPE|ENTITY)", text):
+            raise ValueError("declarations")
         box = next(ElementTree.fromstring(text).iter("object")).find("bndbox")
         return [int(box.findtext(corner)) for corner in _CORNERS]
     except (ElementTree.ParseError, StopIteration, AttributeError, TypeError, ValueError) as error:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from core.errors import InputError
@@ -14,9 +12,10 @@ from core.models.face_ir import face_ir50, face_ir152
 from core.models.facenet import FaceNet, facenet_state
 from core.models.general import SwagViT, swag_state
 from core.models.mobilefacenet import MobileFaceNetA, MobileFaceNetB
-from core.models.pretrained import plain_tensors, read_tensor_file
+from core.models.pretrained import most_of, plain_tensors, read_tensor_file
 from core.models.synthetic_embedder import SyntheticEmbedder
 from core.models.weight_files import WEIGHT_FILES, by_hand, find_weight_file, verify_weight_file, weight_folders
+from core.readers.safetensors_file import UnreadableTensors, read_safetensors
 
 # Every entry: forward(images float [N, 3, S, S] in [-1, 1], any S) -> float32 [N, D] of unit length.
 EMBEDDERS: dict[str, Callable[[], nn.Module]] = {
@@ -58,8 +57,8 @@ def load_embedder(name: str, weights: Path | None = None) -> nn.Module:
     if name not in known:
         raise InputError(f"embedder: expected one of {', '.join(known)}, got {name!r}")
     path = Path(weights) if weights is not None else own_weights(name)
-    state = _read(path, name)
     net = known[name]()
+    state = _read(path, name, most_of(net))
     _fill(net, _PUBLISHED[name](state) if name in _PUBLISHED else state, f"embedder {name}: {path}")
     return net.eval().requires_grad_(False)
 
@@ -78,14 +77,15 @@ def own_weights(name: str) -> Path:
     return _SHIPPED[name]
 
 
-def _read(path: Path, name: str) -> dict[str, Tensor]:
+def _read(path: Path, name: str, most_bytes: int) -> dict[str, Tensor]:
     if not path.is_file():
         raise InputError(f"embedder {name}: no file {path}; expected a safetensors file ({_ORIGIN[name]})")
     if name in _PUBLISHED and path.suffix != ".safetensors":
-        return plain_tensors(read_tensor_file(path, f"embedder {name}"), f"embedder {name}: {path}")
+        return plain_tensors(read_tensor_file(path, f"embedder {name}"), f"embedder {name}: {path}",
+                             most_bytes=most_bytes)  # fmt: skip
     try:
-        return load_file(path)
-    except SafetensorError as error:
+        return read_safetensors(path, most_bytes=most_bytes)
+    except UnreadableTensors as error:
         raise InputError(f"embedder {name}: {path} is not a readable safetensors file: {error}") from error
 
 

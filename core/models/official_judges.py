@@ -12,7 +12,7 @@ from core.errors import InputError
 from core.models.embedders import EMBEDDERS
 from core.models.facenet import facenet_state
 from core.models.official_targets import read_official_checkpoint
-from core.models.pretrained import fitting_state
+from core.models.pretrained import SMALL_STATE, fitting_state
 from core.models.weight_files import file_sha256
 
 WRAPPINGS = ("net_state_dict", "model_state_dict", "state_dict")
@@ -44,7 +44,7 @@ def import_judge(path: Path) -> ImportedJudge:
     Raises InputError, one line naming the file, where it cannot be read, holds more than tensors, or fits none of the
     embedders in every name and shape; also for numbers that are not finite.
     """
-    given = read_official_checkpoint(path, WRAPPINGS)
+    given = read_official_checkpoint(path, WRAPPINGS, most_bytes=SMALL_STATE)
     misses: dict[str, tuple[int, str]] = {}
     for name in PUBLISHED:
         state = facenet_state(given) if name == "facenet" else given

@@ -16,7 +16,15 @@ from torch import Tensor
 
 from core.errors import InputError
 from core.models.classifiers import ARCHITECTURES, Classifier, build_classifier
-from core.models.pretrained import load_published_state, plain_tensors, read_tensor_file, strip_wrappers
+from core.models.pretrained import (
+    MOST_STATE,
+    check_tensors,
+    load_published_state,
+    most_of,
+    plain_tensors,
+    read_tensor_file,
+    strip_wrappers,
+)
 from core.models.weight_files import file_sha256
 
 WRAPPINGS = ("model_state_dict", "state_dict")
@@ -43,13 +51,17 @@ class ImportFacts:
     epoch: int | None
 
 
-def read_official_checkpoint(path: Path, wrappings: tuple[str, ...] = WRAPPINGS) -> dict[str, Tensor]:
+def read_official_checkpoint(
+    path: Path, wrappings: tuple[str, ...] = WRAPPINGS, *, most_bytes: int = MOST_STATE
+) -> dict[str, Tensor]:
     """The weights of a checkpoint under bare names, prefixes dropped; an optimizer's state is ignored.
 
-    Raises InputError, one line naming the file, if it is missing, damaged, holds more than tensors (nothing of it is
-    executed), or is no dictionary of tensors in one of the known forms.
+    most_bytes: that the weights may take, of the network that they can be. Raises InputError, one line naming the file,
+    if it is missing, damaged, holds more than tensors (nothing of it is executed), or is no dictionary of tensors in
+    one of the known forms.
     """
-    return _read(path, wrappings)[1]
+    state = _read(path, wrappings)[1]
+    return plain_tensors(state, f"checkpoint {path}", most_bytes=most_bytes)
 
 
 def import_target(
@@ -77,11 +89,12 @@ def import_target(
             f"import {path}: transform_input: expected true or false for inception_v3, got none: the file does not "
             "say whether inputs are mapped to ImageNet statistics (published trainings do, published attacks do not)"
         )
-    content, state, prefix = _read(path)
+    content, stored, prefix = _read(path)
     where = f"checkpoint {path} as {architecture}"
     if entry is not None:  # before anything of that size is made
-        _check_classes(state, f"{entry.head}.weight", architecture, num_classes, where)
+        _check_classes(stored, f"{entry.head}.weight", architecture, num_classes, where)
     classifier = build_classifier(architecture, num_classes, protocol=protocol, transform_input=bool(transform_input))
+    state = plain_tensors(stored, where, most_bytes=most_of(classifier))
     load_published_state(classifier, state, ARCHITECTURES[architecture].head, where=where)
     wrapping = _wrapping(content)
     epoch = content.get("epoch") if wrapping != "bare" else None
@@ -99,14 +112,15 @@ def import_target(
     return classifier.eval(), facts
 
 
-def _read(path: Path, wrappings: tuple[str, ...] = WRAPPINGS) -> tuple[Mapping[str, Any], dict[str, Tensor], str]:
-    """The file's dictionary, its weights under bare names, and the prefix that they had."""
+def _read(path: Path, wrappings: tuple[str, ...] = WRAPPINGS) -> tuple[Mapping[str, Any], dict[str, Any], str]:
+    """The file's dictionary, its weights under bare names, still in the file, and the prefix that they had."""
     where = f"checkpoint {path}"
     content = read_tensor_file(path, "checkpoint")
     if not isinstance(content, Mapping):
         raise InputError(f"{where}: expected a dictionary of tensors, got {type(content).__name__}")
     wrapping = _wrapping(content, wrappings)
-    tensors = plain_tensors(content if wrapping == "bare" else content[wrapping], where)
+    tensors = content if wrapping == "bare" else content[wrapping]
+    check_tensors(tensors, where)
     state = {strip_wrappers(key): value for key, value in tensors.items()}
     if len(state) != len(tensors):
         raise InputError(f"{where}: expected every tensor once, got several under one name")
@@ -118,9 +132,10 @@ def _wrapping(content: Mapping[str, Any], wrappings: tuple[str, ...] = WRAPPINGS
     return next((key for key in wrappings if isinstance(content.get(key), Mapping)), "bare")
 
 
-def _check_classes(state: Mapping[str, Tensor], head: str, architecture: str, num_classes: int, where: str) -> None:
+def _check_classes(state: Mapping[str, Any], head: str, architecture: str, num_classes: int, where: str) -> None:
     """Say a wrong architecture or class count in those words rather than as a key or shape."""
-    if head not in state or state[head].ndim != 2:
+    shape = tuple(state[head].size) if head in state else ()
+    if len(shape) != 2:
         raise InputError(f"{where}: expected {architecture}, whose classification layer is {head}; there is none")
-    if len(state[head]) != num_classes:
-        raise InputError(f"{where}: expected {num_classes} classes, got {len(state[head])} (rows of {head})")
+    if shape[0] != num_classes:
+        raise InputError(f"{where}: expected {num_classes} classes, got {shape[0]} (rows of {head})")

@@ -24,6 +24,8 @@ from core.pickles.archive import COMPRESSED
 from core.pickles.checkpoints import StoredTensor, read_checkpoint
 from core.pickles.cursor import Refused
 from core.pickles.mapped import map_file
+from core.readers.files import MIB
+from core.readers.safetensors_file import FiledTensor, UnreadableTensors, check_bytes, is_safetensors, read_header
 from core.words import shown
 
 # Wrappers that training scripts leave in front of the keys: DataParallel, the publication's own class,
@@ -33,6 +35,14 @@ _WRAPPER = re.compile(r"^(?:(?:module|model|_orig_mod)\.)+")
 _OLD_DENSE_LAYER = re.compile(r"(denselayer\d+\.(?:norm|relu|conv))\.([12]\.)")
 _NUMBERS = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64)
 MOST_BYTES = 64 * 2**30
+MOST_STATE = 8192 * MIB
+"""Bytes of the weights of one network; the largest that is known here has 5 GB."""
+
+SMALL_STATE = 1024 * MIB
+"""The same of a face embedder or of a GAN of low resolution."""
+
+_SPARE = 64 * MIB
+_STORED = StoredTensor | FiledTensor
 
 
 def pretrained_weights_path(weights_url: str) -> Path:
@@ -59,11 +69,12 @@ def read_pretrained_state(architecture: str, weights_url: str | None) -> dict[st
 
 
 def read_tensor_file(path: Path, where: str) -> Any:
-    """What `torch.save` wrote: plain containers, numbers, texts, and tensors that `plain_tensors` brings into memory.
+    """What `torch.save` wrote: plain containers, numbers, texts, and tensors that `plain_tensors` brings into memory;
+    or the tensors of a safetensors file by name.
 
     It is read by `core.pickles.checkpoints`, within a budget; nothing in it is run, and neither torch nor Python
-    unpickles it. Raises InputError, one line beginning with `where`: no such file, none that torch wrote, cut short,
-    compressed, or holding anything but tensors, numbers, text and containers of them.
+    unpickles it. Raises InputError, one line beginning with `where`: no such file, none that torch or safetensors
+    wrote, cut short, compressed, or holding anything but tensors, numbers, text and containers of them.
     """
     if not path.is_file():
         raise InputError(f"{where}: no file {path}")
@@ -76,28 +87,48 @@ def read_tensor_file(path: Path, where: str) -> Any:
 
     damaged = f"{where}: {path} is no readable weight file: damaged, cut short, or of another format"
     try:
+        if is_safetensors(path):
+            return read_header(path)
         return read_checkpoint(map_file(path, most_bytes=MOST_BYTES), name=damaged, unknown=unknown)
     except Refused as error:
         what = f"{where}: {path} {error}" if str(error) == COMPRESSED else f"{damaged}: {error}"
         raise InputError(what) from None
+    except UnreadableTensors as error:
+        raise InputError(f"{damaged}: {error}") from None
     except OSError as error:
         raise InputError(f"{where}: {path} cannot be read: {error.strerror}") from None
 
 
-def plain_tensors(state: Any, where: str) -> dict[str, Tensor]:
-    """`state` as plain tensors, if it maps names to dense ones of real numbers on the CPU; else InputError."""
+def plain_tensors(state: Any, where: str, *, most_bytes: int = MOST_STATE) -> dict[str, Tensor]:
+    """`state` as plain tensors in memory, if it maps names to dense ones of real numbers on the CPU; else InputError.
+
+    most_bytes: of all of them; of more than that nothing is brought into memory, which is an InputError too.
+    """
+    check_tensors(state, where)
+    check_bytes({key: value for key, value in state.items() if isinstance(value, _STORED)}, where,
+                most_bytes=most_bytes)  # fmt: skip
+    return {key: value.tensor() if isinstance(value, _STORED) else value.detach() for key, value in state.items()}
+
+
+def most_of(network: nn.Module) -> int:
+    """Bytes that a file's weights of this network may take: in float64, and some that do not belong to it, which are
+    then refused by their names."""
+    return sum(value.numel() * 8 for value in network.state_dict().values()) + _SPARE
+
+
+def check_tensors(state: Any, where: str) -> None:
+    """Raise InputError unless `state` maps names to dense tensors of real numbers, in a file or on the CPU."""
     if not isinstance(state, Mapping) or not state:
         raise InputError(f"{where}: expected a dictionary of tensors, got {type(state).__name__}")
     for key, value in state.items():
-        if not isinstance(key, str) or not isinstance(value, Tensor | StoredTensor):
+        if not isinstance(key, str) or not isinstance(value, Tensor | _STORED):
             raise InputError(f"{where}: {shown(key)}: expected a tensor, got {type(value).__name__}")
-        if isinstance(value, StoredTensor):
+        if isinstance(value, _STORED):
             if value.dtype not in _NUMBERS:
                 raise InputError(f"{where}: {key}: expected a dense tensor of real numbers, got {value.dtype}")
         elif value.layout != torch.strided or value.device.type != "cpu" or value.dtype not in _NUMBERS:
             got = f"{value.dtype}, {value.layout}, {value.device}"
             raise InputError(f"{where}: {key}: expected a dense tensor of real numbers, got {got}")
-    return {key: value.tensor() if isinstance(value, StoredTensor) else value.detach() for key, value in state.items()}
 
 
 def strip_wrappers(key: str) -> str:

@@ -1,59 +1,117 @@
 """Archives of programs, read by us and written anew: torch opens what was looked at, and nothing else.
 
 Readers of zip files differ in what they take where an archive contradicts itself. A new archive of the members that
-were checked leaves nothing to differ about.
+were checked leaves nothing to differ about. Nothing is read before its size is known to be within bounds, and what a
+program does not use is not read at all.
 """
 
 from __future__ import annotations
 
-import io
+import shutil
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
+from core.allotted import available_memory
 from core.errors import InputError
 
-MOST_BYTES = 8 * 2**30
+MOST_BYTES = 64 * 2**30
 MOST_MEMBERS = 20_000
-MOST_INFLATED = 64 * 2**20  # of all compressed members together: texts, never weights
+MOST_DIRECTORY = 16 * 2**20  # bytes of the list of members
+MOST_TEXT = 64 * 2**20
+"""Bytes of one member that is read as a whole, and of all compressed ones together: texts, never weights."""
+MEMORY_FRACTION = 0.5
+"""Of the memory that is free: what a program's weights may take, which its process then copies."""
+_ERRORS = (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError)
+# zipfile says NotImplementedError of a compression that it does not know, RuntimeError of an encrypted member
 
 
-def read_members(path: Path, what: str) -> dict[str, bytes]:
-    """Name without the archive's own folder -> bytes. Raises InputError, one line, for what is no such archive."""
+class Members:
+    """The members of an archive, by their names without its folder."""
+
+    def __init__(self, archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], where: str) -> None:
+        self._archive, self._entries, self._where = archive, entries, where
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def read(self, name: str) -> bytes:
+        """A member of at most `MOST_TEXT` bytes. Raises InputError for a larger one."""
+        if self._entries[name].file_size > MOST_TEXT:
+            raise InputError(f"{self._where}, got a larger member {name} than the {MOST_TEXT} bytes that are looked at")
+        return self._archive.read(self._entries[name])
+
+    def write(self, kept: Mapping[str, bytes | None], into: BinaryIO, root: str = "program") -> None:
+        """A new archive of these members, uncompressed, in one folder; the same bytes for the same members.
+
+        kept: name -> content, None for the member as it is. Raises InputError where they do not fit into memory.
+        """
+        size = sum(self._entries[name].file_size if content is None else len(content) for name, content in kept.items())
+        free = available_memory()
+        if size > MEMORY_FRACTION * free:
+            raise InputError(f"{self._where} of at most {MEMORY_FRACTION:.0%} of the free memory, {free} bytes, got "
+                             f"one of {size} bytes")  # fmt: skip
+        with zipfile.ZipFile(into, "w", zipfile.ZIP_STORED) as archive:
+            for name, content in kept.items():
+                entry = zipfile.ZipInfo(f"{root}/{name}")
+                if content is not None:
+                    archive.writestr(entry, content)
+                    continue
+                entry.file_size = self._entries[name].file_size
+                with self._archive.open(self._entries[name]) as source, archive.open(entry, "w") as target:
+                    shutil.copyfileobj(source, target, 2**20)
+        into.seek(0)
+
+
+def check_directory(path: Path, where: str) -> None:
+    """Raise InputError for a list of members that is too long to be read; OSError where there is no file.
+
+    where: how the line begins.
+    """
+    with path.open("rb") as file:
+        end = zipfile._EndRecData(file)  # what zipfile itself will go by
+    if end is not None and end[zipfile._ECD_SIZE] > MOST_DIRECTORY:
+        raise InputError(f"{where} of at most {MOST_MEMBERS} members, got a list of {end[zipfile._ECD_SIZE]} bytes")
+
+
+@contextmanager
+def members_of(path: Path, what: str) -> Iterator[Members]:
+    """An archive's members, none of them read yet. Raises InputError, one line, for what is no such archive."""
     where = f"{path}: expected {what}"
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{where} of at most {MOST_BYTES} bytes, got a larger file")
+        size = path.stat().st_size
+        check_directory(path, where)
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-            _check_sizes(entries, where)
+            _check_sizes(entries, size, where)
             roots = {entry.filename.partition("/")[0] for entry in entries}
-            members = {entry.filename.partition("/")[2]: archive.read(entry) for entry in entries}
-    # zipfile says NotImplementedError of a compression that it does not know, RuntimeError of an encrypted member
-    except (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+            named = {entry.filename.partition("/")[2]: entry for entry in entries}
+            if len(roots) != 1 or len(named) != len(entries) or "" in named:
+                raise InputError(f"{where}, got an archive of several folders, or with a name twice")
+            yield Members(archive, named, where)
+    except InputError:
+        raise
+    except _ERRORS as error:
         raise InputError(f"{where}, got: {' '.join(str(error).split())[:200]}") from None
-    if len(roots) != 1 or len(members) != len(entries) or "" in members:
-        raise InputError(f"{where}, got an archive of several folders, or with a name twice")
-    return members
 
 
-def _check_sizes(entries: list[zipfile.ZipInfo], where: str) -> None:
+def _check_sizes(entries: list[zipfile.ZipInfo], size: int, where: str) -> None:
+    if size > MOST_BYTES:
+        raise InputError(f"{where} of at most {MOST_BYTES} bytes, got a larger file")
     if len(entries) > MOST_MEMBERS:
         raise InputError(f"{where} of at most {MOST_MEMBERS} members, got {len(entries)}")
+    stored = sum(entry.file_size for entry in entries if entry.compress_type == zipfile.ZIP_STORED)
     inflated = sum(entry.file_size for entry in entries if entry.compress_type != zipfile.ZIP_STORED)
-    if inflated > MOST_INFLATED or sum(entry.file_size for entry in entries) > MOST_BYTES:
+    if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
+        raise InputError(f"{where}, got an archive whose members are compressed in another way than by deflate")
+    if inflated > MOST_TEXT or stored > size:  # members that lie in one another would be read again and again
         raise InputError(f"{where}, got an archive that unpacks to too much")
-
-
-def as_archive(members: Mapping[str, bytes], root: str = "program") -> io.BytesIO:
-    """A new archive of these members, uncompressed, in one folder; the same bytes for the same members."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, content in members.items():
-            archive.writestr(zipfile.ZipInfo(f"{root}/{name}"), content)
-    buffer.seek(0)
-    return buffer
 
 
 def text_of(content: bytes, where: str) -> str:

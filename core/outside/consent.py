@@ -1,7 +1,8 @@
-"""Which functions and endpoints this user has brought in: what a folder from somebody else names is not run, nor asked.
+"""Which models that do more than compute this user has imported: what a folder from elsewhere names is not run.
 
 A card beside a program is data. A card that names code, or a place to send pictures to, is a wish, and a sweep file and
-its folder may both come from somebody else. So the wish counts only where this user has imported it themselves.
+its folder may both come from somebody else. So the wish counts only where this user has imported it themselves. A
+program counts as code, too, where the kernel cannot hold a process to computing (`core.isolation`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,13 @@ import os
 from pathlib import Path
 
 from core.files import write_file
+from core.isolation.limits import can_isolate
+from core.outside.kinds import BY_CONSENT, KINDS
+
+
+def needs_consent(kind: str) -> bool:
+    """Whether a model of this kind (`core.outside.kinds.KINDS`) is used only where this user has imported it."""
+    return kind in BY_CONSENT or (kind in KINDS and not can_isolate())
 
 
 def agreed_to(file: Path) -> bool:
@@ -25,4 +33,5 @@ def agree_to(file: Path) -> None:
 
 def _note(file: Path) -> Path:
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return home / "smoothsweep" / "agreed" / hashlib.sha256(file.read_bytes()).hexdigest()
+    with file.open("rb") as content:
+        return home / "smoothsweep" / "agreed" / hashlib.file_digest(content, "sha256").hexdigest()

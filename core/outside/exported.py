@@ -15,14 +15,18 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
 from core.errors import InputError
-from core.outside.archives import as_archive, read_members, text_of
+from core.isolation.process import in_memory
+from core.isolation.program import IsolatedProgram
+from core.isolation.serving import Loaded, whole
+from core.outside.archives import Members, members_of, text_of
 from core.outside.model import Opened
-from core.outside.running import answering, one_line
+from core.outside.operators import ATEN
+from core.outside.running import one_line
 from core.words import brief
 
 WHAT = "a program of torch.export"
@@ -35,23 +39,26 @@ _TENSOR_FILE = re.compile(r"(weight|tensor)_\d+")
 _SYMBOL = r"Symbol\('[a-z]+\d+'(?:, [a-z]+=(?:True|False))*\)"
 _FUNCTION = r"(?:Integer|Add|Mul|Max|Min|Mod|FloorDiv|CeilDiv|CleanDiv)(?=\()"
 _FORMULA = re.compile(rf"(?:{_SYMBOL}|{_FUNCTION}|\d{{1,12}}|[-+/%(), ]|\*(?!\*))+")
-_OPERATION = re.compile(r"torch\.ops\.aten\.(?!from_file\b)\w+\.\w+|torch\.sym_(?:max|min|float|int|not)"
-                        r"|_operator\.(?:getitem|add|sub|mul|floordiv|truediv|mod|neg|eq|ne|lt|le|gt|ge)")  # fmt: skip
+_ATEN = re.compile(r"torch\.ops\.aten\.(\w+)\.\w+")
+_NUMBERS = re.compile(r"torch\.sym_(?:max|min|float|int|not)"
+                      r"|_operator\.(?:getitem|add|sub|mul|floordiv|truediv|mod|neg|eq|ne|lt|le|gt|ge)")  # fmt: skip
 _WORD = re.compile(r"[\w.:+-]*")
 _SPECS = ("in_spec", "out_spec")
 _CONTAINERS = (None, "builtins.tuple", "builtins.list", "builtins.dict")
 
 
-def check_exported(path: Path) -> dict[str, bytes]:
-    """The members that torch is given. Raises InputError, one line, for whatever is no plain arithmetic on tensors."""
-    members = read_members(path, WHAT)
+def check_exported(members: Members, path: Path) -> dict[str, bytes | None]:
+    """The members that torch is given; None for tensors, which are taken as they are.
+
+    Raises InputError, one line, for whatever is no plain arithmetic on tensors.
+    """
     for name in (GRAPH, WEIGHTS, CONSTANTS, *_PLAIN):
         if name not in members:
             raise InputError(f"{path}: expected {WHAT} as torch 2.9 or later saves it, got an archive without {name}")
-    graph = _json(members[GRAPH], f"{path}: {GRAPH}")
+    graph = _json(members.read(GRAPH), f"{path}: {GRAPH}")
     _leave_out_remarks(graph)
     _check(graph, f"{path}: {GRAPH}")
-    kept = {name: members[name] for name in _PLAIN}
+    kept: dict[str, bytes | None] = {name: members.read(name) for name in _PLAIN}
     for config in (WEIGHTS, CONSTANTS):
         kept |= _tensors(config, members, path)
     samples = io.BytesIO()
@@ -69,10 +76,11 @@ def _json(content: bytes, where: str) -> dict[str, Any]:
     return found
 
 
-def _tensors(config: str, members: Mapping[str, bytes], path: Path) -> dict[str, bytes]:
+def _tensors(config: str, members: Members, path: Path) -> dict[str, bytes | None]:
     """The description of the weights or constants, and the raw files that it names."""
-    described, folder = _json(members[config], f"{path}: {config}"), config.rpartition("/")[0]
-    entries, kept = described.get("config"), {config: members[config]}
+    content, folder = members.read(config), config.rpartition("/")[0]
+    described = _json(content, f"{path}: {config}")
+    entries, kept = described.get("config"), dict[str, bytes | None]({config: content})
     if not isinstance(entries, dict):
         raise InputError(f"{path}: {config}: expected tensors by name, got none")
     for name, entry in entries.items():
@@ -81,7 +89,7 @@ def _tensors(config: str, members: Mapping[str, bytes], path: Path) -> dict[str,
             raise InputError(f"{path}: {config}: {brief(name)}: expected raw numbers, got something pickled")
         if f"{folder}/{file}" not in members:
             raise InputError(f"{path}: {config}: {brief(name)}: expected its numbers in {file}, got no such member")
-        kept[f"{folder}/{file}"] = members[f"{folder}/{file}"]
+        kept[f"{folder}/{file}"] = None
     _check(described, f"{path}: {config}")
     return kept
 
@@ -119,8 +127,10 @@ def _check(tree: Any, where: str) -> None:
 
 def _check_text(key: str, text: str, where: str) -> None:
     if key in ("target", "as_operator"):
-        if not _OPERATION.fullmatch(text):
-            raise InputError(f"{where}: expected operations of torch.ops.aten, got {brief(text)}")
+        named = _ATEN.fullmatch(text)
+        if not _NUMBERS.fullmatch(text) and (named is None or named[1] not in ATEN):
+            raise InputError(f"{where}: expected operations of torch.ops.aten that are listed as arithmetic, got "
+                             f"{brief(text)}")  # fmt: skip
     elif key == "expr_str":
         if not _FORMULA.fullmatch(text):
             raise InputError(f"{where}: expected a size as a plain formula, got {brief(text)}")
@@ -148,27 +158,28 @@ def _check_spec(text: str, where: str) -> None:
 
 def open_exported(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
     """The program on the device, as it was exported. Raises InputError, one line."""
-    members = check_exported(path)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The given buffer is not writable")
-            program = torch.export.load(as_archive(members))
-        module = program.module(check_guards=False)
-    except Exception as error:  # torch's reader raises whatever a graph that contradicts itself makes it stumble on
-        raise InputError(f"{path}: expected {WHAT}, got: {one_line(error)}") from None
+    with in_memory() as program:
+        with members_of(path, WHAT) as members:
+            members.write(check_exported(members, path), program)
+        isolated = IsolatedProgram(program, loader=f"{__name__}:load", settings={}, device=device, where=str(path),
+                                   what=WHAT, preload=(__name__, "torch.export"))  # fmt: skip
+    shape = isolated.facts["shape"]
+    if len(shape) != 4:
+        raise InputError(f"{path}: expected a program of one tensor of images [N, 3, S, S], got "
+                         f"{isolated.facts['inputs']} inputs")  # fmt: skip
+    return Opened(answer=isolated, rows=shape[0], side=shape[2])
+
+
+def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
+    """In the isolated process: the program that was checked, and the shape of its one input, None for what may vary."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given buffer is not writable")
+        found = torch.export.load(whole(program))
+    module = found.module(check_guards=False)
     for parameter in module.parameters():
         parameter.requires_grad_(False)
-    module = module.to(device)
-    shape = _input_shape(program, path)
-    fixed = [side if isinstance(side, int) else None for side in shape]
-    return Opened(answer=answering(module, str(path)), rows=fixed[0], side=fixed[2])
-
-
-def _input_shape(program: torch.export.ExportedProgram, path: Path) -> list[Any]:
-    """[N, 3, S, S] of its one input; sizes that may vary are symbols."""
-    names = program.graph_signature.user_inputs
-    inputs = [node for node in program.graph.nodes if node.op == "placeholder" and node.name in names]
+    names = found.graph_signature.user_inputs
+    inputs = [node for node in found.graph.nodes if node.op == "placeholder" and node.name in names]
     shape = list(inputs[0].meta["val"].shape) if len(inputs) == 1 else []
-    if len(shape) != 4:
-        raise InputError(f"{path}: expected a program of one tensor of images [N, 3, S, S], got {len(inputs)} inputs")
-    return shape
+    sides = [side if isinstance(side, int) else None for side in shape]
+    return Loaded(answer=module.to(device), facts={"shape": sides, "inputs": len(inputs)})

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from core.outside.archives import check_directory
 from core.uris import shown_uri
 
 OutsideKind = Literal["torchscript", "torch_export", "onnx", "function", "endpoint"]
@@ -103,6 +104,7 @@ def kind_of_file(path: Path) -> str | None:
     try:
         if not path.is_file() or not zipfile.is_zipfile(path):
             return None
+        check_directory(path, f"{path}: expected a model")
         with zipfile.ZipFile(path) as archive:
             names = [name.partition("/")[2] for name in archive.namelist()]
     except (OSError, zipfile.BadZipFile):

@@ -1,7 +1,7 @@
 """ONNX models, by onnxruntime: scores or labels; gradients where onnx2torch can make a torch network of them.
 
-A model is a graph of standard operators with its weights in the one file: onnxruntime runs no code of the file's own.
-Weights in files beside it are refused: their paths would be the file's choice.
+A model is a graph of standard operators with its weights in the one file. It is looked through first
+(`core.outside.onnx_graph`), and runs in a process that can do nothing but compute (`core.isolation`).
 """
 
 from __future__ import annotations
@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from core.errors import InputError
+from core.isolation.process import in_memory
+from core.isolation.program import IsolatedProgram
+from core.isolation.serving import Loaded
 from core.outside.model import Opened
-from core.outside.running import answering, one_line
+from core.outside.onnx_graph import check_onnx
 
 WHAT = "an ONNX model"
 NEEDED = "expected onnxruntime to run it, which is not installed: pip install 'smoothsweep[onnx]'"
 MOST_BYTES = 2 * 2**30  # of a protocol buffer
-_BESIDE = b"\x0a\x08location"  # the key under which a tensor says in which file its numbers lie
 AGREEMENT = 1e-3  # relative to the largest answer: between onnxruntime and the network that onnx2torch made
 
 
@@ -33,25 +35,48 @@ def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> 
     """
     if find_spec("onnxruntime") is None:
         raise InputError(f"{path}: {NEEDED}")
+    wanted = settings.get("access", "gradients") == "gradients"
+    convert = wanted and find_spec("onnx2torch") is not None
     content = _content(path)
-    session = _session(content, path, device)
-    [given], outputs = session.get_inputs(), session.get_outputs()
-    if len(outputs) != 1 or len(given.shape) != 4:
-        raise InputError(f"{path}: expected one input of images [N, 3, S, S] and one output, got {len(outputs)} and "
-                         f"an input {given.shape}")  # fmt: skip
-    name, fixed = given.name, [side if isinstance(side, int) and side > 0 else None for side in given.shape]
+    said = {"convert": convert, "compare": "access" not in settings}
+    with in_memory() as program:
+        program.write(content)
+        program.seek(0)
+        isolated = IsolatedProgram(
+            program, loader=f"{__name__}:load", settings=said, device=device, where=str(path), what=WHAT,
+            preload=(__name__, "onnxruntime", *(("onnx2torch",) if convert else ())),
+        )  # fmt: skip
+    facts = isolated.facts
+    if facts["inputs"] != 1:
+        raise InputError(f"{path}: expected one input of images, got {facts['inputs']}")
+    if facts["outputs"] != 1 or len(facts["shape"]) != 4:
+        raise InputError(f"{path}: expected one input of images [N, 3, S, S] and one output, got {facts['outputs']} "
+                         f"and an input {facts['shape']}")  # fmt: skip
+    if not facts["differentiable"] and settings.get("access") == "gradients":
+        raise InputError(f"{path}: expected onnx2torch, by which gradients came back when it was brought in, got none")
+    return Opened(answer=isolated, rows=settings.get("rows") or facts["shape"][0], side=facts["shape"][2],
+                  differentiable=facts["differentiable"])  # fmt: skip
+
+
+def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
+    """In the isolated process: the model as a session, or as a network that answers as the session does."""
+    content = program.read()
+    session = _session(content, device)
+    given, outputs = session.get_inputs(), session.get_outputs()
+    shape = given[0].shape if len(given) == 1 else []
+    fixed = [side if isinstance(side, int) and side > 0 else None for side in shape]
+    facts = {"inputs": len(given), "outputs": len(outputs), "shape": fixed, "differentiable": False}
 
     def run(images: Tensor) -> Tensor:
-        found = session.run(None, {name: images.detach().cpu().numpy().astype(np.float32, copy=False)})[0]
+        found = session.run(None, {given[0].name: images.detach().cpu().numpy().astype(np.float32, copy=False)})[0]
         return torch.from_numpy(np.ascontiguousarray(found))
 
-    network = _network(content, path, device) if settings.get("access", "gradients") == "gradients" else None
-    if network is None and settings.get("access") == "gradients":
-        raise InputError(f"{path}: expected onnx2torch, by which gradients came back when it was brought in, got none")
-    if network is not None and "access" not in settings and not _agree(network, run, fixed, device):
+    if len(given) != 1 or len(outputs) != 1 or len(shape) != 4:
+        return Loaded(answer=run, facts=facts)
+    network = _network(content, device) if settings["convert"] else None
+    if network is not None and settings["compare"] and not _agree(network, run, fixed, device):
         network = None
-    return Opened(answer=answering(network or run, str(path)), rows=settings.get("rows") or fixed[0], side=fixed[2],
-                  differentiable=network is not None)  # fmt: skip
+    return Loaded(answer=network or run, facts={**facts, "differentiable": network is not None})
 
 
 def _content(path: Path) -> bytes:
@@ -61,33 +86,25 @@ def _content(path: Path) -> bytes:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: expected {WHAT}, got: {error.strerror}") from None
-    if _BESIDE in content:
-        raise InputError(f"{path}: expected {WHAT} with its weights in the one file, got some that lie in others: save "
-                         "it without external data")  # fmt: skip
+    check_onnx(content, f"{path}: expected {WHAT}")
     return content
 
 
-def _session(content: bytes, path: Path, device: torch.device) -> Any:
+def _session(content: bytes, device: torch.device) -> Any:
     import onnxruntime
 
+    onnxruntime.set_default_logger_severity(3)
+    onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = torch.get_num_threads()
     wanted = ["CUDAExecutionProvider"] if device.type == "cuda" else []
     there = [name for name in wanted if name in onnxruntime.get_available_providers()]
-    try:
-        session = onnxruntime.InferenceSession(content, options, providers=[*there, "CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's own errors share no base
-        raise InputError(f"{path}: expected {WHAT}, got: {one_line(error)}") from None
-    if len(session.get_inputs()) != 1:
-        raise InputError(f"{path}: expected one input of images, got {len(session.get_inputs())}")
-    return session
+    return onnxruntime.InferenceSession(content, options, providers=[*there, "CPUExecutionProvider"])
 
 
-def _network(content: bytes, path: Path, device: torch.device) -> nn.Module | None:
-    """A torch network of the same graph, None without onnx2torch or for operators that it does not know."""
-    if find_spec("onnx2torch") is None:
-        return None
+def _network(content: bytes, device: torch.device) -> nn.Module | None:
+    """A torch network of the same graph, None for operators that onnx2torch does not know."""
     import onnx
     from onnx2torch import convert
 

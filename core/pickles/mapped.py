@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import mmap
 import os
-import stat
 from pathlib import Path
 
 from core.errors import InputError
+from core.readers.files import open_regular
 
 
 def map_file(path: Path, *, most_bytes: int) -> memoryview:
@@ -15,17 +15,8 @@ def map_file(path: Path, *, most_bytes: int) -> memoryview:
 
     Raises InputError for what is no regular file of 1 to `most_bytes` bytes, OSError where it cannot be opened.
     """
-    with open(path, "rb", opener=_open_regular) as handle:
+    with open_regular(path) as handle:
         size = os.fstat(handle.fileno()).st_size
         if not 0 < size <= most_bytes:
             raise InputError(f"{path}: expected a file of 1 to {most_bytes} bytes, got {size}")
         return memoryview(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ))
-
-
-def _open_regular(path: str, flags: int) -> int:
-    # Without blocking: opening a named pipe would wait for its writer.
-    descriptor = os.open(path, flags | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise InputError(f"{path}: expected a regular file")
-    return descriptor

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from core.errors import InputError
+from core.outside import consent
 from core.outside.model import OutsideModel
 from tasks.attacking import OpenTarget
 from tasks.files import load_tensors
@@ -62,3 +63,14 @@ def test_an_attack_sees_no_more_of_it_than_it_gives(tmp_path, images, answers, a
         with pytest.raises(InputError):
             target.view(above)
     assert torch.equal(target.view("labels").labels(images), by_hand(images).argmax(1))
+
+
+def test_a_program_from_elsewhere_is_refused_where_it_cannot_be_isolated(tmp_path, monkeypatch):
+    """By the store that names it; importing it is the consent."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(consent, "can_isolate", lambda: False)
+    folder, config = artifact(tmp_path)
+    with pytest.raises(InputError, match="expected a TorchScript program that you have brought in on this machine"):
+        load_outside(folder, config, "cpu")
+    consent.agree_to(folder / "program.torchscript")
+    assert isinstance(load_outside(folder, config, "cpu"), OutsideModel)

@@ -1,4 +1,4 @@
-"""`make mutants`: a seeded sample of faults in tasks, sweeps, attacks, metrics, store and planning; who notices them.
+"""`make mutants`: a seeded sample of faults in the rooms of `targets.ROOMS`; which of them the tests notice.
 
     python -m tools.mutants [--sample N] [--seed S] [--only TEXT] [--processes P] [--table FILE] [--out FILE]
     python -m tools.mutants --again FILE [--out FILE]

@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOMS = ("tasks", "sweeps", "core/attacks", "core/metrics", "orchestrator")
+ROOMS = (
+    "tasks", "sweeps", "core/attacks", "core/audit", "core/metrics", "core/pickles", "core/outside",
+    "orchestrator/reading", "orchestrator",
+)  # fmt: skip
 LEFT_OUT = ("tasks/ray_train.py", "tasks/registry.py")
 OF_THE_ORCHESTRATOR = (
     "stages/graph", "stages/stage", "stages/fingerprints", "stages/judges", "stages/code_version", "store/local",
@@ -37,6 +40,12 @@ LEARNT = (
     "tests/core/attacks/black_box/test_rlb_mi.py", "tests/core/attacks/black_box/test_rlb_golden.py",
     "tests/core/attacks/black_box/test_soft_actor_critic.py", *FAMILY,
 )  # fmt: skip
+AUDITS = ("tests/test_smoothsweep.py",)
+FOREIGN = (
+    "tests/core/priors/official/test_hostile.py", "tests/core/pickles/test_storages.py",
+    "tests/core/models/test_pretrained.py",
+)  # fmt: skip
+READINGS = ("tests/orchestrator/reading",)
 SPANNING = ("tests/sweeps/test_mistakes.py", "tests/sweeps", FAR)
 OF_AN_ATTACK = f"{ATTACKS_TRAVEL}::test_of_an_attack"
 OF_A_TRAINING = (f"{TRAVEL}::test_of_a_target", f"{TRAVEL}::test_of_an_augmentation", f"{TRAVEL}::test_of_a_defense")
@@ -141,7 +150,23 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/attacks/plg": ("tests/core/attacks/plg", *FAMILY),
     "core/attacks/lowres": ("tests/core/attacks/lowres", DECLARED),
     "core/attacks": FAMILY,
+    "core/audit/attacking.py": AUDITS, "core/audit/checking.py": AUDITS, "core/audit/pictures.py": AUDITS,
+    "core/audit/beside.py": ("tests/orchestrator/doors/test_audit.py",),
+    "core/audit/portfolio.py": ("tests/orchestrator/doors/test_audit.py",),
+    "core/audit/timing.py": ("tests/orchestrator/doors/test_audit.py",),
+    "core/audit": ("tests/core/audit", *AUDITS),
     "core/metrics": ("tests/core/metrics",),
+    "core/pickles": ("tests/core/pickles/test_checkpoints.py", "tests/core/pickles/test_opcodes.py", *FOREIGN),
+    "core/outside": ("tests/core/outside",),
+    "orchestrator/reading/audit/found.py": ("tests/orchestrator/reading/audit/test_beside.py",),
+    "orchestrator/reading/results.py": (
+        "tests/orchestrator/reading/test_missing_reasons.py", "tests/sweeps/test_portfolio.py",
+        "tests/orchestrator/reading/test_balanced.py", "tests/orchestrator/doors/reporting/test_search_report.py",
+    ),
+    "orchestrator/reading/numbers/model.py": READINGS, "orchestrator/reading/numbers/summary.py": READINGS,
+    "orchestrator/reading/toy.py": ("tests/orchestrator/page/test_toy.py", "tests/orchestrator/reading/test_model.py"),
+    "orchestrator/reading/findings/shown.py": READINGS,
+    "orchestrator/reading": READINGS,
     "orchestrator/stages/graph.py": (
         "tests/orchestrator/planning/test_trial.py", "tests/orchestrator/stages/test_identity.py",
         "tests/orchestrator/stages/test_judges.py", FAR, "tests/orchestrator/planning/test_plan.py",
@@ -167,7 +192,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 """Module, or folder of those that have no test file of their name, -> test files, folders, or functions of a file."""
 
 BESIDE = {
-    "tasks": (), "sweeps": (KEPT, FAR), "core/attacks": FAMILY, "core/attacks/ppa": (DECLARED,),
+    "tasks": (), "core/audit": AUDITS, "sweeps": (KEPT, FAR), "core/attacks": FAMILY, "core/attacks/ppa": (DECLARED,),
     "core/attacks/plg": (DECLARED,), "core/attacks/black_box": (DECLARED,),
     "core/attacks/lowres": ("tests/core/attacks/lowres", DECLARED),
 }  # fmt: skip
@@ -188,7 +213,7 @@ def targets(root: Path) -> Iterator[Target]:
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py")):
             module = path.relative_to(root).as_posix()
-            if path.name == "__init__.py" or module in LEFT_OUT or not _counts(module):
+            if path.name == "__init__.py" or module in LEFT_OUT or not _counts(room, module):
                 continue
             tests = _tests_of(root, module, room)
             lost = [test for test in tests if not (root / test.partition("::")[0]).exists()]
@@ -197,9 +222,8 @@ def targets(root: Path) -> Iterator[Target]:
             yield Target(module=module, room=room, tests=tests)
 
 
-def _counts(module: str) -> bool:
-    room, _, name = module.partition("/")
-    return room != "orchestrator" or name.removesuffix(".py") in OF_THE_ORCHESTRATOR
+def _counts(room: str, module: str) -> bool:
+    return room != "orchestrator" or module.removeprefix("orchestrator/").removesuffix(".py") in OF_THE_ORCHESTRATOR
 
 
 def _tests_of(root: Path, module: str, room: str) -> tuple[str, ...]:

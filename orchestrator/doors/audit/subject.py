@@ -13,7 +13,7 @@ from core.audit.portfolio import MOST_SEEDS
 from core.data.sources import TEST, list_labelled
 from core.errors import InputError
 from core.models.image_sizes import LEAST, check_image_size
-from core.models.weight_files import find_weight_file, weight_folders
+from core.models.weight_files import file_sha256, find_weight_file, weight_folders
 from core.outside.kinds import KINDS, Named, Source, is_outside, is_timm, kind_of
 from core.spelling import suggestion
 from core.words import brief
@@ -190,10 +190,10 @@ def _is_known(request: AuditRequest, folder: Path) -> bool:
         return False
     source = ImportedClassifier(imported=str(folder)).checked.source
     if isinstance(request.model, Named):
-        now = described_source(request.model, folder, request.terms).encode()
+        now = hashlib.sha256(described_source(request.model, folder, request.terms).encode()).hexdigest()
     else:
-        now = request.model.read_bytes()
-    if source is None or source.sha256 != hashlib.sha256(now).hexdigest():
+        now = file_sha256(request.model)
+    if source is None or source.sha256 != now:
         raise InputError(f"--out {request.folder}: expected a folder of this model's audits, got one of another model")
     screen.out(f"{request.model.name}: converted before, as {folder} says; remove it to state another reading")
     return True

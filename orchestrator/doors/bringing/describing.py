@@ -11,6 +11,7 @@ from typing import Any
 from core.data.names import PUBLISHED_SETS
 from core.errors import InputError
 from core.outside.kinds import KINDS, Source, is_outside
+from core.readers.files import read_whole
 from orchestrator.doors.bringing.named import Terms
 from sweeps.data import LabelledData
 from sweeps.imported import CARD_VERSION, TargetCard, checked_card
@@ -130,8 +131,9 @@ def _check_data(request: TargetRequest) -> None:
 def _names_in(path: Path) -> list[str]:
     """The lines of a file, in their order; the card checks that there is one for each class."""
     try:
-        with path.expanduser().open("rb") as file:
-            lines = file.read(MOST_NAME_BYTES).decode("utf-8-sig").splitlines()
+        lines = read_whole(path.expanduser(), most_bytes=MOST_NAME_BYTES).decode("utf-8-sig").splitlines()
+    except InputError as error:
+        raise InputError(f"--class-names {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"--class-names {path}: expected a text file with a name per line, got: {error}") from None
     names = [line.strip() for line in lines]

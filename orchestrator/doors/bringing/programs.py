@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from core import screen
 from core.errors import InputError
 from core.files import making_folder, write_file
-from core.outside.consent import agree_to
+from core.outside.consent import agree_to, needs_consent
 from core.outside.kinds import BY_CONSENT, KINDS
 from orchestrator.doors.bringing.describing import TargetRequest, described, refuse_existing, said_of, tried
 from orchestrator.doors.bringing.named import kept_beside, source_file
@@ -74,8 +74,12 @@ def _import(
         described(request, architecture=kind, outside=stated)  # before anything of it is written, or asked
         request.terms.agree(kept_beside(request.out))
     file = made or source_file(request.file, request.out, request.terms, place)
-    if kind in BY_CONSENT:
-        agree_to(file)  # it was named by whoever runs this command
+    if needs_consent(kind):
+        agree_to(file)  # the user who runs this command named it
+        if kind not in BY_CONSENT:
+            screen.err(
+                f"{request.file}: this system cannot isolate a program, which could therefore do what you can do"
+            )
     opened = open_outside(kind, file, {"answers": answers}, torch.device("cpu"))
     card = described(request, architecture=kind, image_size=opened.side, outside=stated)
     found = try_outside(

@@ -11,9 +11,10 @@ from pathlib import Path
 
 from core.allotted import allotted_cpus
 from core.files import write_file
+from core.readers.files import read_whole
 from core.tree import TREE
 from sweeps.loaded import LoadedSweep
-from sweeps.yaml_reader import as_yaml
+from sweeps.yaml_reader import MAX_BYTES, as_yaml
 
 SHOWN = ("torch", "torchvision", "ray", "mlflow", "optuna", "numpy")
 
@@ -42,7 +43,7 @@ def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
     environment.mkdir(parents=True)
     given = Path(loaded.source)
     if given.is_file():
-        write_file(sweep / "as_given.yaml", given.read_bytes(), flush=False)
+        write_file(sweep / "as_given.yaml", read_whole(given, most_bytes=MAX_BYTES), flush=False)
     for name, content in (("with_overrides", loaded.raw), ("resolved", loaded.sweep.model_dump(mode="json"))):
         write_file(sweep / f"{name}.yaml", as_yaml(content), flush=False)
     facts = {**provenance_tags(), "machine": platform.machine(), "cpus": allotted_cpus(), "host": platform.node()}

@@ -3,11 +3,16 @@
 import pytest
 import torch
 
-from core.audit.training import defended, train_model
+from core.audit.beside import trained_beside
+from core.audit.portfolio import AUGMENTATION
+from core.audit.training import TRAINING as TRAINING_OF_AUDITS
+from core.audit.training import _new, defended, train_model
 from core.data.labelled import SplitImages
 from core.data.synthetic import synthetic_faces
+from core.declared import build
 from core.defenses.registry import DEFENSES
 from core.errors import InputError
+from core.models.recipe import TrainingRecipe
 from sweeps.training import Recipe
 from tasks.settings import smoothing_of_epoch
 from tasks.training import defense_from
@@ -102,3 +107,21 @@ def test_wrong_settings_of_the_training_are_one_line(options, words, people):
     with pytest.raises(InputError, match=words) as caught:
         trained(people, {"kind": "label_smoothing"}, **options)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", DEFENSES)
+def test_the_first_weights_follow_from_the_seed_whatever_was_drawn_before(kind):
+    """Those of a defense's own layers, too."""
+    recipe = build(TrainingRecipe, {"architecture": "resnet_small", "image_size": SIZE}, what="x", prefix="x ")
+    made = []
+    for seed, before in ((3, 0), (3, 1), (4, 0)):
+        torch.manual_seed(before)
+        made.append(_new(recipe, PEOPLE, defended({"kind": kind, **EXAMPLES[kind]}).defense, seed).state_dict())
+    same, other = (all(torch.equal(value, one[name]) for name, value in made[0].items()) for one in made[1:])
+    assert same and not other
+
+
+def test_it_trains_as_an_audit_does_unless_it_is_told():
+    assert dict(TRAINING_OF_AUDITS) == {"epochs": 40, "batch_size": 50, "augmentation": AUGMENTATION}
+    (reference,) = trained_beside("resnet18", image_size=64, transform_input=False, fix=False)
+    assert {name: reference.settings[name] for name in TRAINING_OF_AUDITS} == dict(TRAINING_OF_AUDITS)

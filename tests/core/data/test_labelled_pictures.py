@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from core.data import decoding
 from core.data.labelled import load_labelled, load_unlabelled
 from tests.labelled_files import encoded, parquet, people, pixels, png, refusal
 
@@ -32,8 +33,8 @@ def test_leaving_out_can_make_a_class_too_small(table):
 
 
 def test_a_decompression_bomb_is_refused(table, monkeypatch):
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
-    for side in (12, 30):  # Pillow warns beyond the limit and raises beyond twice the limit
+    monkeypatch.setattr(decoding, "MOST_PIXELS", 100)
+    for side in (12, 30):  # beyond our limit, and beyond that at which Pillow itself raises
         people(table, image=[encoded(pixels(0, side, side))] + [png(i) for i in range(1, 12)])
         assert "row 0 (more than 100 pixels)" in refusal(load_labelled, table, size=8)
 

@@ -58,6 +58,16 @@ def test_false_removes_are_rare_where_nothing_was_removed() -> None:
     assert sum("removes" in word for word in said) <= 0.05 * len(said)
 
 
+def test_a_sweep_of_many_equal_recipes_says_something_false_of_any_of_them_in_one_of_twenty() -> None:
+    """Of twelve recipes that leak as the baseline does, each meets it at the same level: without a correction for their
+    number, every seventh sweep calls one of them better or worse."""
+    attacks = ATTACKS[:1]
+    rates = {recipe: dict.fromkeys(attacks, 0.5) for recipe in ["plain", *(f"recipe {i}" for i in range(12))]}
+    sweeps = [hides_or_removes(drawn(rates, seed), baseline="plain", published=attacks) for seed in range(100)]
+    false = [any(found.word != "cannot tell" for found in sweep.values()) for sweep in sweeps]
+    assert sum(false) <= 5
+
+
 def test_false_hides_are_rare_where_nothing_was_hidden() -> None:
     rates = {"plain": dict.fromkeys(ATTACKS, 0.5), "less": dict.fromkeys(ATTACKS, 0.25)}
     said = words(rates, 200, "less")

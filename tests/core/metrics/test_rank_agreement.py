@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from core.errors import InputError
+from core.metrics import rank_agreement as module
 from core.metrics.rank_agreement import Correlation, rank_agreement, top_overlap
 
 # Few different values, so that ties are common.
@@ -33,6 +34,18 @@ def test_the_coefficients_are_scipys(sides):
         return
     assert found.kendall.value == pytest.approx(stats.kendalltau(proxy, full).statistic)
     assert found.spearman.value == pytest.approx(stats.spearmanr(proxy, full).statistic)
+
+
+def test_every_resample_has_the_coefficient_of_its_own_recipes(monkeypatch):
+    """The interval is no wider than its resamples say: their quantiles, by scipy one after the other."""
+    draw = np.random.default_rng(3)
+    cheap = draw.normal(size=40)
+    dear = cheap + draw.normal(size=40)
+    draws = draw.integers(0, 40, (30, 40))
+    for ours, theirs in ((module._tau_b, stats.kendalltau), (module._rho, stats.spearmanr)):
+        found = ours(cheap[draws], dear[draws])
+        assert found == pytest.approx([theirs(cheap[rows], dear[rows]).statistic for rows in draws])
+        assert len(set(found.round(9))) > 20
 
 
 @settings(deadline=None, max_examples=60)

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.errors import InputError
+from core.pickles import checkpoints
 from core.pickles.checkpoints import MAX_TENSORS, StoredTensor, read_checkpoint
 from core.pickles.cursor import Refused
 from core.pickles.opcodes import _STEPS
@@ -225,3 +226,56 @@ def test_repeated_elements_claim_no_memory():
     base = torch.zeros(100_000)
     many = saved({f"w{i}": base[1:] for i in range(4)})
     assert "claim more than" in refused(many) and MAX_TENSORS > 10_000
+
+
+@pytest.mark.parametrize("zipped", [ZIPPED, LEGACY])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64,
+                                   torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool, torch.complex64,
+                                   torch.complex128])  # fmt: skip
+def test_every_type_of_number_comes_back(zipped, dtype):
+    """Several tensors of a file, each of other numbers, also as views of one storage."""
+    base = torch.arange(24).to(dtype)
+    content = {"a": base.clone()[3:9].reshape(2, 3), "b": base[5:], "c": base.reshape(4, 6).T, "d": base[:0]}
+    assert same(read(saved(content, zipped)), content)
+
+
+@pytest.mark.parametrize("zipped", [ZIPPED, LEGACY])
+def test_as_many_tensors_as_are_allowed_and_no_more(monkeypatch, zipped):
+    monkeypatch.setattr(checkpoints, "MAX_TENSORS", 3)
+    content = {str(i): torch.ones(2) * i for i in range(3)}
+    assert same(read(saved(content, zipped)), content)
+    assert "the tensors are more than 3" in refused(saved({**content, "3": torch.ones(2)}, zipped))
+
+
+def test_shared_numbers_may_be_claimed_twice_and_no_more(monkeypatch):
+    """The file's bytes are counted, of which most are numbers here."""
+    base = torch.arange(4096.0)
+    twice = {"a": base, "b": base.view(64, 64)}
+    assert same(read(saved(twice)), twice)
+    assert "claim more than" in refused(saved({**twice, "c": base[1:], "d": base[2:]}))
+
+
+@pytest.mark.parametrize(("pairs", "fine"), [
+    ([("a", 1), ("b", 2)], True), ([["a", 1], ["b", 2]], True), ([], True), ([("a", 1, 2)], False), ([(1, 2)], False),
+    ([("a", 1), "bc"], False), ((("a", 1),), False), ({"a": 1}, False),
+])  # fmt: skip
+def test_pairs_as_python_2_wrote_an_ordered_dict(pairs, fine):
+    """Where the pairs are in several, each must be one."""
+    if fine:
+        assert checkpoints._ordered_dict((pairs,)) == dict(pairs)
+    else:
+        with pytest.raises(Refused):
+            checkpoints._ordered_dict((pairs,))
+
+
+def test_other_makers_take_what_torch_gives_them_and_nothing_else():
+    assert checkpoints._ordered_dict(()) == {}
+    assert checkpoints._size(((2, 3),)) == (2, 3) and checkpoints._size(((),)) == ()
+    assert checkpoints._device(("cuda", 1)) == "cuda" and checkpoints._device(("cpu",)) == "cpu"
+    wrong = [(checkpoints._ordered_dict, ([], 1)), (checkpoints._size, ()), (checkpoints._size, ([1],)),
+             (checkpoints._size, ((1, "a"),)), (checkpoints._size, ((1,), (2,))), (checkpoints._device, ()),
+             (checkpoints._device, (1,)), (checkpoints._device, ("a", 1, 2)), (checkpoints._parameter, (1, True, {})),
+             (checkpoints._size, ((1, True),))]  # fmt: skip
+    for make, arguments in wrong:
+        with pytest.raises(Refused):
+            make(arguments)

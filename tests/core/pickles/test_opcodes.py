@@ -1,5 +1,6 @@
 """The interpreter against Python's own pickle for plain data, and against every opcode there is."""
 
+import dataclasses
 import math
 import pickle
 import pickletools
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.pickles import opcodes
-from core.pickles.cursor import Cursor
-from core.pickles.machine import Global
+from core.pickles.cursor import Cursor, Refused
+from core.pickles.machine import Global, Limits, Machine
 from core.pickles.opcodes import CHECKPOINT_OPCODES, NETWORK_OPCODES, STORAGE_OPCODES, run
 from core.priors.official.standins import network_dialect
 
@@ -183,3 +184,34 @@ def test_messages_never_walk_into_a_value():
     for level in range(12):
         content += b"](" + b"h" + bytes([level]) + (b"h" + bytes([level])) * 9 + b"eq" + bytes([level + 1])
     assert "got a list of 10" in refusal(content + b"}b.")
+
+
+@pytest.mark.parametrize("values", [0, 5, 17])
+def test_as_many_opcodes_as_are_allowed_and_no_more(values):
+    """Counted by Python's own disassembler."""
+    content = pickle.dumps(list(range(values)), 2)
+    count = sum(1 for _ in pickletools.genops(content))
+    for most, fine in ((count, True), (count - 1, False)):
+        dialect = dataclasses.replace(network_dialect("f.pkl"), limits=Limits(opcodes=most, memo=99, memory=2**20))
+        if fine:
+            assert run(Cursor(memoryview(content)), dialect, name="f.pkl").stack == [list(range(values))]
+            continue
+        with pytest.raises(InputError, match=f"there are more than {most} opcodes"):
+            run(Cursor(memoryview(content)), dialect, name="f.pkl")
+
+
+def test_what_a_stream_may_use_ends_exactly_where_it_says():
+    """Of memory, of the stack, and of both at once; what was given up stays counted."""
+    limits = Limits(opcodes=9, memo=9, stack=3, memory=3 * 2**20)
+    dialect = dataclasses.replace(network_dialect("f.pkl"), limits=limits)
+    machine = Machine(Cursor(memoryview(b"")), dialect)
+    machine.spend(2 * 2**20)
+    machine.spend(2**20)
+    with pytest.raises(Refused, match="the values take more than 3 MiB"):
+        machine.spend(1)
+    machine = Machine(Cursor(memoryview(b"")), dialect)
+    for value in (1, None, "a"):
+        machine.push(value)
+    with pytest.raises(Refused, match="the stack is deeper than 3"):
+        machine.push(2)
+    assert machine.stack == [1, None, "a"]

@@ -105,12 +105,17 @@ def test_mlflow_holds_one_parent_one_run_per_trial_and_the_curves(finished):
     assert {"accuracy-leak.svg", "sheet-1.png"} <= figures
 
 
-def test_a_second_run_does_nothing_twice(finished):
+def test_a_second_run_does_nothing_twice(finished, tmp_path):
+    """Its report goes where it is told to; the first one's stays."""
     sweep, store, _ = finished
-    before = table(store)
+    before, page = table(store), (store / "sweeps" / "tiny" / "report.html").stat().st_mtime_ns
     stages = {p: p.stat().st_mtime_ns for p in store.glob("*/*/manifest.json")}
-    again = smoothsweep("run", sweep, "--store", store)
+    again = smoothsweep("run", sweep, "--store", store, "--out", tmp_path / "there")
     assert again.returncode == 0, again.stderr
+    assert (store / "sweeps" / "tiny" / "report.html").stat().st_mtime_ns == page
+    assert {"report.html", "results.parquet"} <= {path.name for path in (tmp_path / "there").iterdir()}
+    told = pd.read_parquet(tmp_path / "there" / "results.parquet").drop(columns=list(TIME_COLUMNS))
+    pd.testing.assert_frame_equal(told, before)
     assert {p: p.stat().st_mtime_ns for p in store.glob("*/*/manifest.json")} == stages
     pd.testing.assert_frame_equal(table(store), before)
     client, runs = mlflow_runs(store)

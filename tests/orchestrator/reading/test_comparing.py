@@ -16,7 +16,7 @@ from orchestrator.page.render import part, render
 from orchestrator.reading.findings.costs import SHARED, cost_words, costs
 from orchestrator.reading.findings.frontier import covered, frontier_words
 from orchestrator.reading.findings.judge_ranks import agreement, attack_agreement, judge_agreement
-from orchestrator.reading.findings.pairs import SIDE, chosen_recipes
+from orchestrator.reading.findings.pairs import SIDE, chosen_recipes, sheet_recipes
 from orchestrator.reading.findings.sureness import share
 from orchestrator.reading.numbers.decision import decide
 from orchestrator.reading.numbers.format import ascii_text
@@ -125,6 +125,7 @@ def test_many_recipes_show_those_a_decision_is_about_and_fold_the_rest():
     summary = summarise(data, resamples=40)
     chosen = chosen_recipes(summary)
     assert len(chosen) <= SIDE and {"r59", summary.evidence.recommendation.best} <= set(chosen)
+    assert sheet_recipes(summary) == chosen != summary.recipes[:SIDE]
     page = render(data, summary)
     assert "All 1,770" in ascii_text(page) and "told apart from" in page and len(page) < 1_700_000
 

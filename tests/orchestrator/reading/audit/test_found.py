@@ -99,3 +99,22 @@ def test_nothing_judged_is_no_audit():
     nothing = data()
     empty = ReportData(title="t", results=nothing.results.drop(columns=["embedder_acc1"]), axes=nothing.axes)
     assert read(empty) is None
+
+
+def test_the_names_in_audit_json_are_those_that_others_read(audit):
+    """Kept by hand: whoever reads the file by a program must find tomorrow what is there today."""
+    found = audit_json(audit, {"name": "m"})
+    assert list(found) == ["version", "model", "test_acc", "classes", "chance", "judge", "attacks", "beyond_control",
+                           "beside", "by_access", "people", "said"]  # fmt: skip
+    assert (found["version"], found["model"], found["classes"], found["chance"]) == (1, {"name": "m"}, 20, 1 / 20)
+    assert found["judge"] == {"metric": "embedder_acc1", "real_photographs": pytest.approx(0.9)}
+    assert found["test_acc"] == pytest.approx(0.8)
+    assert [one["attack"] for one in found["attacks"]] == ["ppa", "brep_mi", "random_latents"]
+    assert found["attacks"][1] == {
+        "attack": "brep_mi", "access": "labels", "control": False, "leak": 0.125, "seeds": 2,
+        "low": found["attacks"][1]["low"], "high": found["attacks"][1]["high"], "queries_per_person": 100.0,
+        "device_seconds_per_person": 3.0,
+    }  # fmt: skip
+    assert found["attacks"][1]["low"] <= 0.125 <= found["attacks"][1]["high"]
+    assert set(found["beyond_control"]) == {"difference", "low", "high", "verdict"}
+    assert found["people"][0] == {"person": "Zoe <b>", "label": 0, "share": 1.0}

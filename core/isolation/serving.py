@@ -1,0 +1,122 @@
+"""What the isolated process does when it is asked: answers of a program, and gradients of earlier answers."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import socket
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import torch
+from torch import Tensor
+
+from core.isolation import wire
+from core.isolation.asking import Numerics
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """answer: images on the device -> a tensor; facts: what the loader found out, as plain values for the parent."""
+
+    answer: Callable[[Tensor], Tensor]
+    facts: dict[str, Any]
+
+
+Loader = Callable[[BinaryIO, dict[str, Any], torch.device], Loaded]
+
+
+class Server:
+    """Answers one request after the other."""
+
+    def __init__(self, peer: socket.socket, said: dict[str, Any]) -> None:
+        """Readies torch, before anything is given up that a device's driver needs."""
+        self._peer, self._settings, self._device = peer, said["settings"], torch.device(said["device"])
+        self._graphs: dict[int, tuple[Tensor, Tensor]] = {}
+        self._answer: Callable[[Tensor], Tensor] | None = None
+        warnings.simplefilter("ignore")
+        tempfile.tempdir = os.devnull  # libraries that only ask where it is are not to look for one
+        torch.set_num_threads(said["threads"])
+        if self._device.type == "cuda":
+            square = torch.ones(1, 1, 8, 8, device=self._device)
+            (
+                torch.nn.functional.conv2d(square, square).sum() + (square[0, 0] @ square[0, 0]).sum()
+            ).item()  # loads the libraries that computing needs
+        for module in said["preload"]:
+            __import__(module)
+        torch.manual_seed(0)
+
+    def load(self, loader: Loader, program: BinaryIO) -> None:
+        """Load the program, and say what was found, or why not."""
+        wire.send(self._peer, {"ready": True})  # what was printed up to here, no program printed
+        try:
+            loaded = loader(program, self._settings, self._device)
+        except Exception as error:  # whatever a reader raises of a file from elsewhere
+            wire.send(self._peer, _failure(error))
+            os._exit(0)
+        self._answer = loaded.answer
+        _flush()
+        wire.send(self._peer, {"facts": loaded.facts})
+
+    def serve(self) -> None:
+        """Answer until the other side has gone."""
+        while True:
+            try:
+                asked, tensor = wire.receive(self._peer)
+            except (EOFError, OSError):
+                os._exit(0)  # no destructor of a program's is waited for
+            for forgotten in asked["forget"]:
+                self._graphs.pop(forgotten, None)
+            try:
+                with Numerics(**asked["numerics"]).applied(self._device):
+                    header, found = (
+                        self._forward(asked, tensor) if asked["do"] == "answer" else self._back(asked, tensor)
+                    )
+            except Exception as error:  # whatever a program raises
+                header, found = _failure(error), None
+            _flush()
+            wire.send(self._peer, header, found)
+
+    def _forward(self, asked: dict[str, Any], images: Tensor) -> tuple[dict[str, Any], Tensor]:
+        images = images.to(self._device).requires_grad_(asked["gradient"])
+        with torch.set_grad_enabled(asked["grad_mode"]):
+            found = self._answer(images)
+        if not isinstance(found, Tensor):
+            raise TypeError(f"expected one tensor, got {type(found).__name__}")
+        leads_back = found.requires_grad and asked["gradient"]
+        if leads_back:
+            self._graphs[asked["id"]] = (images, found)
+        return {"leads_back": leads_back}, found
+
+    def _back(self, asked: dict[str, Any], gradient: Tensor) -> tuple[dict[str, Any], Tensor | None]:
+        images, found = self._graphs[asked["id"]]
+        if not asked["keep"]:
+            del self._graphs[asked["id"]]
+        back = torch.autograd.grad(
+            found, images, gradient.to(self._device), retain_graph=asked["keep"], allow_unused=True
+        )[0]
+        return {"reached": back is not None}, back
+
+
+def _flush() -> None:
+    """Let out what was printed, so that the parent hears of it before the answer."""
+    sys.stdout.flush()
+    ctypes.CDLL(None).fflush(None)
+
+
+def _failure(error: Exception) -> dict[str, Any]:
+    """The last line of what went wrong, which is where torch says it, and the first."""
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()] or [type(error).__name__]
+    memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    return {"error": lines[-1][:1000], "first": lines[0][:1000],
+            "memory": "device" if isinstance(error, torch.OutOfMemoryError) else "host" if memory else ""}  # fmt: skip
+
+
+def whole(program: BinaryIO) -> io.BytesIO:
+    """The program's bytes, in memory."""
+    return io.BytesIO(program.read())

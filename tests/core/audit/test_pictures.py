@@ -1,0 +1,89 @@
+"""What a caller gives as pictures and people: every axis of a shape is looked at, not the first that fits."""
+
+import numpy as np
+import pytest
+import torch
+
+from core.audit.pictures import people_of, public_pictures, refuse_shared
+from core.data.splits import stratified_split
+from core.errors import InputError
+from sweeps.data import LabelledData
+
+
+def noise(*shape, seed=0):
+    return torch.from_numpy(np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8))
+
+
+@pytest.mark.parametrize("shape", [
+    (4, 1, 8, 8), (4, 3, 8, 6), (4, 3, 6, 8), (3, 8, 8), (8, 3, 8), (0, 3, 8, 8), (4, 4, 8, 8), (2, 4, 3, 8, 8), (3, 3),
+])  # fmt: skip
+def test_pictures_are_squares_of_three_channels(shape):
+    with pytest.raises(InputError, match=r"public: expected images uint8 \[N, 3, S, S\], got torch\.uint8"):
+        public_pictures(noise(*shape), size=8)
+
+
+def test_pictures_are_bytes_as_a_tensor_or_an_array():
+    given = noise(5, 3, 8, 8)
+    assert torch.equal(public_pictures(given.numpy(), size=99), given) and public_pictures(given, size=1) is not None
+    with pytest.raises(InputError, match=r"got torch\.float32 \[5, 3, 8, 8\]"):
+        public_pictures(given.float(), size=8)
+    for wrong in ([1, 2], None, given.numpy().astype("datetime64[s]")):
+        with pytest.raises(InputError, match="expected a tensor or a numpy array, got"):
+            public_pictures(wrong, size=8)
+
+
+def people(labels, size=8):
+    return noise(len(labels), 3, size, size, seed=3), torch.tensor(labels)
+
+
+def test_a_tenth_of_every_person_tests_and_nobody_is_named_beyond_the_greatest_label():
+    """Labels that are not sorted, and of which one never occurs: a split by position would show."""
+    labels = np.random.default_rng(1).permutation([0] * 30 + [1] * 20 + [3] * 10).tolist()
+    images, given = people(labels)
+    with pytest.raises(InputError, match="2"):  # nobody of that number has a picture
+        people_of((images, given), size=8)
+    given = given.clamp_max(2)
+    found = people_of((images, given), size=8)
+    assert found.train.names == ("0", "1", "2")
+    assert torch.bincount(found.test.labels).tolist() == [3, 2, 1]
+    assert torch.bincount(found.train.labels).tolist() == [27, 18, 9]
+    whose = {image.numpy().tobytes(): int(label) for image, label in zip(images, given, strict=True)}
+    for part in (found.train, found.test):
+        assert [whose[image.numpy().tobytes()] for image in part.images] == part.labels.tolist()
+    held = {image.numpy().tobytes() for image in found.train.images}
+    assert not any(image.numpy().tobytes() in held for image in found.test.images)
+
+
+def test_the_split_is_that_of_a_sweep_on_the_same_pictures():
+    """Whoever audits in memory and by a sweep file keeps the same pictures for testing."""
+    images, labels = people(np.random.default_rng(2).permutation([0] * 40 + [1] * 30).tolist())
+    usual = LabelledData(kind="labelled", path="p", size=16)
+    _, test = stratified_split(labels, test_fraction=usual.test_fraction, seed=usual.split_seed, names=("0", "1"))
+    assert torch.equal(people_of((images, labels), size=8).test.images, images[test])
+
+
+@pytest.mark.parametrize(("labels", "words"), [
+    ([0.0, 1.0], "expected labels, whole numbers"), ([True, False], "expected labels, whole numbers"),
+    ([0, 1, 1], r"whole numbers \[2\]"), ([-1, 0], "expected labels from 0, got -1"),
+])  # fmt: skip
+def test_labels_that_are_none(labels, words):
+    with pytest.raises(InputError, match=words):
+        people_of((noise(2, 3, 8, 8), torch.tensor(labels)), size=8)
+
+
+def test_something_else_than_images_and_labels():
+    for wrong in ((noise(2, 3, 8, 8),), noise(2, 3, 8, 8), {"images": 1}):
+        with pytest.raises(InputError, match=r"data: expected \(images, labels\)"):
+            people_of(wrong, size=8)
+
+
+def test_private_pictures_among_the_public_are_named_by_their_rows_in_order():
+    """Those that train and those that test; several, in another order than they are found."""
+    images, labels = people([0] * 20 + [1] * 20)
+    private = people_of((images, labels), size=8)
+    public = torch.cat([noise(3, 3, 8, 8, seed=9), private.test.images[:1], noise(2, 3, 8, 8, seed=8),
+                        private.train.images[5:7]])  # fmt: skip
+    with pytest.raises(InputError, match="got 3 of them: row 3, row 6, row 7"):
+        refuse_shared(private, public)
+    refuse_shared(private, noise(9, 3, 8, 8, seed=9))
+    refuse_shared(private, private.train.images[:, :, ::2, ::2])  # of another size they are other pictures

@@ -1,0 +1,83 @@
+"""Which attacks an audit tries, whom it attacks, and who judges: against lists written by hand."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.attacks.registry import make_attack
+from core.audit.portfolio import (
+    AUGMENTATION,
+    COMPONENTS,
+    EVALUATOR_TRAINING,
+    MOST_SEEDS,
+    STORED_SIZE,
+    evaluator_of,
+    portfolio,
+    spread,
+)
+from core.declared import build
+from core.models.recipe import TrainingRecipe
+
+PPA, CE, LOGIT = ("ppa", None), ("ppa", "cross_entropy"), ("ppa", "logit")
+RLB, BREP, SELECTION, RANDOM = (("rlb_mi", None), ("brep_mi", None), ("selection_only", None), ("random_latents", None))
+TRIED = {  # access, whole, adapted
+    ("gradients", False, False): [PPA, CE, SELECTION, RANDOM],
+    ("gradients", False, True): [PPA, CE, LOGIT, SELECTION, RANDOM],
+    ("gradients", True, False): [PPA, CE, LOGIT, RLB, BREP, SELECTION, RANDOM],
+    ("scores", False, False): [RLB, SELECTION, RANDOM],
+    ("scores", False, True): [RLB, SELECTION, RANDOM],
+    ("scores", True, True): [RLB, BREP, SELECTION, RANDOM],
+    ("labels", False, False): [BREP, RANDOM],
+    ("labels", True, True): [BREP, RANDOM],
+}
+
+
+@pytest.mark.parametrize(("access", "whole", "adapted"), TRIED)
+def test_what_is_tried_in_which_order(access, whole, adapted):
+    found = portfolio(access, whole=whole, adapted=adapted)
+    assert [(one["kind"], one.get("loss")) for one in found] == TRIED[access, whole, adapted]
+
+
+def test_the_numbers_of_the_attacks_are_those_that_docs_and_times_go_by():
+    """Kept by hand: an audit of the same model must try the same next year."""
+    pool = {"size": 500, "truncation_psi": 1.0, "truncation_cutoff": None}
+    ppa = {"kind": "ppa", "pool": pool, "candidates": 8, "steps": 40, "lr": 0.03, "batch_size": 8, "selected": 4,
+           "selection_repeats": 24}  # fmt: skip
+    assert portfolio("gradients", whole=True) == [
+        ppa, {**ppa, "loss": "cross_entropy"}, {**ppa, "loss": "logit", "select": {"kind": "augmented_margin"}},
+        {"kind": "rlb_mi", "selected": 4, "episodes": 4000, "at_once": 16, "lr": 0.008},
+        {"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}},
+        {"kind": "selection_only", "selected": 4, "pool": pool},
+        {"kind": "random_latents", "selected": 4, "truncation_psi": 1.0, "truncation_cutoff": None},
+    ]  # fmt: skip
+    assert (COMPONENTS, MOST_SEEDS, STORED_SIZE) == (150, 5, 64)
+    assert AUGMENTATION == {"crop_scale": [0.85, 1.0], "brightness": 0.2, "contrast": 0.2, "saturation": 0.1,
+                            "hue": 0.0, "flip": 0.5}  # fmt: skip
+    assert {key: EVALUATOR_TRAINING[key] for key in ("epochs", "batch_size")} == {"epochs": 60, "batch_size": 50}
+
+
+def test_all_settings_are_ones_that_the_attacks_take():
+    for settings in portfolio("gradients", whole=True):
+        make_attack(settings["kind"], **{name: value for name, value in settings.items() if name != "kind"})
+    settings = {"architecture": "vgg_small", "image_size": 32, **EVALUATOR_TRAINING}
+    recipe = build(TrainingRecipe, settings, what="x", prefix="x ")
+    assert recipe.epochs == 60 and EVALUATOR_TRAINING["augmentation"] is AUGMENTATION
+
+
+@given(st.integers(2, 400), st.integers(2, 60))
+def test_people_are_spread_over_all_of_them(classes, most):
+    found = spread(classes, most)
+    assert found == sorted(set(found)) and len(found) == min(classes, most)
+    assert found[0] == 0 and found[-1] == classes - 1
+    gaps = [b - a for a, b in pairwise(found)]
+    assert not gaps or max(gaps) - min(gaps) <= 1
+
+
+@pytest.mark.parametrize(("given_", "judge"), [
+    ((), "vgg_small"), ((None, "resnet18"), "vgg_small"), (("vgg_small",), "resnet_small"),
+    (("resnet_small", "vgg_small"), "resnet18"),
+])  # fmt: skip
+def test_the_judge_is_no_network_that_it_judges(given_, judge):
+    assert evaluator_of(*given_) == judge

@@ -1,0 +1,217 @@
+"""The process that programs run in holds by itself: here it is given Python that means harm, past every reader."""
+
+import io
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+
+from core.errors import InputError
+from core.isolation import limits, process
+from core.isolation.limits import Limits, can_isolate, usual_limits
+from core.isolation.program import IsolatedProgram
+from tests.core.isolation.hostile import ATTEMPTS, P
+
+CPU, GIB = torch.device("cpu"), 2**30
+HERE = Path(__file__).resolve()
+pytestmark = pytest.mark.skipif(not can_isolate(), reason="this kernel has no seccomp filters")
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Open a hostile program: `opened("fork")`. Its module may be read in there."""
+    usual, made = process.readable_paths(), []
+    monkeypatch.setattr(process, "readable_paths", lambda: [*usual, HERE.parents[2]])
+
+    def open_one(do, *, seconds=60.0, memory=4 * GIB, **settings):
+        with process.in_memory() as program:
+            program.write(b"x")
+            program.seek(0)
+            one = IsolatedProgram(program, loader="tests.core.isolation.hostile:load", settings={"do": do, **settings},
+                                  device=CPU, where="evil.pt", what="a program",
+                                  limits=Limits(seconds=seconds, memory=memory),
+                                  preload=("tests.core.isolation.hostile",))  # fmt: skip
+        made.append(one)
+        return one
+
+    yield open_one
+    for one in made:
+        one.process.close()
+
+
+def images(count=2, side=8, seed=0):
+    return torch.rand(count, 3, side, side, generator=torch.Generator().manual_seed(seed))
+
+
+def test_nothing_but_computing_works_inside(opened):
+    """Every attempt fails, and the process goes on computing."""
+    before, program = HERE.parent.joinpath("hostile.py").read_bytes(), opened("attempts")
+    for _ in range(2):
+        numbers = dict(zip(ATTEMPTS, program(images()).tolist(), strict=True))
+        assert len(numbers) > 45 and not [name for name, number in numbers.items() if number == 0]
+    assert HERE.parent.joinpath("hostile.py").read_bytes() == before and not Path(P).exists()
+    assert not list(Path(tempfile.gettempdir()).glob(".smoothsweep-*-must-not-appear"))
+
+
+def test_the_same_attempts_work_outside(tmp_path):
+    """Those that harm nobody, so that a mistake in an attempt is no proof."""
+    harmless = (
+        "passwords",
+        "home",
+        "memfd",
+        "internet",
+        "internet_6",
+        "unix",
+        "pair",
+        "device",
+        "in_a_thread",
+        "mkdir",
+    )
+    code = ("import sys; from tests.core.isolation import hostile; hostile.P = sys.argv[1]\n"
+            "for name in sys.argv[2:]: print(hostile._error_of(hostile.ATTEMPTS[name]))")  # fmt: skip
+    done = [subprocess.run([sys.executable, "-c", code, str(tmp_path / name), name], capture_output=True, text=True,
+                           cwd=HERE.parents[3]).stdout for name in harmless[-2:]]  # fmt: skip
+    done += subprocess.run([sys.executable, "-c", code, str(tmp_path / "p"), *harmless[:-2]], capture_output=True,
+                           text=True, cwd=HERE.parents[3]).stdout.split()  # fmt: skip
+    assert [int(one) for one in done] == [0] * len(harmless)
+
+
+def test_no_secret_of_the_environment_gets_inside(opened, monkeypatch):
+    monkeypatch.setenv("SMOOTHSWEEP_ASKED_TOKEN", "secret")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "secret")
+    names = opened("nothing").facts["environment"]
+    assert "OMP_NUM_THREADS" in names and not {"SMOOTHSWEEP_ASKED_TOKEN", "MLFLOW_TRACKING_PASSWORD"} & set(names)
+
+
+@pytest.mark.parametrize("do", ["memory", "shared"])
+def test_more_memory_than_allowed_is_one_line(opened, do):
+    program = opened(do, memory=GIB // 2, bytes=GIB)
+    with pytest.raises(InputError, match=r"evil\.pt: expected answers to images \[2, 3, 8, 8\], got: .*emory"):
+        program(images())
+    fits = opened(do, memory=2 * GIB, bytes=GIB // 2)
+    assert fits(images()).numel() == 1
+
+
+@pytest.mark.parametrize("do", ["forever", "sleep"])
+def test_more_time_than_allowed_is_one_line_and_ends_the_process(opened, do):
+    program = opened(do, seconds=20.0)
+    program.process._limits = Limits(seconds=1.0, memory=GIB)
+    started, pid = time.monotonic(), program.process.pid
+    with pytest.raises(
+        InputError, match=r"evil\.pt: expected a program to answer within 1 s, got one that takes longer"
+    ):
+        program(images())
+    assert time.monotonic() - started < 15 and not psutil.pid_exists(pid)
+    with pytest.raises(InputError, match="takes longer"):
+        program(images())
+
+
+@pytest.mark.parametrize(
+    ("do", "settings", "line"),
+    [("die", {}, "got one whose process ended"), ("die", {"signal": True}, "whose process was ended by SIGSEGV"),
+     ("abort", {}, "whose process was ended by SIGABRT")],
+)  # fmt: skip
+def test_a_process_that_ends_is_one_line(opened, do, settings, line):
+    program = opened(do, **settings)
+    for _ in range(2):
+        with pytest.raises(InputError, match=f"evil.pt: .*{line}") as caught:
+            program(images())
+        assert "\n" not in str(caught.value)
+
+
+def test_an_answer_that_was_interrupted_is_not_taken_for_the_next_one(opened, monkeypatch):
+    program = opened("nothing")
+
+    def interrupted(deadline):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(program.process, "_wait_until_it_speaks", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            program(images())
+    with pytest.raises(InputError, match="an interruption before the last one had come"):
+        program(images())
+
+
+def test_what_is_no_message_ends_the_process(opened):
+    program = opened("junk")
+    with pytest.raises(InputError, match=r"evil\.pt: expected an answer, got a header of 4294967295 bytes"):
+        program(images())
+    assert not psutil.pid_exists(program.process.pid)
+
+
+@pytest.mark.parametrize("times", [1, 100_000])
+def test_what_a_program_prints_reaches_no_screen(opened, capfd, times):
+    program = opened("print", times=times)
+    for _ in range(3):
+        assert program(images()).numel() == 1
+    said = capfd.readouterr()
+    assert said.out == "" and "\x1b" not in said.err
+    assert said.err == "evil.pt: the program prints text, which is not shown\n"
+    assert len(program.process._output) <= process.KEPT_OUTPUT
+
+
+def test_a_process_outlives_the_thread_that_opened_it(opened):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(opened("nothing")))
+    thread.start()
+    thread.join()
+    time.sleep(0.3)
+    assert torch.equal(found[0](images()), images().sum().reshape(1))
+
+
+def test_no_process_is_left_when_the_parent_is_killed(tmp_path):
+    code = (
+        "import sys, time, torch; from pathlib import Path; from tests.core.isolation import hostile\n"
+        "from core.isolation import process; from core.isolation.program import IsolatedProgram\n"
+        "usual = process.readable_paths()\n"
+        f"process.readable_paths = lambda: [*usual, Path({str(HERE.parents[2])!r})]\n"
+        "with process.in_memory() as program:\n"
+        "    one = IsolatedProgram(program, loader='tests.core.isolation.hostile:load', settings={'do': 'forever'},\n"
+        "                          device=torch.device('cpu'), where='evil.pt', what='a program')\n"
+        "print(one.process.pid, flush=True)\n"
+        "one(torch.zeros(1, 3, 2, 2))\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=HERE.parents[3])
+    pid = int(parent.stdout.readline())
+    time.sleep(0.5)  # it computes for ever now
+    assert psutil.pid_exists(pid)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while psutil.pid_exists(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not psutil.pid_exists(pid)
+
+
+def test_a_process_ends_with_the_program_that_asks_it(opened):
+    program = opened("nothing")
+    pid = program.process.pid
+    program.process.close()
+    assert not psutil.pid_exists(pid)
+    with pytest.raises(InputError, match="one that was closed"):
+        program(images())
+
+
+def test_other_limits_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv(limits.SECONDS, "12.5")
+    monkeypatch.setenv(limits.GIBIBYTES, "3")
+    assert usual_limits() == Limits(seconds=12.5, memory=3 * GIB)
+    for text in ("-1", "soon", "nan", "inf"):
+        monkeypatch.setenv(limits.SECONDS, text)
+        with pytest.raises(InputError, match=f"{limits.SECONDS}: expected a number above 0, got '{text}'"):
+            usual_limits()
+
+
+def test_a_file_in_memory_is_read_from_its_beginning():
+    with process.in_memory() as file:
+        file.write(b"abc")
+        file.seek(0)
+        assert io.BytesIO(file.read()).getvalue() == b"abc"

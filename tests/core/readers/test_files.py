@@ -1,0 +1,43 @@
+import os
+
+import pytest
+
+from core.cards import read_card
+from core.data.decoding import MOST_PICTURE, UnreadablePicture, read_picture
+from core.errors import InputError
+from core.readers.files import read_text, read_whole
+
+
+@pytest.mark.parametrize("size", [0, 1, 99, 100])
+def test_a_file_within_its_bound_is_read_as_it_is(tmp_path, size):
+    (tmp_path / "x").write_bytes(content := os.urandom(size))
+    assert read_whole(tmp_path / "x", most_bytes=100) == content
+
+
+def test_a_byte_more_is_refused(tmp_path):
+    (tmp_path / "x").write_bytes(bytes(2**20 + 1))
+    with pytest.raises(InputError, match=r"x: expected at most 1 MiB, got 1\.0 MiB"):
+        read_whole(tmp_path / "x", most_bytes=2**20)
+    assert len(read_whole(tmp_path / "x", most_bytes=2**20 + 1)) == 2**20 + 1
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for read in (lambda path: read_whole(path, most_bytes=9), read_text, lambda path: read_card(path, "a card")):
+        with pytest.raises(InputError, match="expected a regular file"):
+            read(tmp_path / "pipe")
+    with pytest.raises(UnreadablePicture, match="expected a regular file"):
+        read_picture(tmp_path / "pipe")
+
+
+def test_a_file_that_says_it_is_empty_and_is_not_is_bounded_too(tmp_path):
+    """As those of /proc are: their size is 0, whatever comes out."""
+    with pytest.raises(InputError, match="expected at most 0 MiB"):
+        read_whole("/proc/self/status", most_bytes=10)
+
+
+def test_a_sparse_picture_is_not_read(tmp_path):
+    with (tmp_path / "x.png").open("wb") as file:
+        file.truncate(MOST_PICTURE + 1)
+    with pytest.raises(UnreadablePicture, match=r"^expected at most 256 MiB, got 256\.0 MiB$"):
+        read_picture(tmp_path / "x.png")

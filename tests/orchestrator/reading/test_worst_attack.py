@@ -1,0 +1,51 @@
+"""Which attack counts against a recipe: the one that finds most, whichever way its judge's numbers run."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.attacks.access import ACCESS_LEVELS
+from core.metrics.table import METRICS
+from orchestrator.reading.numbers.evidence import worst_rows
+
+UP, DOWN = ("embedder_acc1", "attack_acc1", "xi_train"), ("dist_face", "dist_eval", "fid")
+"""Leak metrics of which more, and of which less, is a stronger attack."""
+
+
+def test_the_two_directions_are_those_of_the_table():
+    better = {spec.key: spec.better for spec in METRICS}
+    assert {better[key] for key in UP} == {"low"} and {better[key] for key in DOWN} == {"high"}
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    seed=st.integers(0, 10_000), recipes=st.integers(2, 5), attacks=st.integers(2, 5),
+    metric=st.sampled_from((*UP, *DOWN)), access=st.sampled_from([None, *ACCESS_LEVELS[1:]]),
+)  # fmt: skip
+def test_it_is_the_strongest_of_those_that_are_asked_about(seed, recipes, attacks, metric, access):
+    """Every recipe has met every attack; rows lie in no order, and controls, which find most here, are no attacks."""
+    draw = np.random.default_rng(seed)
+    rows = [{"recipe": f"r{recipe}", "attack": f"a{attack}", "control": False, metric: draw.uniform(0.1, 0.9),
+             "access": ACCESS_LEVELS[1 + attack % (len(ACCESS_LEVELS) - 1)]}
+            for recipe in range(recipes) for attack in range(attacks)]  # fmt: skip
+    rows += [{"recipe": f"r{recipe}", "attack": "control", "control": True, "access": ACCESS_LEVELS[0],
+              metric: 1.0 if metric in UP else 0.0} for recipe in range(recipes)]  # fmt: skip
+    frame = pd.DataFrame([rows[at] for at in draw.permutation(len(rows))])
+    expected = {}
+    for row, one in frame.iterrows():
+        seen = access is None or ACCESS_LEVELS.index(one["access"]) <= ACCESS_LEVELS.index(access)
+        if one["control"] or not seen:
+            continue
+        stands = expected.get(one["recipe"])
+        stronger = stands is None or (one[metric] > frame.loc[stands, metric]) == (metric in UP)
+        expected[one["recipe"]] = row if stronger else stands
+    assert worst_rows(frame, metric, access) == expected
+
+
+@pytest.mark.parametrize(("metric", "worst"), [("embedder_acc1", [1, 2]), ("dist_face", [0, 3])])
+def test_by_hand(metric, worst):
+    frame = pd.DataFrame({"recipe": ["a", "a", "b", "b"], "attack": list("xyxy"), "control": False,
+                          "access": "gradients", metric: [0.3, 0.6, 0.7, 0.2]})  # fmt: skip
+    assert worst_rows(frame, metric) == dict(zip("ab", worst, strict=True))
