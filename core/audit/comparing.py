@@ -1,4 +1,7 @@
-"""Several models beside each other: what the strongest attack finds in each, and which differences can be told."""
+"""Several models beside each other: what the strongest attack finds in each, and which differences are significant.
+
+The choice of the strongest attack is paid for, see `core.metrics.reduction`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ import pandas as pd
 from core.audit.results import Audit
 from core.audit.statistics import LEVEL, SPAN
 from core.errors import InputError
-from core.metrics.comparisons import compare_recipes
+from core.metrics.reduction import reductions
+from core.metrics.verdicts import verdict
 
 
 def compare_audits(audits: Mapping[str, Audit]) -> pd.DataFrame:
@@ -22,17 +26,17 @@ def compare_audits(audits: Mapping[str, Audit]) -> pd.DataFrame:
     first = audits[names[0]]
     for name in names[1:]:
         _check_alike(f"compare: {name}", audits[name], first)
-    last = [*names[1:], names[0]]  # pairs are earlier minus later; a reader wants each model minus the first
-    compared = compare_recipes({name: audits[name].strongest.shares for name in last}, level=LEVEL, span=SPAN)
+    leaks = {name: {attack: tally.shares for attack, tally in one.tallies.items()} for name, one in audits.items()}
+    less = reductions(leaks, baseline=names[0], level=LEVEL, span=SPAN)
     rows: list[dict[str, Any]] = []
     for name, one in audits.items():
         best = one.attacks.iloc[0]
         row = {"model": name, "test_acc": one.test_acc, **best[["attack", "leak", "low", "high"]].to_dict()}
         gap = {"difference": np.nan, "difference_low": np.nan, "difference_high": np.nan, "verdict": ""}
         if name != names[0]:
-            pair = compared.between(name, names[0])
-            gap = {"difference": pair.difference, "difference_low": pair.low, "difference_high": pair.high,
-                   "verdict": pair.verdict}  # fmt: skip
+            low, high = (None if end is None else -end for end in (less[name].high, less[name].low))
+            gap = {"difference": -less[name].value, "difference_low": low, "difference_high": high,
+                   "verdict": verdict(low, high, seeds=len(first.seeds))}  # fmt: skip
         rows.append(row | {key: np.nan if value is None else value for key, value in gap.items()})
     return pd.DataFrame(rows)
 

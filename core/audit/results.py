@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,8 +79,8 @@ class Audit:
     first: class, name, share (of the strongest attack's images that the judge takes for them). beyond: the strongest
     attack minus the best control, paired by person and seed. loot: the strongest attack's, first seed. judge: its
     metric as a sweep names it, real: how often it is right about real test images; test_acc: the model's. strongest:
-    the share of hits of the strongest attack by seed and class, by: the judge itself, seeds: of the attacks; with them
-    models are compared (`smoothsweep.compare`).
+    the share of hits of the strongest attack by seed and class, tallies: the same of every attack, controls left out,
+    by: the judge itself, seeds: of the attacks; with them models are compared (`smoothsweep.compare`).
     """
 
     attacks: pd.DataFrame
@@ -91,6 +91,7 @@ class Audit:
     real: float
     test_acc: float
     strongest: Tally
+    tallies: Mapping[str, Tally]
     by: Judge
     seeds: tuple[int, ...]
 
@@ -136,7 +137,8 @@ def read_audit(loot: Sequence[Sequence[Loot]], ruler: Judge, test_acc: float) ->
         attacks=pd.DataFrame([_row(loot[at], tallies[at], tallies[control], ruler) for at in order]),
         people=who.sort_values(["share", "class"], ascending=[False, True], ignore_index=True),
         beyond=tallies[best].beyond(tallies[control], among=len(attacks)), loot=loot[best][0], judge=ruler.metric,
-        real=ruler.sensitivity.share, test_acc=test_acc, strongest=tallies[best], by=ruler,
+        real=ruler.sensitivity.share, test_acc=test_acc, strongest=tallies[best],
+        tallies={loot[at][0].name: tallies[at] for at in attacks}, by=ruler,
         seeds=tuple(one.seed for one in loot[best]),
     )  # fmt: skip
 
