@@ -1,5 +1,5 @@
 """The one door to the screen: nothing from outside (keys, names, files, values) can move the cursor or fake a line,
-and no URI shows its user, query or fragment.
+and no URI shows its user, query or fragment, but for the address that `smoothsweep ui` is asked for.
 
 `tests/test_house.py` sees to it that nothing else of the product prints; the live panel (`progress`) shows what passed
 `printable`.
@@ -22,6 +22,11 @@ def out(line: str) -> None:
 def out_text(text: str) -> None:
     """Text on stdout whose lines were put together of printable parts."""
     _write(sys.stdout, printable_text(hidden(text)))
+
+
+def out_with_token(text: str) -> None:
+    """Text on stdout with whole URIs, for the one command whose user needs the token in them."""
+    _write(sys.stdout, printable_text(text))
 
 
 def err(line: str, end: str = "\n") -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from core.errors import InputError
 from core.metrics.metric import PUBLISHED_FID_JUDGES
-from core.readers.safetensors_file import UnreadableTensors, read_header
 from tasks.context import Config
 from tasks.planned_files import PlannedFile, names_a_file, planned, prior_files
 from tasks.settings import InputConfigs, prior_settings
@@ -34,6 +33,8 @@ def check_judge(config: Config, inputs: InputConfigs) -> None:
 
 
 def _check_safetensors(path: Path) -> None:
+    from core.readers.safetensors_file import UnreadableTensors, read_header
+
     try:
         names = read_header(path)
     except (OSError, UnreadableTensors) as error:

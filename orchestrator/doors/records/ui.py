@@ -1,16 +1,24 @@
-"""`smoothsweep ui`: MLflow's pages on the local store, and the links to where its sweeps are compared."""
+"""`smoothsweep ui`: MLflow's pages on the local store, and the links to where its sweeps are compared.
+
+The links hold a token that is made for this run, without which the server answers nothing (tracking/server/guard.py).
+"""
 
 from __future__ import annotations
 
-import os
+import errno
+import socket
 import sys
 
 from core import screen
 from core.errors import InputError
 from core.words import printable
-from orchestrator.doors.records.opening import HOST, answers, open_beside
+from orchestrator.doors.records.opening import HOST, open_beside
 from orchestrator.store.opening import open_store
 from orchestrator.tracking import arrivals, follow, local_uri, refusals
+from orchestrator.tracking.server.guard import with_token
+from orchestrator.tracking.server.serving import become_server, new_token
+
+WAITING = 1024  # connections that may wait until MLflow is loaded
 
 
 def serve_pages(location: str, port: int, *, browser: bool) -> None:
@@ -23,20 +31,35 @@ def serve_pages(location: str, port: int, *, browser: bool) -> None:
     database = store.root / "mlflow.db"
     if not database.is_file():
         raise InputError(f"{database}: expected the MLflow database of an earlier run, got none")
-    if answers(port):
-        raise InputError(f"--port {port}: expected a free port, got one that another server listens on")
-    uri, root = local_uri(store), f"http://{HOST}:{port}"
-    with refusals(uri):
-        remarks, found = follow(uri, store.root), arrivals(uri)
-    for line in remarks:
-        screen.err(line)
-    lines = [f"MLflow on {root} (Ctrl-C ends it)"]
-    for one in found:
-        lines += [f"{printable(one.sweep)}: {what:<7} {root}{route}"
-                  for what, route in (("trials", one.table), ("charts", one.charts))]  # fmt: skip
-    screen.out_text("\n".join(lines))  # as they are: the name of a view is no secret, though its key is called one
-    beside = open_beside(port, root + found[0].table) if browser and found else None  # noqa: F841 - ours until then
-    sys.stdout.flush()
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    command = [sys.executable, "-m", "mlflow", "ui", "--workers", "1", "--backend-store-uri", uri]  # one reader
-    os.execv(sys.executable, [*command, "--host", HOST, "--port", str(port)])
+    with _listening(port) as listening:
+        port = listening.getsockname()[1]  # of 0, what the system chose
+        uri, token, root = local_uri(store), new_token(), f"http://{HOST}:{port}"
+        with refusals(uri):
+            remarks, found = follow(uri, store.root), arrivals(uri)
+        for line in remarks:
+            screen.err(line)
+        lines = [f"MLflow on {with_token(root, token)} (Ctrl-C ends it; the token is for you alone)"]
+        for one in found:
+            lines += [f"{printable(one.sweep)}: {what:<7} {with_token(root + route, token)}"
+                      for what, route in (("trials", one.table), ("charts", one.charts))]  # fmt: skip
+        screen.out_with_token("\n".join(lines))
+        first = with_token(root + found[0].table, token) if found else ""
+        beside = open_beside(port, first) if browser and first else None  # noqa: F841 - ours until then
+        sys.stdout.flush()
+        become_server(uri, listening, token)
+
+
+def _listening(port: int) -> socket.socket:
+    """A socket that listens at the port, so that from now on the links lead to nobody else."""
+    listening = socket.socket()
+    try:
+        if sys.platform != "win32":  # there the option would let another take the port, here it shortens a wait
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((HOST, port))
+        listening.listen(WAITING)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        reason = "one that another server listens on" if taken else str(error)
+        raise InputError(f"--port {port}: expected a free port, got {reason}") from None
+    return listening

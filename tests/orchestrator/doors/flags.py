@@ -120,7 +120,7 @@ FLAGS: dict[tuple[str, str], Flag] = {
     ("ui", "--store"): flag("there", f"{RECORDS}ui.py::"
                             "test_it_prints_where_each_sweep_is_compared_and_becomes_the_server", location="there"),
     ("ui", "--port"): flag("6001", f"{RECORDS}ui.py::"
-                           "test_a_port_that_is_taken_is_refused_before_anything_is_opened", port=6001),
+                           "test_a_port_that_cannot_be_had_is_refused_before_anything_is_opened", port=6001),
     ("ui", "--no-browser"): flag("", f"{RECORDS}ui.py::"
                                  "test_it_prints_where_each_sweep_is_compared_and_becomes_the_server", browser=False),
     ("doctor", "--store"): flag("there", f"{CLI}::test_the_doctor_examines_and_finds_what_is_shipped",

@@ -8,10 +8,17 @@ from hypothesis import strategies as st
 
 from core.attacks.access import ACCESS_LEVELS
 from core.metrics.table import METRICS
-from orchestrator.reading.numbers.evidence import worst_rows
+from orchestrator.reading.numbers.estimates import Sample
+from orchestrator.reading.numbers.evidence import Cells
 
 UP, DOWN = ("embedder_acc1", "attack_acc1", "xi_train"), ("dist_face", "dist_eval", "fid")
 """Leak metrics of which more, and of which less, is a stronger attack."""
+
+
+def worst_rows(frame, metric, access=None):
+    """Recipe -> its row, every cell of one seed."""
+    samples = tuple({metric: {0: Sample(value=value)}} for value in frame[metric])
+    return Cells(frame=frame, samples=samples).worst(metric, access)
 
 
 def test_the_two_directions_are_those_of_the_table():

@@ -118,3 +118,13 @@ def test_the_names_in_audit_json_are_those_that_others_read(audit):
     assert found["attacks"][1]["low"] <= 0.125 <= found["attacks"][1]["high"]
     assert set(found["beyond_control"]) == {"difference", "low", "high", "verdict"}
     assert found["people"][0] == {"person": "Zoe <b>", "label": 0, "share": 1.0}
+
+
+def test_the_answer_names_the_best_control_and_what_it_reaches():
+    """Of two controls the better one."""
+    attacks = {"ppa": ("gradients", False, [1.0, 0.5, 0.25, 0.0]), "none": ("none", True, [0.0, 0.0, 0.25, 0.0]),
+               "chosen": ("scores", True, [0.5, 0.0, 0.25, 0.0])}  # fmt: skip
+    first, _ = audit_sentences(read(data(attacks=attacks)))["answer"]
+    said = first.replace("\u00a0", " ")
+    assert "strongest attack (ppa)" in said and "best control (chosen) draws, 18.8 %" in said.replace("18.8%", "18.8 %")
+    assert "2 of 4 people are recognised" in said
