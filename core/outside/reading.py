@@ -50,7 +50,10 @@ class Reader:
         if self.answers == "probabilities" and not is_distribution(found):
             worst = found[((found.sum(1) - 1).abs() + (found.clamp(0, 1) - found).abs().sum(1)).argmax()]
             got = ", ".join(f"{number:g}" for number in worst[:8].tolist())
-            raise InputError(f"{self.where}: expected probabilities, each from 0 to 1 and together 1, got {got}")
+            raise InputError(
+                f"{self.where}: expected probabilities, each from 0 to 1 and together 1, got {got}; of other "
+                "numbers say that the answers are logits"
+            )
         return as_logits(found, self.answers)
 
     def _decided(self, found: Tensor) -> Tensor:

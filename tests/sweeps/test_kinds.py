@@ -15,7 +15,8 @@ from sweeps.attacker import MODELS
 from sweeps.base import Model
 from sweeps.schema import SWEEPS
 
-OF_OTHERS = {"problem_mark", "problem", "reason", "CSafeLoader", "__dict__", "cause", "drops_obituaries"}
+OF_OTHERS = {"problem_mark", "problem", "reason", "CSafeLoader", "__dict__", "cause", "drops_obituaries",
+             "sqlite_errorcode"}  # fmt: skip
 """Attributes that objects of other packages, or errors, may have."""
 
 

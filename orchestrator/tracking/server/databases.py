@@ -31,7 +31,9 @@ def sqlite_path(uri: str) -> Path | None:
     except (ArgumentError, ValueError):
         return None
     name = url.database if url.drivername.split("+")[0] == "sqlite" else None
-    return None if not name or name == ":memory:" or name.startswith("file:") else Path(name).absolute()
+    # An SQLite database has no host: what stands there was meant as part of the path.
+    unfit = not name or url.host or name == ":memory:" or name.startswith("file:")
+    return None if unfit else Path(name).absolute()
 
 
 def ask_sqlite(uri: str) -> None:

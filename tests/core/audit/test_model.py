@@ -134,7 +134,7 @@ def test_what_is_said_of_a_model_must_be_possible(said, words, network):
     (lambda n: torch.zeros(n, dtype=torch.int64), {}, r"logits of shape \[2, C\], got \[2\]"),
     (lambda n: torch.full((n, CLASSES), torch.nan), {}, "finite logits, got NaN"),
     (lambda n: torch.full((n, CLASSES), 1.0), {"answers": "probabilities"},
-     "numbers that do not add up to one: say answers = logits"),
+     "say that the answers are logits"),
     (lambda n: torch.full((n,), 9), {"answers": "labels", "num_classes": CLASSES},
      "labels, whole numbers from 0 to 4, got 9 to 9"),
     (lambda n: torch.full((n,), 0.5), {"answers": "labels", "num_classes": CLASSES}, "whole numbers"),

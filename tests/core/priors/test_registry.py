@@ -111,7 +111,7 @@ def test_refuses_a_wrong_description(tmp_path, change, message):
         (lambda s: s.pop("std"), "1 tensors are missing, the first is std"),
         (lambda s: s.update(more=torch.zeros(1)), "1 unknown tensors, the first is more"),
         (lambda s: s["mean"].fill_(float("nan")), "mean: expected finite numbers"),
-        (lambda s: s.update(std=torch.zeros(4, dtype=torch.int64)), "expected float32 or float16, got I64"),
+        (lambda s: s.update(std=torch.zeros(4, dtype=torch.int64)), "expected float32 or float16, got torch.int64"),
     ],
 )
 def test_refuses_wrong_weights(tmp_path, change, message):

@@ -13,6 +13,7 @@ from tests.core.readers.hostile_files import CASES, MIB, READ, ROOM
 PROGRAM = Path(__file__).with_name("hostile_files.py")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux says what a process has taken")
 def test_what_is_small_on_disk_stays_small_in_memory(tmp_path, repository):
     """Refused in one line, or read, within the same bounds."""

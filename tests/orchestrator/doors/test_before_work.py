@@ -106,7 +106,7 @@ def test_every_stage_that_is_checked_has_its_check():
     }  # fmt: skip
     for name in checked:
         with pytest.raises((KeyError, TypeError, InputError)):  # it reads the configuration
-            TASKS[name].refuse({"kind": "nobody", "architecture": "nobody"}, {})
+            TASKS[name].refuse({"kind": "synthetic", "architecture": "nobody"}, {})
 
 
 def test_the_checks_of_a_common_sweep_load_no_torch(repository):

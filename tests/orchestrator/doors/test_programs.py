@@ -69,7 +69,7 @@ def test_the_card_says_what_a_program_is_and_gives(brought, name, kind, access):
     ("name", "more", "line"),
     [
         ("logits.pt", [], "--image-size: expected the side in pixels that this TorchScript program was trained at"),
-        ("logits.pt", [*SIZED, "--answers", "probabilities"], "do not add up to one: say --answers logits"),
+        ("logits.pt", [*SIZED, "--answers", "probabilities"], "say that the answers are logits"),
         ("scores.pt", SIZED, "add up to one: say --answers probabilities"),
         ("logits.pt", [*SIZED, "--architecture", "resnet18"], "--architecture: expected none with a TorchScript"),
         ("logits.pt2", ["--image-size", "64"], "--image-size: expected 32, which"),

@@ -28,7 +28,8 @@ def measured(store, seconds: float, device: str = "cpu") -> None:
     path = store.manifest_file(stage.name, stage.fingerprint)
     path.parent.mkdir(parents=True)
     content = {**stage.identity(), "fingerprint": stage.fingerprint, "seconds": seconds, "device": device}
-    path.write_text(json.dumps(sealed({**content, "metrics": {}, "files": {}})))
+    content |= {"metrics": {}, "files": {}, "finished_at": 1.0, "code_version": "test"}
+    path.write_text(json.dumps(sealed(content)))
 
 
 def test_the_sweep_files_own_limit_counts_from_the_start_whatever_was_measured(store):
