@@ -54,7 +54,9 @@ def ask(server, kept, answers="logits", steps=None, **headers):
             found = Endpoint(server.url, kept, token_env=None, answers=answers)(torch.full((1, 3, 4, 4), shade))
         except InputError as error:
             found = str(error)
-    assert kept.asked - before == server.connections, "what was sent is what is counted"
+    counted, unread = kept.asked - before, ("unread",) in (steps or ())
+    # A server that resets a connection without reading may do so before anything has left.
+    assert counted <= server.connections if unread else counted == server.connections, "what left is counted"
     return found, time.monotonic() - started
 
 
