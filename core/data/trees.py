@@ -47,7 +47,7 @@ def path_state(path: Path) -> tuple[str, int]:
             facts = os.stat(file)
             words = f"{facts.st_size}\0{facts.st_mtime_ns}\0{facts.st_ctime_ns}\0{facts.st_ino}"
             total += facts.st_size
-        except FileNotFoundError:  # a link that leads nowhere, or it has just gone: whoever reads it says so
+        except FileNotFoundError:  # a dangling link, or just removed: the reader reports it
             words = "nothing"
         state.update(f"{file}\0{words}\n".encode("utf-8", "surrogateescape"))
     return state.hexdigest(), total

@@ -1,4 +1,4 @@
-"""A program in a process of its own: started, asked within a time, and ended; what it prints goes to nobody's screen.
+"""A program in its own process: started, asked within a time, and ended; what it prints never reaches the terminal.
 
 The process is a new Python, never a copy of this one, which may have threads. The kernel ends it with this process.
 """

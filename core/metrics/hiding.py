@@ -4,7 +4,7 @@ Two numbers per recipe, beside the baseline's, in the unit of the leak:
 
 * claimed: how much less the recipe leaks than the baseline under the published attack that works best against each;
 * removed: the same under the attack that works best against each of all attacks tried, adaptive ones included;
-* hidden: claimed minus removed, what the published attacks were blinded for.
+* hidden: claimed minus removed, what the published attacks miss because of gradient masking.
 
 A stronger attack may lower what counts as removed, never raise it: it is an upper bound, named with its portfolio.
 
@@ -21,9 +21,7 @@ from typing import Literal
 from numpy.typing import ArrayLike
 
 from core.errors import InputError
-from core.metrics.reduction import MOST_SEEDS, Bounded, LeakCells
-
-__all__ = ["MOST_SEEDS", "Bounded", "Hiding", "HidingVerdict", "hides_or_removes"]
+from core.metrics.reduction import Bounded, LeakCells
 
 Hiding = Literal["removes", "hides", "removes and hides", "leaks more", "cannot tell"]
 
@@ -32,7 +30,7 @@ class HidingVerdict:
     """What a recipe does to the leak. strongest: the attack that looks best against it, strongest_baseline against the
     baseline; published and published_baseline the same among the published ones. seeds_needed: with so many seeds, all
     else as it is, the larger of removed and hidden would be clear; None where it is, where none of the two is above 0,
-    or where `MOST_SEEDS` would not do.
+    or where `reduction.MOST_SEEDS` would not do.
     """
 
     word: Hiding

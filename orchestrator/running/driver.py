@@ -207,7 +207,7 @@ def _abandon(run: SweepRun, scheduler: Any, halt: Halt, tuning: _Background) -> 
     for notes in folder.glob("tune*"):
         shutil.rmtree(notes, ignore_errors=True)
     for made in (folder, folder.parent, *(() if there else (root,))):
-        with contextlib.suppress(OSError):  # never made, or somebody's
+        with contextlib.suppress(OSError):  # never made, or in use by another process
             made.rmdir()
 
 

@@ -90,7 +90,7 @@ class SweepRun:
     def trial_done(self, trial: Trial, failure: str | None) -> None:
         """Note the outcome and hand the trial to the recorder. What a stop left unfinished is open, not failed.
 
-        A trial is done when the artifacts of all its stages are there, whoever says that it ended well.
+        A trial is done when the artifacts of all its stages are there, whatever a worker reports.
         """
         if failure is None:
             failure = self._what_nothing_ran(trial)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from core.metrics.hiding import MOST_SEEDS, Bounded, HidingVerdict, hides_or_removes
+from core.metrics.hiding import HidingVerdict, hides_or_removes
+from core.metrics.reduction import MOST_SEEDS, Bounded
 from core.metrics.table import metric_of
 from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.findings.tables import with_interval

@@ -3,7 +3,8 @@
 import pytest
 from mlflow_look import doubled, look, record
 
-from core.metrics.hiding import Bounded, HidingVerdict
+from core.metrics.hiding import HidingVerdict
+from core.metrics.reduction import Bounded
 from orchestrator.doors.reporting.sweep_report import report_data
 from orchestrator.planning.trials import trials_of
 from orchestrator.reading.leak.hiding import Hidings
