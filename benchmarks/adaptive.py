@@ -16,18 +16,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.attacks.execution import Execution
-from core.attacks.given import Given
-from core.attacks.ppa.pool_parts import make_candidates, make_pool
-from core.attacks.ppa.tempering import make_temperature
-from core.attacks.registry import make_attack
-from core.attacks.view import GradientView, view_of
-from core.data.synthetic import synthetic_faces
-from core.devices import ExecutionConfig
-from core.models.classifiers import build_classifier
-from core.models.recipe import TrainingRecipe
-from core.priors.eigenfaces import fit_eigenfaces
-from core.training.classifier import train_classifier
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.ppa.pool_parts import make_candidates, make_pool
+from smoothsweep.core.attacks.ppa.tempering import make_temperature
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.view import GradientView, view_of
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
+from smoothsweep.core.training.classifier import train_classifier
 
 _SIZE, _ALPHAS = 32, (0.0, -0.2)
 _BASE = {

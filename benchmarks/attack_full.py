@@ -21,17 +21,17 @@ import torchvision
 from torch import Tensor, nn
 
 from benchmarks import yardstick
-from core.attacks.execution import Execution
-from core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
-from core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
-from core.attacks.ppa.inversion import optimise, select
-from core.attacks.ppa.pool import decode_pool, sample_candidates, score_pool
-from core.attacks.seeds import generator
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from core.models.small import SmallResNet
-from core.priors.card import StyleGAN2Config
-from core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
+from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.inversion import optimise, select
+from smoothsweep.core.attacks.ppa.pool import decode_pool, sample_candidates, score_pool
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.small import SmallResNet
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 _OPTIMISE_RULE = CropRule(scale=(0.9, 1.0))
 _SELECT_RULE = CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5)

@@ -17,19 +17,19 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import yardstick
-from core.attacks.execution import Execution
-from core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
-from core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
-from core.attacks.ppa.inversion import optimise, select
-from core.attacks.ppa.pool import decode_pool, sample_candidates, score_pool
-from core.attacks.seeds import generator
-from core.data.synthetic import synthetic_faces
-from core.devices import ExecutionConfig
-from core.models.classifiers import build_classifier
-from core.models.recipe import TrainingRecipe
-from core.priors.registry import load_shipped_prior
-from core.priors.stylegan2 import StyleGAN2
-from core.training.classifier import train_classifier
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
+from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.inversion import optimise, select
+from smoothsweep.core.attacks.ppa.pool import decode_pool, sample_candidates, score_pool
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.priors.registry import load_shipped_prior
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.training.classifier import train_classifier
 
 _SIZE = 64
 _IDENTITIES = 30

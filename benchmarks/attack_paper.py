@@ -20,16 +20,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchmarks import yardstick
-from core.attacks.execution import Execution
-from core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
-from core.attacks.ppa.config import OptimiseConfig
-from core.attacks.ppa.inversion import optimise
-from core.attacks.seeds import generator
-from core.devices import ExecutionConfig, arithmetic
-from core.errors import InputError
-from core.priors.card import StyleGAN2Config
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_frozen import window_margins
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
+from smoothsweep.core.attacks.ppa.config import OptimiseConfig
+from smoothsweep.core.attacks.ppa.inversion import optimise
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.devices import ExecutionConfig, arithmetic
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_frozen import window_margins
 
 PEAKS: dict[str, tuple[float, float]] = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.0e12)}
 """Dense bf16 operations per second and bytes per second by the device's name (vendor's data sheets, SXM)."""

@@ -19,21 +19,21 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.black_box_yardstick import brep_class, plain, rlb_class
-from core.attacks.black_box.boundary_repulsion import walk
-from core.attacks.black_box.brep_mi import BREPMI
-from core.attacks.black_box.brep_starts import first_latents
-from core.attacks.black_box.latent_images import LatentImages
-from core.attacks.black_box.rlb_mi import RLBMI
-from core.attacks.execution import Execution
-from core.attacks.given import Given
-from core.attacks.seeds import generator
-from core.attacks.view import LabelView, ScoreView, view_of
-from core.data.synthetic import synthetic_faces
-from core.devices import ExecutionConfig
-from core.models.classifiers import build_classifier
-from core.models.recipe import TrainingRecipe
-from core.priors.eigenfaces import Eigenfaces, fit_eigenfaces
-from core.training.classifier import train_classifier
+from smoothsweep.core.attacks.black_box.boundary_repulsion import walk
+from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
+from smoothsweep.core.attacks.black_box.brep_starts import first_latents
+from smoothsweep.core.attacks.black_box.latent_images import LatentImages
+from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.view import LabelView, ScoreView, view_of
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.priors.eigenfaces import Eigenfaces, fit_eigenfaces
+from smoothsweep.core.training.classifier import train_classifier
 
 _SIZE, _LATENT = 32, 100
 _PATIENCE = 100  # a tenth of the official: the last radius is most of a walk

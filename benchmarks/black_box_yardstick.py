@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.distributions import Normal
 
-from core.attacks.black_box.soft_actor_critic import Actor, Critic
+from smoothsweep.core.attacks.black_box.soft_actor_critic import Actor, Critic
 
 Logits = Callable[[Tensor], Tensor]
 """Latents [N, D] -> logits [N, C]: generator and target, as they are."""

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.polynomial import hermite_e
 from scipy import optimize
 
-from core.metrics.hiding import hides_or_removes
+from smoothsweep.core.metrics.hiding import hides_or_removes
 
 PER_POINT = 1 / 25  # logits a percentage point, where leaks are near one half
 SPREADS = {"person": 19.5, "person_attack": 6.8, "recipe_person_attack": 9.6, "recipe_seed_person": 8.7,

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
-from core.data.own.looking import look_at
-from core.data.own.perceptual import hashes, nearest
-from core.data.sources import Entry
+from smoothsweep.core.data.own.looking import look_at
+from smoothsweep.core.data.own.perceptual import hashes, nearest
+from smoothsweep.core.data.sources import Entry
 
 _IMAGES, _MANY = 10_000, 100_000
 _SIDE = 64

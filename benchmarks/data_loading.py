@@ -13,11 +13,11 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
-from core.data.celeba_crop import STANDARD_5, align_crop, crop_target
-from core.data.decoding import strict_pillow
-from core.data.listing import fit_square
-from core.data.published import list_published, write_published
-from core.data.transforms import to_unit
+from smoothsweep.core.data.celeba_crop import STANDARD_5, align_crop, crop_target
+from smoothsweep.core.data.decoding import strict_pillow
+from smoothsweep.core.data.listing import fit_square
+from smoothsweep.core.data.published import list_published, write_published
+from smoothsweep.core.data.transforms import to_unit
 
 _IMAGES = 800
 _SIZE = 224

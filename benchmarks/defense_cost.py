@@ -8,14 +8,14 @@ from collections.abc import Mapping
 
 import torch
 
-from core.data.images import ImageSet
-from core.data.synthetic import synthetic_faces
-from core.defenses.base import Defense
-from core.defenses.registry import make_defense
-from core.models.classifiers import Classifier, build_classifier
-from core.models.recipe import TrainingRecipe
-from core.training.batches import preparation_generator
-from core.training.classifier import train_classifier
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.defenses.registry import make_defense
+from smoothsweep.core.models.classifiers import Classifier, build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.batches import preparation_generator
+from smoothsweep.core.training.classifier import train_classifier
 
 _PLAIN = "plain training"
 _DEFENSES: Mapping[str, tuple[str, dict[str, object]]] = {

@@ -21,21 +21,21 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.gan_attacks_yardstick import Networks, Run, gmi_class, ked_class
-from core.attacks.execution import Execution
-from core.attacks.given import Given
-from core.attacks.lowres.base import LowResolution
-from core.attacks.lowres.config import Distillation, PlainGanConfig, StudentConfig
-from core.attacks.lowres.gmi import GMI
-from core.attacks.lowres.ked import KED
-from core.attacks.lowres.lomma import LommaGMI, LommaKED
-from core.attacks.lowres.lomma_parts import FEATURES, STUDENTS
-from core.attacks.lowres.networks import Critic, MinibatchDiscriminator, PlainGenerator
-from core.attacks.lowres.parts import GENERAL, SPECIFIC
-from core.attacks.lowres.students import Student
-from core.attacks.view import GradientView, view_of
-from core.devices import ExecutionConfig
-from core.models.classifiers import Classifier, build_classifier, usual_input
-from core.models.lowres import ImprovedResNet
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.lowres.base import LowResolution
+from smoothsweep.core.attacks.lowres.config import Distillation, PlainGanConfig, StudentConfig
+from smoothsweep.core.attacks.lowres.gmi import GMI
+from smoothsweep.core.attacks.lowres.ked import KED
+from smoothsweep.core.attacks.lowres.lomma import LommaGMI, LommaKED
+from smoothsweep.core.attacks.lowres.lomma_parts import FEATURES, STUDENTS
+from smoothsweep.core.attacks.lowres.networks import Critic, MinibatchDiscriminator, PlainGenerator
+from smoothsweep.core.attacks.lowres.parts import GENERAL, SPECIFIC
+from smoothsweep.core.attacks.lowres.students import Student
+from smoothsweep.core.attacks.view import GradientView, view_of
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.models.classifiers import Classifier, build_classifier, usual_input
+from smoothsweep.core.models.lowres import ImprovedResNet
 
 T = TypeVar("T")
 

@@ -15,10 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from core.attacks.lowres.gmi import GMI
-from core.attacks.lowres.ked import KED
-from core.attacks.lowres.lomma import Lomma
-from core.attacks.seeds import generator
+from smoothsweep.core.attacks.lowres.gmi import GMI
+from smoothsweep.core.attacks.lowres.ked import KED
+from smoothsweep.core.attacks.lowres.lomma import Lomma
+from smoothsweep.core.attacks.seeds import generator
 
 
 @dataclass(frozen=True, kw_only=True)

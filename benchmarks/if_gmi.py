@@ -17,13 +17,13 @@ import torch
 from torch import nn
 
 from benchmarks.adaptive import targets, trained
-from core.attacks.given import Given
-from core.attacks.ppa.pool_parts import make_candidates, make_pool
-from core.attacks.registry import make_attack
-from core.attacks.view import GradientView
-from core.audit.attacking import Bench
-from core.data.transforms import resize
-from core.priors.registry import load_shipped_prior
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.ppa.pool_parts import make_candidates, make_pool
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.view import GradientView
+from smoothsweep.core.audit.attacking import Bench
+from smoothsweep.core.data.transforms import resize
+from smoothsweep.core.priors.registry import load_shipped_prior
 
 _SIZE = 32
 _COMMON = {

@@ -16,7 +16,7 @@ _GIB = 2**30
 _WRITE = """
 import sys
 sys.path.insert(0, "tests")
-from core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.card import StyleGAN2Config
 from official_pickle import write_official_pickle
 write_official_pickle(sys.argv[1], StyleGAN2Config(), converted=True)
 """
@@ -25,8 +25,8 @@ write_official_pickle(sys.argv[1], StyleGAN2Config(), converted=True)
 _IMPORT = """
 import json, sys, time
 from pathlib import Path
-from core.priors.official.importer import import_prior
-from core.priors.official.writing import write_imported_prior
+from smoothsweep.core.priors.official.importer import import_prior
+from smoothsweep.core.priors.official.writing import write_imported_prior
 
 def peak():
     lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())

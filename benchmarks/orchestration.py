@@ -76,9 +76,9 @@ def _empty_classes(root: Path) -> dict[str, float]:
     import ray
 
     from benchmarks.sleeping import Sleep
-    from orchestrator.cluster.connection import connect, disconnect
-    from orchestrator.scheduling.scheduler import StageScheduler
-    from orchestrator.store.local import LocalStore
+    from smoothsweep.orchestrator.cluster.connection import connect, disconnect
+    from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
+    from smoothsweep.orchestrator.store.local import LocalStore
 
     facts, store = connect(None, None), LocalStore(root=root)
     resources = {"classes_per_task": 1, "cpus_per_task": 1, "gpus_per_training": 1, "gpus_per_task": 1}
@@ -102,13 +102,13 @@ def _two_attack_tasks(root: Path) -> dict[str, float]:
     """The same attack with one task at a time and with two: work is equal, so the ratio is the speed-up."""
     import ray
 
-    from orchestrator.cluster.connection import connect, disconnect
-    from orchestrator.planning.trial import inversion_stages
-    from orchestrator.planning.trials import trials_of
-    from orchestrator.scheduling.execute import execute_with_inputs
-    from orchestrator.scheduling.worker import execute_shard_remotely
-    from orchestrator.store.local import LocalStore
-    from sweeps.load import load_sweep
+    from smoothsweep.orchestrator.cluster.connection import connect, disconnect
+    from smoothsweep.orchestrator.planning.trial import inversion_stages
+    from smoothsweep.orchestrator.planning.trials import trials_of
+    from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+    from smoothsweep.orchestrator.scheduling.worker import execute_shard_remotely
+    from smoothsweep.orchestrator.store.local import LocalStore
+    from smoothsweep.sweeps.load import load_sweep
 
     trial = trials_of(load_sweep(QUICKSTART, ["recipe.epochs=1", "judges={}"]))[0]
     stages, store = inversion_stages(trial.settings, trial.seed), LocalStore(root=root)

@@ -17,15 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from core.attacks.execution import Execution
-from core.attacks.optimisation.losses import max_margin_loss
-from core.attacks.plg.augment import Distortion, jittered
-from core.attacks.plg.config import ConditionalConfig
-from core.attacks.plg.generator import ConditionalGenerator
-from core.attacks.plg.inversion import VIEWS, Search, draw_views, search, starts
-from core.attacks.view import view_of
-from core.devices import ExecutionConfig
-from core.models.classifiers import build_classifier
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.optimisation.losses import max_margin_loss
+from smoothsweep.core.attacks.plg.augment import Distortion, jittered
+from smoothsweep.core.attacks.plg.config import ConditionalConfig
+from smoothsweep.core.attacks.plg.generator import ConditionalGenerator
+from smoothsweep.core.attacks.plg.inversion import VIEWS, Search, draw_views, search, starts
+from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.models.classifiers import build_classifier
 
 _CLASSES, _SIDE, _RESTARTS, _STEPS, _ROUNDS = 1000, 64, 5, 4, 3
 _TARGET = "vgg16_bn"

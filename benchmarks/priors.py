@@ -8,10 +8,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from core.priors.card import EigenfacesConfig
-from core.priors.eigenfaces import Eigenfaces
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_ops import EPSILON, conv2d_resampled
+from smoothsweep.core.priors.card import EigenfacesConfig
+from smoothsweep.core.priors.eigenfaces import Eigenfaces
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_ops import EPSILON, conv2d_resampled
 from tools.weights.train_demo_generator import CONFIG
 
 _COMPONENTS = 150

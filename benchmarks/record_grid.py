@@ -11,14 +11,14 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.search_quality import ACCURACY, COST, LEAK, TABLE
-from core.errors import InputError
-from orchestrator.planning.trial import Trial
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.results import trial_row
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
-from orchestrator.store.opening import open_store
-from sweeps.load import load_sweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.results import trial_row
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
 
 SWEEP = Path(__file__).with_name("recorded_grid.yaml")
 OF_THE_RECIPE = ("target", "candidates", "attack", "loot", "judge_embedder")  # stages that no other recipe shares

@@ -53,11 +53,11 @@ def _server(folder: Path) -> Iterator[None]:
 
 def _plan(folder: Path) -> dict[str, float]:
     """A grid of which every stage is in the store: what `plan` lists and reads beside its own arithmetic."""
-    from orchestrator.planning.plan import make_plan, plan_summary
-    from orchestrator.planning.trials import trials_of
-    from orchestrator.store.local import LocalStore
-    from orchestrator.store.opening import open_store
-    from sweeps.load import load_sweep
+    from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
+    from smoothsweep.orchestrator.planning.trials import trials_of
+    from smoothsweep.orchestrator.store.local import LocalStore
+    from smoothsweep.orchestrator.store.opening import open_store
+    from smoothsweep.sweeps.load import load_sweep
 
     alphas = [round(-0.0001 * i, 4) for i in range(TRIALS // SEEDS // len(ATTACKS))]
     settings = many_recipes(alphas, seeds=SEEDS)
@@ -103,10 +103,10 @@ def _fill(stages: list) -> None:
 
 def _stages(folder: Path) -> dict[str, float]:
     """One trial of a sweep of seconds, in this process: wall clock on s3 over wall clock on the disk."""
-    from orchestrator.planning.trials import trials_of
-    from orchestrator.scheduling.execute import execute_with_inputs
-    from orchestrator.store.opening import open_store
-    from sweeps.load import load_sweep
+    from smoothsweep.orchestrator.planning.trials import trials_of
+    from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+    from smoothsweep.orchestrator.store.opening import open_store
+    from smoothsweep.sweeps.load import load_sweep
     from tests.tiny import write_tiny
 
     (trial, *_) = trials_of(load_sweep(write_tiny(folder), []))

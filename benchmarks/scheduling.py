@@ -24,10 +24,10 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.sleeping import Sleep
-from orchestrator.scheduling import scheduler as scheduler_module
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
-from orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.scheduling import scheduler as scheduler_module
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.local import LocalStore
 
 HOUR = 3600.0
 NEVER = 1e6 * HOUR  # nothing is lost, stopped or drained there
@@ -213,8 +213,8 @@ def on_ray(trials: list[list[Stage]], devices: int, slots: int) -> dict[str, flo
     """The same on a local Ray with so many logical CPUs: seconds, and the share of their time spent on work."""
     import ray
 
-    from orchestrator.cluster import local_ray
-    from orchestrator.scheduling.scheduler import StageScheduler
+    from smoothsweep.orchestrator.cluster import local_ray
+    from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
 
     with tempfile.TemporaryDirectory(prefix="smoothsweep-bench-") as folder:
         local_ray.start(num_cpus=devices)

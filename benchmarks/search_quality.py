@@ -24,14 +24,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from core.errors import InputError
-from core.metrics.frontier import hypervolume_share
-from orchestrator.planning.proposals import Proposal
-from orchestrator.search.outcomes import Aims, Outcome
-from orchestrator.search.setup import Setup, Wait
-from orchestrator.search.strategies import strategy
-from sweeps.dimension import Dimension, Values
-from sweeps.space import Space, make_space
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.frontier import hypervolume_share
+from smoothsweep.orchestrator.planning.proposals import Proposal
+from smoothsweep.orchestrator.search.outcomes import Aims, Outcome
+from smoothsweep.orchestrator.search.setup import Setup, Wait
+from smoothsweep.orchestrator.search.strategies import strategy
+from smoothsweep.sweeps.dimension import Dimension, Values
+from smoothsweep.sweeps.space import Space, make_space
 
 TABLE = Path(__file__).with_name("recorded_grid.csv")
 ACCURACY, LEAK, COST = "test_acc", "embedder_acc1", "device_seconds"

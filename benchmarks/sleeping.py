@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.stages.stage import Stage
-from tasks.classes import class_file, classes_to_do, remaining
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.registry import TASKS, Task
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.tasks.classes import class_file, classes_to_do, remaining
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.registry import TASKS, Task
 
 TASKS["sleep"] = Task(
     version=1, run="benchmarks.sleeping:collect", shard="benchmarks.sleeping:sleep_classes", on_device=False

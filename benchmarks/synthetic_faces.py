@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from core.data.synthetic import synthetic_faces
+from smoothsweep.core.data.synthetic import synthetic_faces
 
 _IDENTITIES = 50
 _PER_IDENTITY = 20

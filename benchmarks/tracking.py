@@ -26,14 +26,14 @@ import yaml
 from safetensors.numpy import save_file
 
 from benchmarks.many_recipes import many_recipes
-from orchestrator.planning.trial import Trial
-from orchestrator.planning.trials import trials_of
-from orchestrator.running.recorder import Recorder, open_recorder
-from orchestrator.stages.stage import Stage, with_ancestors
-from orchestrator.store.base import Store
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
-from sweeps.loaded import LoadedSweep
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.running.recorder import Recorder, open_recorder
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPES, SEEDS = 50, 5  # times the quickstart's two attacks: 500 trials

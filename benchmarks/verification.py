@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.sleeping import Sleep
-from orchestrator.store import artifacts, verifying
-from orchestrator.store.base import Store
-from orchestrator.store.local import LocalStore
-from orchestrator.store.machine import CACHE_VARIABLE
-from orchestrator.store.opening import open_store
-from tasks.registry import TASKS
+from smoothsweep.orchestrator.store import artifacts, verifying
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.machine import CACHE_VARIABLE
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.tasks.registry import TASKS
 
 GB = 10**9
 SMALL = 1000  # artifacts

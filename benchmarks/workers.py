@@ -21,12 +21,12 @@ def measure() -> dict[str, float]:
     """Seconds of each training and the differences between their curves."""
     import ray
 
-    from orchestrator.cluster.connection import connect, disconnect
-    from orchestrator.planning.trial import inversion_stages
-    from orchestrator.planning.trials import trials_of
-    from orchestrator.scheduling.scheduler import StageScheduler
-    from orchestrator.store.local import LocalStore
-    from sweeps.load import load_sweep
+    from smoothsweep.orchestrator.cluster.connection import connect, disconnect
+    from smoothsweep.orchestrator.planning.trial import inversion_stages
+    from smoothsweep.orchestrator.planning.trials import trials_of
+    from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
+    from smoothsweep.orchestrator.store.local import LocalStore
+    from smoothsweep.sweeps.load import load_sweep
 
     curves, numbers = {}, {}
     with tempfile.TemporaryDirectory(prefix="smoothsweep-bench-") as root:

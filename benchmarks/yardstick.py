@@ -18,9 +18,9 @@ import torch.nn.functional as F
 import torchvision.transforms.functional as tvf
 from torch import Tensor, nn
 
-from core.attacks.optimisation.crops import Crops
-from core.priors.stylegan2 import StyleGAN2, SynthesisLayer, ToRGB
-from core.priors.stylegan2_ops import upfirdn2d
+from smoothsweep.core.attacks.optimisation.crops import Crops
+from smoothsweep.core.priors.stylegan2 import StyleGAN2, SynthesisLayer, ToRGB
+from smoothsweep.core.priors.stylegan2_ops import upfirdn2d
 
 DrawBox = Callable[[int, str, int, int], Crops]
 """(class, "optimise" or "select", batch, step) -> one crop for the whole batch."""

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from core.bounds import LARGEST
-from core.errors import InputError
-from core.readers.files import read_text
-from core.words import brief
+from smoothsweep.core.bounds import LARGEST
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import read_text
+from smoothsweep.core.words import brief
 
 MOST_BYTES = 8 * 2**20  # a hundred thousand names
 

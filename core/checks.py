@@ -6,8 +6,8 @@ import math
 import sys
 from collections.abc import Sequence
 
-from core.bounds import SINGLE
-from core.errors import InputError
+from smoothsweep.core.bounds import SINGLE
+from smoothsweep.core.errors import InputError
 
 MOST_BYTES = 2**40
 """Of what one stage keeps."""

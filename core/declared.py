@@ -8,8 +8,8 @@ from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from core.errors import InputError
-from core.plain_values import check_value
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.plain_values import check_value
 
 T = TypeVar("T")
 

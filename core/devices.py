@@ -16,7 +16,7 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 T = TypeVar("T")
 Precision = Literal["fp32", "tf32", "bf16"]

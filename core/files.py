@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from core.writers import WRITER, here, is_gone, writer_name
+from smoothsweep.core.writers import WRITER, here, is_gone, writer_name
 
 QUOTED_ERRNO = re.compile(r"\b(?:os error|errno) (\d+)", re.IGNORECASE)  # Rust's spelling (safetensors), Arrow's
 

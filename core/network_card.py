@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from core.cards import read_card
-from core.errors import InputError
-from core.words import shown
+from smoothsweep.core.cards import read_card
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import shown
 
 VERSION = 1
 

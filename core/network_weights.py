@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from core.errors import InputError
-from core.files import write_file
-from core.readers.safetensors_file import FiledTensor, UnreadableTensors, read_header
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.core.readers.safetensors_file import FiledTensor, UnreadableTensors, read_header
 
 STORED = {torch.float32: "float32", torch.float16: "float16"}  # what weights may be kept as
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from core.bounds import LARGEST, Checked
-from core.checks import require_count, require_number, require_single
-from core.errors import InputError
+from smoothsweep.core.bounds import LARGEST, Checked
+from smoothsweep.core.checks import require_count, require_number, require_single
+from smoothsweep.core.errors import InputError
 
 _WORDS: dict[Any, str] = {
     bool: "true or false", int: "a whole number", float: "a finite number", str: "text", NoneType: "nothing",

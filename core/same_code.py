@@ -19,8 +19,8 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 from types import ModuleType
 
-from core.errors import CodeChanged
-from core.tree import TREE
+from smoothsweep.core.errors import CodeChanged
+from smoothsweep.core.tree import TREE
 
 ROOMS = ("core", "orchestrator", "sweeps", "tasks")
 SUFFIXES = (".py", ".json")  # programs, and the descriptions of networks that come with them
@@ -75,8 +75,9 @@ class _Watch(MetaPathFinder):
         self._expected, self._facts = expected, facts
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        inner = name.replace(".", "/")
-        if name.partition(".")[0] in ROOMS and not any(
+        package, _, rest = name.partition(".")
+        inner = rest.replace(".", "/")
+        if package == "smoothsweep" and "." in rest and not any(
             self._is_as_it_was(file) for file in (f"{inner}.py", f"{inner}/__init__.py")
         ):
             _refuse_other_code(self._expected)

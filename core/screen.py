@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from core.uris import hidden
-from core.words import printable, printable_text
+from smoothsweep.core.uris import hidden
+from smoothsweep.core.words import printable, printable_text
 
 
 def out(line: str) -> None:

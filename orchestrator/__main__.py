@@ -21,7 +21,7 @@ def main() -> int:
     """Run the command. Returns its exit code: 130 where it was interrupted, however early."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
-    from orchestrator.cli import main as run  # takes a good part of a second
+    from smoothsweep.orchestrator.cli import main as run  # takes a good part of a second
 
     return run()
 

@@ -17,19 +17,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from core import screen
-from core.errors import InputError, StoreGone
-from core.spelling import suggestion
-from core.words import brief, printable
-from orchestrator.cluster import interrupts
-from orchestrator.doors.audit.arguments import add_audit_door
-from orchestrator.doors.bringing.arguments import add_import_doors
-from orchestrator.doors.data.arguments import add_data_doors
-from orchestrator.doors.records.arguments import add_record_doors
-from orchestrator.doors.study.arguments import add_study_doors
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError, StoreGone
+from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.words import brief, printable
+from smoothsweep.orchestrator.cluster import interrupts
+from smoothsweep.orchestrator.doors.audit.arguments import add_audit_door
+from smoothsweep.orchestrator.doors.bringing.arguments import add_import_doors
+from smoothsweep.orchestrator.doors.data.arguments import add_data_doors
+from smoothsweep.orchestrator.doors.records.arguments import add_record_doors
+from smoothsweep.orchestrator.doors.study.arguments import add_study_doors
 
 if TYPE_CHECKING:
-    from orchestrator.doors.confirm import Confirmation
+    from smoothsweep.orchestrator.doors.confirm import Confirmation
 
 STORE_HELP = "the artifact store, a folder or s3://bucket/prefix (default: ./store)"
 PRICE_HELP = "price of a device-hour, e.g. 4.1: shows what is to be spent"
@@ -92,7 +92,7 @@ class _Version(argparse.Action):
     """`--version`: ours, and of which code, which is looked up only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from orchestrator.stages.code_version import code_version, released_version
+        from smoothsweep.orchestrator.stages.code_version import code_version, released_version
 
         screen.out(f"smoothsweep {released_version()}, code {code_version()}")
         parser.exit()
@@ -102,7 +102,7 @@ class _Completion(argparse.Action):
     """`--print-completion`: a script for the user's shell."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, shell: Any, *_: Any) -> None:
-        from orchestrator.doors.completion import completion_script
+        from smoothsweep.orchestrator.doors.completion import completion_script
 
         screen.out_text(completion_script(parser, shell))
         parser.exit()
@@ -204,7 +204,7 @@ def _sweep_options() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     interrupts.listen()
     asked = _confirmation(options)
-    from orchestrator.doors.run import run_and_report
+    from smoothsweep.orchestrator.doors.run import run_and_report
 
     return run_and_report(
         options.sweep, options.overrides, options.store, options.tracking_uri, options.address, options.out, asked
@@ -212,7 +212,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _confirmation(options: argparse.Namespace) -> Confirmation:
-    from orchestrator.doors.confirm import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount
+    from smoothsweep.orchestrator.doors.confirm import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount
 
     hours, dollars = options.confirm_above, options.confirm_above_dollars
     if dollars is not None and options.price is None:
@@ -226,15 +226,15 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from orchestrator.doors.confirm import amount
-    from orchestrator.planning.plan import make_plan, plan_summary, refuse_impossible
-    from orchestrator.planning.plan_words import plan_text
-    from orchestrator.planning.trials import trials_of
-    from orchestrator.search.ahead import ahead_of
-    from orchestrator.stages.fingerprints import pictures_may_be_absent
-    from orchestrator.stages.weights import weights_summary
-    from orchestrator.store.opening import open_store
-    from sweeps.load import load_sweep
+    from smoothsweep.orchestrator.doors.confirm import amount
+    from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary, refuse_impossible
+    from smoothsweep.orchestrator.planning.plan_words import plan_text
+    from smoothsweep.orchestrator.planning.trials import trials_of
+    from smoothsweep.orchestrator.search.ahead import ahead_of
+    from smoothsweep.orchestrator.stages.fingerprints import pictures_may_be_absent
+    from smoothsweep.orchestrator.stages.weights import weights_summary
+    from smoothsweep.orchestrator.store.opening import open_store
+    from smoothsweep.sweeps.load import load_sweep
 
     price = None if options.price is None else amount("--price", options.price)
     store = open_store(options.store)
@@ -251,11 +251,11 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from orchestrator.doors.records.status import status_summary, status_text
-    from orchestrator.planning.trials import trials_of
-    from orchestrator.reading.axes import sweep_axes
-    from orchestrator.store.opening import open_existing_store
-    from sweeps.load import load_sweep
+    from smoothsweep.orchestrator.doors.records.status import status_summary, status_text
+    from smoothsweep.orchestrator.planning.trials import trials_of
+    from smoothsweep.orchestrator.reading.axes import sweep_axes
+    from smoothsweep.orchestrator.store.opening import open_existing_store
+    from smoothsweep.sweeps.load import load_sweep
 
     loaded = load_sweep(options.sweep, options.overrides)
     store = open_existing_store(options.store)
@@ -266,20 +266,20 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from orchestrator.doors.run import report_only
+    from smoothsweep.orchestrator.doors.run import report_only
 
     return report_only(options.sweep, options.overrides, options.store, options.out)
 
 
 def _ui(options: argparse.Namespace) -> int:
-    from orchestrator.doors.records.ui import serve_pages
+    from smoothsweep.orchestrator.doors.records.ui import serve_pages
 
     serve_pages(options.store, options.port, browser=options.browser)
     return EXIT_DONE
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from orchestrator.doors.health.doctor import examine, examine_artifacts
+    from smoothsweep.orchestrator.doors.health.doctor import examine, examine_artifacts
 
     findings = examine(options.store or "store", only_read=bool(options.store))
     if options.store:
@@ -290,7 +290,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _stage_weights(options: argparse.Namespace) -> int:
-    from orchestrator.doors.bringing.stage_weights import stage_weights_of
+    from smoothsweep.orchestrator.doors.bringing.stage_weights import stage_weights_of
 
     return stage_weights_of(options.sweeps, options.dir)
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from core.bounds import Count, NotNegative, Positive
-from sweeps.base import Model, Several
+from smoothsweep.core.bounds import Count, NotNegative, Positive
+from smoothsweep.sweeps.base import Model, Several
 
 Protocol = Literal["clean", "paper"]
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal, Union
 
 from pydantic import Field
 
-from core.priors.kinds import PRIORS, PriorKind, PriorSettings, make_settings
-from sweeps.base import Model
-from sweeps.derived import derived
+from smoothsweep.core.priors.kinds import PRIORS, PriorKind, PriorSettings, make_settings
+from smoothsweep.sweeps.base import Model
+from smoothsweep.sweeps.derived import derived
 
 
 class AnyPrior(Model):

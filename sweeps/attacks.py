@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator, SerializeAsAny, model_validator
 
-from core.attacks.base import Attack as CoreAttack
-from core.attacks.registry import attack_class, make_attack
-from sweeps.base import Model
-from sweeps.derived import derived
-from sweeps.training import OtherTrial
+from smoothsweep.core.attacks.base import Attack as CoreAttack
+from smoothsweep.core.attacks.registry import attack_class, make_attack
+from smoothsweep.sweeps.base import Model
+from smoothsweep.sweeps.derived import derived
+from smoothsweep.sweeps.training import OtherTrial
 
 DEFAULT_KIND = "ppa"
 

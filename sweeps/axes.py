@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.metrics.table import BY_KEY, TIME_COLUMNS
-from core.words import printable
-from sweeps.loaded import LoadedSweep
-from sweeps.training import trial_words
+from smoothsweep.core.metrics.table import BY_KEY, TIME_COLUMNS
+from smoothsweep.core.words import printable
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.training import trial_words
 
 COLUMNS = frozenset({
     "trial", "seed", "phase", "protocol", "status", "failure", "reasons", "prior", "attack", "class", "recipe",

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Strict
 
-from core.bounds import is_a_path
+from smoothsweep.core.bounds import is_a_path
 
 MAX_TRIALS = 100_000  # of a sweep, and configurations of a search that tries them all
 MAX_KEYS = 32  # that a grid, a cell or a search's space sets

@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from core.bounds import Count, Seed
-from sweeps.base import FilePath, Model, only_with
+from smoothsweep.core.bounds import Count, Seed
+from smoothsweep.sweeps.base import FilePath, Model, only_with
 
 Spread = Annotated[float, Field(gt=0, le=1e6)]  # beyond, traits are no numbers that faces can be drawn from
 

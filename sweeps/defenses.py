@@ -14,11 +14,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import PlainValidator, SerializeAsAny, Strict, field_validator, model_validator
 
-from core.attacks.access import Access
-from core.bounds import SINGLE, Fraction
-from core.defenses.schedules import AlphaSchedule, schedule_parameters, usual_schedule, validate_schedule
-from sweeps.base import Model, Several
-from sweeps.derived import derived
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.bounds import SINGLE, Fraction
+from smoothsweep.core.defenses.schedules import AlphaSchedule, schedule_parameters, usual_schedule, validate_schedule
+from smoothsweep.sweeps.base import Model, Several
+from smoothsweep.sweeps.derived import derived
 
 PLAIN_KIND = "label_smoothing"
 
@@ -171,7 +171,7 @@ class OtherDefense(Model):
 
     def check_recipe(self, recipe: Model) -> None:
         """Raise InputError if the recipe, or its architecture, cannot be trained under the defense."""
-        from core.models.recipe import TrainingRecipe
+        from smoothsweep.core.models.recipe import TrainingRecipe
 
         defense = self._defense()
         defense.check(recipe.architecture)
@@ -179,7 +179,7 @@ class OtherDefense(Model):
         defense.adjust_recipe(TrainingRecipe(**recipe.model_dump(exclude_none=True, include=known)))
 
     def _defense(self) -> Any:
-        from core.defenses.registry import make_defense
+        from smoothsweep.core.defenses.registry import make_defense
 
         return make_defense(self.kind, **self.parameters)
 
@@ -204,7 +204,7 @@ def read_defense(given: Any) -> LabelSmoothing | OtherDefense:
 
 def schema_of(kind: Any) -> type[OtherDefense]:
     """The model of a defense other than label smoothing. Raises ValueError, which lists the kinds."""
-    from core.defenses.registry import DEFENSES  # loads torch
+    from smoothsweep.core.defenses.registry import DEFENSES  # loads torch
 
     if not isinstance(kind, str) or kind not in DEFENSES:
         raise ValueError(f"kind: expected one of {', '.join(DEFENSES)}, got {kind!r}")

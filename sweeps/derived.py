@@ -10,8 +10,8 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import AfterValidator, Strict, create_model
 
-from core.bounds import Checked
-from sweeps.base import Model
+from smoothsweep.core.bounds import Checked
+from smoothsweep.sweeps.base import Model
 
 
 def derived(

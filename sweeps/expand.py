@@ -8,13 +8,13 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.errors import InputError
-from core.words import brief, shown
-from sweeps.axes import axis_keys, axis_names, axis_value
-from sweeps.base import MAX_KEYS, MAX_TRIALS
-from sweeps.loaded import LoadedSweep, Sweep, check, with_values
-from sweeps.schema import InversionSweep
-from sweeps.settings import first_repeat
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import brief, shown
+from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value
+from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS
+from smoothsweep.sweeps.loaded import LoadedSweep, Sweep, check, with_values
+from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.settings import first_repeat
 
 NOT_OF_A_TRIAL = (
     "grid", "cells", "name", "baseline", "seeds", "experiment", "resources", "protocol", "paper", "search", "budget",

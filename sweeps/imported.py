@@ -10,15 +10,15 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict, ValidationError, field_validator, model_validator
 
-from core.attacks.access import Access
-from core.bounds import Count, Fraction
-from core.cards import read_card
-from core.errors import InputError
-from core.models.image_sizes import IN_UNIT_RANGE
-from core.outside.kinds import KINDS, Answers, OutsideKind, is_outside
-from sweeps.base import FilePath, Model, Several
-from sweeps.mistakes import first_mistake
-from sweeps.training import Architecture
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.bounds import Count, Fraction
+from smoothsweep.core.cards import read_card
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.image_sizes import IN_UNIT_RANGE
+from smoothsweep.core.outside.kinds import KINDS, Answers, OutsideKind, is_outside
+from smoothsweep.sweeps.base import FilePath, Model, Several
+from smoothsweep.sweeps.mistakes import first_mistake
+from smoothsweep.sweeps.training import Architecture
 
 CARD, WEIGHTS = "target.json", "weights.safetensors"
 CARD_VERSION = 3

@@ -6,16 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from core.analysis.embedding_settings import EmbeddingSettings
-from core.analysis.gradient_settings import GradientSettings
-from core.analysis.robustness.settings import RobustnessSettings
-from core.bounds import Count, Positive, Seed
-from core.declared import build
-from core.metrics.metric import PUBLISHED_FID_JUDGES
-from sweeps.base import FilePath, Model
-from sweeps.derived import derived
-from sweeps.imported import ImportedClassifier, trained_or_imported
-from sweeps.training import Evaluator, Knowledge
+from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings
+from smoothsweep.core.analysis.gradient_settings import GradientSettings
+from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
+from smoothsweep.core.bounds import Count, Positive, Seed
+from smoothsweep.core.declared import build
+from smoothsweep.core.metrics.metric import PUBLISHED_FID_JUDGES
+from smoothsweep.sweeps.base import FilePath, Model
+from smoothsweep.sweeps.derived import derived
+from smoothsweep.sweeps.imported import ImportedClassifier, trained_or_imported
+from smoothsweep.sweeps.training import Evaluator, Knowledge
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 

@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from sweeps.attacks import DEFAULT_KIND, AnyAttack, schema_of
-from sweeps.settings import dotted_value
+from smoothsweep.sweeps.attacks import DEFAULT_KIND, AnyAttack, schema_of
+from smoothsweep.sweeps.settings import dotted_value
 
 
 def known_keys(schema: type[BaseModel], raw: Mapping[str, Any], location: Sequence[str | int]) -> set[str]:

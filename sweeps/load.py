@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.errors import InputError
-from core.spelling import suggestion
-from core.words import shown
-from sweeps.loaded import LoadedSweep, check
-from sweeps.overrides import apply_overrides
-from sweeps.recipes import check_search
-from sweeps.yaml_reader import MAX_BYTES, read_yaml
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.words import shown
+from smoothsweep.sweeps.loaded import LoadedSweep, check
+from smoothsweep.sweeps.overrides import apply_overrides
+from smoothsweep.sweeps.recipes import check_search
+from smoothsweep.sweeps.yaml_reader import MAX_BYTES, read_yaml
 
 
 def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:

@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from core.errors import InputError
-from core.words import shown
-from sweeps.known_keys import known_keys
-from sweeps.mistakes import first_mistake
-from sweeps.schema import SWEEPS, InversionSweep, ToySweep
-from sweeps.settings import set_dotted
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import shown
+from smoothsweep.sweeps.known_keys import known_keys
+from smoothsweep.sweeps.mistakes import first_mistake
+from smoothsweep.sweeps.schema import SWEEPS, InversionSweep, ToySweep
+from smoothsweep.sweeps.settings import set_dotted
 
 Sweep = InversionSweep | ToySweep
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from core.priors.kinds import PRIORS
-from core.spelling import suggestion
-from core.words import brief, shown
+from smoothsweep.core.priors.kinds import PRIORS
+from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.words import brief, shown
 
 KeysAt = Callable[[Sequence[str | int]], Collection[str]]
 _CHOICE = re.compile(r"expected one of (?P<known>.+), got '(?P<got>[^']*)'")

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from core.errors import InputError
-from core.words import shown
-from sweeps.imported import ImportedClassifier
-from sweeps.resolved import classes_of
-from sweeps.settings import set_dotted
-from sweeps.training import OtherTrial
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import shown
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.resolved import classes_of
+from smoothsweep.sweeps.settings import set_dotted
+from smoothsweep.sweeps.training import OtherTrial
 
 if TYPE_CHECKING:
-    from sweeps.schema import InversionSweep
+    from smoothsweep.sweeps.schema import InversionSweep
 
 OF_A_TARGET = ("recipe", "data")
 WHOSE_PICTURES = ("kind", "path", "identities", "largest_classes", "classes", "spread", "seed")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.errors import InputError
-from core.words import brief, shown
-from sweeps.settings import set_dotted
-from sweeps.yaml_reader import read_yaml
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import brief, shown
+from smoothsweep.sweeps.settings import set_dotted
+from smoothsweep.sweeps.yaml_reader import read_yaml
 
 
 def apply_overrides(raw: dict[str, Any], overrides: list[str]) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 TABLES_FILE = Path(__file__).resolve().parent / "paper" / "tables.csv"
 TABLES = tuple(str(number) for number in range(1, 14))

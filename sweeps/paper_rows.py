@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from sweeps.imported import ImportedClassifier
-from sweeps.resolved import resolved
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.resolved import resolved
 
 if TYPE_CHECKING:
-    from sweeps.schema import InversionSweep
+    from smoothsweep.sweeps.schema import InversionSweep
 
 Rows = Mapping[str, Mapping[str, Any]]
 COUNTS = ("attack.pool.size",)

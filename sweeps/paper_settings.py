@@ -14,14 +14,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.metrics.metric import JUDGES
-from sweeps.defenses import Smoothing
-from sweeps.paper_numbers import datasets_of, paper_rows
-from sweeps.paper_rows import row_settings, variant_of
-from sweeps.resolved import OF_TRAINING, resolved
+from smoothsweep.core.metrics.metric import JUDGES
+from smoothsweep.sweeps.defenses import Smoothing
+from smoothsweep.sweeps.paper_numbers import datasets_of, paper_rows
+from smoothsweep.sweeps.paper_rows import row_settings, variant_of
+from smoothsweep.sweeps.resolved import OF_TRAINING, resolved
 
 if TYPE_CHECKING:
-    from sweeps.schema import InversionSweep
+    from smoothsweep.sweeps.schema import InversionSweep
 
 SETTINGS_FILE = Path(__file__).resolve().parent / "paper" / "settings.json"
 

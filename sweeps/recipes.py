@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from core.errors import InputError
-from sweeps.dimension import Dimension, Values
-from sweeps.expand import Cell, CellMaker, attacks_of, expand
-from sweeps.loaded import LoadedSweep
-from sweeps.settings import dotted_value
-from sweeps.space import Space
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.dimension import Dimension, Values
+from smoothsweep.sweeps.expand import Cell, CellMaker, attacks_of, expand
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.settings import dotted_value
+from smoothsweep.sweeps.space import Space
 
 TRIES = 40  # per value that is to be seen in a valid recipe
 

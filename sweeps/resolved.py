@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sweeps.data import LabelledData, PublishedData, SyntheticData
-    from sweeps.schema import InversionSweep
+    from smoothsweep.sweeps.data import LabelledData, PublishedData, SyntheticData
+    from smoothsweep.sweeps.schema import InversionSweep
 
 TRAININGS = ("recipe", "judges.evaluator", "judges.knowledge")
 

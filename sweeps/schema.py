@@ -10,23 +10,23 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from core.bounds import MOST, Fraction, Seed
-from core.errors import InputError
-from sweeps.any_sweep import AnySweep, Protocol, Tracking
-from sweeps.attacker import Prior
-from sweeps.attacks import Attack, read_attack
-from sweeps.base import Model, Several
-from sweeps.data import LabelledData, Public, PublishedData, PublishedPublic, SyntheticData
-from sweeps.imported import ImportedClassifier, trained_or_imported
-from sweeps.judging import Judges
-from sweeps.other_trials import known_classes, stopping_reference, swapped_targets
-from sweeps.paper_numbers import datasets_of
-from sweeps.resolved import classes_of
-from sweeps.search import Budget, Reaudit, Search
-from sweeps.settings import first_repeat
-from sweeps.shown import check_what_is_shown
-from sweeps.toy import ToySweep
-from sweeps.training import Recipe
+from smoothsweep.core.bounds import MOST, Fraction, Seed
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.any_sweep import AnySweep, Protocol, Tracking
+from smoothsweep.sweeps.attacker import Prior
+from smoothsweep.sweeps.attacks import Attack, read_attack
+from smoothsweep.sweeps.base import Model, Several
+from smoothsweep.sweeps.data import LabelledData, Public, PublishedData, PublishedPublic, SyntheticData
+from smoothsweep.sweeps.imported import ImportedClassifier, trained_or_imported
+from smoothsweep.sweeps.judging import Judges
+from smoothsweep.sweeps.other_trials import known_classes, stopping_reference, swapped_targets
+from smoothsweep.sweeps.paper_numbers import datasets_of
+from smoothsweep.sweeps.resolved import classes_of
+from smoothsweep.sweeps.search import Budget, Reaudit, Search
+from smoothsweep.sweeps.settings import first_repeat
+from smoothsweep.sweeps.shown import check_what_is_shown
+from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.training import Recipe
 
 MOST_OF_INCEPTION = 1000  # outputs of its auxiliary head
 Target = Annotated[

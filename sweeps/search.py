@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from core.bounds import MOST, Count, Positive, Seed
-from core.metrics.metric import Judge
-from core.metrics.table import METRICS
-from core.words import shown
-from sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
-from sweeps.dimension import Dimension
-from sweeps.settings import first_repeat
-from sweeps.space import Space, inside, make_space
+from smoothsweep.core.bounds import MOST, Count, Positive, Seed
+from smoothsweep.core.metrics.metric import Judge
+from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.core.words import shown
+from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
+from smoothsweep.sweeps.dimension import Dimension
+from smoothsweep.sweeps.settings import first_repeat
+from smoothsweep.sweeps.space import Space, inside, make_space
 
 Direction = Literal["max", "min"]
 

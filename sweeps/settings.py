@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from core.errors import InputError
-from core.words import shown
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import shown
 
 MAX_LEVELS = 32  # of a dotted key
 

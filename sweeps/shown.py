@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.attacks.access import ACCESS_LEVELS
-from core.attacks.registry import access_needed, looks_at_layers
-from core.outside.consent import agreed_to, needs_consent
-from sweeps.imported import ImportedClassifier
+from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.registry import access_needed, looks_at_layers
+from smoothsweep.core.outside.consent import agreed_to, needs_consent
+from smoothsweep.sweeps.imported import ImportedClassifier
 
 if TYPE_CHECKING:
-    from sweeps.schema import InversionSweep
+    from smoothsweep.sweeps.schema import InversionSweep
 
 
 def check_what_is_shown(sweep: InversionSweep) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sweeps.dimension import Dimension, Positions, Suggests, Values, same_value
+from smoothsweep.sweeps.dimension import Dimension, Positions, Suggests, Values, same_value
 
 MOST_COMBINATIONS = 100_000  # of the values of conditions that are looked through for one that can hold
 

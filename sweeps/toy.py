@@ -6,8 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from core.bounds import SINGLE
-from sweeps.any_sweep import AnySweep, Protocol, Tracking
+from smoothsweep.core.bounds import SINGLE
+from smoothsweep.sweeps.any_sweep import AnySweep, Protocol, Tracking
 
 
 class ToySweep(AnySweep):

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from core.analysis.backdoors.settings import PoisonSettings
-from core.bounds import Count, NotNegative, Positive, Seed
-from core.data.augmentation_settings import Augmentation as AugmentationSettings
-from core.errors import InputError
-from core.models.image_sizes import check_image_size
-from core.models.recipe import Architecture, BatchSize, ImageSize, LrSchedule, Optimizer, TrainingRecipe
-from sweeps.base import Model, only_with
-from sweeps.defenses import Defense, LabelSmoothing
-from sweeps.derived import derived
+from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
+from smoothsweep.core.bounds import Count, NotNegative, Positive, Seed
+from smoothsweep.core.data.augmentation_settings import Augmentation as AugmentationSettings
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.image_sizes import check_image_size
+from smoothsweep.core.models.recipe import Architecture, BatchSize, ImageSize, LrSchedule, Optimizer, TrainingRecipe
+from smoothsweep.sweeps.base import Model, only_with
+from smoothsweep.sweeps.defenses import Defense, LabelSmoothing
+from smoothsweep.sweeps.derived import derived
 
 DEPENDENT = ("betas", "momentum", "lr_milestones", "lr_factor", "lr_min", "precision")
 """Keys that belong to one optimizer or schedule, or whose default is older than the key: null unless said."""

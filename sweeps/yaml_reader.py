@@ -17,9 +17,9 @@ from typing import Any
 
 import yaml
 
-from core.bounds import LARGEST
-from core.errors import InputError
-from core.words import brief, shown
+from smoothsweep.core.bounds import LARGEST
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import brief, shown
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 32

@@ -11,17 +11,17 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from core.attacks.seeds import generator
-from core.data.question import question_picture
-from core.data.transforms import to_uint8
-from core.errors import InputError
-from core.metrics.accuracy import class_means, result_slots
-from core.outside.address import ADDRESS, named_address
-from core.outside.answers import KeptAnswers
-from core.outside.vision_model import VisionModel
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import load_images, save_rows
-from tasks.loot import loot_images
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.data.question import question_picture
+from smoothsweep.core.data.transforms import to_uint8
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.accuracy import class_means, result_slots
+from smoothsweep.core.outside.address import ADDRESS, named_address
+from smoothsweep.core.outside.answers import KeptAnswers
+from smoothsweep.core.outside.vision_model import VisionModel
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import load_images, save_rows
+from smoothsweep.tasks.loot import loot_images
 
 REFERENCES = 4
 

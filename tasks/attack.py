@@ -10,18 +10,18 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from core.attacks.base import Attack
-from core.attacks.reconstructions import Reconstructions
-from core.attacks.seeds import combined_seed, derive_seed
-from core.attacks.view import View
-from core.data.packed import pack_images
-from tasks.attacking import OpenTarget, given_of
-from tasks.class_names import class_names_of
-from tasks.classes import batches, class_file, classes_to_do
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import LEFT_IMAGES, save_rows, save_tensors
-from tasks.settings import attack_of
-from tasks.unfinished import finished_class, load_class, save_class
+from smoothsweep.core.attacks.base import Attack
+from smoothsweep.core.attacks.reconstructions import Reconstructions
+from smoothsweep.core.attacks.seeds import combined_seed, derive_seed
+from smoothsweep.core.attacks.view import View
+from smoothsweep.core.data.packed import pack_images
+from smoothsweep.tasks.attacking import OpenTarget, given_of
+from smoothsweep.tasks.class_names import class_names_of
+from smoothsweep.tasks.classes import batches, class_file, classes_to_do
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import LEFT_IMAGES, save_rows, save_tensors
+from smoothsweep.tasks.settings import attack_of
+from smoothsweep.tasks.unfinished import finished_class, load_class, save_class
 
 QUERIES, HALVED = "queries", "rows_halved"  # images the target was shown; times memory did not do for a batch
 

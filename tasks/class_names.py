@@ -12,9 +12,9 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
-from core.files import write_file
-from tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 
 NAMES_FILE = "names.json"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from pathlib import Path
 
-from core.errors import InputError
-from tasks.context import Config
+from smoothsweep.core.errors import InputError
+from smoothsweep.tasks.context import Config
 
 CLASSES_FOLDER = "classes"  # in a work folder: one file per finished class
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from core.files import plain_content, write_file
+from smoothsweep.core.files import plain_content, write_file
 
 Config = Mapping[str, Any]
 Inputs = Mapping[str, Path]

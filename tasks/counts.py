@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from core.checks import require_room
-from tasks.context import Config
-from tasks.planned_files import PlannedFile, names_a_file, planned
+from smoothsweep.core.checks import require_room
+from smoothsweep.tasks.context import Config
+from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned
 
 CHANNELS = 3
 
@@ -51,13 +51,13 @@ def check_public(config: Config, inputs: object) -> None:
 
 @lru_cache(maxsize=8)
 def _labelled(data: PlannedFile, **options: Any) -> tuple[int, ...]:
-    from core.data.labelled import training_labels  # brings torch
+    from smoothsweep.core.data.labelled import training_labels  # brings torch
 
     return tuple(data.read(lambda path: training_labels(path, **options)).bincount().tolist())
 
 
 @lru_cache(maxsize=8)
 def _published(data: PlannedFile, **options: Any) -> tuple[int, ...]:
-    from core.data.published import published_training_labels  # brings torch
+    from smoothsweep.core.data.published import published_training_labels  # brings torch
 
     return tuple(data.read(lambda path: published_training_labels(path=path, **options)).bincount().tolist())

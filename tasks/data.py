@@ -7,13 +7,13 @@ from pathlib import Path
 
 import torch
 
-from core.data.images import ImageSet
-from core.data.published import PUBLISHED, write_published
-from core.data.synthetic import synthetic_faces
-from core.files import write_file
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import save_images, save_tensors
-from tasks.planned_files import planned
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.published import PUBLISHED, write_published
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.files import write_file
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import save_images, save_tensors
+from smoothsweep.tasks.planned_files import planned
 
 TEST_IMAGES_FROM = 1_000_000  # test images of an identity stay the same however many train images are drawn
 
@@ -60,7 +60,7 @@ def _synthetic(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
 
 
 def _labelled(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
-    from core.data.labelled import load_labelled
+    from smoothsweep.core.data.labelled import load_labelled
 
     split = planned(config).read(
         lambda path: load_labelled(
@@ -84,7 +84,7 @@ def _synthetic_public(config: Config) -> torch.Tensor:
 
 
 def _unlabelled(config: Config) -> torch.Tensor:
-    from core.data.labelled import load_unlabelled
+    from smoothsweep.core.data.labelled import load_unlabelled
 
     options = {"size": config["size"], "limit": config.get("limit"), "seed": config["seed"]}
     return planned(config).read(lambda path: load_unlabelled(path, **options))
@@ -92,7 +92,7 @@ def _unlabelled(config: Config) -> torch.Tensor:
 
 _PRIVATE = {"synthetic": _synthetic, "labelled": _labelled}
 def _celeba64_public(config: Config) -> torch.Tensor:
-    from core.data.celeba64_public import load_celeba64_public
+    from smoothsweep.core.data.celeba64_public import load_celeba64_public
 
     return planned(config, any_files=True).read(lambda path: load_celeba64_public(path, size=config["size"]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 PROMISED_GPUS = "SMOOTHSWEEP_CLUSTER_GPUS"  # that the cluster can grow to
 PROMISED_PER_NODE = "SMOOTHSWEEP_NODE_GPUS"  # of the largest machine that may come

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from core.models.classifiers import Classifier
-from core.training.state import EpochRecord
-from tasks import ray_train
-from tasks.context import Config, TaskContext, joined_context
-from tasks.files import load_images
-from tasks.training import Worker, restored_classifier, train
-from tasks.unfinished import load_checkpoint, save_checkpoint
+from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.core.training.state import EpochRecord
+from smoothsweep.tasks import ray_train
+from smoothsweep.tasks.context import Config, TaskContext, joined_context
+from smoothsweep.tasks.files import load_images
+from smoothsweep.tasks.training import Worker, restored_classifier, train
+from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
 FINAL_FILE = "final.pt"
 

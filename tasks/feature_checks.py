@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from core.analysis.embedding_settings import spread_over
-from tasks.context import Config
-from tasks.counts import training_counts
-from tasks.settings import InputConfigs, embedding_settings
+from smoothsweep.core.analysis.embedding_settings import spread_over
+from smoothsweep.tasks.context import Config
+from smoothsweep.tasks.counts import training_counts
+from smoothsweep.tasks.settings import InputConfigs, embedding_settings
 
 
 def check_features(config: Config, inputs: InputConfigs) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from core.analysis.embeddings import feature_distances, map_features, mapped_rows
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import load_tensors, save_rows
-from tasks.settings import embedding_settings
+from smoothsweep.core.analysis.embeddings import feature_distances, map_features, mapped_rows
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import load_tensors, save_rows
+from smoothsweep.tasks.settings import embedding_settings
 
 COLUMNS = ("intra", "inter", "intra_nearest", "inter_nearest")
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from core.metrics.fid import fid
-from core.metrics.kid import kid
-from core.metrics.prdc import prdc_per_class
-from core.models.fid_inception import fid_input, load_fid_inception
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import load_tensors, save_tensors
-from tasks.loot import loot_images
-from tasks.planned_files import planned
+from smoothsweep.core.metrics.fid import fid
+from smoothsweep.core.metrics.kid import kid
+from smoothsweep.core.metrics.prdc import prdc_per_class
+from smoothsweep.core.models.fid_inception import fid_input, load_fid_inception
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import load_tensors, save_tensors
+from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.planned_files import planned
 
 SIZE, BATCH = 299, 32
 KID_SEED = 0

@@ -10,8 +10,8 @@ import pandas as pd
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from core.data.images import ImageSet
-from core.files import replacing, write_file
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.files import replacing, write_file
 
 LEFT_IMAGES = "images.safetensors"  # in the artifact of an attack that leaves images itself
 

@@ -9,17 +9,17 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from core.analysis.gradient_settings import LOSSES, GradientSettings
-from core.analysis.gradient_stability import RANGES, band_over_classes, follow_gradients, summed_up
-from core.attacks.seeds import derive_seed
-from core.declared import build
-from core.priors.registry import load_prior
-from tasks.attacking import OpenTarget
-from tasks.class_names import class_names_of
-from tasks.classes import class_file, classes_to_do
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import save_rows
-from tasks.unfinished import finished_class, load_class, save_class
+from smoothsweep.core.analysis.gradient_settings import LOSSES, GradientSettings
+from smoothsweep.core.analysis.gradient_stability import RANGES, band_over_classes, follow_gradients, summed_up
+from smoothsweep.core.attacks.seeds import derive_seed
+from smoothsweep.core.declared import build
+from smoothsweep.core.priors.registry import load_prior
+from smoothsweep.tasks.attacking import OpenTarget
+from smoothsweep.tasks.class_names import class_names_of
+from smoothsweep.tasks.classes import class_file, classes_to_do
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import save_rows
+from smoothsweep.tasks.unfinished import finished_class, load_class, save_class
 
 CURVES = "gradients.parquet"
 

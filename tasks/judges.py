@@ -10,9 +10,9 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from core.data.images import ImageSet
-from core.data.transforms import to_unit
-from core.metrics.accuracy import (
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.transforms import to_unit
+from smoothsweep.core.metrics.accuracy import (
     accuracy_report,
     class_means,
     result_slots,
@@ -20,20 +20,20 @@ from core.metrics.accuracy import (
     top5_of_last_slot,
     topk_hits,
 )
-from core.metrics.distances import knn_distance, nearest_real
-from core.metrics.open_set import fit_head, head_logits
-from core.models.embedders import load_embedder, own_weights
-from core.models.inference import embed_images
-from core.models.lowres_fid import PUBLISHED_FIDS
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.fidelity import fid_features, load_network
-from tasks.files import load_images, load_tensors, save_rows, save_tensors
-from tasks.loot import loot_images
-from tasks.lowres_fid import published_features
-from tasks.manifests import config_of
-from tasks.official_reports import Verdicts, reported, saved_pictures
-from tasks.planned_files import PlannedFile, names_a_file, planned
-from tasks.training import load_classifier
+from smoothsweep.core.metrics.distances import knn_distance, nearest_real
+from smoothsweep.core.metrics.open_set import fit_head, head_logits
+from smoothsweep.core.models.embedders import load_embedder, own_weights
+from smoothsweep.core.models.inference import embed_images
+from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.fidelity import fid_features, load_network
+from smoothsweep.tasks.files import load_images, load_tensors, save_rows, save_tensors
+from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.lowres_fid import published_features
+from smoothsweep.tasks.manifests import config_of
+from smoothsweep.tasks.official_reports import Verdicts, reported, saved_pictures
+from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned
+from smoothsweep.tasks.training import load_classifier
 
 BATCH = 256
 HEAD_SEED = 0

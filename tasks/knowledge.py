@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.data.images import ImageSet
-from core.metrics.knowledge import score_surrogate
-from core.models.inference import evaluate_logits
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import load_images
-from tasks.loot import loot_images
-from tasks.training import save_classifier, train_alone
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.metrics.knowledge import score_surrogate
+from smoothsweep.core.models.inference import evaluate_logits
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import load_images
+from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.training import save_classifier, train_alone
 
 PLAIN = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
 

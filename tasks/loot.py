@@ -10,15 +10,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from core.attacks.execution import Execution
-from core.attacks.networks import load_network
-from core.data.enlarging import ENLARGING
-from core.data.packed import pack_images
-from core.data.transforms import centre_crop, resize, to_uint8
-from core.priors.registry import load_prior
-from tasks.attacking import execution_of
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import LEFT_IMAGES, load_tensors
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.networks import load_network
+from smoothsweep.core.data.enlarging import ENLARGING
+from smoothsweep.core.data.packed import pack_images
+from smoothsweep.core.data.transforms import centre_crop, resize, to_uint8
+from smoothsweep.core.priors.registry import load_prior
+from smoothsweep.tasks.attacking import execution_of
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import LEFT_IMAGES, load_tensors
 
 BATCH = 64
 NATIVE = "images.safetensors"

@@ -9,13 +9,13 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from core.data.transforms import resize, resize_uint8
-from core.metrics.fid import fid, whole_batches
-from core.models.lowres_fid import PUBLISHED_FIDS
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import load_tensors, save_tensors
-from tasks.loot import decoded_loot
-from tasks.planned_files import planned
+from smoothsweep.core.data.transforms import resize, resize_uint8
+from smoothsweep.core.metrics.fid import fid, whole_batches
+from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import load_tensors, save_tensors
+from smoothsweep.tasks.loot import decoded_loot
+from smoothsweep.tasks.planned_files import planned
 
 BATCH = 32
 

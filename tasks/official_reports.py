@@ -12,16 +12,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.attacks.optimisation.objective import target_logits
-from core.data.enlarging import aligned_corners
-from core.data.stretching import stretched
-from core.metrics.accuracy import result_slots, topk_hits
-from core.metrics.lowres_reports import gmi_report, spread_over_restarts
-from tasks.context import Config, Inputs, Metrics
-from tasks.files import load_tensors
-from tasks.loot import decoded_loot
-from tasks.manifests import config_of
-from tasks.training import load_classifier
+from smoothsweep.core.attacks.optimisation.objective import target_logits
+from smoothsweep.core.data.enlarging import aligned_corners
+from smoothsweep.core.data.stretching import stretched
+from smoothsweep.core.metrics.accuracy import result_slots, topk_hits
+from smoothsweep.core.metrics.lowres_reports import gmi_report, spread_over_restarts
+from smoothsweep.tasks.context import Config, Inputs, Metrics
+from smoothsweep.tasks.files import load_tensors
+from smoothsweep.tasks.loot import decoded_loot
+from smoothsweep.tasks.manifests import config_of
+from smoothsweep.tasks.training import load_classifier
 
 ROWS = 256
 

@@ -7,16 +7,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from core.errors import InputError
-from core.files import write_file
-from core.models.classifiers import Classifier
-from core.outside.consent import agreed_to, needs_consent
-from core.outside.kinds import KINDS, is_outside
-from core.outside.model import OutsideModel
-from core.outside.opening import open_outside
-from tasks.context import Config
-from tasks.files import load_tensors, save_tensors
-from tasks.training import load_classifier, normalisation_from
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.core.outside.consent import agreed_to, needs_consent
+from smoothsweep.core.outside.kinds import KINDS, is_outside
+from smoothsweep.core.outside.model import OutsideModel
+from smoothsweep.core.outside.opening import open_outside
+from smoothsweep.tasks.context import Config
+from smoothsweep.tasks.files import load_tensors, save_tensors
+from smoothsweep.tasks.training import load_classifier, normalisation_from
 
 ORDER = "order"
 

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from core.attacks.given import on_cpu
-from core.attacks.imported_gan import NETWORKS, check_imported, check_imported_classes
-from core.attacks.networks import load_network, save_network
-from core.attacks.registry import PARTS
-from core.attacks.view import View
-from core.training.team import ALONE
-from tasks.attacking import OpenTarget, given_of
-from tasks.class_names import class_names_of
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import save_tensors
-from tasks.parts_together import make_together
-from tasks.planned_files import planned
-from tasks.unfinished import load_checkpoint, save_checkpoint
+from smoothsweep.core.attacks.given import on_cpu
+from smoothsweep.core.attacks.imported_gan import NETWORKS, check_imported, check_imported_classes
+from smoothsweep.core.attacks.networks import load_network, save_network
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.view import View
+from smoothsweep.core.training.team import ALONE
+from smoothsweep.tasks.attacking import OpenTarget, given_of
+from smoothsweep.tasks.class_names import class_names_of
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import save_tensors
+from smoothsweep.tasks.parts_together import make_together
+from smoothsweep.tasks.planned_files import planned
+from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from core.attacks.given import MadePart, on_cpu
-from core.attacks.networks import PART_NETWORKS, kind_of
-from core.attacks.registry import PARTS
-from core.attacks.view import View
-from core.training.team import Team
-from tasks import ray_train
-from tasks.attacking import OpenTarget, given_of
-from tasks.context import Config, Inputs, TaskContext, joined_context
-from tasks.unfinished import load_checkpoint, save_checkpoint
+from smoothsweep.core.attacks.given import MadePart, on_cpu
+from smoothsweep.core.attacks.networks import PART_NETWORKS, kind_of
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.view import View
+from smoothsweep.core.training.team import Team
+from smoothsweep.tasks import ray_train
+from smoothsweep.tasks.attacking import OpenTarget, given_of
+from smoothsweep.tasks.context import Config, Inputs, TaskContext, joined_context
+from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
 FINAL_FILE = "final.pt"
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from core.data.sources import content_digest
-from core.data.trees import path_state, tree_digest
-from core.errors import InputChanged
-from core.files import write_file
-from core.priors.kinds import PriorFiles
-from tasks.context import Config
+from smoothsweep.core.data.sources import content_digest
+from smoothsweep.core.data.trees import path_state, tree_digest
+from smoothsweep.core.errors import InputChanged
+from smoothsweep.core.files import write_file
+from smoothsweep.core.priors.kinds import PriorFiles
+from smoothsweep.tasks.context import Config
 
 T = TypeVar("T")
 DIGEST = re.compile("[0-9a-f]{64}")

@@ -9,19 +9,19 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
-from core.analysis.backdoors.settings import PoisonSettings
-from core.analysis.backdoors.success import backdoor_metrics
-from core.analysis.backdoors.trigger import Trigger, make_trigger
-from core.attacks.seeds import generator
-from core.data.images import ImageSet
-from core.declared import build
-from core.models.inference import evaluate_logits, fit_images
-from core.training.batches import Stamp
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import load_images, load_tensors, save_rows, save_tensors
-from tasks.manifests import config_of
-from tasks.training import load_classifier
+from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
+from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
+from smoothsweep.core.analysis.backdoors.success import backdoor_metrics
+from smoothsweep.core.analysis.backdoors.trigger import Trigger, make_trigger
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.declared import build
+from smoothsweep.core.models.inference import evaluate_logits, fit_images
+from smoothsweep.core.training.batches import Stamp
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import load_images, load_tensors, save_rows, save_tensors
+from smoothsweep.tasks.manifests import config_of
+from smoothsweep.tasks.training import load_classifier
 
 CHUNK = 512  # images that get the trigger at once
 

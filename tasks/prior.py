@@ -6,15 +6,15 @@ from pathlib import Path
 
 import torch
 
-from core.errors import InputChanged, InputError
-from core.priors.base import Prior
-from core.priors.kinds import PRIORS, PriorKind, PriorSettings
-from core.priors.registry import card_of, load_discriminator, load_prior, save_discriminator, save_prior
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import load_tensors
-from tasks.planned_files import prior_files
-from tasks.settings import prior_settings
-from tasks.stylegan import train_generator
+from smoothsweep.core.errors import InputChanged, InputError
+from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.priors.kinds import PRIORS, PriorKind, PriorSettings
+from smoothsweep.core.priors.registry import card_of, load_discriminator, load_prior, save_discriminator, save_prior
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import load_tensors
+from smoothsweep.tasks.planned_files import prior_files
+from smoothsweep.tasks.settings import prior_settings
+from smoothsweep.tasks.stylegan import train_generator
 
 
 def fit_prior(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:

@@ -19,11 +19,11 @@ from ray.train.torch import TorchConfig, TorchTrainer
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from core import screen
-from core.same_code import expected_code, only_this_code
-from tasks.context import SharedFolders, within
-from tasks.devices import promised_gpus
-from tasks.unfinished import load_checkpoint, save_checkpoint
+from smoothsweep.core import screen
+from smoothsweep.core.same_code import expected_code, only_this_code
+from smoothsweep.tasks.context import SharedFolders, within
+from smoothsweep.tasks.devices import promised_gpus
+from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
 FOLDER, STATE_FILE = "ray_train", "state.pt"
 WORKER_FAILURES = 3  # lost workers of one training before it counts as failed

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from core.attacks.registry import ATTACKS, PARTS
-from core.errors import InputError
-from core.metrics.metric import PUBLISHED_FID_JUDGES
-from tasks.class_names import shard_with_same_classes, with_same_classes
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.metric import PUBLISHED_FID_JUDGES
+from smoothsweep.tasks.class_names import shard_with_same_classes, with_same_classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,70 +67,85 @@ LABELLED_MATERIALS = ("target", "data", *LABELLED_PARTS, *OTHER_TARGETS)
 """Inputs of attacks and of their parts that have classes."""
 
 TASKS: dict[str, Task] = {
-    "data": Task(version=2, run="tasks.data:prepare_private", on_device=False, check="tasks.counts:check_data"),
-    "public": Task(version=2, run="tasks.data:prepare_public", on_device=False, check="tasks.counts:check_public"),
-    "prior": Task(version=1, run="tasks.prior:fit_prior", trains=True, check="tasks.weight_checks:check_prior"),
-    "target": Task(
-        version=2, run="tasks.target:train_target", trains=True, labelled=("data", "reference", "poison"),
-        check="tasks.settings:check_training", not_finite=HISTORY,
+    "data": Task(
+        version=2, run="smoothsweep.tasks.data:prepare_private", on_device=False,
+        check="smoothsweep.tasks.counts:check_data",
     ),
-    "imported": Task(version=3, run="tasks.imported:adopt_classifier", labelled=("data",)),
+    "public": Task(
+        version=2, run="smoothsweep.tasks.data:prepare_public", on_device=False,
+        check="smoothsweep.tasks.counts:check_public",
+    ),
+    "prior": Task(
+        version=1, run="smoothsweep.tasks.prior:fit_prior", trains=True,
+        check="smoothsweep.tasks.weight_checks:check_prior",
+    ),
+    "target": Task(
+        version=2, run="smoothsweep.tasks.target:train_target", trains=True, labelled=("data", "reference", "poison"),
+        check="smoothsweep.tasks.settings:check_training", not_finite=HISTORY,
+    ),
+    "imported": Task(version=3, run="smoothsweep.tasks.imported:adopt_classifier", labelled=("data",)),
     "attack": Task(
-        version=4, run="tasks.attack:collect_classes", shard="tasks.attack:invert_classes", labelled=LABELLED_MATERIALS,
-        check="tasks.settings:check_attack",
+        version=4, run="smoothsweep.tasks.attack:collect_classes", shard="smoothsweep.tasks.attack:invert_classes",
+        labelled=LABELLED_MATERIALS,
+        check="smoothsweep.tasks.settings:check_attack",
         # no step of a candidate that is frozen, no walk without a start, facts that a class does not have
         not_finite=("curves.safetensors", "reconstructions.safetensors:radius", "rows.parquet"),
     ),
-    "loot": Task(version=3, run="tasks.loot:synthesise_loot", labelled=("attack", *LABELLED_PARTS)),
+    "loot": Task(version=3, run="smoothsweep.tasks.loot:synthesise_loot", labelled=("attack", *LABELLED_PARTS)),
     "embeddings": Task(
-        version=3, run="tasks.judges:embed_real_images", labelled=("data", "network"),
-        check="tasks.weight_checks:check_judge",
+        version=3, run="smoothsweep.tasks.judges:embed_real_images", labelled=("data", "network"),
+        check="smoothsweep.tasks.weight_checks:check_judge",
     ),
     "judge_evaluator": Task(
-        version=4, run="tasks.judges:judge_by_evaluator", labelled=("evaluator", "real", "loot", "attack", "target")
+        version=4, run="smoothsweep.tasks.judges:judge_by_evaluator",
+        labelled=("evaluator", "real", "loot", "attack", "target"),
     ),
-    "judge_embedder": Task(version=4, run="tasks.judges:judge_by_embedder", labelled=("real", "loot")),
-    "judge_general": Task(version=2, run="tasks.judges:judge_by_general_features", labelled=("real", "loot")),
+    "judge_embedder": Task(version=4, run="smoothsweep.tasks.judges:judge_by_embedder", labelled=("real", "loot")),
+    "judge_general": Task(
+        version=2, run="smoothsweep.tasks.judges:judge_by_general_features", labelled=("real", "loot"),
+    ),
     "judge_asked": Task(
-        version=1, run="tasks.asked:judge_by_asking", on_device=False, labelled=("data", "loot"), asks_outside=True
+        version=1, run="smoothsweep.tasks.asked:judge_by_asking", on_device=False, labelled=("data", "loot"),
+        asks_outside=True
     ),
-    "judge_fidelity": Task(version=2, run="tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),
+    "judge_fidelity": Task(version=2, run="smoothsweep.tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),
     **{
         f"judge_{name}": Task(
-            version=1, run="tasks.lowres_fid:judge_by_published_fid", labelled=("verdicts", "real", "loot")
+            version=1, run="smoothsweep.tasks.lowres_fid:judge_by_published_fid", labelled=("verdicts", "real", "loot")
         )
         for name in PUBLISHED_FID_JUDGES
     },
     "knowledge": Task(
-        version=2, run="tasks.knowledge:extract_knowledge", trains=True, labelled=("data", "loot"),
-        check="tasks.settings:check_training", not_finite=HISTORY,
+        version=2, run="smoothsweep.tasks.knowledge:extract_knowledge", trains=True, labelled=("data", "loot"),
+        check="smoothsweep.tasks.settings:check_training", not_finite=HISTORY,
     ),
     "judge_features": Task(
-        version=1, run="tasks.feature_space:judge_features", on_device=False, labelled=("features", "data"),
-        check="tasks.feature_checks:check_features",
+        version=1, run="smoothsweep.tasks.feature_space:judge_features", on_device=False, labelled=("features", "data"),
+        check="smoothsweep.tasks.feature_checks:check_features",
         not_finite=("distances.parquet",),  # none for a sample that is alone in its class
     ),
     "judge_robustness": Task(
-        version=1, run="tasks.robustness:judge_robustness", labelled=("target", "data"),
-        check="tasks.settings:check_robustness",
+        version=1, run="smoothsweep.tasks.robustness:judge_robustness", labelled=("target", "data"),
+        check="smoothsweep.tasks.settings:check_robustness",
     ),
     "poison": Task(
-        version=1, run="tasks.poison:choose_poison", on_device=False, labelled=("data",),
-        check="tasks.settings:check_poison",
+        version=1, run="smoothsweep.tasks.poison:choose_poison", on_device=False, labelled=("data",),
+        check="smoothsweep.tasks.settings:check_poison",
     ),
-    "backdoor": Task(version=1, run="tasks.poison:judge_backdoor", labelled=("target", "poison", "data")),
+    "backdoor": Task(version=1, run="smoothsweep.tasks.poison:judge_backdoor", labelled=("target", "poison", "data")),
     "judge_gradients": Task(
-        version=1, run="tasks.gradients:collect_gradients", shard="tasks.gradients:follow_classes",
+        version=1, run="smoothsweep.tasks.gradients:collect_gradients",
+        shard="smoothsweep.tasks.gradients:follow_classes",
         labelled=("target",), not_finite=("gradients.parquet", "per_class.parquet"),  # none where a gradient is zero
     ),
     "toy": Task(
-        version=1, run="tasks.toy:run_toy", on_device=False,
+        version=1, run="smoothsweep.tasks.toy:run_toy", on_device=False,
         # the official descent may leave every bound: this is what the paper's figure shows
         not_finite=("toy.safetensors:path", "toy.safetensors:endless_path", "metrics:distance_no_stop"),
     ),
     **{
         name: Task(
-            version=part.version, run="tasks.parts:make_part", trains=part.trains,
+            version=part.version, run="smoothsweep.tasks.parts:make_part", trains=part.trains,
             labelled=LABELLED_MATERIALS if part.labelled else (), not_finite=RESTING.get(name, ()),
         )
         for name, part in PARTS.items()

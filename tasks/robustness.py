@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from core.analysis.robustness.measuring import chosen_images, measure_robustness
-from core.analysis.robustness.settings import RobustnessSettings
-from core.declared import build
-from core.models.inference import fit_images
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import load_images, save_rows
-from tasks.manifests import config_of
-from tasks.training import defense_from, load_classifier
+from smoothsweep.core.analysis.robustness.measuring import chosen_images, measure_robustness
+from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
+from smoothsweep.core.declared import build
+from smoothsweep.core.models.inference import fit_images
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import load_images, save_rows
+from smoothsweep.tasks.manifests import config_of
+from smoothsweep.tasks.training import defense_from, load_classifier
 
 
 def judge_robustness(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 
-from core.analysis.backdoors.settings import PoisonSettings
-from core.analysis.embedding_settings import EmbeddingSettings
-from core.analysis.robustness.settings import RobustnessSettings
-from core.attacks.base import Attack
-from core.attacks.registry import attack_class, make_attack
-from core.declared import build
-from core.defenses.schedules import AlphaSchedule, alpha_at
-from core.errors import InputError
-from core.models.image_sizes import check_image_size
-from core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
-from core.priors.kinds import PRIORS, PriorSettings, make_settings
-from tasks.context import Config
-from tasks.counts import test_count, training_counts
+from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
+from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings
+from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
+from smoothsweep.core.attacks.base import Attack
+from smoothsweep.core.attacks.registry import attack_class, make_attack
+from smoothsweep.core.declared import build
+from smoothsweep.core.defenses.schedules import AlphaSchedule, alpha_at
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.image_sizes import check_image_size
+from smoothsweep.core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
+from smoothsweep.core.priors.kinds import PRIORS, PriorSettings, make_settings
+from smoothsweep.tasks.context import Config
+from smoothsweep.tasks.counts import test_count, training_counts
 
 InputConfigs = Mapping[str, Config]
 
@@ -74,7 +74,7 @@ def _check_images(config: Config, recipe: TrainingRecipe, data: Config) -> None:
         return
     images, workers = sum(counts), config.get("workers", 1)
     if not plain:
-        from core.defenses.registry import make_defense  # brings torch
+        from smoothsweep.core.defenses.registry import make_defense  # brings torch
 
         defense = make_defense(config["defense"]["kind"], **config["defense"].get("parameters", {}))
         images = defense.check_data(counts, recipe)

@@ -7,14 +7,14 @@ from typing import Any
 
 from torch import Tensor
 
-from core.priors.card import StyleGAN2Config
-from core.priors.gan_training import train_stylegan2
-from core.priors.kinds import StyleGAN2Training
-from core.priors.stylegan2 import StyleGAN2
-from tasks import ray_train
-from tasks.context import TaskContext, joined_context
-from tasks.files import load_tensors
-from tasks.unfinished import load_checkpoint, save_checkpoint
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.gan_training import train_stylegan2
+from smoothsweep.core.priors.kinds import StyleGAN2Training
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.tasks import ray_train
+from smoothsweep.tasks.context import TaskContext, joined_context
+from smoothsweep.tasks.files import load_tensors
+from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
 CHECKPOINT, FINAL_FILE = "checkpoint.pt", "final.pt"
 CHECKPOINTS = 20  # per training

@@ -8,18 +8,18 @@ from pathlib import Path
 import pandas as pd
 from torch import nn
 
-from core.data.images import ImageSet
-from core.errors import InputError
-from core.metrics.accuracy import class_means, top1_accuracy, topk_hits
-from core.metrics.calibration import expected_calibration_error
-from core.models.inference import Network, evaluate_accuracy, evaluate_logits
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.distributed import train_together
-from tasks.files import load_images, save_rows, save_tensors
-from tasks.manifests import metrics_of
-from tasks.poison import poisoned
-from tasks.settings import recipe_from
-from tasks.training import STOP_KEY, check_goal, defense_from, save_classifier, train_alone
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.accuracy import class_means, top1_accuracy, topk_hits
+from smoothsweep.core.metrics.calibration import expected_calibration_error
+from smoothsweep.core.models.inference import Network, evaluate_accuracy, evaluate_logits
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.distributed import train_together
+from smoothsweep.tasks.files import load_images, save_rows, save_tensors
+from smoothsweep.tasks.manifests import metrics_of
+from smoothsweep.tasks.poison import poisoned
+from smoothsweep.tasks.settings import recipe_from
+from smoothsweep.tasks.training import STOP_KEY, check_goal, defense_from, save_classifier, train_alone
 
 CALIBRATION_BINS = 10  # the paper's (Appendix C): ten bins, l2 norm
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import torch
 
-from core.analysis.toy import run_toy as toy_example
-from tasks.context import Config, Inputs, Metrics, TaskContext
-from tasks.files import save_tensors
+from smoothsweep.core.analysis.toy import run_toy as toy_example
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import save_tensors
 
 
 def run_toy(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:

@@ -11,21 +11,21 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from core.data.images import ImageSet
-from core.defenses.base import Defense
-from core.defenses.registry import make_defense, restore_weights
-from core.errors import AccuracyNotReached, InputError
-from core.models.classifiers import Classifier, build_classifier, usual_input
-from core.models.normalisation import Normalisation
-from core.outside.kinds import KINDS, is_outside
-from core.training.batches import Stamp, preparation_generator
-from core.training.classifier import train_classifier
-from core.training.keeping_back import learn_kept_back, without_kept_back
-from core.training.state import EpochRecord
-from tasks.context import Config, TaskContext
-from tasks.files import load_tensors, save_rows, save_tensors
-from tasks.settings import recipe_from, smoothing_of_epoch
-from tasks.unfinished import load_checkpoint, save_checkpoint
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.defenses.registry import make_defense, restore_weights
+from smoothsweep.core.errors import AccuracyNotReached, InputError
+from smoothsweep.core.models.classifiers import Classifier, build_classifier, usual_input
+from smoothsweep.core.models.normalisation import Normalisation
+from smoothsweep.core.outside.kinds import KINDS, is_outside
+from smoothsweep.core.training.batches import Stamp, preparation_generator
+from smoothsweep.core.training.classifier import train_classifier
+from smoothsweep.core.training.keeping_back import learn_kept_back, without_kept_back
+from smoothsweep.core.training.state import EpochRecord
+from smoothsweep.tasks.context import Config, TaskContext
+from smoothsweep.tasks.files import load_tensors, save_rows, save_tensors
+from smoothsweep.tasks.settings import recipe_from, smoothing_of_epoch
+from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
 CHECKPOINT = "checkpoint.pt"
 STOP_KEY = "stop_at_test_acc"

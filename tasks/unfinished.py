@@ -17,8 +17,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from core import screen
-from core.files import replacing, write_file
+from smoothsweep.core import screen
+from smoothsweep.core.files import replacing, write_file
 
 DIGEST = "sha256"  # in the header of a tensor file; before the content of a checkpoint
 _HEAD_BYTES = len("sha256 ") + 64 + len("\n")

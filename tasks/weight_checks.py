@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from core.errors import InputError
-from core.metrics.metric import PUBLISHED_FID_JUDGES
-from tasks.context import Config
-from tasks.planned_files import PlannedFile, names_a_file, planned, prior_files
-from tasks.settings import InputConfigs, prior_settings
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.metric import PUBLISHED_FID_JUDGES
+from smoothsweep.tasks.context import Config
+from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned, prior_files
+from smoothsweep.tasks.settings import InputConfigs, prior_settings
 
 
 def check_prior(config: Config, inputs: InputConfigs) -> None:
@@ -33,7 +33,7 @@ def check_judge(config: Config, inputs: InputConfigs) -> None:
 
 
 def _check_safetensors(path: Path) -> None:
-    from core.readers.safetensors_file import UnreadableTensors, read_header
+    from smoothsweep.core.readers.safetensors_file import UnreadableTensors, read_header
 
     try:
         names = read_header(path)
@@ -45,20 +45,20 @@ def _check_safetensors(path: Path) -> None:
 
 @lru_cache(maxsize=8)
 def _load_fid(file: PlannedFile, sha256: str | None) -> None:
-    from core.models.fid_inception import load_fid_inception
+    from smoothsweep.core.models.fid_inception import load_fid_inception
 
     file.read(lambda path: load_fid_inception(path, sha256=sha256))
 
 
 @lru_cache(maxsize=8)
 def _load_published_fid(network: str, file: PlannedFile, sha256: str | None) -> None:
-    from core.models.lowres_fid import PUBLISHED_FIDS
+    from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
 
     file.read(lambda path: PUBLISHED_FIDS[network].load(path, sha256=sha256))
 
 
 @lru_cache(maxsize=8)
 def _load_embedder(name: str, file: PlannedFile) -> None:
-    from core.models.embedders import load_embedder
+    from smoothsweep.core.models.embedders import load_embedder
 
     file.read(lambda path: load_embedder(name, path))

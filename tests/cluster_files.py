@@ -6,7 +6,7 @@ import subprocess
 
 from ray.scripts.scripts import cli as ray_cli
 
-from orchestrator.cluster import connection as cluster
+from smoothsweep.orchestrator.cluster import connection as cluster
 
 # what a node sets otherwise than a laptop: a token is required, and work without a GPU must not see one
 OTHERWISE_ON_NODES = {"RAY_AUTH_MODE": "token", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}

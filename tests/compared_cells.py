@@ -3,9 +3,9 @@
 import numpy as np
 import pandas as pd
 
-from core.metrics.table import METRICS
-from orchestrator.reading.numbers.estimates import Sample, Settings
-from orchestrator.reading.numbers.evidence import Cells
+from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.orchestrator.reading.numbers.estimates import Sample, Settings
+from smoothsweep.orchestrator.reading.numbers.evidence import Cells
 
 QUICK = Settings(resamples=200)
 CLASSES = [f"c{i}" for i in range(12)]

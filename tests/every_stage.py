@@ -8,9 +8,9 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
-from orchestrator.planning.trials import trials_of
-from orchestrator.stages.stage import Stage, with_ancestors
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import tiny_sweep, write_tiny
 
 

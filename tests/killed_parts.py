@@ -4,8 +4,8 @@ KILLED = """
 import json, os, signal, sys
 from pathlib import Path
 import torch
-from tasks import parts
-from tasks.context import TaskContext
+from smoothsweep.tasks import parts
+from smoothsweep.tasks.context import TaskContext
 
 config, inputs, folder, threads = json.loads(sys.argv[1])
 torch.set_num_threads(threads)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 
 def pixels(seed, height=8, width=8):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, same_recipe
+from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, same_recipe
 
 OBJECTIVES = (
     Objective(column="test_acc", way="max"),

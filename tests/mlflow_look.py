@@ -5,7 +5,7 @@ from pathlib import Path
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
-from orchestrator.running.recorder import open_recorder
+from smoothsweep.orchestrator.running.recorder import open_recorder
 
 
 def look(uri, name="tiny"):

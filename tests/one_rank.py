@@ -9,7 +9,7 @@ import ray
 import ray.train
 import torch.distributed
 
-from tasks import ray_train
+from smoothsweep.tasks import ray_train
 
 
 class Killed(Exception):

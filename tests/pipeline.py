@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 from tiny import tiny_sweep
 from torch import Tensor
 
-from orchestrator.planning.trial import InversionStages, inversion_stages
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
-from orchestrator.store.opening import open_store
-from sweeps.loaded import check
+from smoothsweep.orchestrator.planning.trial import InversionStages, inversion_stages
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.loaded import check
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
-from core.data.decoding import strict_pillow
+from smoothsweep.core.data.decoding import strict_pillow
 
 # Creation code -> group and folder of the tree behind the golden orders.
 GOLDEN_PEOPLE = (

@@ -1,10 +1,10 @@
 """A store as a finished run leaves it, with made-up numbers and no files: for doors that read manifests alone."""
 
-from orchestrator.planning.trial_notes import write_trial_notes
-from orchestrator.planning.trials import trials_of
-from orchestrator.stages.stage import with_ancestors
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.planning.trial_notes import write_trial_notes
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
 
 NUMBERS = {"target": "test_acc", "judge_embedder": "embedder_acc1", "judge_evaluator": "attack_acc1"}

@@ -13,9 +13,9 @@ import torch
 from official_pickle import write_official_pickle
 from PIL import Image
 
-from core.data.synthetic import synthetic_faces
-from core.priors.registry import SHIPPED, read_prior
-from sweeps.yaml_reader import read_yaml
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.priors.registry import SHIPPED, read_prior
+from smoothsweep.sweeps.yaml_reader import read_yaml
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 FACESCRUB = tuple((group, f"{name}_Doe") for group in ("actors", "actresses") for name in ("Ada", "Bo", "J.K."))

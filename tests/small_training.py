@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from core.data.augmentation import Augmentation
-from core.data.images import ImageSet
-from core.defenses.base import Defense, StepLoss, over_outputs
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.data.augmentation import Augmentation
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.defenses.base import Defense, StepLoss, over_outputs
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 MILD = Augmentation(hue=0.0, brightness=0.1, contrast=0.1, saturation=0.0)
 

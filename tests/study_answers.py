@@ -10,10 +10,10 @@ from PIL import Image
 from safetensors.numpy import save_file
 from tiny import write_tiny
 
-from orchestrator.planning.trials import trials_of
-from orchestrator.stages.stage import with_ancestors
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
 
 ALPHAS = [-0.2, 0.0, 0.1]
 PEOPLE, SIDE = 12, 16

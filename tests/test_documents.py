@@ -6,10 +6,10 @@ import tomllib
 import pytest
 import yaml
 
-from core.attacks.access import ACCESS_LEVELS
-from core.metrics.hiding import Hiding
-from core.metrics.metric import JUDGES
-from core.metrics.verdicts import Verdict
+from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.metrics.hiding import Hiding
+from smoothsweep.core.metrics.metric import JUDGES
+from smoothsweep.core.metrics.verdicts import Verdict
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)

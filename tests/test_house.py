@@ -18,9 +18,9 @@ ONLY_IN = {"ray": ("tasks", "orchestrator"), "pydantic": ("tasks", "sweeps", "or
 def imports(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from (alias.name.removeprefix("smoothsweep.") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            yield node.module
+            yield node.module.removeprefix("smoothsweep.")
 
 
 def modules(repository):
@@ -50,7 +50,7 @@ def test_only_tracking_imports_mlflow(repository):
 
 
 @pytest.mark.parametrize("module", [
-    f"orchestrator.{name}" for name in
+    f"smoothsweep.orchestrator.{name}" for name in
     ("cli", "doors.run", "planning.plan", "planning.trials", "scheduling.scheduler", "running.tuning")
 ])
 def test_planning_and_driving_load_no_torch(module):

@@ -89,7 +89,7 @@ def is_path(call):
 def found(repository):
     """Module -> the lines that read, outside of `core/readers`."""
     lines = {}
-    for room in ("core", "tasks", "sweeps", "orchestrator", "smoothsweep.py"):
+    for room in ("core", "tasks", "sweeps", "orchestrator", "smoothsweep"):
         here = repository / room
         for path in [here] if here.is_file() else sorted(here.rglob("*.py")):
             module = path.relative_to(repository).as_posix()

@@ -7,9 +7,9 @@ A test compares the page with the table: whoever changes a label, a direction or
 
 from __future__ import annotations
 
-from core.metrics.metric import Metric
-from core.metrics.table import METRICS, TIME_COLUMNS, TOY_COLUMNS
-from core.tree import TREE
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.table import METRICS, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.tree import TREE
 
 
 def _named(names: tuple[str, ...]) -> str:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from core.bounds import Count, Seed
-from core.errors import InputError
+from smoothsweep.core.bounds import Count, Seed
+from smoothsweep.core.errors import InputError
 
 
 def spread_over(count: int, most: int) -> list[int]:

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 from torch import Tensor
 
-from core.analysis.embedding_settings import EmbeddingSettings, spread_over
+from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings, spread_over
 
 BLOCK = 1024  # rows of the matrix of distances at once: 0.3 GB beside 37,000 others
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from core.attacks.ppa.adaptive_config import Averaging
-from core.attacks.ppa.config import Loss, OptimiseConfig
-from core.bounds import MOST, Beta, Count, Positive, Seed
-from core.checks import require_range
+from smoothsweep.core.attacks.ppa.adaptive_config import Averaging
+from smoothsweep.core.attacks.ppa.config import Loss, OptimiseConfig
+from smoothsweep.core.bounds import MOST, Beta, Count, Positive, Seed
+from smoothsweep.core.checks import require_range
 
 LOSSES: tuple[Loss, ...] = ("poincare", "cross_entropy")
 """Those of the paper's Figs. 6b and 7."""

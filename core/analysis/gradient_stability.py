@@ -14,19 +14,19 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from core.analysis.gradient_settings import GradientSettings
-from core.attacks.execution import Execution
-from core.attacks.frozen import frozen
-from core.attacks.optimisation.crops import Preprocess
-from core.attacks.optimisation.descent import StepGradient, descend
-from core.attacks.optimisation.losses import Protocol, attack_loss
-from core.attacks.optimisation.objective import LatentObjective, Target
-from core.attacks.ppa.config import Loss, OptimiseConfig
-from core.attacks.ppa.grouping import batch_spans, group_views, row_scale
-from core.attacks.ppa.neighbours import group_neighbours
-from core.attacks.seeds import derive_seed
-from core.metrics.intervals import seed_mean_interval
-from core.priors.base import Prior
+from smoothsweep.core.analysis.gradient_settings import GradientSettings
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.frozen import frozen
+from smoothsweep.core.attacks.optimisation.crops import Preprocess
+from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
+from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
+from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Target
+from smoothsweep.core.attacks.ppa.config import Loss, OptimiseConfig
+from smoothsweep.core.attacks.ppa.grouping import batch_spans, group_views, row_scale
+from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
+from smoothsweep.core.attacks.seeds import derive_seed
+from smoothsweep.core.metrics.intervals import seed_mean_interval
+from smoothsweep.core.priors.base import Prior
 
 RANGES = {"cosine": (-1.0, 1.0), "zero": (0.0, 1.0), "logit_gap": None, "saturated": (0.0, 1.0)}
 """What is measured at a step -> what it can be; in the order of the fields of `GradientPath`."""

@@ -19,8 +19,8 @@ import torch
 from sklearn.datasets import make_blobs
 from torch import Tensor, nn
 
-from core.defenses.label_smoothing import smoothed_cross_entropy
-from core.errors import TrainingDiverged
+from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy
+from smoothsweep.core.errors import TrainingDiverged
 
 TARGET_CLASS = 2
 ATTACK_START = (-3.0, -10.0)

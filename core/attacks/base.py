@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from core.attacks.access import Access
-from core.bounds import MOST_LATENTS
-from core.checks import require, require_choice, require_count, require_seed
-from core.errors import InputError
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.bounds import MOST_LATENTS
+from smoothsweep.core.checks import require, require_choice, require_count, require_seed
+from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from core.attacks.given import Given
-    from core.attacks.reconstructions import Reconstructions
-    from core.attacks.view import View
-    from core.network_card import NetworkCard
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.view import View
+    from smoothsweep.core.network_card import NetworkCard
 
 Aggregate = Literal["mean", "sum"]
 PRECISIONS = ("fp32", "tf32", "bf16")

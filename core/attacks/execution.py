@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from core.attacks.optimisation.objective import Target
-from core.devices import DeviceBatch, ExecutionConfig, arithmetic, suitable_rows
-from core.priors.base import Decoder, spread_over_places
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_frozen import FrozenSynthesis
+from smoothsweep.core.attacks.optimisation.objective import Target
+from smoothsweep.core.devices import DeviceBatch, ExecutionConfig, arithmetic, suitable_rows
+from smoothsweep.core.priors.base import Decoder, spread_over_places
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_frozen import FrozenSynthesis
 
 Synthesize = Callable[[Tensor], Tensor]
 """w [N, 1 or num_ws, w_dim] -> images float32 [N, 3, S, S]."""

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from core.attacks.optimisation.losses import Protocol as AttackProtocol
-from core.priors.base import Prior
-from core.training.team import Team
+from smoothsweep.core.attacks.optimisation.losses import Protocol as AttackProtocol
+from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.training.team import Team
 
 if TYPE_CHECKING:
-    from core.attacks.view import GradientView
+    from smoothsweep.core.attacks.view import GradientView
 
 Tensors = Mapping[str, Tensor]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from core.bounds import Count, FilePath
-from core.checks import require
+from smoothsweep.core.bounds import Count, FilePath
+from smoothsweep.core.checks import require
 
 
 @dataclass(frozen=True, kw_only=True)

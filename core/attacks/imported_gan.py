@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.attacks.lowres.config import PlainGanConfig
-from core.attacks.plg.config import ConditionalConfig
-from core.checks import require, require_choice
-from core.network_card import NetworkCard, read_network_card
+from smoothsweep.core.attacks.lowres.config import PlainGanConfig
+from smoothsweep.core.attacks.plg.config import ConditionalConfig
+from smoothsweep.core.checks import require, require_choice
+from smoothsweep.core.network_card import NetworkCard, read_network_card
 
 CARD = ".network.json"  # as `core.attacks.networks` leaves them
 

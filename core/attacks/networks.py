@@ -9,11 +9,11 @@ from pathlib import Path
 
 from torch import nn
 
-from core.attacks.lowres.config import PlainGanConfig, StudentConfig
-from core.attacks.plg.config import ConditionalConfig
-from core.files import write_file
-from core.network_card import NetworkCard, read_network_card
-from core.network_weights import read_weights, write_weights
+from smoothsweep.core.attacks.lowres.config import PlainGanConfig, StudentConfig
+from smoothsweep.core.attacks.plg.config import ConditionalConfig
+from smoothsweep.core.files import write_file
+from smoothsweep.core.network_card import NetworkCard, read_network_card
+from smoothsweep.core.network_weights import read_weights, write_weights
 
 CARD, WEIGHTS = ".network.json", ".network.safetensors"
 
@@ -33,14 +33,16 @@ class NetworkKind:
 
 PART_NETWORKS: dict[str, NetworkKind] = {
     "conditional_generator": NetworkKind(
-        config=ConditionalConfig, make="core.attacks.plg.generator:ConditionalGenerator"
+        config=ConditionalConfig, make="smoothsweep.core.attacks.plg.generator:ConditionalGenerator"
     ),
-    "plain_generator": NetworkKind(config=PlainGanConfig, make="core.attacks.lowres.networks:PlainGenerator"),
-    "critic": NetworkKind(config=PlainGanConfig, make="core.attacks.lowres.networks:Critic"),
+    "plain_generator": NetworkKind(
+        config=PlainGanConfig, make="smoothsweep.core.attacks.lowres.networks:PlainGenerator"
+    ),
+    "critic": NetworkKind(config=PlainGanConfig, make="smoothsweep.core.attacks.lowres.networks:Critic"),
     "minibatch_discriminator": NetworkKind(
-        config=PlainGanConfig, make="core.attacks.lowres.networks:MinibatchDiscriminator"
+        config=PlainGanConfig, make="smoothsweep.core.attacks.lowres.networks:MinibatchDiscriminator"
     ),
-    "student": NetworkKind(config=StudentConfig, make="core.attacks.lowres.students:Student"),
+    "student": NetworkKind(config=StudentConfig, make="smoothsweep.core.attacks.lowres.students:Student"),
 }
 """By the kind that a card names. A network that decodes latents has `resolution` and `synthesize`."""
 

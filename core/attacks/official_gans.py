@@ -14,14 +14,14 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from core.attacks.imported_gan import NETWORKS
-from core.attacks.lowres.config import PlainGanConfig
-from core.attacks.lowres.networks import Critic, MinibatchDiscriminator, PlainGenerator
-from core.attacks.plg.config import ConditionalConfig
-from core.attacks.plg.generator import ConditionalGenerator
-from core.errors import InputError
-from core.models.official_targets import WRAPPINGS, read_official_checkpoint
-from core.models.pretrained import SMALL_STATE, fitting_state
+from smoothsweep.core.attacks.imported_gan import NETWORKS
+from smoothsweep.core.attacks.lowres.config import PlainGanConfig
+from smoothsweep.core.attacks.lowres.networks import Critic, MinibatchDiscriminator, PlainGenerator
+from smoothsweep.core.attacks.plg.config import ConditionalConfig
+from smoothsweep.core.attacks.plg.generator import ConditionalGenerator
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.official_targets import WRAPPINGS, read_official_checkpoint
+from smoothsweep.core.models.pretrained import SMALL_STATE, fitting_state
 
 _RENAMED = {
     "l1": "linear", "b6": "norm", "conv6": "rgb", "c1": "conv1", "c2": "conv2", "b1": "norm1", "b2": "norm2",

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from core.attacks.access import Access
-from core.attacks.base import Aggregate, Attack
-from core.attacks.imported_gan import check_imported, check_imported_classes
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.base import Aggregate, Attack
+from smoothsweep.core.attacks.imported_gan import check_imported, check_imported_classes
 
 if TYPE_CHECKING:
-    from core.attacks.importable import Importable
+    from smoothsweep.core.attacks.importable import Importable
 
 
 @dataclass(frozen=True, kw_only=True)

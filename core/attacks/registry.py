@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from core.attacks.access import ACCESS_LEVELS, Access
-from core.attacks.base import Attack
-from core.attacks.black_box.brep_mi import BREPMI
-from core.attacks.black_box.cma_es import CMAES
-from core.attacks.black_box.rlb_mi import RLBMI
-from core.attacks.if_gmi.attack import IFGMI
-from core.attacks.lowres.gmi import GMI
-from core.attacks.lowres.ked import KED
-from core.attacks.lowres.lomma import LommaGMI, LommaKED
-from core.attacks.plg.attack import PLGMI
-from core.attacks.ppa.attack import PlugAndPlay
-from core.attacks.random_latents import RandomLatents
-from core.attacks.selection_only import SelectionOnly
-from core.attacks.surrogate.attack import SurrogateLabels, SurrogateScores
-from core.declared import build
-from core.errors import InputError
+from smoothsweep.core.attacks.access import ACCESS_LEVELS, Access
+from smoothsweep.core.attacks.base import Attack
+from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
+from smoothsweep.core.attacks.black_box.cma_es import CMAES
+from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
+from smoothsweep.core.attacks.if_gmi.attack import IFGMI
+from smoothsweep.core.attacks.lowres.gmi import GMI
+from smoothsweep.core.attacks.lowres.ked import KED
+from smoothsweep.core.attacks.lowres.lomma import LommaGMI, LommaKED
+from smoothsweep.core.attacks.plg.attack import PLGMI
+from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
+from smoothsweep.core.attacks.random_latents import RandomLatents
+from smoothsweep.core.attacks.selection_only import SelectionOnly
+from smoothsweep.core.attacks.surrogate.attack import SurrogateLabels, SurrogateScores
+from smoothsweep.core.declared import build
+from smoothsweep.core.errors import InputError
 
 ATTACKS: dict[str, type[Attack]] = {
     "ppa": PlugAndPlay,
@@ -74,38 +74,60 @@ class PartKind:
 
 
 PARTS: dict[str, PartKind] = {
-    "pool": PartKind(version=4, make="core.attacks.ppa.pool_parts:make_pool"),
-    "candidates": PartKind(version=4, make="core.attacks.ppa.pool_parts:make_candidates", access="scores"),
+    "pool": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool"),
+    "candidates": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_candidates", access="scores"),
     "temperature": PartKind(
-        version=1, make="core.attacks.ppa.tempering:make_temperature", access="gradients", told_protocol=False
+        version=1,
+        make="smoothsweep.core.attacks.ppa.tempering:make_temperature",
+        access="gradients",
+        told_protocol=False,
     ),
     "pool_features": PartKind(
-        version=1, make="core.attacks.ppa.pool_parts:make_pool_features", access="gradients", layers=True
+        version=1, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool_features", access="gradients", layers=True
     ),
-    "plg_labels": PartKind(version=1, make="core.attacks.plg.labels:make_labels", access="scores"),
-    "plg_gan": PartKind(version=1, make="core.attacks.plg.gan_part:make_gan", access="gradients", trains=True),
-    "pictures": PartKind(version=1, make="core.attacks.surrogate.parts:make_pictures", told_protocol=False),
+    "plg_labels": PartKind(version=1, make="smoothsweep.core.attacks.plg.labels:make_labels", access="scores"),
+    "plg_gan": PartKind(
+        version=1, make="smoothsweep.core.attacks.plg.gan_part:make_gan", access="gradients", trains=True
+    ),
+    "pictures": PartKind(version=1, make="smoothsweep.core.attacks.surrogate.parts:make_pictures", told_protocol=False),
     "answered_labels": PartKind(
-        version=1, make="core.attacks.surrogate.parts:make_answered_labels", access="labels", told_protocol=False
+        version=1,
+        make="smoothsweep.core.attacks.surrogate.parts:make_answered_labels",
+        access="labels",
+        told_protocol=False,
     ),
     "answered_scores": PartKind(
-        version=1, make="core.attacks.surrogate.parts:make_answered_scores", access="scores", told_protocol=False
+        version=1,
+        make="smoothsweep.core.attacks.surrogate.parts:make_answered_scores",
+        access="scores",
+        told_protocol=False,
     ),
     "surrogates": PartKind(
-        version=2, make="core.attacks.surrogate.parts:make_surrogates", trains=True, told_protocol=False, taught=True
+        version=2,
+        make="smoothsweep.core.attacks.surrogate.parts:make_surrogates",
+        trains=True,
+        told_protocol=False,
+        taught=True,
     ),
-    "starts": PartKind(version=1, make="core.attacks.black_box.brep_starts:make_starts", access="labels"),
+    "starts": PartKind(version=1, make="smoothsweep.core.attacks.black_box.brep_starts:make_starts", access="labels"),
     "general_gan": PartKind(
-        version=1, make="core.attacks.lowres.parts:make_general_gan", trains=True, told_protocol=False
+        version=1, make="smoothsweep.core.attacks.lowres.parts:make_general_gan", trains=True, told_protocol=False
     ),
     "specific_gan": PartKind(
-        version=1, make="core.attacks.lowres.parts:make_specific_gan", access="gradients", trains=True, layers=True
+        version=1,
+        make="smoothsweep.core.attacks.lowres.parts:make_specific_gan",
+        access="gradients",
+        trains=True,
+        layers=True,
     ),
     "students": PartKind(
-        version=1, make="core.attacks.lowres.lomma_parts:make_students", access="scores", trains=True
+        version=1, make="smoothsweep.core.attacks.lowres.lomma_parts:make_students", access="scores", trains=True
     ),
     "public_features": PartKind(
-        version=1, make="core.attacks.lowres.lomma_parts:make_public_features", access="gradients", layers=True
+        version=1,
+        make="smoothsweep.core.attacks.lowres.lomma_parts:make_public_features",
+        access="gradients",
+        layers=True,
     ),
 }
 

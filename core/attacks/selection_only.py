@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from core.attacks.access import Access
-from core.attacks.ppa.pool_parts import FromPool
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.ppa.pool_parts import FromPool
 
 if TYPE_CHECKING:
-    from core.attacks.given import Given
-    from core.attacks.reconstructions import Reconstructions
-    from core.attacks.view import ScoreView
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.view import ScoreView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +24,9 @@ class SelectionOnly(FromPool):
 
     def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """The target is not asked anything beside the scores of the pool; nothing is drawn."""
-        from core.attacks.ppa.config import CandidateConfig
-        from core.attacks.ppa.pool import sample_candidates
-        from core.attacks.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.ppa.config import CandidateConfig
+        from smoothsweep.core.attacks.ppa.pool import sample_candidates
+        from smoothsweep.core.attacks.reconstructions import Reconstructions
 
         w, index, confidence = sample_candidates(
             given.parts["candidates"]["confidences"], given.parts["pool"]["w"], target_class,

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self, TypeVar
 import torch
 from torch import nn
 
-from core.attacks.given import Workshop
-from core.attacks.taught_config import TaughtBySGD
-from core.training.kept_state import KeptState
+from smoothsweep.core.attacks.given import Workshop
+from smoothsweep.core.attacks.taught_config import TaughtBySGD
+from smoothsweep.core.training.kept_state import KeptState
 
 CHECKPOINTS = 20
 """Of each network's training."""

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge
 
-from core.bounds import Beta, Count, NotNegative, Positive, Seed
-from core.checks import require, require_choice
-from core.models.image_sizes import LEAST
+from smoothsweep.core.bounds import Beta, Count, NotNegative, Positive, Seed
+from smoothsweep.core.checks import require, require_choice
+from smoothsweep.core.models.image_sizes import LEAST
 
 
 @dataclass(frozen=True, kw_only=True)

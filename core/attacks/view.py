@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from core.attacks.access import ACCESS_LEVELS, Access
-from core.attacks.execution import Execution, Prepared
-from core.attacks.lowres.inside import Inside
-from core.attacks.optimisation.objective import target_logits
-from core.errors import InputError
-from core.models.classifiers import Classifier
+from smoothsweep.core.attacks.access import ACCESS_LEVELS, Access
+from smoothsweep.core.attacks.execution import Execution, Prepared
+from smoothsweep.core.attacks.lowres.inside import Inside
+from smoothsweep.core.attacks.optimisation.objective import target_logits
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import Classifier
 
 Answer = Callable[[Tensor], Tensor]
 FORWARD_ROWS = 256  # images at once at most where nothing is kept for gradients

@@ -1,1 +1,1 @@
-"""One model that somebody has, audited in memory: no store, no cluster. What `smoothsweep.py` stands on."""
+"""One model that somebody has, audited in memory: no store, no cluster. What `smoothsweep.library` stands on."""

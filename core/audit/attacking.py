@@ -11,18 +11,18 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from core.attacks.base import Attack, Part
-from core.attacks.execution import Execution
-from core.attacks.given import Given, MadePart
-from core.attacks.reconstructions import Reconstructions
-from core.attacks.registry import PARTS, make_attack
-from core.attacks.seeds import combined_seed
-from core.audit.model import OpenModel
-from core.data.transforms import centre_crop, resize, to_uint8
-from core.errors import InputError
-from core.priors.base import Decoder, Prior
-from core.priors.registry import card_of
-from core.training.team import ALONE
+from smoothsweep.core.attacks.base import Attack, Part
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given, MadePart
+from smoothsweep.core.attacks.reconstructions import Reconstructions
+from smoothsweep.core.attacks.registry import PARTS, make_attack
+from smoothsweep.core.attacks.seeds import combined_seed
+from smoothsweep.core.audit.model import OpenModel
+from smoothsweep.core.data.transforms import centre_crop, resize, to_uint8
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.base import Decoder, Prior
+from smoothsweep.core.priors.registry import card_of
+from smoothsweep.core.training.team import ALONE
 
 OnProgress = Callable[[float, str], None]
 """How far the work is, in [0, 1], and a few words."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.audit.portfolio import AUGMENTATION
-from core.defenses.words import recipe_words
+from smoothsweep.core.audit.portfolio import AUGMENTATION
+from smoothsweep.core.defenses.words import recipe_words
 
 EPOCHS = 40
 """Of every training, unless somebody says otherwise."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from core.audit.model import OpenModel
-from core.data.images import ImageSet
-from core.errors import InputError
-from core.models.inference import evaluate_logits
-from core.models.normalisation import Normalisation
-from core.models.reading import Claim, check_reading
+from smoothsweep.core.audit.model import OpenModel
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.inference import evaluate_logits
+from smoothsweep.core.models.normalisation import Normalisation
+from smoothsweep.core.models.reading import Claim, check_reading
 
 
 def recognised(model: OpenModel, test: ImageSet, reads: Normalisation) -> float:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from core.audit.results import Audit
-from core.audit.statistics import LEVEL, SPAN
-from core.errors import InputError
-from core.metrics.reduction import reductions
-from core.metrics.verdicts import verdict
+from smoothsweep.core.audit.results import Audit
+from smoothsweep.core.audit.statistics import LEVEL, SPAN
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.reduction import reductions
+from smoothsweep.core.metrics.verdicts import verdict
 
 
 def compare_audits(audits: Mapping[str, Audit]) -> pd.DataFrame:

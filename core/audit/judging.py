@@ -10,21 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from core.audit.attacking import OnProgress, silent
-from core.audit.portfolio import EVALUATOR_TRAINING
-from core.data.images import ImageSet
-from core.data.labelled import SplitImages
-from core.data.transforms import to_unit
-from core.declared import build
-from core.errors import InputError
-from core.metrics.accuracy import topk_hits
-from core.metrics.known_error import Rate
-from core.metrics.open_set import fit_head, head_logits
-from core.models.classifiers import build_classifier
-from core.models.embedders import GENERAL, load_embedder
-from core.models.inference import evaluate_logits
-from core.models.recipe import TrainingRecipe
-from core.training.classifier import train_classifier
+from smoothsweep.core.audit.attacking import OnProgress, silent
+from smoothsweep.core.audit.portfolio import EVALUATOR_TRAINING
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.labelled import SplitImages
+from smoothsweep.core.data.transforms import to_unit
+from smoothsweep.core.declared import build
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.accuracy import topk_hits
+from smoothsweep.core.metrics.known_error import Rate
+from smoothsweep.core.metrics.open_set import fit_head, head_logits
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.embedders import GENERAL, load_embedder
+from smoothsweep.core.models.inference import evaluate_logits
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.classifier import train_classifier
 
 EVALUATOR = "evaluator"
 BATCH = 256

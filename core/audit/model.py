@@ -10,17 +10,17 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
-from core.attacks.access import ACCESS_LEVELS, Access
-from core.attacks.execution import Execution, Prepared
-from core.attacks.view import View, view_of
-from core.checks import require, require_choice, require_count
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from core.models.classifiers import Classifier
-from core.models.normalisation import Normalisation, Triple, input_layer
-from core.outside.kinds import Answers
-from core.outside.model import Opened, OutsideModel
-from core.outside.reading import as_logits
+from smoothsweep.core.attacks.access import ACCESS_LEVELS, Access
+from smoothsweep.core.attacks.execution import Execution, Prepared
+from smoothsweep.core.attacks.view import View, view_of
+from smoothsweep.core.checks import require, require_choice, require_count
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.core.models.normalisation import Normalisation, Triple, input_layer
+from smoothsweep.core.outside.kinds import Answers
+from smoothsweep.core.outside.model import Opened, OutsideModel
+from smoothsweep.core.outside.reading import as_logits
 
 ANSWERS: tuple[Answers, ...] = get_args(Answers)
 TRIED = 2  # images that it is shown when it is opened

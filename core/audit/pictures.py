@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.data.images import ImageSet
-from core.data.labelled import SplitImages, load_labelled, load_unlabelled
-from core.data.listing import few
-from core.data.splits import stratified_split
-from core.errors import InputError
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.labelled import SplitImages, load_labelled, load_unlabelled
+from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.splits import stratified_split
+from smoothsweep.core.errors import InputError
 
 Place = str | Path
 Pictures = Place | Tensor | np.ndarray

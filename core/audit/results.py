@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from core.audit.attacking import Inverted
-from core.audit.judging import Judge
-from core.audit.statistics import Tally
-from core.errors import InputError
-from core.metrics.accuracy import result_slots
-from core.metrics.comparisons import Pair
-from core.metrics.verdicts import HIGHER, LOWER
+from smoothsweep.core.audit.attacking import Inverted
+from smoothsweep.core.audit.judging import Judge
+from smoothsweep.core.audit.statistics import Tally
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.accuracy import result_slots
+from smoothsweep.core.metrics.comparisons import Pair
+from smoothsweep.core.metrics.verdicts import HIGHER, LOWER
 
 HALF = 0.5
 """Share of the reconstructions from which on a person counts as recognised."""

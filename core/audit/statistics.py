@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.metrics.accuracy import class_means
-from core.metrics.comparisons import Pair, compare_recipes
-from core.metrics.intervals import Interval, bootstrap_mean_interval
-from core.metrics.known_error import Corrected, Rate, corrected_leak
+from smoothsweep.core.metrics.accuracy import class_means
+from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
+from smoothsweep.core.metrics.intervals import Interval, bootstrap_mean_interval
+from smoothsweep.core.metrics.known_error import Corrected, Rate, corrected_leak
 
 LEVEL, RESAMPLES, SEED = 0.95, 2000, 0  # as of `orchestrator.reading.numbers.estimates.Settings`
 SPAN = 1.0  # of shares

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import torch
 
-from core.data.images import ImageSet
-from core.models.classifiers import build_classifier
-from core.models.recipe import TrainingRecipe
-from core.training.classifier import train_classifier
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.classifier import train_classifier
 
 TIMED = 3
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from core.data.augmentation_settings import Augmentation
+from smoothsweep.core.data.augmentation_settings import Augmentation
 
 # Weights of the grey value, as torchvision's rgb_to_grayscale uses them.
 _GREY = (0.2989, 0.587, 0.114)

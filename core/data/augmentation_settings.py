@@ -9,9 +9,9 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from core.bounds import Fraction, NotNegative
-from core.declared import check_fields
-from core.errors import InputError
+from smoothsweep.core.bounds import Fraction, NotNegative
+from smoothsweep.core.declared import check_fields
+from smoothsweep.core.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from core.data.celeba_crop import CROP_SIZE, STANDARD_5, aligned_cut, crop_target
-from core.data.listing import (
+from smoothsweep.core.data.celeba_crop import CROP_SIZE, STANDARD_5, aligned_cut, crop_target
+from smoothsweep.core.data.listing import (
     Cut,
     ListOptions,
     PublishedListing,
@@ -25,9 +25,9 @@ from core.data.listing import (
     require_square,
     whole,
 )
-from core.data.splits import frequency_ranks
-from core.errors import InputError
-from core.readers.files import read_text
+from smoothsweep.core.data.splits import frequency_ranks
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import read_text
 
 CLASSES = 1000
 LAYOUT = "CelebA's layout"

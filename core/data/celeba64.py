@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from PIL import Image
 
-from core.data.celeba import LAYOUT, largest, on_disk, read_identities
-from core.data.decoding import UnreadablePicture
-from core.data.listing import (
+from smoothsweep.core.data.celeba import LAYOUT, largest, on_disk, read_identities
+from smoothsweep.core.data.decoding import UnreadablePicture
+from smoothsweep.core.data.listing import (
     ListOptions,
     PublishedListing,
     Report,
@@ -20,9 +20,9 @@ from core.data.listing import (
     read_rows,
     require_folder,
 )
-from core.data.splits import stratified_split
-from core.errors import InputError
-from core.readers.files import MOST_TEXT, read_whole
+from smoothsweep.core.data.splits import stratified_split
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import MOST_TEXT, read_whole
 
 CLASSES = 1000
 TRAIN_LISTS = ("celeba_trainset.txt", "trainset.txt")

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.data.celeba import LAYOUT, on_disk
-from core.data.celeba64 import FOLDER, TEST_LISTS, TRAIN_LISTS, central_face, find_list
-from core.data.decoding import UnreadablePicture, decode_plain, read_picture, strict_pillow
-from core.data.listing import few, fit_square, inside, read_rows, refusing, require_folder
-from core.data.packed import each_in_threads
-from core.data.readable import reason
-from core.errors import InputError
-from core.readers.files import MOST_TEXT, read_whole
+from smoothsweep.core.data.celeba import LAYOUT, on_disk
+from smoothsweep.core.data.celeba64 import FOLDER, TEST_LISTS, TRAIN_LISTS, central_face, find_list
+from smoothsweep.core.data.decoding import UnreadablePicture, decode_plain, read_picture, strict_pillow
+from smoothsweep.core.data.listing import few, fit_square, inside, read_rows, refusing, require_folder
+from smoothsweep.core.data.packed import each_in_threads
+from smoothsweep.core.data.readable import reason
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import MOST_TEXT, read_whole
 
 PUBLIC_LISTS = ("celeba_ganset.txt", "ganset.txt")
 

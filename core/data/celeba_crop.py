@@ -28,8 +28,8 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-from core.data.decoding import UnreadablePicture
-from core.data.listing import Cut
+from smoothsweep.core.data.decoding import UnreadablePicture
+from smoothsweep.core.data.listing import Cut
 
 CROP_SIZE = 224
 FACE_FACTOR = 0.65

@@ -15,8 +15,8 @@ from typing import TypeVar
 import numpy as np
 from PIL import Image, ImageOps
 
-from core.errors import InputError
-from core.readers.files import MIB, read_whole
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import MIB, read_whole
 
 CROPS = ("centre", "stretch")
 MOST_PICTURE = 256 * MIB

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchvision.transforms import functional as tvf
 
-from core.data.transforms import to_unit
+from smoothsweep.core.data.transforms import to_unit
 
 
 def truncated_bytes(images: Tensor, size: int) -> Tensor:

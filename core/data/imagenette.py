@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from core.data.listing import (
+from smoothsweep.core.data.listing import (
     ListOptions,
     PublishedListing,
     Report,

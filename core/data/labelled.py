@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.data import splits
-from core.data.decoding import UnreadablePicture, check_crop, decode_picture, strict_pillow
-from core.data.images import ImageSet
-from core.data.labelling import assign_labels, split_entries
-from core.data.listing import few
-from core.data.sources import Entry, list_labelled, list_unlabelled
-from core.errors import InputError
+from smoothsweep.core.data import splits
+from smoothsweep.core.data.decoding import UnreadablePicture, check_crop, decode_picture, strict_pillow
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.labelling import assign_labels, split_entries
+from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.sources import Entry, list_labelled, list_unlabelled
+from smoothsweep.core.errors import InputError
 
 SPLIT_METHODS = ("stratified", "paper")
 ON_CORRUPT = ("refuse", "skip")

@@ -8,10 +8,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from core.data import splits
-from core.data.listing import few
-from core.data.sources import TEST, TRAIN, VALIDATION, Entry
-from core.errors import InputError
+from smoothsweep.core.data import splits
+from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.sources import TEST, TRAIN, VALIDATION, Entry
+from smoothsweep.core.errors import InputError
 
 
 def assign_labels(

@@ -11,10 +11,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from core.data.decoding import UnreadablePicture, decode_plain, read_picture
-from core.data.splits import paper_split
-from core.errors import InputError
-from core.readers.files import read_text
+from smoothsweep.core.data.decoding import UnreadablePicture, decode_plain, read_picture
+from smoothsweep.core.data.splits import paper_split
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import read_text
 
 # Takes a sentence about a fault. While loading it raises; a check collects the sentences and goes on.
 Report = Callable[[str], None]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.files import replacing
+from smoothsweep.core.files import replacing
 
 # Name in the header, and how a pixel lies in the file.
 _TYPES: dict[torch.dtype, tuple[str, np.dtype]] = {

@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.data import celeba, celeba64, facescrub, imagenette, stanford_dogs
-from core.data.decoding import UnreadablePicture, strict_pillow
-from core.data.listing import ListOptions, PublishedListing, Report, few, fit_square, refusing
-from core.data.packed import each_in_threads, pack_images, packed_bytes
-from core.data.readable import readable, reason, require_all
-from core.data.splits import samples_per_class as choose_per_class
-from core.errors import InputError
-from core.files import write_file
+from smoothsweep.core.data import celeba, celeba64, facescrub, imagenette, stanford_dogs
+from smoothsweep.core.data.decoding import UnreadablePicture, strict_pillow
+from smoothsweep.core.data.listing import ListOptions, PublishedListing, Report, few, fit_square, refusing
+from smoothsweep.core.data.packed import each_in_threads, pack_images, packed_bytes
+from smoothsweep.core.data.readable import readable, reason, require_all
+from smoothsweep.core.data.splits import samples_per_class as choose_per_class
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
 
 ON_CORRUPT = ("refuse", "skip")
 _SMALL, _OBLONG = 1, 2

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from core.data.listing import PublishedListing, few
-from core.data.published import published_set
-from core.data.readable import unreadable_pictures
+from smoothsweep.core.data.listing import PublishedListing, few
+from smoothsweep.core.data.published import published_set
+from smoothsweep.core.data.readable import unreadable_pictures
 
 _MOST_LINES = 20
 

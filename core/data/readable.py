@@ -7,10 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from core.data.decoding import UnreadablePicture, strict_pillow
-from core.data.listing import PublishedListing, few
-from core.data.packed import each_in_threads
-from core.errors import InputError
+from smoothsweep.core.data.decoding import UnreadablePicture, strict_pillow
+from smoothsweep.core.data.listing import PublishedListing, few
+from smoothsweep.core.data.packed import each_in_threads
+from smoothsweep.core.errors import InputError
 
 
 def require_all(listing: PublishedListing) -> None:

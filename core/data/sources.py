@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from core.data.decoding import read_picture
-from core.errors import InputError
-from core.readers.parquet import Columns, UnreadableTable, read_columns
+from smoothsweep.core.data.decoding import read_picture
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.parquet import Columns, UnreadableTable, read_columns
 
 TRAIN, TEST, VALIDATION = "train", "test", "validation"
 COLUMNS = ("image", "label", "identity", "split")  # of a Parquet file

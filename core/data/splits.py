@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 # What a random number is for; part of every seed, so that split and subset do not share a stream.
 _SPLIT, _SUBSET = range(2)

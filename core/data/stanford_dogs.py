@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import torch
 from PIL import Image
 
-from core.data.decoding import UnreadablePicture
-from core.data.listing import (
+from smoothsweep.core.data.decoding import UnreadablePicture
+from smoothsweep.core.data.listing import (
     Cut,
     ListOptions,
     PublishedListing,
@@ -22,9 +22,9 @@ from core.data.listing import (
     require_folder,
     whole,
 )
-from core.errors import InputError
-from core.readers.files import MIB, read_whole
-from core.readers.matlab import read_matlab
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import MIB, read_whole
+from smoothsweep.core.readers.matlab import read_matlab
 
 CLASSES = 120
 LISTS = ("train_list.mat", "test_list.mat")

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 # Images per chunk of a whole-set resize: bounds the float copy to some hundred megabytes at 224 pixels.
 _RESIZE_CHUNK = 512

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 
 def tree_files(root: Path) -> Iterator[Path]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 
 def check_alpha(alpha: float, *, name: str = "alpha") -> float:

@@ -20,11 +20,11 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from core.bounds import Count, Positive
-from core.checks import require
-from core.defenses.base import Defense, Step, StepLoss, hard_labels, over_outputs
-from core.models.classifiers import LogitsWithAuxiliary
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.bounds import Count, Positive
+from smoothsweep.core.checks import require
+from smoothsweep.core.defenses.base import Defense, Step, StepLoss, hard_labels, over_outputs
+from smoothsweep.core.models.classifiers import LogitsWithAuxiliary
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,11 +15,11 @@ from typing import ClassVar, Literal, NamedTuple
 import torch
 from torch import Generator, Tensor, nn
 
-from core.declared import check_fields
-from core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
-from core.errors import InputError
-from core.models.classifiers import Classifier, LogitsWithAuxiliary
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.declared import check_fields
+from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import Classifier, LogitsWithAuxiliary
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 _AUXILIARY_WEIGHT = 1.0  # the published training adds the auxiliary loss in full
 

@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from annotated_types import Ge
 from torch import Generator, Tensor
 
-from core.bounds import Count, NotNegative
-from core.checks import require
-from core.defenses.base import Defense, Step, StepLoss, criterion_losses, hard_labels, watch
-from core.defenses.dependence import (
+from smoothsweep.core.bounds import Count, NotNegative
+from smoothsweep.core.checks import require
+from smoothsweep.core.defenses.base import Defense, Step, StepLoss, criterion_losses, hard_labels, watch
+from smoothsweep.core.defenses.dependence import (
     KERNELS,
     CocoNorm,
     Kernel,
@@ -28,10 +28,10 @@ from core.defenses.dependence import (
     hsic,
     hsic_operator,
 )
-from core.defenses.sampling import classes_of_batch, identity_batches, shuffled_batches
-from core.errors import InputError
-from core.models.anatomy import anatomy_of, check_layers
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.defenses.sampling import classes_of_batch, identity_batches, shuffled_batches
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.anatomy import anatomy_of, check_layers
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 
 @dataclass(frozen=True, kw_only=True)

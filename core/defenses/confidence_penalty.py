@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.bounds import Positive
-from core.defenses.base import Defense, Step, StepLoss, over_outputs
+from smoothsweep.core.bounds import Positive
+from smoothsweep.core.defenses.base import Defense, Step, StepLoss, over_outputs
 
 
 @dataclass(frozen=True, kw_only=True)

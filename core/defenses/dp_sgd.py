@@ -25,11 +25,19 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from core.bounds import Positive
-from core.checks import require
-from core.defenses.base import Defense, Step, StepLoss, criterion_losses, hard_labels, over_outputs, replace_module
-from core.models.classifiers import Classifier
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.bounds import Positive
+from smoothsweep.core.checks import require
+from smoothsweep.core.defenses.base import (
+    Defense,
+    Step,
+    StepLoss,
+    criterion_losses,
+    hard_labels,
+    over_outputs,
+    replace_module,
+)
+from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 _GROUPS = 32  # of GroupNorm, as Opacus has them
 _AT_ONCE = 16  # images whose gradients are held at once: each is as large as the network

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from annotated_types import Gt, Lt
 from torch import Generator, Tensor, nn
 
-from core.defenses.base import Defense, SameHead
-from core.models.classifiers import Classifier
+from smoothsweep.core.defenses.base import Defense, SameHead
+from smoothsweep.core.models.classifiers import Classifier
 
 
 @dataclass(frozen=True, kw_only=True)

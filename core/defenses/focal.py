@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.bounds import Positive
-from core.defenses.base import Defense, Step, StepLoss, hard_labels, over_outputs
+from smoothsweep.core.bounds import Positive
+from smoothsweep.core.defenses.base import Defense, Step, StepLoss, hard_labels, over_outputs
 
 _LEAST = 1e-12  # of 1 - p, so that a gamma below 1 has a finite slope where p reaches 1
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from torch import Generator, nn
 
-from core.bounds import Count, Inside
-from core.checks import require
-from core.defenses.base import Defense, Step, StepLoss
-from core.models.anatomy import anatomy_of, blocks_of, check_layers, parameters_of
-from core.models.classifiers import Classifier
+from smoothsweep.core.bounds import Count, Inside
+from smoothsweep.core.checks import require
+from smoothsweep.core.defenses.base import Defense, Step, StepLoss
+from smoothsweep.core.models.anatomy import anatomy_of, blocks_of, check_layers, parameters_of
+from smoothsweep.core.models.classifiers import Classifier
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.defenses.alpha import check_alpha
+from smoothsweep.core.defenses.alpha import check_alpha
 
 REDUCTIONS = ("mean", "sum", "none")
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from torch import Generator, nn
 
-from core.bounds import Width
-from core.defenses.base import Defense, new_linear
-from core.models.classifiers import Classifier
+from smoothsweep.core.bounds import Width
+from smoothsweep.core.defenses.base import Defense, new_linear
+from smoothsweep.core.models.classifiers import Classifier
 
 
 @dataclass(frozen=True, kw_only=True)

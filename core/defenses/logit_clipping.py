@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from torch import Generator, Tensor, nn
 
-from core.bounds import Positive
-from core.defenses.base import Defense, SameHead
-from core.models.classifiers import Classifier
+from smoothsweep.core.bounds import Positive
+from smoothsweep.core.defenses.base import Defense, SameHead
+from smoothsweep.core.models.classifiers import Classifier
 
 
 @dataclass(frozen=True, kw_only=True)

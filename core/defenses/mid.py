@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from core.bounds import Fraction, NotNegative, Width
-from core.checks import require_choice, require_count
-from core.defenses.base import (
+from smoothsweep.core.bounds import Fraction, NotNegative, Width
+from smoothsweep.core.checks import require_choice, require_count
+from smoothsweep.core.defenses.base import (
     Defense,
     Step,
     StepLoss,
@@ -26,10 +26,10 @@ from core.defenses.base import (
     replace_module,
     watch,
 )
-from core.defenses.own_noise import OwnNoise
-from core.errors import InputError
-from core.models.anatomy import anatomy_of
-from core.models.classifiers import Classifier
+from smoothsweep.core.defenses.own_noise import OwnNoise
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.anatomy import anatomy_of
+from smoothsweep.core.models.classifiers import Classifier
 
 READOUTS = ("noisy", "mean", "expectation")
 READOUT_OF_PROTOCOL = {

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from core.bounds import Positive
-from core.defenses.base import Defense, Labels, MixedLabels
+from smoothsweep.core.bounds import Positive
+from smoothsweep.core.defenses.base import Defense, Labels, MixedLabels
 
 
 @dataclass(frozen=True, kw_only=True)

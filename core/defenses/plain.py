@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.defenses.base import Defense
+from smoothsweep.core.defenses.base import Defense
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ import torch
 from annotated_types import Ge, Gt, Le
 from torch import Generator, Tensor
 
-from core.checks import require, require_range
-from core.defenses.base import Defense, Labels
+from smoothsweep.core.checks import require, require_range
+from smoothsweep.core.defenses.base import Defense, Labels
 
 Level = Annotated[float, Ge(-1), Le(1)]
 PUBLISHED_COLOUR = (0.485, 0.456, 0.406)

@@ -7,27 +7,27 @@ from typing import Any
 
 from torch import Generator, Tensor
 
-from core.declared import build
-from core.defenses.at_at import AtAt
-from core.defenses.base import Defense
-from core.defenses.bido import Bido
-from core.defenses.confidence_penalty import ConfidencePenalty
-from core.defenses.dp_sgd import DpSgd
-from core.defenses.dropout import Dropout
-from core.defenses.focal import Focal
-from core.defenses.freeze import Freeze
-from core.defenses.loft import Loft
-from core.defenses.logit_clipping import LogitClipping
-from core.defenses.mid import Mid
-from core.defenses.mixup import Mixup
-from core.defenses.plain import LabelSmoothing
-from core.defenses.random_erasing import RandomErasing
-from core.defenses.skip_removal import SkipRemoval
-from core.defenses.ssd import Ssd
-from core.defenses.trap_mid import TrapMid
-from core.defenses.weight_decay import WeightDecay
-from core.errors import InputError
-from core.models.classifiers import Classifier
+from smoothsweep.core.declared import build
+from smoothsweep.core.defenses.at_at import AtAt
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.defenses.bido import Bido
+from smoothsweep.core.defenses.confidence_penalty import ConfidencePenalty
+from smoothsweep.core.defenses.dp_sgd import DpSgd
+from smoothsweep.core.defenses.dropout import Dropout
+from smoothsweep.core.defenses.focal import Focal
+from smoothsweep.core.defenses.freeze import Freeze
+from smoothsweep.core.defenses.loft import Loft
+from smoothsweep.core.defenses.logit_clipping import LogitClipping
+from smoothsweep.core.defenses.mid import Mid
+from smoothsweep.core.defenses.mixup import Mixup
+from smoothsweep.core.defenses.plain import LabelSmoothing
+from smoothsweep.core.defenses.random_erasing import RandomErasing
+from smoothsweep.core.defenses.skip_removal import SkipRemoval
+from smoothsweep.core.defenses.ssd import Ssd
+from smoothsweep.core.defenses.trap_mid import TrapMid
+from smoothsweep.core.defenses.weight_decay import WeightDecay
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import Classifier
 
 DEFENSES: dict[str, type[Defense]] = {
     "label_smoothing": LabelSmoothing,

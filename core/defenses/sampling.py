@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 
 def shuffled_batches(n: int, batch_size: int, generator: Generator) -> list[Tensor]:

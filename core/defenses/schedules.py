@@ -14,8 +14,8 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
-from core.defenses.alpha import check_alpha
-from core.errors import InputError
+from smoothsweep.core.defenses.alpha import check_alpha
+from smoothsweep.core.errors import InputError
 
 REFERENCE_START, REFERENCE_FULL = 50, 75
 

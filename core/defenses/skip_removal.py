@@ -19,11 +19,11 @@ from typing import Literal
 import torch
 from torch import Generator, Tensor, nn
 
-from core.checks import require, require_choice, require_number
-from core.defenses.base import Defense, new_linear
-from core.errors import InputError
-from core.models.anatomy import anatomy_of
-from core.models.classifiers import Classifier
+from smoothsweep.core.checks import require, require_choice, require_number
+from smoothsweep.core.defenses.base import Defense, new_linear
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.anatomy import anatomy_of
+from smoothsweep.core.models.classifiers import Classifier
 
 _REFUSED = {
     "vgg_small": "it has no skip connections",

@@ -21,12 +21,12 @@ from typing import ClassVar, Literal
 import torch
 from torch import Generator, Tensor
 
-from core.bounds import Inside, Positive
-from core.defenses.base import Defense
-from core.defenses.own_noise import OwnNoise
-from core.errors import InputError
-from core.models.classifiers import AsComputed, Classifier
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.bounds import Inside, Positive
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.defenses.own_noise import OwnNoise
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import AsComputed, Classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 _LEAST = 1e-12  # of a mean answer's entries, so that no ratio divides by zero
 _UNLIKELY = 1e-37  # of an answer's entries, so that its logarithm is finite in float32

@@ -21,15 +21,15 @@ import torch
 import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
-from core.bounds import Inside, Positive
-from core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation
-from core.data.augmentation_settings import Augmentation
-from core.data.rotation import rotated
-from core.defenses.base import Defense, SmoothedLoss, Step, StepLoss, hard_labels, new_linear, over_outputs
-from core.models.classifiers import Classifier
-from core.models.inference import evaluating
-from core.models.optimizers import make_optimizer
-from core.models.recipe import TrainingRecipe, learning_rate
+from smoothsweep.core.bounds import Inside, Positive
+from smoothsweep.core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation
+from smoothsweep.core.data.augmentation_settings import Augmentation
+from smoothsweep.core.data.rotation import rotated
+from smoothsweep.core.defenses.base import Defense, SmoothedLoss, Step, StepLoss, hard_labels, new_linear, over_outputs
+from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.core.models.inference import evaluating
+from smoothsweep.core.models.optimizers import make_optimizer
+from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate
 
 _VIEWS = Augmentation(crop_scale=(0.8, 1.0), brightness=0, contrast=0, saturation=0, hue=0, flip=0.5)
 _DEGREES = 30.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from core.bounds import Positive
-from core.checks import require
-from core.defenses.base import Defense
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.bounds import Positive
+from smoothsweep.core.checks import require
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 
 @dataclass(frozen=True, kw_only=True)

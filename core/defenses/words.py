@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.words import NBSP, minus
+from smoothsweep.core.words import NBSP, minus
 
 PLAIN = "plain training"
 SMOOTHING = "label_smoothing"

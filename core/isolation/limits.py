@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from core.allotted import available_memory
-from core.errors import InputError
-from core.isolation import seccomp
+import smoothsweep
+from smoothsweep.core.allotted import available_memory
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.isolation import seccomp
 
 SECONDS, GIBIBYTES = "SMOOTHSWEEP_PROGRAM_SECONDS", "SMOOTHSWEEP_PROGRAM_GIB"
 """Environment variables: other limits than the usual ones, for a program that needs them."""
@@ -72,8 +73,8 @@ def readable_paths() -> list[Path]:
         *(sysconfig.get_path(name) for name in ("stdlib", "purelib")),
     ]
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
-    ours = Path(__file__).resolve().parents[1]
-    return [*_existing([*python, *_SYSTEM, *libraries]), *(path for path in packages if path is not None), ours]
+    ours = [Path(__file__).resolve().parents[1], Path(smoothsweep.__file__).resolve()]
+    return [*_existing([*python, *_SYSTEM, *libraries]), *(path for path in packages if path is not None), *ours]
 
 
 def device_paths(device: str) -> list[Path]:

@@ -25,14 +25,15 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from core.errors import InputError
-from core.isolation import wire
-from core.isolation.limits import Limits, device_paths, readable_paths
+import smoothsweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.isolation import wire
+from smoothsweep.core.isolation.limits import Limits, device_paths, readable_paths
 
 KEPT_OUTPUT = 2000  # characters of what a process printed last, for the sentence that says why it ended
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(smoothsweep.__file__).resolve().parents[1]
 _START = "import sys, json; said = json.loads(sys.argv[1]); sys.path[:] = said['path']; " \
-         "from core.isolation.worker import main; main(said)"  # fmt: skip
+         "from smoothsweep.core.isolation.worker import main; main(said)"  # fmt: skip
 _PASSED_ON = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "TORCH_",
               "PYTORCH_", "ATEN_", "LC_", "LANG", "LD_LIBRARY_PATH", "PATH")  # fmt: skip
 _GONE = (BrokenPipeError, ConnectionError, EOFError)

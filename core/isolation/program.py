@@ -8,11 +8,11 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from core import screen
-from core.errors import InputError
-from core.isolation.asking import Numerics
-from core.isolation.limits import Limits, can_isolate, usual_limits
-from core.isolation.process import Failed, Isolated
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.isolation.asking import Numerics
+from smoothsweep.core.isolation.limits import Limits, can_isolate, usual_limits
+from smoothsweep.core.isolation.process import Failed, Isolated
 
 MOST_ANSWER = 2**30  # bytes of one answer: a million classes for 256 images
 

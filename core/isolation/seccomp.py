@@ -12,7 +12,7 @@ import os
 import struct
 import sys
 
-from core.isolation.system_calls import ARCHITECTURES, CONDITIONAL, HARMLESS
+from smoothsweep.core.isolation.system_calls import ARCHITECTURES, CONDITIONAL, HARMLESS
 
 PR_SET_NO_NEW_PRIVS, PR_GET_SECCOMP = 38, 21
 _SECCOMP = {"x86_64": 317, "aarch64": 277}

@@ -16,8 +16,8 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from core.isolation import wire
-from core.isolation.asking import Numerics
+from smoothsweep.core.isolation import wire
+from smoothsweep.core.isolation.asking import Numerics
 
 
 @dataclass(frozen=True, kw_only=True)

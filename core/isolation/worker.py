@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from core.isolation import landlock, seccomp
+from smoothsweep.core.isolation import landlock, seccomp
 
 _PR_SET_PDEATHSIG = 1
 
@@ -28,7 +28,7 @@ def main(said: dict[str, Any]) -> None:
     isolated = said["isolated"]
     if isolated and landlock.version():
         landlock.confine_files(map(Path, said["readable"]), map(Path, said["devices"]))
-    from core.isolation.serving import Server  # loads torch: its threads are to be confined as well
+    from smoothsweep.core.isolation.serving import Server  # loads torch: its threads are to be confined as well
 
     server = Server(peer, said)
     _limit(said["memory"], on_cpu=said["device"] == "cpu")

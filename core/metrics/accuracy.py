@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.errors import NotFinite
+from smoothsweep.core.errors import NotFinite
 
 
 @dataclass(frozen=True, kw_only=True)

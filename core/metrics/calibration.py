@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.errors import NotFinite
+from smoothsweep.core.errors import NotFinite
 
 NORMS = ("l1", "l2", "max")
 SCORES = ("logits", "probabilities")

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from core.errors import InputError
-from core.metrics.crossed_effects import contrast_errors
-from core.metrics.dunnett import Bonferroni, Correction, Dunnett
-from core.metrics.verdicts import LEAST_SEEDS, Errors, Verdict, verdict
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.crossed_effects import contrast_errors
+from smoothsweep.core.metrics.dunnett import Bonferroni, Correction, Dunnett
+from smoothsweep.core.metrics.verdicts import LEAST_SEEDS, Errors, Verdict, verdict
 
 _ROUNDING = 1e-12  # a spread this small beside the values themselves is rounding, not randomness
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.metrics.verdicts import Errors
+from smoothsweep.core.metrics.verdicts import Errors
 
 _ROUNDING = 1e-12  # a spread this small beside the values themselves is rounding, not randomness
 

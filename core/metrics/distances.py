@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.errors import InputError, NotFinite
+from smoothsweep.core.errors import InputError, NotFinite
 
 OFFICIAL_LABELS = 300  # that LOMMA's evaluation has real features of
 OFFICIAL_EPSILON = 1e-6  # that torch's PairwiseDistance adds to every difference there

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.errors import InputError, NotFinite
+from smoothsweep.core.errors import InputError, NotFinite
 
 _NEGATIVE = 1e-6  # a covariance may have eigenvalues below zero by this share of its largest: rounding
 

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 Direction = Literal["max", "min"]
 

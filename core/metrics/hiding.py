@@ -20,8 +20,8 @@ from typing import Literal
 
 from numpy.typing import ArrayLike
 
-from core.errors import InputError
-from core.metrics.reduction import Bounded, LeakCells
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.reduction import Bounded, LeakCells
 
 Hiding = Literal["removes", "hides", "removes and hides", "leaks more", "cannot tell"]
 

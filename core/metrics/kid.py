@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.errors import InputError, NotFinite
+from smoothsweep.core.errors import InputError, NotFinite
 
 
 @dataclass(frozen=True, kw_only=True)

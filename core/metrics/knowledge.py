@@ -10,8 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.errors import InputError
-from core.metrics.accuracy import top1_accuracy
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.accuracy import top1_accuracy
 
 
 def score_surrogate(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 LEAST_POWER = 0.1
 """A judge whose sensitivity exceeds its false positives by less tells nothing that could be corrected."""

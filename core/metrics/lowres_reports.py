@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from core.metrics.accuracy import class_means
+from smoothsweep.core.metrics.accuracy import class_means
 
 Spread = Literal["deviation", "variance"]
 

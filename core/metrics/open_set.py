@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.errors import InputError, NotFinite
+from smoothsweep.core.errors import InputError, NotFinite
 
 DEFINITIONS = ("official", "standard")
 CHUNK_ELEMENTS = 2**22  # distances held at once: 32 MiB, with about as much again for what they are compared to

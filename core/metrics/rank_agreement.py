@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from core.errors import InputError
-from core.metrics.comparisons import check_options
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.comparisons import check_options
 
 LEAST_FOR_INTERVAL = 5
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from core.errors import InputError
-from core.metrics.comparisons import Comparisons, check_options, compare_recipes, joint_deviations, stacked
-from core.metrics.verdicts import CANNOT_TELL, LEAST_SEEDS, Errors, Verdict, verdict
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.comparisons import Comparisons, check_options, compare_recipes, joint_deviations, stacked
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL, LEAST_SEEDS, Errors, Verdict, verdict
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from core.errors import InputError
-from core.metrics.comparisons import check_options, stacked
-from core.metrics.crossed_effects import contrast_errors
-from core.metrics.dunnett import Dunnett
-from core.metrics.verdicts import LEAST_SEEDS, Errors
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.comparisons import check_options, stacked
+from smoothsweep.core.metrics.crossed_effects import contrast_errors
+from smoothsweep.core.metrics.dunnett import Dunnett
+from smoothsweep.core.metrics.verdicts import LEAST_SEEDS, Errors
 
 MOST_SEEDS = 100
 """More than anyone trains: a difference that needs more seeds needs more classes."""

@@ -6,11 +6,11 @@ Loads nothing.
 
 from __future__ import annotations
 
-from core.metrics.general_columns import GENERAL_JUDGES
-from core.metrics.integrity import INTEGRITY
-from core.metrics.lowres_columns import LOWRES_METRICS
-from core.metrics.metric import AT_LEAST_0, BALANCED, Metric
-from core.metrics.stability import STABILITY
+from smoothsweep.core.metrics.general_columns import GENERAL_JUDGES
+from smoothsweep.core.metrics.integrity import INTEGRITY
+from smoothsweep.core.metrics.lowres_columns import LOWRES_METRICS
+from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, Metric
+from smoothsweep.core.metrics.stability import STABILITY
 
 KNN_NULL = "protocol paper counts labels below 300, of which none was attacked"
 ALIKE = "all features of the training images are alike"

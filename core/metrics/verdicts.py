@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from core.metrics.dunnett import Bonferroni, Correction
+from smoothsweep.core.metrics.dunnett import Bonferroni, Correction
 
 Verdict = Literal["higher", "lower", "cannot tell"]
 HIGHER: Verdict = "higher"

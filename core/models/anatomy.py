@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from core.models.classifiers import Classifier
+    from smoothsweep.core.models.classifiers import Classifier
 
 Stages = tuple[tuple[str, ...], ...]
 

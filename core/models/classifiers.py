@@ -11,12 +11,12 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
-from core.errors import InputError
-from core.models import lowres
-from core.models.image_sizes import IN_UNIT_RANGE
-from core.models.normalisation import USUAL, Normalisation, input_layer
-from core.models.pretrained import load_published_state, load_published_trunk, read_pretrained_state
-from core.models.small import resnet_small, vgg_small
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models import lowres
+from smoothsweep.core.models.image_sizes import IN_UNIT_RANGE
+from smoothsweep.core.models.normalisation import USUAL, Normalisation, input_layer
+from smoothsweep.core.models.pretrained import load_published_state, load_published_trunk, read_pretrained_state
+from smoothsweep.core.models.small import resnet_small, vgg_small
 
 PROTOCOLS = ("paper", "clean")
 _IMAGENET_CLASSES = 1000

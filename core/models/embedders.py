@@ -7,15 +7,21 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from core.errors import InputError
-from core.models.face_ir import face_ir50, face_ir152
-from core.models.facenet import FaceNet, facenet_state
-from core.models.general import SwagViT, swag_state
-from core.models.mobilefacenet import MobileFaceNetA, MobileFaceNetB
-from core.models.pretrained import most_of, plain_tensors, read_tensor_file
-from core.models.synthetic_embedder import SyntheticEmbedder
-from core.models.weight_files import WEIGHT_FILES, by_hand, find_weight_file, verify_weight_file, weight_folders
-from core.readers.safetensors_file import UnreadableTensors, read_safetensors
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.face_ir import face_ir50, face_ir152
+from smoothsweep.core.models.facenet import FaceNet, facenet_state
+from smoothsweep.core.models.general import SwagViT, swag_state
+from smoothsweep.core.models.mobilefacenet import MobileFaceNetA, MobileFaceNetB
+from smoothsweep.core.models.pretrained import most_of, plain_tensors, read_tensor_file
+from smoothsweep.core.models.synthetic_embedder import SyntheticEmbedder
+from smoothsweep.core.models.weight_files import (
+    WEIGHT_FILES,
+    by_hand,
+    find_weight_file,
+    verify_weight_file,
+    weight_folders,
+)
+from smoothsweep.core.readers.safetensors_file import UnreadableTensors, read_safetensors
 
 # Every entry: forward(images float [N, 3, S, S] in [-1, 1], any S) -> float32 [N, D] of unit length.
 EMBEDDERS: dict[str, Callable[[], nn.Module]] = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional
 
-from core.models.lowres import IR50, IR152, Trunk
-from core.models.mobilefacenet import to_template
+from smoothsweep.core.models.lowres import IR50, IR152, Trunk
+from smoothsweep.core.models.mobilefacenet import to_template
 
 SIDE = 112
 WIDTH = 64  # channels of the first stage, an eighth of the features

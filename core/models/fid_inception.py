@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn import functional
 from torchvision.models import Inception3, inception
 
-from core.errors import InputError
-from core.models.pretrained import fitting_state, plain_tensors, read_tensor_file
-from core.models.weight_files import WEIGHT_FILES, verify_weight_file
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.pretrained import fitting_state, plain_tensors, read_tensor_file
+from smoothsweep.core.models.weight_files import WEIGHT_FILES, verify_weight_file
 
 SIZE = 299
 FEATURES = 2048

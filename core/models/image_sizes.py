@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 LEAST = {
     "resnet_small": 32, "vgg_small": 32, "resnet18": 32, "resnet34": 32, "resnet50": 32, "resnet101": 32,

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from core.data.images import ImageSet
-from core.data.transforms import resize, resize_uint8, to_unit
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.transforms import resize, resize_uint8, to_unit
 
 BATCH_SIZE = 256
 

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torchvision.models import Inception3
 
-from core.data.stretching import stretched
-from core.models.fid_inception import SIZE, load_fid_inception, tf1_bilinear
-from core.models.pretrained import fitting_state, plain_tensors, read_tensor_file
-from core.models.weight_files import WEIGHT_FILES, verify_weight_file
+from smoothsweep.core.data.stretching import stretched
+from smoothsweep.core.models.fid_inception import SIZE, load_fid_inception, tf1_bilinear
+from smoothsweep.core.models.pretrained import fitting_state, plain_tensors, read_tensor_file
+from smoothsweep.core.models.weight_files import WEIGHT_FILES, verify_weight_file
 
 _IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from core.models.synthetic_embedder import resize_to
+from smoothsweep.core.models.synthetic_embedder import resize_to
 
 FEATURES = 128
 # (expansion, channels, repeats, stride of the first), after the stem with 64 channels at half the resolution.

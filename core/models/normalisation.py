@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 CHANNELS = 3
 _LARGEST = 1e6

@@ -8,12 +8,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from core.errors import InputError
-from core.models.embedders import EMBEDDERS
-from core.models.facenet import facenet_state
-from core.models.official_targets import read_official_checkpoint
-from core.models.pretrained import SMALL_STATE, fitting_state
-from core.models.weight_files import file_sha256
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.embedders import EMBEDDERS
+from smoothsweep.core.models.facenet import facenet_state
+from smoothsweep.core.models.official_targets import read_official_checkpoint
+from smoothsweep.core.models.pretrained import SMALL_STATE, fitting_state
+from smoothsweep.core.models.weight_files import file_sha256
 
 WRAPPINGS = ("net_state_dict", "model_state_dict", "state_dict")
 """Keys under which the embedders' training scripts keep the weights, in the order they are looked for."""

@@ -14,9 +14,9 @@ from typing import Any
 
 from torch import Tensor
 
-from core.errors import InputError
-from core.models.classifiers import ARCHITECTURES, Classifier, build_classifier
-from core.models.pretrained import (
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import ARCHITECTURES, Classifier, build_classifier
+from smoothsweep.core.models.pretrained import (
     MOST_STATE,
     check_tensors,
     load_published_state,
@@ -25,7 +25,7 @@ from core.models.pretrained import (
     read_tensor_file,
     strip_wrappers,
 )
-from core.models.weight_files import file_sha256
+from smoothsweep.core.models.weight_files import file_sha256
 
 WRAPPINGS = ("model_state_dict", "state_dict")
 """Keys under which training scripts keep the state dictionary, in the order they are looked for."""

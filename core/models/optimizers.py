@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import torch
 
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 
 def make_optimizer(parameters: Iterable[torch.nn.Parameter], recipe: TrainingRecipe) -> torch.optim.Optimizer:

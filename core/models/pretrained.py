@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor, nn
 
-from core.errors import InputError
-from core.models.weight_files import (
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.weight_files import (
     WEIGHT_FILES,
     WeightFile,
     by_hand,
@@ -20,13 +20,19 @@ from core.models.weight_files import (
     weight_folders,
     wrong_content,
 )
-from core.pickles.archive import COMPRESSED
-from core.pickles.checkpoints import StoredTensor, read_checkpoint
-from core.pickles.cursor import Refused
-from core.pickles.mapped import map_file
-from core.readers.files import MIB
-from core.readers.safetensors_file import FiledTensor, UnreadableTensors, check_bytes, is_safetensors, read_header
-from core.words import shown
+from smoothsweep.core.pickles.archive import COMPRESSED
+from smoothsweep.core.pickles.checkpoints import StoredTensor, read_checkpoint
+from smoothsweep.core.pickles.cursor import Refused
+from smoothsweep.core.pickles.mapped import map_file
+from smoothsweep.core.readers.files import MIB
+from smoothsweep.core.readers.safetensors_file import (
+    FiledTensor,
+    UnreadableTensors,
+    check_bytes,
+    is_safetensors,
+    read_header,
+)
+from smoothsweep.core.words import shown
 
 # Wrappers that training scripts leave in front of the keys: DataParallel, the publication's own class,
 # torch.compile.

@@ -15,11 +15,11 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import bdtrc
 from torch import Tensor
 
-from core.data.images import ImageSet
-from core.data.listing import few
-from core.errors import InputError
-from core.models.inference import evaluate_logits
-from core.models.normalisation import USUAL, Normalisation
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.listing import few
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.inference import evaluate_logits
+from smoothsweep.core.models.normalisation import USUAL, Normalisation
 
 TRIED = 200  # images on which other readings are tried
 CHANCE_LEVEL = 0.01  # how seldom chance alone may do as well

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
-from core.bounds import Beta, Count, Fraction, NotNegative, Positive
-from core.checks import require
-from core.data.augmentation_settings import Augmentation
-from core.declared import check_fields
+from smoothsweep.core.bounds import Beta, Count, Fraction, NotNegative, Positive
+from smoothsweep.core.checks import require
+from smoothsweep.core.data.augmentation_settings import Augmentation
+from smoothsweep.core.declared import check_fields
 
 Architecture = Literal[
     "resnet_small", "vgg_small", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from core.data.synthetic import TRAIT_NAMES
+from smoothsweep.core.data.synthetic import TRAIT_NAMES
 
 WORKING_SIZE = 64
 FEATURES = len(TRAIT_NAMES)

@@ -18,8 +18,8 @@ from typing import BinaryIO
 import torch
 import torchvision
 
-from core.errors import InputError
-from core.files import replacing
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import replacing
 
 FOLDER_VARIABLE = "SMOOTHSWEEP_WEIGHTS"
 """Environment variable that may name a folder of weight files; it is searched before torch hub's cache."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 
-from core.errors import InputError
-from core.uris import shown_uri
-from core.words import brief
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.uris import shown_uri
+from smoothsweep.core.words import brief
 
 ADDRESS, TOKEN = "SMOOTHSWEEP_ASKED_URL", "SMOOTHSWEEP_ASKED_TOKEN"
 """Environment variables: an OpenAI-compatible address such as https://host/v1, and the bearer token it wants."""

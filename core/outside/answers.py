@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 WAIT_S = 120.0  # for another process that writes
 

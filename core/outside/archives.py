@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from core.allotted import available_memory
-from core.errors import InputError
+from smoothsweep.core.allotted import available_memory
+from smoothsweep.core.errors import InputError
 
 MOST_BYTES = 64 * 2**30
 MOST_MEMBERS = 20_000

@@ -11,9 +11,9 @@ import hashlib
 import os
 from pathlib import Path
 
-from core.files import write_file
-from core.isolation.limits import can_isolate
-from core.outside.kinds import BY_CONSENT, KINDS
+from smoothsweep.core.files import write_file
+from smoothsweep.core.isolation.limits import can_isolate
+from smoothsweep.core.outside.kinds import BY_CONSENT, KINDS
 
 
 def needs_consent(kind: str) -> bool:

@@ -18,15 +18,15 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from core.cards import read_card
-from core.errors import InputError
-from core.outside.address import bearer, check_plain
-from core.outside.answers import KeptAnswers
-from core.outside.model import Opened
-from core.outside.posting import posted
-from core.outside.reading import is_distribution
-from core.outside.wire import MOST_BYTES
-from core.words import brief
+from smoothsweep.core.cards import read_card
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.address import bearer, check_plain
+from smoothsweep.core.outside.answers import KeptAnswers
+from smoothsweep.core.outside.model import Opened
+from smoothsweep.core.outside.posting import posted
+from smoothsweep.core.outside.reading import is_distribution
+from smoothsweep.core.outside.wire import MOST_BYTES
+from smoothsweep.core.words import brief
 
 MOST_FLOAT = float(torch.finfo(torch.float32).max)
 _HEADERS = {"Content-Type": "image/png", "Accept": "application/json"}

@@ -19,15 +19,15 @@ from typing import Any, BinaryIO
 
 import torch
 
-from core.errors import InputError
-from core.isolation.process import in_memory
-from core.isolation.program import IsolatedProgram
-from core.isolation.serving import Loaded, whole
-from core.outside.archives import Members, members_of, text_of
-from core.outside.model import Opened
-from core.outside.operators import ATEN
-from core.outside.running import one_line
-from core.words import brief
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.isolation.process import in_memory
+from smoothsweep.core.isolation.program import IsolatedProgram
+from smoothsweep.core.isolation.serving import Loaded, whole
+from smoothsweep.core.outside.archives import Members, members_of, text_of
+from smoothsweep.core.outside.model import Opened
+from smoothsweep.core.outside.operators import ATEN
+from smoothsweep.core.outside.running import one_line
+from smoothsweep.core.words import brief
 
 WHAT = "a program of torch.export"
 GRAPH = "models/model.json"

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from core.cards import read_card
-from core.errors import InputError
-from core.models.weight_files import file_sha256
-from core.outside.model import Opened
-from core.outside.running import answering, one_line
+from smoothsweep.core.cards import read_card
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.weight_files import file_sha256
+from smoothsweep.core.outside.model import Opened
+from smoothsweep.core.outside.running import answering, one_line
 
 FORM = "python:MODULE:FACTORY"
 

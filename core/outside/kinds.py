@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from core.outside.archives import check_directory
-from core.uris import shown_uri
+from smoothsweep.core.outside.archives import check_directory
+from smoothsweep.core.uris import shown_uri
 
 OutsideKind = Literal["torchscript", "torch_export", "onnx", "function", "endpoint"]
 FUNCTION, URLS = "python:", ("http://", "https://")
@@ -30,16 +30,20 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "torchscript": Kind(
-        words="a TorchScript program", file="program.torchscript", open="core.outside.torchscript:open_torchscript"
+        words="a TorchScript program",
+        file="program.torchscript",
+        open="smoothsweep.core.outside.torchscript:open_torchscript",
     ),
     "torch_export": Kind(
-        words="a program of torch.export", file="program.pt2", open="core.outside.exported:open_exported"
+        words="a program of torch.export", file="program.pt2", open="smoothsweep.core.outside.exported:open_exported"
     ),
-    "onnx": Kind(words="an ONNX model", file="model.onnx", open="core.outside.onnx_file:open_onnx"),
+    "onnx": Kind(words="an ONNX model", file="model.onnx", open="smoothsweep.core.outside.onnx_file:open_onnx"),
     "function": Kind(
-        words="a function of the user's", file="function.json", open="core.outside.function:open_function"
+        words="a function of the user's", file="function.json", open="smoothsweep.core.outside.function:open_function"
     ),
-    "endpoint": Kind(words="an HTTP endpoint", file="endpoint.json", open="core.outside.endpoint:open_endpoint"),
+    "endpoint": Kind(
+        words="an HTTP endpoint", file="endpoint.json", open="smoothsweep.core.outside.endpoint:open_endpoint"
+    ),
 }
 
 

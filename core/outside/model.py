@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.attacks.access import Access
-from core.errors import InputError
-from core.models.normalisation import Normalisation, input_layer
-from core.outside.kinds import Answers
-from core.outside.reading import Reader, sums_to_one
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.normalisation import Normalisation, input_layer
+from smoothsweep.core.outside.kinds import Answers
+from smoothsweep.core.outside.reading import Reader, sums_to_one
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.errors import InputError
-from core.isolation.process import in_memory
-from core.isolation.program import IsolatedProgram
-from core.isolation.serving import Loaded
-from core.outside.model import Opened
-from core.outside.onnx_graph import check_onnx
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.isolation.process import in_memory
+from smoothsweep.core.isolation.program import IsolatedProgram
+from smoothsweep.core.isolation.serving import Loaded
+from smoothsweep.core.outside.model import Opened
+from smoothsweep.core.outside.onnx_graph import check_onnx
 
 WHAT = "an ONNX model"
 NEEDED = "expected onnxruntime to run it, which is not installed: pip install 'smoothsweep[onnx]'"

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from core.errors import InputError
-from core.words import brief
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import brief
 
 MOST_FIELDS = 2_000_000
 MOST_DEPTH = 32

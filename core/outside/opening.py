@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from core.attacks.access import Access
-from core.errors import InputError
-from core.models.normalisation import Normalisation
-from core.outside.kinds import KINDS, Answers
-from core.outside.model import Opened, OutsideModel
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.normalisation import Normalisation
+from smoothsweep.core.outside.kinds import KINDS, Answers
+from smoothsweep.core.outside.model import Opened, OutsideModel
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from core.errors import InputError
-from core.outside.answers import KeptAnswers
-from core.outside.wire import NotAnswered, exchange
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.answers import KeptAnswers
+from smoothsweep.core.outside.wire import NotAnswered, exchange
 
 ATTEMPTS = 5
 LONGEST_PAUSE_S = 60.0

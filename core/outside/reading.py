@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.errors import InputError
-from core.outside.kinds import Answers
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.kinds import Answers
 
 LEAST_PROBABILITY = 1e-30
 """What a probability counts as at least: its logarithm must be a number."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 
 def answering(program: Callable[[Tensor], Tensor], where: str) -> Callable[[Tensor], Tensor]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 import torch
 
-from core.outside.operators import ATEN, PRIM
-from core.outside.script_names import (
+from smoothsweep.core.outside.operators import ATEN, PRIM
+from smoothsweep.core.outside.script_names import (
     BUILTINS,
     NAMESPACES,
     NUMBERED,
@@ -21,7 +21,7 @@ from core.outside.script_names import (
     check_type,
     dotted,
 )  # fmt: skip
-from core.words import brief
+from smoothsweep.core.words import brief
 
 
 class Body:

@@ -12,10 +12,10 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from core.errors import InputError
-from core.outside.script_body import Body
-from core.outside.script_names import BASES, CLASS_VALUES, Declared, Refused, check_constant, check_type
-from core.words import brief
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.script_body import Body
+from smoothsweep.core.outside.script_names import BASES, CLASS_VALUES, Declared, Refused, check_constant, check_type
+from smoothsweep.core.words import brief
 
 MOST_TEXT = 8 * 2**20
 """Bytes of all code together. ResNet-152 has 300 kB; a tree takes a hundred times its text."""

@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass, field
 
-from core.words import brief
+from smoothsweep.core.words import brief
 
 
 def _words(text: str) -> frozenset[str]:

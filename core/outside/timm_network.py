@@ -15,14 +15,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.errors import InputError
-from core.files import write_file
-from core.models.official_targets import ImportFacts, read_official_checkpoint
-from core.models.pretrained import fitting_state
-from core.models.weight_files import file_sha256
-from core.outside.kinds import TIMM
-from core.spelling import suggestion
-from core.words import brief
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.core.models.official_targets import ImportFacts, read_official_checkpoint
+from smoothsweep.core.models.pretrained import fitting_state
+from smoothsweep.core.models.weight_files import file_sha256
+from smoothsweep.core.outside.kinds import TIMM
+from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.words import brief
 
 
 def export_timm(

@@ -16,13 +16,13 @@ from typing import Any, BinaryIO
 
 import torch
 
-from core.errors import InputError
-from core.isolation.process import in_memory
-from core.isolation.program import IsolatedProgram
-from core.isolation.serving import Loaded, whole
-from core.outside.archives import Members, members_of
-from core.outside.model import Opened
-from core.outside.script_code import checked_code
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.isolation.process import in_memory
+from smoothsweep.core.isolation.program import IsolatedProgram
+from smoothsweep.core.isolation.serving import Loaded, whole
+from smoothsweep.core.outside.archives import Members, members_of
+from smoothsweep.core.outside.model import Opened
+from smoothsweep.core.outside.script_code import checked_code
 
 WHAT = "a TorchScript program"
 MOST_PICKLE = 16 * 2**20  # bytes of data.pkl: names and shapes, no weights

@@ -11,12 +11,12 @@ import hashlib
 import json
 import re
 
-from core.errors import InputError
-from core.outside.address import TOKEN, bearer
-from core.outside.answers import KeptAnswers
-from core.outside.posting import posted
-from core.outside.wire import MOST_BYTES
-from core.words import brief
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.address import TOKEN, bearer
+from smoothsweep.core.outside.answers import KeptAnswers
+from smoothsweep.core.outside.posting import posted
+from smoothsweep.core.outside.wire import MOST_BYTES
+from smoothsweep.core.words import brief
 
 _TEXT = (
     "The picture has an image A on the left and four reference photographs B on the right. All of B show the same "

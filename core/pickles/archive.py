@@ -11,7 +11,7 @@ import struct
 import zlib
 from dataclasses import dataclass
 
-from core.pickles.cursor import Refused
+from smoothsweep.core.pickles.cursor import Refused
 
 START = b"PK\x03\x04"
 MOST_MEMBERS = 100_000

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.pickles.archive import START, read_archive
-from core.pickles.cursor import Cursor, Refused, describe
-from core.pickles.machine import Dialect, Global, Limits
-from core.pickles.opcodes import CHECKPOINT_OPCODES, run
-from core.pickles.storages import MAGIC, MAX_RANK, contiguous
+from smoothsweep.core.pickles.archive import START, read_archive
+from smoothsweep.core.pickles.cursor import Cursor, Refused, describe
+from smoothsweep.core.pickles.machine import Dialect, Global, Limits
+from smoothsweep.core.pickles.opcodes import CHECKPOINT_OPCODES, run
+from smoothsweep.core.pickles.storages import MAGIC, MAX_RANK, contiguous
 
 LEGACY_VERSION = 1001
 MAX_TENSORS = 50_000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from sys import getsizeof
 from typing import NoReturn
 
-from core.pickles.cursor import Cursor, Refused, describe
+from smoothsweep.core.pickles.cursor import Cursor, Refused, describe
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ import mmap
 import os
 from pathlib import Path
 
-from core.errors import InputError
-from core.readers.files import open_regular
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import open_regular
 
 
 def map_file(path: Path, *, most_bytes: int) -> memoryview:

@@ -14,9 +14,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from core.errors import InputError
-from core.pickles.cursor import Cursor, Refused, describe
-from core.pickles.machine import Data, Dialect, Global, Machine
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.pickles.cursor import Cursor, Refused, describe
+from smoothsweep.core.pickles.machine import Data, Dialect, Global, Machine
 
 PROTOCOLS = (2, 3, 4, 5)
 """2 is read only as far as needed to say what is wrong with it, and inside storages."""

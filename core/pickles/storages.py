@@ -12,9 +12,9 @@ from math import prod
 
 import numpy as np
 
-from core.pickles.cursor import Cursor, Refused, describe
-from core.pickles.machine import Data, Dialect, Global, Limits
-from core.pickles.opcodes import STORAGE_OPCODES, run
+from smoothsweep.core.pickles.cursor import Cursor, Refused, describe
+from smoothsweep.core.pickles.machine import Data, Dialect, Global, Limits
+from smoothsweep.core.pickles.opcodes import STORAGE_OPCODES, run
 
 MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
 MAX_RANK = 6

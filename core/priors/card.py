@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from core.checks import require_count, require_number
-from core.errors import InputError
-from core.network_card import NetworkCard, read_network_card
+from smoothsweep.core.checks import require_count, require_number
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.network_card import NetworkCard, read_network_card
 
 _RANGES = (
     ("resolution", 8, 4096), ("z_dim", 1, 2**14), ("w_dim", 1, 2**14), ("mapping_layers", 1, 64),

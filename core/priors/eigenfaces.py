@@ -8,10 +8,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.errors import InputError
-from core.priors.base import PriorNetwork, spread_over_places, truncate
-from core.priors.card import EigenfacesConfig
-from core.priors.kinds import EigenfacesFit
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.base import PriorNetwork, spread_over_places, truncate
+from smoothsweep.core.priors.card import EigenfacesConfig
+from smoothsweep.core.priors.kinds import EigenfacesFit
 
 EXACT_UP_TO = 1024
 """Below this many images (or pixels) the eigenproblem is solved exactly; above it, from a random sketch."""

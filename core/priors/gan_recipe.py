@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge
 
-from core.bounds import Beta, Count, Fraction, NotNegative, Positive
-from core.checks import require
-from core.declared import check_fields
-from core.errors import InputError
+from smoothsweep.core.bounds import Beta, Count, Fraction, NotNegative, Positive
+from smoothsweep.core.checks import require
+from smoothsweep.core.declared import check_fields
+from smoothsweep.core.errors import InputError
 
 DEFAULT_ADA_TARGET = 0.6
 DEFAULT_ADA_KIMG = 500.0

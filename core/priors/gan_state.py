@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import nn
 
-from core.errors import InputError, TrainingDiverged
-from core.priors.card import StyleGAN2Config
-from core.priors.gan_recipe import GanRecipe
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from core.training.kept_state import KeptState
+from smoothsweep.core.errors import InputError, TrainingDiverged
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.gan_recipe import GanRecipe
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.training.kept_state import KeptState
 
 ADA_INTERVAL = 4
 """Steps between two changes of the adaptive probability."""

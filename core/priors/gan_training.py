@@ -18,14 +18,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from core.errors import InputError
-from core.priors.card import StyleGAN2Config
-from core.priors.gan_augment import Distortion, distort, draw_distortion
-from core.priors.gan_recipe import GanRecipe, check_batch
-from core.priors.gan_state import NO_PENALTY, GanState, new_state
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from core.training.team import descend
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.gan_augment import Distortion, distort, draw_distortion
+from smoothsweep.core.priors.gan_recipe import GanRecipe, check_batch
+from smoothsweep.core.priors.gan_state import NO_PENALTY, GanState, new_state
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.training.team import descend
 
 W_AVG_SAMPLES = 10_000
 

@@ -11,14 +11,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from core.bounds import Count, FilePath, Seed, Width
-from core.declared import build
-from core.errors import InputError
-from core.priors.gan_recipe import GanRecipe, check_batch
+from smoothsweep.core.bounds import Count, FilePath, Seed, Width
+from smoothsweep.core.declared import build
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.gan_recipe import GanRecipe, check_batch
 
 if TYPE_CHECKING:
-    from core.network_card import NetworkCard
-    from core.priors.card import StyleGAN2Config
+    from smoothsweep.core.network_card import NetworkCard
+    from smoothsweep.core.priors.card import StyleGAN2Config
 
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
 
@@ -56,7 +56,7 @@ class PriorSettings:
 
         Raises InputError, one line, for a file that does not say it.
         """
-        from core.priors.card import read_prior_card
+        from smoothsweep.core.priors.card import read_prior_card
 
         return read_prior_card(self.files.description)
 
@@ -73,8 +73,8 @@ class EigenfacesFit(PriorSettings):
 
     def network_card(self, size: int) -> NetworkCard:
         """Of the images' side."""
-        from core.network_card import NetworkCard
-        from core.priors.card import EigenfacesConfig
+        from smoothsweep.core.network_card import NetworkCard
+        from smoothsweep.core.priors.card import EigenfacesConfig
 
         return NetworkCard(kind="eigenfaces", config=EigenfacesConfig(resolution=size, components=self.components))
 
@@ -139,13 +139,13 @@ class StyleGAN2Training(GanRecipe, PriorSettings):
 
     def network_card(self, size: int) -> NetworkCard:
         """Of the images' side."""
-        from core.network_card import NetworkCard
+        from smoothsweep.core.network_card import NetworkCard
 
         return NetworkCard(kind="stylegan2", config=self.network(size))
 
     def network(self, resolution: int) -> StyleGAN2Config:
         """The pair of networks for images of this side."""
-        from core.priors.card import StyleGAN2Config
+        from smoothsweep.core.priors.card import StyleGAN2Config
 
         return StyleGAN2Config(
             resolution=resolution, z_dim=self.z_dim, w_dim=self.w_dim, mapping_layers=self.mapping_layers,
@@ -173,9 +173,11 @@ class PriorKind:
 
 
 PRIORS: dict[str, PriorKind] = {
-    "eigenfaces": PriorKind(settings=EigenfacesFit, make="core.priors.eigenfaces:from_public", needs_public=True),
-    "shipped": PriorKind(settings=ShippedPrior, make="core.priors.registry:from_files"),
-    "folder": PriorKind(settings=PriorFolder, make="core.priors.registry:from_files"),
+    "eigenfaces": PriorKind(
+        settings=EigenfacesFit, make="smoothsweep.core.priors.eigenfaces:from_public", needs_public=True
+    ),
+    "shipped": PriorKind(settings=ShippedPrior, make="smoothsweep.core.priors.registry:from_files"),
+    "folder": PriorKind(settings=PriorFolder, make="smoothsweep.core.priors.registry:from_files"),
     "stylegan2": PriorKind(settings=StyleGAN2Training, make=None, needs_public=True),
 }
 

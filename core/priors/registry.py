@@ -14,16 +14,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.errors import InputError
-from core.files import write_file
-from core.network_card import NetworkCard
-from core.network_weights import read_weights, write_weights
-from core.priors.base import Prior
-from core.priors.card import read_prior_card
-from core.priors.eigenfaces import Eigenfaces
-from core.priors.kinds import DESCRIPTION, DISCRIMINATOR, SHIPPED, WEIGHTS, PriorSettings, ShippedPrior
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.core.network_card import NetworkCard
+from smoothsweep.core.network_weights import read_weights, write_weights
+from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.priors.card import read_prior_card
+from smoothsweep.core.priors.eigenfaces import Eigenfaces
+from smoothsweep.core.priors.kinds import DESCRIPTION, DISCRIMINATOR, SHIPPED, WEIGHTS, PriorSettings, ShippedPrior
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 
 NETWORKS: dict[str, Callable[[Any], nn.Module]] = {"eigenfaces": Eigenfaces, "stylegan2": StyleGAN2}
 """By kind, the network that is built from the configuration in `core.priors.card.CONFIGS`."""

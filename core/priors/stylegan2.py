@@ -13,10 +13,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from core.priors.base import PriorNetwork, spread_over_places, truncate
-from core.priors.card import StyleGAN2Config
-from core.priors.stylegan2_layers import FullyConnected, initialise
-from core.priors.stylegan2_ops import EPSILON, bias_act, fir_kernel, modulated_conv2d, upsample2d
+from smoothsweep.core.priors.base import PriorNetwork, spread_over_places, truncate
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2_layers import FullyConnected, initialise
+from smoothsweep.core.priors.stylegan2_ops import EPSILON, bias_act, fir_kernel, modulated_conv2d, upsample2d
 
 MAPPING_LEARNING_RATE = 0.01
 

@@ -11,9 +11,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from core.priors.card import StyleGAN2Config
-from core.priors.stylegan2_layers import FullyConnected, initialise
-from core.priors.stylegan2_ops import EPSILON, bias_act, conv2d_resampled, fir_kernel
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2_layers import FullyConnected, initialise
+from smoothsweep.core.priors.stylegan2_ops import EPSILON, bias_act, conv2d_resampled, fir_kernel
 
 
 class ConvLayer(nn.Module):

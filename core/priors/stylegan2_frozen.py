@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from core.priors.stylegan2 import SynthesisLayer, SynthesisNetwork, ToRGB
-from core.priors.stylegan2_ops import EPSILON, SLOPE, conv2d_resampled, upsample2d
+from smoothsweep.core.priors.stylegan2 import SynthesisLayer, SynthesisNetwork, ToRGB
+from smoothsweep.core.priors.stylegan2_ops import EPSILON, SLOPE, conv2d_resampled, upsample2d
 
 _REACH = 3  # pixels of a block's output that zeros around its input reach: 2 by the up-sampling, 1 by the second conv
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from core.priors.stylegan2_ops import bias_act
+from smoothsweep.core.priors.stylegan2_ops import bias_act
 
 
 class FullyConnected(nn.Module):

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 MIB = 2**20
 MOST_TEXT = 128 * MIB

@@ -11,7 +11,7 @@ from typing import Any
 
 import scipy.io
 
-from core.readers.files import MIB, read_whole
+from smoothsweep.core.readers.files import MIB, read_whole
 
 _HEADER, _TAG, _COMPRESSED = 128, 8, 15
 _MOST_DECOMPRESSED = 256 * MIB

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from core.allotted import available_memory
-from core.errors import InputError
-from core.readers.files import MIB, open_regular, too_large
-from core.readers.parquet_pages import DamagedPages, page_sizes
+from smoothsweep.core.allotted import available_memory
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import MIB, open_regular, too_large
+from smoothsweep.core.readers.parquet_pages import DamagedPages, page_sizes
 
 LEAST_BUDGET = 512 * MIB
 TIMES = 8

@@ -13,8 +13,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from core.errors import InputError
-from core.readers.files import MIB, open_regular, too_large
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import MIB, open_regular, too_large
 
 MOST_HEADER = 16 * MIB
 _TYPES = {

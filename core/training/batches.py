@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation
-from core.errors import InputError
-from core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
+from smoothsweep.core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
 
 MIN_PER_RANK = LEAST_OF_A_WORKER
 

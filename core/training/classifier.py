@@ -18,15 +18,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.data.images import ImageSet
-from core.defenses.base import Defense
-from core.errors import InputError
-from core.models.image_sizes import check_image_size
-from core.models.recipe import TrainingRecipe
-from core.training.batches import MIN_PER_RANK, Stamp
-from core.training.epochs import Epochs
-from core.training.state import EpochRecord
-from core.training.steps import PLAIN
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.image_sizes import check_image_size
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.batches import MIN_PER_RANK, Stamp
+from smoothsweep.core.training.epochs import Epochs
+from smoothsweep.core.training.state import EpochRecord
+from smoothsweep.core.training.steps import PLAIN
 
 
 def _no_smoothing(epoch: int) -> float:

@@ -12,16 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from core.data.images import ImageSet
-from core.defenses.base import Defense
-from core.errors import TrainingDiverged
-from core.models.inference import evaluate_accuracy
-from core.models.optimizers import make_optimizer
-from core.models.recipe import TrainingRecipe, learning_rate
-from core.training.batches import Batch, Stamp, companion_generator, network_seed, rank_batches
-from core.training.feeding import feed, place_images
-from core.training.state import EpochRecord, restore_state, training_state
-from core.training.steps import PLAIN, EpochSettings, batch_loss
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.errors import TrainingDiverged
+from smoothsweep.core.models.inference import evaluate_accuracy
+from smoothsweep.core.models.optimizers import make_optimizer
+from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate
+from smoothsweep.core.training.batches import Batch, Stamp, companion_generator, network_seed, rank_batches
+from smoothsweep.core.training.feeding import feed, place_images
+from smoothsweep.core.training.state import EpochRecord, restore_state, training_state
+from smoothsweep.core.training.steps import PLAIN, EpochSettings, batch_loss
 
 _CHECK_EVERY = 16  # steps between looks at the loss on a GPU, where every look waits for the device
 _TAKEN = {"alpha", "logit_gap", "top_logit_gap", *(field.name for field in dataclasses.fields(EpochRecord))}

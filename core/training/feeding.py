@@ -17,9 +17,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from core.data.images import ImageSet
-from core.data.transforms import resize, resize_uint8
-from core.training.batches import Batch
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.transforms import resize, resize_uint8
+from smoothsweep.core.training.batches import Batch
 
 _AHEAD = 3  # batches that are prepared before they are asked for
 _CHUNK = 512  # images that are resized at once

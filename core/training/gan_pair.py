@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import nn
 
-from core.training.kept_state import KeptState
-from core.training.team import ALONE, Team
+from smoothsweep.core.training.kept_state import KeptState
+from smoothsweep.core.training.team import ALONE, Team
 
 Losses = list[list[float]]
 """One row for every step taken."""

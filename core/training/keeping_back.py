@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from core.data.images import ImageSet
-from core.defenses.base import Defense
-from core.models.inference import evaluate_logits
-from core.training.batches import Stamp, keeping_back_generator
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.models.inference import evaluate_logits
+from smoothsweep.core.training.batches import Stamp, keeping_back_generator
 
 
 def without_kept_back(

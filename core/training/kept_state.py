@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 
 class KeptState(ABC):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from core.defenses.base import Defense, MixedLabels, SmoothedLoss, Step
-from core.defenses.plain import LabelSmoothing
-from core.models.recipe import TrainingRecipe
-from core.training.batches import Batch, alteration_generator, network_input
+from smoothsweep.core.defenses.base import Defense, MixedLabels, SmoothedLoss, Step
+from smoothsweep.core.defenses.plain import LabelSmoothing
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.batches import Batch, alteration_generator, network_input
 
 PLAIN = LabelSmoothing()
 

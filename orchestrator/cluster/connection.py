@@ -9,12 +9,12 @@ from typing import Any
 
 import ray
 
-from core.allotted import allotted_cpus
-from core.errors import InputError
-from core.uris import shown_uri, without_secrets
-from orchestrator.cluster import interrupts, local_ray
-from orchestrator.stages.code_version import CODE_VERSION_VARIABLE, code_version
-from tasks.devices import PROMISED_PER_NODE, promised_gpus
+from smoothsweep.core.allotted import allotted_cpus
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.uris import shown_uri, without_secrets
+from smoothsweep.orchestrator.cluster import interrupts, local_ray
+from smoothsweep.orchestrator.stages.code_version import CODE_VERSION_VARIABLE, code_version
+from smoothsweep.tasks.devices import PROMISED_PER_NODE, promised_gpus
 
 SLOT = "trial_slot"  # what a trial holds instead of a CPU
 SLOTS_PER_CPU = 2

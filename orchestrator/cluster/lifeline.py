@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.cluster import interrupts
+from smoothsweep.orchestrator.cluster import interrupts
 
 CHECK_EVERY_S = 1.0
 ANSWER_S = 3.0  # for a connection

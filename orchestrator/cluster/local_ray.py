@@ -17,8 +17,8 @@ import ray
 from ray._private import ray_constants
 from ray._raylet import AuthenticationTokenLoader, Config
 
-from orchestrator.cluster import tokens
-from orchestrator.cluster.run_folder import BASE_VARIABLE
+from smoothsweep.orchestrator.cluster import tokens
+from smoothsweep.orchestrator.cluster.run_folder import BASE_VARIABLE
 
 LOOPBACK_MODE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0, as on macOS: Ray's address is 127.0.0.1, and it binds no other
 GUARDS = {"RAY_AUTH_MODE": "token", LOOPBACK_MODE: "0", "RAY_AUTH_TOKEN": None}  # None: not set

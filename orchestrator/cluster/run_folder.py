@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from core.errors import InputError
-from orchestrator.cluster import interrupts
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cluster import interrupts
 
 BASE_VARIABLE = "RAY_TMPDIR"  # Ray's own: where a user wants its files; while a run lasts, the run's folder
 PREFIX = "ssray-"  # then the driver's process number

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from orchestrator.cluster.run_folder import folders, new_folder, remove
+from smoothsweep.orchestrator.cluster.run_folder import folders, new_folder, remove
 
 TOKEN = "token"
 

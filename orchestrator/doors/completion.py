@@ -7,7 +7,7 @@ from pathlib import Path
 
 import shtab
 
-from sweeps.load import shipped_sweeps
+from smoothsweep.sweeps.load import shipped_sweeps
 
 SHELLS = ("bash", "zsh")
 PLACES = ("DIR", "FILE", "MODEL", "PATH", "STORE")

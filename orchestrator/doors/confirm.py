@@ -7,11 +7,11 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from core import screen
-from core.errors import InputError
-from orchestrator.planning.plan import Plan, plan_summary
-from orchestrator.planning.plan_words import expectation
-from orchestrator.store.base import Store
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.plan import Plan, plan_summary
+from smoothsweep.orchestrator.planning.plan_words import expectation
+from smoothsweep.orchestrator.store.base import Store
 
 ASK_ABOVE_HOURS = 24.0
 ASK_ABOVE_DOLLARS = 100.0

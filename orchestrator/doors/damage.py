@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from core.errors import ArtifactDamaged, InputError
-from orchestrator.stages.stage import Stage
-from orchestrator.store.artifacts import tell
-from orchestrator.store.base import Store
+from smoothsweep.core.errors import ArtifactDamaged, InputError
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.artifacts import tell
+from smoothsweep.orchestrator.store.base import Store
 
 Result = TypeVar("Result")
 

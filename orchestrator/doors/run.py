@@ -7,34 +7,34 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from core import screen
-from core.errors import InputError
-from core.same_code import code_digest
-from core.uris import shown_uri
-from orchestrator.doors.confirm import Confirmation, confirm
-from orchestrator.doors.damage import healed, set_damaged_aside
-from orchestrator.planning.plan import Plan, make_plan, refuse_impossible
-from orchestrator.planning.proposals import reaudit_trials, write_reaudit
-from orchestrator.planning.trial import Trial
-from orchestrator.planning.trial_notes import write_trial_notes
-from orchestrator.planning.trials import trials_of
-from orchestrator.running.driver import run_search, run_trials
-from orchestrator.running.progress import Display
-from orchestrator.running.recorder import REPORT, Recorder, open_recorder
-from orchestrator.running.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
-from orchestrator.running.workplace import Workplace
-from orchestrator.search.agenda import Agenda
-from orchestrator.search.ahead import ahead_of, hours_left, refuse_small_budget
-from orchestrator.search.budget import Meter, spent
-from orchestrator.search.reaudit import frontier_recipes
-from orchestrator.search.record import write_end
-from orchestrator.stages.stage import with_ancestors
-from orchestrator.stages.weights import settings_met, stops_of, unmeasured_line
-from orchestrator.store.base import Store
-from orchestrator.store.opening import open_existing_store, open_store
-from sweeps.load import load_sweep
-from sweeps.loaded import LoadedSweep
-from sweeps.toy import ToySweep
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.same_code import code_digest
+from smoothsweep.core.uris import shown_uri
+from smoothsweep.orchestrator.doors.confirm import Confirmation, confirm
+from smoothsweep.orchestrator.doors.damage import healed, set_damaged_aside
+from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
+from smoothsweep.orchestrator.planning.proposals import reaudit_trials, write_reaudit
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trial_notes import write_trial_notes
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.running.driver import run_search, run_trials
+from smoothsweep.orchestrator.running.progress import Display
+from smoothsweep.orchestrator.running.recorder import REPORT, Recorder, open_recorder
+from smoothsweep.orchestrator.running.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
+from smoothsweep.orchestrator.running.workplace import Workplace
+from smoothsweep.orchestrator.search.agenda import Agenda
+from smoothsweep.orchestrator.search.ahead import ahead_of, hours_left, refuse_small_budget
+from smoothsweep.orchestrator.search.budget import Meter, spent
+from smoothsweep.orchestrator.search.reaudit import frontier_recipes
+from smoothsweep.orchestrator.search.record import write_end
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.stages.weights import settings_met, stops_of, unmeasured_line
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.opening import open_existing_store, open_store
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.toy import ToySweep
 
 
 def run_and_report(
@@ -152,9 +152,9 @@ def _report(
 ) -> Path:
     """Print the table, write the page, add it to the sweep's MLflow run."""
     if isinstance(loaded.sweep, ToySweep):
-        from orchestrator.doors.reporting.toy_report import write_toy_report as write
+        from smoothsweep.orchestrator.doors.reporting.toy_report import write_toy_report as write
     else:
-        from orchestrator.doors.reporting.sweep_report import write_sweep_report as write
+        from smoothsweep.orchestrator.doors.reporting.sweep_report import write_sweep_report as write
     text, files, verdicts = write(loaded, trials, store, failures, out)
     screen.out_text(text)
     if recorder is not None or out == store.sweep_folder(loaded.sweep.name):

@@ -12,14 +12,21 @@ from fpdf import FPDF
 from matplotlib import get_data_path
 from PIL import Image
 
-from core.metrics.table import metric_of
-from core.metrics.verdicts import HIGHER, LOWER
-from orchestrator.page.render import fill
-from orchestrator.page.sheets import cut, data_uri
-from orchestrator.reading.audit.found import Audit, Trained
-from orchestrator.reading.audit.words import accuracy, audit_sentences, gap_words, leaks_less, person_name, share
-from orchestrator.reading.numbers.estimates import Comparison
-from orchestrator.reading.numbers.format import duration, signed, signed_interval
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.metrics.verdicts import HIGHER, LOWER
+from smoothsweep.orchestrator.page.render import fill
+from smoothsweep.orchestrator.page.sheets import cut, data_uri
+from smoothsweep.orchestrator.reading.audit.found import Audit, Trained
+from smoothsweep.orchestrator.reading.audit.words import (
+    accuracy,
+    audit_sentences,
+    gap_words,
+    leaks_less,
+    person_name,
+    share,
+)
+from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
+from smoothsweep.orchestrator.reading.numbers.format import duration, signed, signed_interval
 
 EXPOSED = 8
 """People shown with their pictures."""

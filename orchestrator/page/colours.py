@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from orchestrator.page.figures.canvas import DARK, SOFT
-from orchestrator.reading.defenses.families import defense_groups, family_index
-from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.format import ascii_text, is_null
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.page.figures.canvas import DARK, SOFT
+from smoothsweep.orchestrator.reading.defenses.families import defense_groups, family_index
+from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text, is_null
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 # Below the baseline (a shield, in the paper's words) cool, above it (a catalyst) warm; stronger values more saturated.
 COOL = (("#5b9fb5", "#a3d5e5"), ("#0b4f6c", "#38a3d1"))

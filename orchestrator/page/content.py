@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from core.metrics.table import CLASS_METRICS, METRICS, metric_of
-from orchestrator.page.colours import assign
-from orchestrator.page.figures.of_sweep import Figures
-from orchestrator.reading.defenses import families, order, readings
-from orchestrator.reading.findings import (
+from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
+from smoothsweep.orchestrator.page.colours import assign
+from smoothsweep.orchestrator.page.figures.of_sweep import Figures
+from smoothsweep.orchestrator.reading.defenses import families, order, readings
+from smoothsweep.orchestrator.reading.findings import (
     costs,
     findings,
     fresh,
@@ -23,13 +23,13 @@ from orchestrator.reading.findings import (
     shown,
     tables,
 )
-from orchestrator.reading.leak import hiding, known_error
-from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.format import axis_value
-from orchestrator.reading.numbers.model import ReportData
-from orchestrator.reading.numbers.search_model import progress
-from orchestrator.reading.numbers.summary import Summary
-from orchestrator.reading.published import comparison
+from smoothsweep.orchestrator.reading.leak import hiding, known_error
+from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.format import axis_value
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.reading.numbers.search_model import progress
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.published import comparison
 
 MOST_COLUMNS = 6
 """Metrics side by side that still fit a printed page."""

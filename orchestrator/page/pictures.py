@@ -9,13 +9,20 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from orchestrator.page.sheets import png, sheet_image
-from orchestrator.page.stored import class_names, image_in, loot_labels, reconstruction, training_image, training_labels
-from orchestrator.planning.trial import InversionStages, Trial, inversion_stages
-from orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
-from sweeps.toy import ToySweep
+from smoothsweep.orchestrator.page.sheets import png, sheet_image
+from smoothsweep.orchestrator.page.stored import (
+    class_names,
+    image_in,
+    loot_labels,
+    reconstruction,
+    training_image,
+    training_labels,
+)
+from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
+from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.toy import ToySweep
 
 CLASSES_SHOWN = 6
 IMAGES_SHOWN = 6

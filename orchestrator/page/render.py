@@ -12,17 +12,17 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from core.metrics.table import metric_of
-from core.words import NBSP, upright
-from orchestrator.page import content
-from orchestrator.page.figures.canvas import Canvas
-from orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
-from orchestrator.page.sheets import tile_uri
-from orchestrator.reading.findings.shown import of_cell, told
-from orchestrator.reading.numbers import format as shown
-from orchestrator.reading.numbers.model import Axis, ReportData
-from orchestrator.reading.numbers.summary import Summary, summarise
-from orchestrator.reading.toy import ToyData, toy_answer
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.words import NBSP, upright
+from smoothsweep.orchestrator.page import content
+from smoothsweep.orchestrator.page.figures.canvas import Canvas
+from smoothsweep.orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
+from smoothsweep.orchestrator.page.sheets import tile_uri
+from smoothsweep.orchestrator.reading.findings.shown import of_cell, told
+from smoothsweep.orchestrator.reading.numbers import format as shown
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
+from smoothsweep.orchestrator.reading.toy import ToyData, toy_answer
 
 FILTERS = ("number", "interval", "estimate", "signed", "signed_interval", "duration", "count", "listing", "minus",
            "significant", "is_null")  # fmt: skip
@@ -75,7 +75,8 @@ def fill(template: str | Template, **context: Any) -> str:
 def environment() -> Environment:
     """Templates that escape what they are given and refuse names that nobody set."""
     made = Environment(
-        loader=PackageLoader("orchestrator.page"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("smoothsweep.orchestrator.page"),
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     made.filters |= {name: getattr(shown, name) for name in FILTERS} | {
@@ -102,6 +103,4 @@ def policy(script: str = "page.js") -> str:
 
 def resource(name: str) -> str:
     """A file of this package as text."""
-    return files("orchestrator.page").joinpath(name).read_text(encoding="utf-8")
-
-
+    return files("smoothsweep.orchestrator.page").joinpath(name).read_text(encoding="utf-8")

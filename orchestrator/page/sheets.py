@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from orchestrator.page.figures.canvas import ACCENT, INK, LINE, PAPER, SOFT
-from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.reading.numbers.model import ContactSheet, Tile
+from smoothsweep.orchestrator.page.figures.canvas import ACCENT, INK, LINE, PAPER, SOFT
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, Tile
 
 TILE = 96
 LARGEST = 128

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from safetensors import safe_open
 
-from orchestrator.planning.trial import InversionStages
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
+from smoothsweep.orchestrator.planning.trial import InversionStages
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
 
 
 def class_names(store: Store, stages: InversionStages) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 from PIL import Image
 
-from orchestrator.page.render import fill, policy, resource
+from smoothsweep.orchestrator.page.render import fill, policy, resource
 
 LARGEST = 224
 """Pixels of a picture's side at most: some 10 kB each, and a page of 150 people stays below 20 MB."""

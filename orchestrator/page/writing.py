@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.files import write_file
-from orchestrator.page.colours import assign
-from orchestrator.page.figures.canvas import Canvas
-from orchestrator.page.figures.of_sweep import Figures
-from orchestrator.page.figures.toy import toy_overview, toy_panel
-from orchestrator.page.render import render, render_toy
-from orchestrator.page.sheets import png, sheet_image
-from orchestrator.reading.numbers.model import ReportData
-from orchestrator.reading.numbers.summary import Summary, summarise
-from orchestrator.reading.toy import ToyData
+from smoothsweep.core.files import write_file
+from smoothsweep.orchestrator.page.colours import assign
+from smoothsweep.orchestrator.page.figures.canvas import Canvas
+from smoothsweep.orchestrator.page.figures.of_sweep import Figures
+from smoothsweep.orchestrator.page.figures.toy import toy_overview, toy_panel
+from smoothsweep.orchestrator.page.render import render, render_toy
+from smoothsweep.orchestrator.page.sheets import png, sheet_image
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
+from smoothsweep.orchestrator.reading.toy import ToyData
 
 
 def write_report(data: ReportData | ToyData, out: Path, summary: Summary | None = None) -> Path:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from core.errors import InputError
-from orchestrator.stages.stage import Stage
-from sweeps.any_sweep import Resources
-from tasks.registry import task
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.sweeps.any_sweep import Resources
+from smoothsweep.tasks.registry import task
 
 if TYPE_CHECKING:
-    from orchestrator.cluster.connection import ClusterFacts
+    from smoothsweep.orchestrator.cluster.connection import ClusterFacts
 
 GPU_WISHES = {"gpus_per_training": True, "gpus_per_task": False}  # key of resources -> whether it is for trainings
 

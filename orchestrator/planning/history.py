@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from core.attacks.registry import PARTS
-from core.files import plain_content
-from orchestrator.stages.stage import Stage, canonical_json
-from orchestrator.store.base import Store
-from orchestrator.store.sealing import Damage, read_manifest
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.files import plain_content
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.sealing import Damage, read_manifest
 
 COST_DRIVERS = (
     "architecture", "image_size", "epochs", "batch_size", "workers", "steps", "loss", "selected", "candidates",

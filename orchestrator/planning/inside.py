@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
-from tasks.class_names import NAMES_FILE
-from tasks.classes import CLASSES_FOLDER, classes_to_do, remaining_beside
-from tasks.registry import task
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.tasks.class_names import NAMES_FILE
+from smoothsweep.tasks.classes import CLASSES_FOLDER, classes_to_do, remaining_beside
+from smoothsweep.tasks.registry import task
 
 _OF = re.compile(r"(\d+)/(\d+)")
 

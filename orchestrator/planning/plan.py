@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from core.errors import InputError
-from orchestrator.planning.history import History, read_history
-from orchestrator.planning.reference import MACHINE, borrowed
-from orchestrator.planning.trial import Trial
-from orchestrator.stages.stage import Stage, with_ancestors
-from orchestrator.store.base import Store
-from sweeps.loaded import Sweep
-from tasks.registry import task
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.history import History, read_history
+from smoothsweep.orchestrator.planning.reference import MACHINE, borrowed
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.loaded import Sweep
+from smoothsweep.tasks.registry import task
 
 Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
 SEEDS = ("seed", "seeds")  # keys of a stage's configuration: no task refuses one seed and takes another

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from core.words import printable
+from smoothsweep.core.words import printable
 
 
 def plan_text(summary: dict[str, Any]) -> str:

@@ -15,12 +15,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from orchestrator.planning.trial import Trial
-from orchestrator.stages.stage import canonical_json
-from orchestrator.store.base import Store
-from orchestrator.store.notes import read_lines, read_note, write_lines
-from sweeps.expand import OF_THE_ATTACKER, CellMaker, attacks_of, expand
-from sweeps.loaded import LoadedSweep
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.stages.stage import canonical_json
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
+from smoothsweep.sweeps.expand import OF_THE_ATTACKER, CellMaker, attacks_of, expand
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 PROPOSALS, REAUDIT = "search/proposals.jsonl", "reaudit.json"
 

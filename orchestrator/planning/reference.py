@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from orchestrator.planning.history import History
-from orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.planning.history import History
+from smoothsweep.orchestrator.stages.stage import Stage
 
 MACHINE = "two cores of an AMD EPYC, no GPU, one stage on each"
 """Where the rates are from: medians of the manifests of one `make demo`."""

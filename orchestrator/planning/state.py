@@ -12,10 +12,10 @@ from typing import Any
 import psutil
 from pydantic import BaseModel
 
-from core.durations import duration
-from core.writers import here
-from orchestrator.store.base import Store
-from orchestrator.store.notes import read_note
+from smoothsweep.core.durations import duration
+from smoothsweep.core.writers import here
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.notes import read_note
 
 STATE_FILE = "state.json"
 FRESH_S = 60.0

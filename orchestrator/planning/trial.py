@@ -8,23 +8,23 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from core.defenses.words import recipe_words
-from core.words import printable
-from orchestrator.stages.graph import (
+from smoothsweep.core.defenses.words import recipe_words
+from smoothsweep.core.words import printable
+from smoothsweep.orchestrator.stages.graph import (
     attack_stage,
     data_stage,
     loot_stage,
     target_stage,
 )
-from orchestrator.stages.judges import JudgeStages, judge_stages, loot_sizes, wants_decoded
-from orchestrator.stages.stage import Stage, with_ancestors
-from sweeps.axes import settings_words
-from sweeps.expand import Cell
-from sweeps.imported import ImportedClassifier
-from sweeps.loaded import Sweep
-from sweeps.schema import InversionSweep
-from sweeps.toy import ToySweep
-from tasks.registry import task
+from smoothsweep.orchestrator.stages.judges import JudgeStages, judge_stages, loot_sizes, wants_decoded
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.sweeps.axes import settings_words
+from smoothsweep.sweeps.expand import Cell
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.loaded import Sweep
+from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.tasks.registry import task
 
 Run = Callable[[Stage], None]
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from orchestrator.planning.trial import Trial
-from orchestrator.store.base import Store
-from orchestrator.store.notes import read_lines, write_lines
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.notes import read_lines, write_lines
 
 TRIALS_FILE = "trials.jsonl"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from core.errors import InputError
-from orchestrator.planning.proposals import proposed_trials, reaudit_trials
-from orchestrator.planning.trial import Trial
-from orchestrator.store.base import Store
-from sweeps.expand import expand, said
-from sweeps.loaded import LoadedSweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.proposals import proposed_trials, reaudit_trials
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.expand import expand, said
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 
 def trials_of(loaded: LoadedSweep, store: Store | None = None) -> list[Trial]:

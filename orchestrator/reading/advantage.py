@@ -9,10 +9,10 @@ from numbers import Real
 
 import pandas as pd
 
-from core.metrics.table import metric_of
-from orchestrator.reading.numbers.format import axis_value, is_null
-from orchestrator.reading.numbers.model import Axis
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.reading.numbers.format import axis_value, is_null
+from smoothsweep.orchestrator.reading.numbers.model import Axis
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 JUDGED = ("attack_acc1", "embedder_acc1", "xi_train", "dist_face", "dist_eval")
 """Leaks whose advantage is shown, where they were measured."""

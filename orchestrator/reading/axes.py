@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.defenses.words import recipe_words
-from core.words import minuses, printable
-from orchestrator.planning.trial import Trial
-from orchestrator.reading.numbers.model import Axis
-from orchestrator.reading.numbers.summary import attack_label, recipe_label
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
-from sweeps.axes import axis_keys, axis_names, settings_words
-from sweeps.imported import ImportedClassifier
-from sweeps.loaded import LoadedSweep
+from smoothsweep.core.defenses.words import recipe_words
+from smoothsweep.core.words import minuses, printable
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.numbers.model import Axis
+from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.axes import axis_keys, axis_names, settings_words
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 ATTACK = "attack"
 RECIPE, DEFENSE = "recipe", "recipe.defense"

@@ -10,21 +10,21 @@ from typing import Any
 
 import pandas as pd
 
-from core.files import write_file
-from core.metrics.metric import Metric
-from core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
-from orchestrator.planning.trial import Trial
-from orchestrator.reading.numbers.balanced import balanced_accuracies
-from orchestrator.reading.numbers.format import is_null
-from orchestrator.reading.numbers.model import StageLink
-from orchestrator.stages.judges import unavailable_judges
-from orchestrator.stages.stage import with_ancestors
-from orchestrator.store.artifacts import MANIFEST
-from orchestrator.store.base import Store
-from sweeps.imported import ImportedClassifier
-from sweeps.schema import InversionSweep
-from sweeps.toy import ToySweep
-from sweeps.training import Recipe
+from smoothsweep.core.files import write_file
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.numbers.balanced import balanced_accuracies
+from smoothsweep.orchestrator.reading.numbers.format import is_null
+from smoothsweep.orchestrator.reading.numbers.model import StageLink
+from smoothsweep.orchestrator.stages.judges import unavailable_judges
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store.artifacts import MANIFEST
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.training import Recipe
 
 UNFINISHED = "the stage that measures it has not finished"
 

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from core.words import minus
-from orchestrator.reading.numbers.format import count, significant
-from orchestrator.reading.numbers.model import StageLink
+from smoothsweep.core.words import minus
+from smoothsweep.orchestrator.reading.numbers.format import count, significant
+from smoothsweep.orchestrator.reading.numbers.model import StageLink
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,21 +9,21 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from core.errors import InputError, StoreGone
-from core.same_code import only_this_code
-from orchestrator.cluster import interrupts
-from orchestrator.cluster.lifeline import explaining_rays_errors
-from orchestrator.planning.plan import make_plan
-from orchestrator.planning.trial import Trial
-from orchestrator.running.sweep_run import SweepRun
-from orchestrator.running.workplace import Workplace
-from orchestrator.scheduling.execute import execute
-from orchestrator.search.agenda import Agenda
-from orchestrator.stages.stage import Stage
-from sweeps.loaded import LoadedSweep
+from smoothsweep.core.errors import InputError, StoreGone
+from smoothsweep.core.same_code import only_this_code
+from smoothsweep.orchestrator.cluster import interrupts
+from smoothsweep.orchestrator.cluster.lifeline import explaining_rays_errors
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.running.sweep_run import SweepRun
+from smoothsweep.orchestrator.running.workplace import Workplace
+from smoothsweep.orchestrator.scheduling.execute import execute
+from smoothsweep.orchestrator.search.agenda import Agenda
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 if TYPE_CHECKING:
-    from orchestrator.running.tuning import Halt
+    from smoothsweep.orchestrator.running.tuning import Halt
 
 READ_HERE = ("data", "public")  # stages that read the user's files: done first, so that bad input stops everything
 POLL_S = 0.5
@@ -47,7 +47,7 @@ def run_trials(run: SweepRun, trials: list[Trial], place: Workplace) -> None:
     if _is_spent(run):
         run.left_open |= pending
         return
-    from orchestrator.running.tuning import tune_trials
+    from smoothsweep.orchestrator.running.tuning import tune_trials
 
     scheduler, slots, known = place.scheduler, place.facts.trial_slots, dict(pending)
     folder = run.store.sweep_folder(run.name) / "tune"
@@ -63,7 +63,7 @@ def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: Workpl
     else:
         _keep_back(run, agenda)
     if not run.stopped and agenda.has_work():
-        from orchestrator.running.tuning import tune_search
+        from smoothsweep.orchestrator.running.tuning import tune_search
 
         scheduler, slots = place.scheduler, place.facts.trial_slots
         folder = run.store.sweep_folder(run.name) / "tune"
@@ -117,7 +117,7 @@ def _watch(
     """
     import ray
 
-    from orchestrator.running.tuning import Halt
+    from smoothsweep.orchestrator.running.tuning import Halt
 
     halt, scheduler, parallel = Halt(), place.scheduler, int(place.facts.gpus) or place.facts.cpus
     tuning = _in_thread(lambda: work(halt))

@@ -11,10 +11,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from core.durations import duration
-from core.uris import hidden
-from core.words import brief, printable
-from orchestrator.planning.state import SweepState
+from smoothsweep.core.durations import duration
+from smoothsweep.core.uris import hidden
+from smoothsweep.core.words import brief, printable
+from smoothsweep.orchestrator.planning.state import SweepState
 
 PLAIN_EVERY_S = 15.0
 

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.errors import InputError
-from core.words import note
-from orchestrator.planning.trial import Trial
-from orchestrator.stages.code_version import code_version
-from orchestrator.store.base import Store
-from orchestrator.tracking import Closing, Tracker, Verdicts, local_uri, refusals, told, tracking_errors
-from sweeps.loaded import LoadedSweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import note
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.stages.code_version import code_version
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.tracking import Closing, Tracker, Verdicts, local_uri, refusals, told, tracking_errors
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 REPORT = "report"  # among what is not written: the report, the means over seeds, the models
 

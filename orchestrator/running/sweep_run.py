@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.durations import duration
-from core.files import plain_content
-from orchestrator.planning.history import History, read_history
-from orchestrator.planning.plan import Plan, make_plan
-from orchestrator.planning.state import SweepState, other_driver, read_failures, write_state
-from orchestrator.planning.trial import Trial
-from orchestrator.running.progress import Display
-from orchestrator.running.recorder import Recorder
-from orchestrator.search.budget import Meter
-from orchestrator.stages.stage import Stage, with_ancestors
-from orchestrator.store.base import Store
-from orchestrator.store.sealing import Damage, read_manifest
-from tasks.registry import TASKS
+from smoothsweep.core.durations import duration
+from smoothsweep.core.files import plain_content
+from smoothsweep.orchestrator.planning.history import History, read_history
+from smoothsweep.orchestrator.planning.plan import Plan, make_plan
+from smoothsweep.orchestrator.planning.state import SweepState, other_driver, read_failures, write_state
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.running.progress import Display
+from smoothsweep.orchestrator.running.recorder import Recorder
+from smoothsweep.orchestrator.search.budget import Meter
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.sealing import Damage, read_manifest
+from smoothsweep.tasks.registry import TASKS
 
 VERSIONS_READ = 2000  # manifests per kind of stage, the newest
 

@@ -16,16 +16,16 @@ import ray
 from ray import tune
 from ray.tune.search import Searcher
 
-from core.errors import InputChanged
-from core.writers import here, is_gone
-from orchestrator.cluster.connection import SLOT
-from orchestrator.planning.proposals import TrialMaker
-from orchestrator.planning.trial import Trial, run_trial
-from orchestrator.scheduling.scheduler import one_line
-from orchestrator.search.agenda import Agenda
-from orchestrator.search.setup import Wait
-from orchestrator.stages.stage import Stage
-from sweeps.loaded import LoadedSweep, check
+from smoothsweep.core.errors import InputChanged
+from smoothsweep.core.writers import here, is_gone
+from smoothsweep.orchestrator.cluster.connection import SLOT
+from smoothsweep.orchestrator.planning.proposals import TrialMaker
+from smoothsweep.orchestrator.planning.trial import Trial, run_trial
+from smoothsweep.orchestrator.scheduling.scheduler import one_line
+from smoothsweep.orchestrator.search.agenda import Agenda
+from smoothsweep.orchestrator.search.setup import Wait
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.sweeps.loaded import LoadedSweep, check
 
 DRIVER_RETRIES = 3  # of a trial's own process; the stages it asked for go on meanwhile
 

@@ -6,16 +6,16 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.cluster import interrupts
-from orchestrator.cluster.interrupts import ClusterLost
-from orchestrator.cluster.lifeline import Lifeline, lifeline_of_this_driver
-from orchestrator.planning.fits import refuse_unfit
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
-from sweeps.any_sweep import Resources
+from smoothsweep.orchestrator.cluster import interrupts
+from smoothsweep.orchestrator.cluster.interrupts import ClusterLost
+from smoothsweep.orchestrator.cluster.lifeline import Lifeline, lifeline_of_this_driver
+from smoothsweep.orchestrator.planning.fits import refuse_unfit
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.any_sweep import Resources
 
 if TYPE_CHECKING:
-    from orchestrator.cluster.connection import ClusterFacts
+    from smoothsweep.orchestrator.cluster.connection import ClusterFacts
 
 
 class Workplace:
@@ -41,7 +41,7 @@ class Workplace:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._facts is None:
             return
-        from orchestrator.cluster.connection import disconnect, end_work
+        from smoothsweep.orchestrator.cluster.connection import disconnect, end_work
 
         if self._lifeline is not None:
             self._lifeline.close()
@@ -72,8 +72,8 @@ class Workplace:
 
     def _connect(self) -> ClusterFacts:
         if self._facts is None:
-            from orchestrator.cluster.connection import HEAD, connect
-            from orchestrator.scheduling.scheduler import StageScheduler
+            from smoothsweep.orchestrator.cluster.connection import HEAD, connect
+            from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
 
             self._facts = connect(self._address, self._resources.trial_slots)
             self._lifeline = lifeline_of_this_driver()

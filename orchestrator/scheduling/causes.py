@@ -6,8 +6,8 @@ import re
 
 import ray
 
-from core.errors import SweepStopped
-from orchestrator.scheduling.worker import WORKER_RETRIES
+from smoothsweep.core.errors import SweepStopped
+from smoothsweep.orchestrator.scheduling.worker import WORKER_RETRIES
 
 OWN_WORDS = (  # errors whose message says it all
     "InputError", "InputChanged", "CodeChanged", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached",

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 
 from ray.exceptions import RayError, RayTaskError
 
-from orchestrator.scheduling.tasks_in_flight import Process
-from tasks.context import MachineLeaves
+from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process
+from smoothsweep.tasks.context import MachineLeaves
 
 ASK_EVERY_S = 2.0
 

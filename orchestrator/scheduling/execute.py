@@ -13,18 +13,18 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from core.errors import ArtifactDamaged, NotFinite
-from core.files import write_file
-from core.writers import let_go
-from orchestrator.scheduling.finite import LIKELY, refuse_not_finite
-from orchestrator.stages.code_version import code_version
-from orchestrator.stages.stage import Stage
-from orchestrator.store.artifacts import tell
-from orchestrator.store.base import Store
-from orchestrator.store.sealing import RESULT
-from tasks.classes import class_name
-from tasks.context import TaskContext
-from tasks.registry import task
+from smoothsweep.core.errors import ArtifactDamaged, NotFinite
+from smoothsweep.core.files import write_file
+from smoothsweep.core.writers import let_go
+from smoothsweep.orchestrator.scheduling.finite import LIKELY, refuse_not_finite
+from smoothsweep.orchestrator.stages.code_version import code_version
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.artifacts import tell
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.sealing import RESULT
+from smoothsweep.tasks.classes import class_name
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.registry import task
 
 LIBRARIES = ("torch", "torchvision", "numpy", "ray", "scikit-learn", "pyarrow")
 

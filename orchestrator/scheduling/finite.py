@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from core.errors import NotFinite
+from smoothsweep.core.errors import NotFinite
 
 METRICS = "metrics"  # how a number of the manifest is named, where a file would stand
 PART_BYTES = 64 * 2**20  # of a tensor, in memory at once

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from core.durations import duration
-from orchestrator.scheduling.limits import SETUP_S
-from orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight, kill
+from smoothsweep.core.durations import duration
+from smoothsweep.orchestrator.scheduling.limits import SETUP_S
+from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight, kill
 
 LOOK_EVERY_S = 15.0  # the table that Ray gives is that of all tasks
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from core.durations import duration
-from orchestrator.planning.history import History, read_history
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
-from tasks.registry import task
+from smoothsweep.core.durations import duration
+from smoothsweep.orchestrator.planning.history import History, read_history
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.tasks.registry import task
 
 FLOOR_S = 30 * 60.0
 TIMES = 20  # what such a stage has taken: machines differ by less

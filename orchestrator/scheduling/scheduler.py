@@ -15,22 +15,22 @@ from typing import Any
 
 import ray
 
-from core.durations import duration
-from core.errors import ArtifactDamaged, SweepStopped
-from orchestrator.cluster.connection import remove_lost_groups
-from orchestrator.planning.inside import classes_of
-from orchestrator.scheduling.causes import one_line
-from orchestrator.scheduling.draining import Departures
-from orchestrator.scheduling.handed_over import Beginnings
-from orchestrator.scheduling.limits import BEGIN_S, Limits
-from orchestrator.scheduling.signs import Signs
-from orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight
-from orchestrator.scheduling.worker import execute_remotely, execute_shard_remotely, is_group
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
-from tasks.classes import CLASSES_FOLDER, batches, groups, remaining_beside
-from tasks.context import MachineLeaves
-from tasks.registry import task
+from smoothsweep.core.durations import duration
+from smoothsweep.core.errors import ArtifactDamaged, SweepStopped
+from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
+from smoothsweep.orchestrator.planning.inside import classes_of
+from smoothsweep.orchestrator.scheduling.causes import one_line
+from smoothsweep.orchestrator.scheduling.draining import Departures
+from smoothsweep.orchestrator.scheduling.handed_over import Beginnings
+from smoothsweep.orchestrator.scheduling.limits import BEGIN_S, Limits
+from smoothsweep.orchestrator.scheduling.signs import Signs
+from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight
+from smoothsweep.orchestrator.scheduling.worker import execute_remotely, execute_shard_remotely, is_group
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.tasks.classes import CLASSES_FOLDER, batches, groups, remaining_beside
+from smoothsweep.tasks.context import MachineLeaves
+from smoothsweep.tasks.registry import task
 
 DAMAGED_INPUTS = 8  # found while one stage is made, and made again; then something goes on damaging them
 WATCH_EVERY_S = 1.0  # how late a time-out may be

@@ -23,10 +23,10 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from core.errors import SweepStopped
-from orchestrator.scheduling.limits import Limit
-from orchestrator.scheduling.signs import Signs
-from orchestrator.stages.stage import Stage
+from smoothsweep.core.errors import SweepStopped
+from smoothsweep.orchestrator.scheduling.limits import Limit
+from smoothsweep.orchestrator.scheduling.signs import Signs
+from smoothsweep.orchestrator.stages.stage import Stage
 
 GRACE_S = 2.0  # what Ray's own forced cancellation gets before the processes are killed by their numbers
 KILL_PATIENCE_S = 30.0  # for a process that kills others to start on a busy node

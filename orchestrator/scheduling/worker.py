@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import ray
 
-from core.same_code import only_this_code
-from orchestrator.scheduling.draining import leaving
-from orchestrator.scheduling.execute import execute, execute_shard
-from orchestrator.scheduling.tasks_in_flight import Teller
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
-from tasks.context import MachineLeaves, leaving_when
-from tasks.registry import task
+from smoothsweep.core.same_code import only_this_code
+from smoothsweep.orchestrator.scheduling.draining import leaving
+from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
+from smoothsweep.orchestrator.scheduling.tasks_in_flight import Teller
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.tasks.context import MachineLeaves, leaving_when
+from smoothsweep.tasks.registry import task
 
 WORKER_RETRIES = 3  # for killed workers and lost nodes; an exception of the task itself is not retried
 
@@ -25,7 +25,7 @@ def execute_remotely(store: Store, stage: Stage, tell: Teller, code: str | None 
         if not is_group(stage):
             with _at_work(stage, tell):
                 return execute(store, stage)
-        from tasks.ray_train import announcing  # two seconds of imports that other stages do not need
+        from smoothsweep.tasks.ray_train import announcing  # two seconds of imports that other stages do not need
 
         tell(clock=False)  # the workers' devices are still to come
         with announcing(tell):

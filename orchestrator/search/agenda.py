@@ -10,14 +10,14 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Any
 
-from orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker
-from orchestrator.planning.trial import Trial
-from orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
-from orchestrator.search.setup import Setup, Wait
-from orchestrator.search.strategies import strategy
-from orchestrator.store.base import Store
-from sweeps.loaded import LoadedSweep
-from sweeps.recipes import baseline_recipe, stated_values
+from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
+from smoothsweep.orchestrator.search.setup import Setup, Wait
+from smoothsweep.orchestrator.search.strategies import strategy
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.recipes import baseline_recipe, stated_values
 
 News = tuple[str, Any]  # ("say", line) | ("opened", trial) | ("found", trial): one that the store has already
 

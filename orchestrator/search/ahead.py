@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 
-from core.errors import InputError
-from orchestrator.planning.history import read_history
-from orchestrator.planning.plan import Ahead, Plan, devices_held
-from orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit
-from orchestrator.planning.trial import Trial
-from orchestrator.search.agenda import setup_of
-from orchestrator.search.budget import spent
-from orchestrator.search.setup import Setup
-from orchestrator.stages.stage import Stage, with_ancestors
-from orchestrator.store.base import Store
-from sweeps.dimension import Values
-from sweeps.expand import attacks_of
-from sweeps.loaded import LoadedSweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.history import read_history
+from smoothsweep.orchestrator.planning.plan import Ahead, Plan, devices_held
+from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.search.agenda import setup_of
+from smoothsweep.orchestrator.search.budget import spent
+from smoothsweep.orchestrator.search.setup import Setup
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.dimension import Values
+from smoothsweep.sweeps.expand import attacks_of
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 SAMPLES = 4  # recipes drawn to tell what one costs
 FAR = 10**9  # numbers of these draws: no proposal's

@@ -18,9 +18,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from orchestrator.store.base import Store
-from orchestrator.store.notes import read_lines, write_lines
-from sweeps.search import Budget
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.notes import read_lines, write_lines
+from smoothsweep.sweeps.search import Budget
 
 FOLDER, NOTE, COPY = "spent", ".jsonl", ".copy.jsonl"
 EARLIER = "spent"  # of versions that kept one note for all runs

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from orchestrator.planning.proposals import Proposal
-from orchestrator.search.outcomes import Outcome
-from orchestrator.search.ranking import best
-from orchestrator.search.setup import Outcomes, Setup, Wait, is_settled
+from smoothsweep.orchestrator.planning.proposals import Proposal
+from smoothsweep.orchestrator.search.outcomes import Outcome
+from smoothsweep.orchestrator.search.ranking import best
+from smoothsweep.orchestrator.search.setup import Outcomes, Setup, Wait, is_settled
 
 
 def propose_halving(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:

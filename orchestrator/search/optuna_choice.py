@@ -19,11 +19,11 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import TrialState, create_trial
 from scipy.stats import qmc
 
-from orchestrator.planning.proposals import Proposal
-from orchestrator.search.outcomes import Outcome
-from orchestrator.search.setup import Setup
-from sweeps.dimension import Dimension, Values
-from sweeps.space import Space
+from smoothsweep.orchestrator.planning.proposals import Proposal
+from smoothsweep.orchestrator.search.outcomes import Outcome
+from smoothsweep.orchestrator.search.setup import Setup
+from smoothsweep.sweeps.dimension import Dimension, Values
+from smoothsweep.sweeps.space import Space
 
 STARTUP = {"gp": 4, "tpe": 10}  # recipes at least, and one more than dimensions, spread evenly before it is asked
 PATIENCE = 4  # attempts at one proposal before chance takes over from a sampler that repeats itself

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from orchestrator.planning.trial import Trial
-from orchestrator.store.base import Store
-from sweeps.search import Constraint, Direction
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.search import Constraint, Direction
 
 OPEN, DONE, FAILED = "open", "done", "failed"
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from core.metrics.frontier import Direction, accuracy_leak_frontier
-from core.metrics.table import CLASS_METRICS, METRICS, metric_of
-from orchestrator.planning.proposals import recipe_of
-from orchestrator.planning.trial import Trial
-from orchestrator.search.outcomes import metrics_of, worst_mean
-from orchestrator.search.ranking import crowding
-from orchestrator.stages.stage import canonical_json
-from orchestrator.store.base import Store
-from sweeps.loaded import LoadedSweep
+from smoothsweep.core.metrics.frontier import Direction, accuracy_leak_frontier
+from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
+from smoothsweep.orchestrator.planning.proposals import recipe_of
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.search.outcomes import metrics_of, worst_mean
+from smoothsweep.orchestrator.search.ranking import crowding
+from smoothsweep.orchestrator.stages.stage import canonical_json
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 
 def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store) -> list[dict[str, Any]]:

@@ -9,16 +9,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit, reaudit_trials
-from orchestrator.planning.state import read_failures
-from orchestrator.planning.trial import Trial
-from orchestrator.search.agenda import aims_of
-from orchestrator.search.budget import spent
-from orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
-from orchestrator.store.notes import read_note
-from sweeps.loaded import LoadedSweep
+from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit, reaudit_trials
+from smoothsweep.orchestrator.planning.state import read_failures
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.search.agenda import aims_of
+from smoothsweep.orchestrator.search.budget import spent
+from smoothsweep.orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.notes import read_note
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 ENDED = "search/ended.json"
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.errors import InputError
-from orchestrator.planning.proposals import Proposal
-from orchestrator.search.outcomes import OPEN, Aims, Outcome
-from sweeps.dimension import Values
-from sweeps.search import Rung
-from sweeps.space import Space
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.proposals import Proposal
+from smoothsweep.orchestrator.search.outcomes import OPEN, Aims, Outcome
+from smoothsweep.sweeps.dimension import Values
+from smoothsweep.sweeps.search import Rung
+from smoothsweep.sweeps.space import Space
 
 REDRAWS = 200  # draws in a row that may be invalid or known already before the space counts as used up
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from core.errors import InputError
-from orchestrator.planning.proposals import Proposal
-from orchestrator.search.halving import propose_halving
-from orchestrator.search.setup import Outcomes, Setup, Strategy, baseline_first
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.proposals import Proposal
+from smoothsweep.orchestrator.search.halving import propose_halving
+from smoothsweep.orchestrator.search.setup import Outcomes, Setup, Strategy, baseline_first
 
 
 def propose_grid(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:
@@ -36,7 +36,7 @@ def propose_random(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcom
 
 def propose_optuna(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:
     """Optuna's choice, from the outcomes of the proposals up to i - lag."""
-    from orchestrator.search.optuna_choice import choose  # a second of imports
+    from smoothsweep.orchestrator.search.optuna_choice import choose  # a second of imports
 
     number = len(proposals)
     told = number - (setup.lag or 1) + 1

@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
-from core.tree import TREE
+from smoothsweep.core.tree import TREE
 
 CODE_VERSION_VARIABLE = "SMOOTHSWEEP_CODE_VERSION"
 

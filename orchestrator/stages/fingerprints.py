@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from core.errors import InputError
-from core.tree import TREE
-from orchestrator.stages.remembered import forget
-from tasks.planned_files import content_at
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.tree import TREE
+from smoothsweep.orchestrator.stages.remembered import forget
+from smoothsweep.tasks.planned_files import content_at
 
 PICTURES = ("data.path", "public.path")
 

@@ -7,21 +7,21 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from core.attacks.base import Attack, Part
-from core.attacks.registry import PARTS
-from core.errors import InputError
-from core.network_card import NetworkCard
-from core.priors.card import read_prior_card
-from core.priors.kinds import PriorFolder
-from orchestrator.stages.fingerprints import content_of, normalised
-from orchestrator.stages.listed_classes import refuse_listed_classes
-from orchestrator.stages.other_people import refuse_same_people
-from orchestrator.stages.remembered import remembered
-from orchestrator.stages.stage import Stage
-from sweeps.data import PublishedData, PublishedPublic
-from sweeps.imported import ImportedClassifier
-from sweeps.schema import InversionSweep
-from sweeps.training import Recipe, Training
+from smoothsweep.core.attacks.base import Attack, Part
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.network_card import NetworkCard
+from smoothsweep.core.priors.card import read_prior_card
+from smoothsweep.core.priors.kinds import PriorFolder
+from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
+from smoothsweep.orchestrator.stages.listed_classes import refuse_listed_classes
+from smoothsweep.orchestrator.stages.other_people import refuse_same_people
+from smoothsweep.orchestrator.stages.remembered import remembered
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.sweeps.data import PublishedData, PublishedPublic
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.training import Recipe, Training
 
 PLAIN_DEFENSE = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
 

@@ -10,15 +10,15 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from core.metrics.metric import PUBLISHED_FID_JUDGES, Judge
-from core.metrics.table import METRICS
-from core.outside.address import ADDRESS, named_address
-from orchestrator.stages.fingerprints import content_of, normalised, shipped_file
-from orchestrator.stages.graph import data_stage, gradients_stage, judging_model_stage
-from orchestrator.stages.remembered import remembered
-from orchestrator.stages.stage import Stage
-from sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, General, PublishedFid
-from sweeps.schema import InversionSweep
+from smoothsweep.core.metrics.metric import PUBLISHED_FID_JUDGES, Judge
+from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.core.outside.address import ADDRESS, named_address
+from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised, shipped_file
+from smoothsweep.orchestrator.stages.graph import data_stage, gradients_stage, judging_model_stage
+from smoothsweep.orchestrator.stages.remembered import remembered
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, General, PublishedFid
+from smoothsweep.sweeps.schema import InversionSweep
 
 FACENET_SIZE, FID_SIZE = 160, 299  # pixels
 STAGED_FID = STAGED_FIDS["fidelity"]
@@ -266,6 +266,9 @@ def _backdoor(target: Stage) -> Stage:
 @lru_cache
 def staged_file(name: str) -> Path | None:
     """A published weight file where `smoothsweep weights stage` puts it, or None."""
-    from core.models.weight_files import find_weight_file, weight_folders  # brings torch, which few sweeps need here
+    from smoothsweep.core.models.weight_files import (  # brings torch, which few sweeps need here
+        find_weight_file,
+        weight_folders,
+    )
 
     return find_weight_file(name, weight_folders())

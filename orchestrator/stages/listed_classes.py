@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from core.attacks.base import Attack
-from core.data.sources import class_count
-from sweeps.data import LabelledData
-from sweeps.other_trials import known_classes
-from sweeps.schema import InversionSweep
+from smoothsweep.core.attacks.base import Attack
+from smoothsweep.core.data.sources import class_count
+from smoothsweep.sweeps.data import LabelledData
+from smoothsweep.sweeps.other_trials import known_classes
+from smoothsweep.sweeps.schema import InversionSweep
 
 
 def refuse_listed_classes(settings: InversionSweep) -> None:

@@ -6,10 +6,10 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from core.errors import InputError
-from orchestrator.stages.fingerprints import content_of
-from sweeps.data import LabelledData, UnlabelledPublic
-from sweeps.schema import InversionSweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.stages.fingerprints import content_of
+from smoothsweep.sweeps.data import LabelledData, UnlabelledPublic
+from smoothsweep.sweeps.schema import InversionSweep
 
 
 def refuse_same_people(settings: InversionSweep) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from tasks.registry import task
+from smoothsweep.tasks.registry import task
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from orchestrator.stages.judges import STAGING, Unheard, staged_file, unheard_judges
-from sweeps.expand import Cell
-from sweeps.imported import ImportedClassifier
-from sweeps.loaded import LoadedSweep
-from sweeps.recipes import every_choice
-from sweeps.schema import InversionSweep
-from sweeps.toy import ToySweep
-from sweeps.training import Training
+from smoothsweep.orchestrator.stages.judges import STAGING, Unheard, staged_file, unheard_judges
+from smoothsweep.sweeps.expand import Cell
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.recipes import every_choice
+from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.toy import ToySweep
+from smoothsweep.sweeps.training import Training
 
 STAGE_THEM = f"`{STAGING} SWEEP.yaml` fetches them, or says where to put them by hand"
 

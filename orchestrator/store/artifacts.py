@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from core import screen
-from core.errors import ArtifactDamaged, InputError
-from core.files import NotPlainError, move, plain_content
-from orchestrator.stages.stage import Stage
-from orchestrator.store import verifying
-from orchestrator.store.sealing import Damage, read_manifest
+from smoothsweep.core import screen
+from smoothsweep.core.errors import ArtifactDamaged, InputError
+from smoothsweep.core.files import NotPlainError, move, plain_content
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store import verifying
+from smoothsweep.orchestrator.store.sealing import Damage, read_manifest
 
 MANIFEST = "manifest.json"
 DAMAGED = "damaged"

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import ArtifactDamaged, InputError
-from core.files import write_file
-from orchestrator.stages.stage import Stage
-from orchestrator.store.drafts import new_draft, sweep_away_drafts
-from tasks.context import SharedFolders
+from smoothsweep.core.errors import ArtifactDamaged, InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.drafts import new_draft, sweep_away_drafts
+from smoothsweep.tasks.context import SharedFolders
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from core.files import half_written, temporary_name
-from core.writers import hold, is_gone
-from orchestrator.store.artifacts import MANIFEST
-from orchestrator.store.sealing import FINGERPRINT
+from smoothsweep.core.files import half_written, temporary_name
+from smoothsweep.core.writers import hold, is_gone
+from smoothsweep.orchestrator.store.artifacts import MANIFEST
+from smoothsweep.orchestrator.store.sealing import FINGERPRINT
 
 
 def new_draft(final: Path) -> Path:

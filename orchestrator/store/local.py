@@ -25,16 +25,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.errors import ArtifactDamaged, InputError, StoreGone
-from core.files import NotPlainError, move, plain_content, rename_folder, write_file
-from core.writers import let_go
-from orchestrator.stages.stage import Stage
-from orchestrator.store import verifying
-from orchestrator.store.artifacts import MANIFEST, complete, give_up, is_whole, read_artifact, set_aside, with_checksums
-from orchestrator.store.base import Store
-from orchestrator.store.sealing import Damage, sealed
-from orchestrator.store.version import SEALED_FROM, VERSION_FILE, heal_version, version_of
-from tasks.context import SharedFolders, read_progress, write_progress
+from smoothsweep.core.errors import ArtifactDamaged, InputError, StoreGone
+from smoothsweep.core.files import NotPlainError, move, plain_content, rename_folder, write_file
+from smoothsweep.core.writers import let_go
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store import verifying
+from smoothsweep.orchestrator.store.artifacts import (
+    MANIFEST,
+    complete,
+    give_up,
+    is_whole,
+    read_artifact,
+    set_aside,
+    with_checksums,
+)
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.sealing import Damage, sealed
+from smoothsweep.orchestrator.store.version import SEALED_FROM, VERSION_FILE, heal_version, version_of
+from smoothsweep.tasks.context import SharedFolders, read_progress, write_progress
 
 
 @dataclass(frozen=True, kw_only=True)

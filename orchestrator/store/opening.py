@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core.errors import InputError
-from core.uris import shown_uri
-from orchestrator.store.base import Store
-from orchestrator.store.local import LocalStore
-from orchestrator.store.version import refuse_other_versions
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.uris import shown_uri
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.version import refuse_other_versions
 
 
 def open_store(location: str) -> Store:
@@ -18,7 +18,7 @@ def open_store(location: str) -> Store:
     """
     if location.startswith("s3://"):
         # brings pyarrow, which a local store does not need
-        from orchestrator.store.remote.store import open_remote_store
+        from smoothsweep.orchestrator.store.remote.store import open_remote_store
 
         return open_remote_store(location)
     if "://" in location and not location.startswith("file://"):

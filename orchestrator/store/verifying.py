@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from core.files import write_file
-from orchestrator.store.machine import cache_folder, locked
-from orchestrator.store.sealing import Damage
+from smoothsweep.core.files import write_file
+from smoothsweep.orchestrator.store.machine import cache_folder, locked
+from smoothsweep.orchestrator.store.sealing import Damage
 
 Signature = tuple[int, int, int, int]  # of a file: size, times of change of content and of inode, inode
 

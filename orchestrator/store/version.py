@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from core.errors import InputError
-from core.files import move, write_file
-from orchestrator.store.artifacts import aside_name, tell
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import move, write_file
+from smoothsweep.orchestrator.store.artifacts import aside_name, tell
 
 VERSION_FILE = "store.json"
 VERSION = 2

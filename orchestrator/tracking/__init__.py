@@ -6,11 +6,11 @@ written with the time its stage finished: written a second time (after a kill, s
 MLflow drops. Only this folder imports mlflow.
 """
 
-from orchestrator.tracking.pages.arrival import Arrival, arrivals
-from orchestrator.tracking.server.connection import local_uri, refusals, told, tracking_errors
-from orchestrator.tracking.server.moving import follow
-from orchestrator.tracking.tracker import Closing, Tracker
-from orchestrator.tracking.verdicts import Verdicts, verdicts_of
+from smoothsweep.orchestrator.tracking.pages.arrival import Arrival, arrivals
+from smoothsweep.orchestrator.tracking.server.connection import local_uri, refusals, told, tracking_errors
+from smoothsweep.orchestrator.tracking.server.moving import follow
+from smoothsweep.orchestrator.tracking.tracker import Closing, Tracker
+from smoothsweep.orchestrator.tracking.verdicts import Verdicts, verdicts_of
 
 __all__ = [
     "Arrival", "Closing", "Tracker", "Verdicts", "arrivals", "follow", "local_uri", "refusals", "told",

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.files import write_file
-from core.metrics.table import METRICS
-from core.tree import TREE
-from orchestrator.store.base import Store
-from orchestrator.tracking.pages.answer import Answer
-from orchestrator.tracking.points import already_gone
-from orchestrator.tracking.recipes import RecipeMeans
-from orchestrator.tracking.server.scratch import scratch
+from smoothsweep.core.files import write_file
+from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.core.tree import TREE
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.tracking.pages.answer import Answer
+from smoothsweep.orchestrator.tracking.points import already_gone
+from smoothsweep.orchestrator.tracking.recipes import RecipeMeans
+from smoothsweep.orchestrator.tracking.server.scratch import scratch
 
 AT_MOST = 5  # models per sweep under `frontier`
 EXPORT_S = 900  # for all of them
@@ -143,7 +143,7 @@ def _exported(
         outs.append(folder / f"model-{number}")
         specs.append({"artifact": str(store.path(stage)), "config": dict(stage.config), "out": str(outs[-1])})
     write_file(folder / "specs.json", json.dumps(specs), flush=False)
-    command = [sys.executable, "-m", "orchestrator.tracking.server.exporting", str(folder / "specs.json")]
+    command = [sys.executable, "-m", "smoothsweep.orchestrator.tracking.server.exporting", str(folder / "specs.json")]
     log, late = folder / "exported.jsonl", time.monotonic() + EXPORT_S
     # Its stdin stays open as long as we live: without us it ends.
     with log.open("w") as out, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, cwd=TREE,

@@ -11,14 +11,14 @@ import json
 import math
 from typing import Any
 
-from core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
-from orchestrator.planning.trial import Trial
-from orchestrator.reading.axes import sweep_axes
-from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.reading.numbers.summary import attack_label, recipe_label
-from sweeps.imported import ImportedClassifier
-from sweeps.loaded import LoadedSweep
-from sweeps.schema import InversionSweep
+from smoothsweep.core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.axes import sweep_axes
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.schema import InversionSweep
 
 OF_TRAINING = ("image_size", "batch_size", "optimizer", "lr", "lr_schedule", "weight_decay", "precision")
 TEXT_AT_MOST = 6000  # characters of a param's value; MLflow's limit

@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from orchestrator.planning.trial import Trial
-from orchestrator.stages.stage import Stage, with_ancestors
-from orchestrator.store.base import Store
-from orchestrator.tracking.names import metrics_of
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.tracking.names import metrics_of
 
 NO_CURVE = ("epoch", "seconds")  # every other column of a history is one, a defense's own facts included
 PER_CALL = 1000  # MLflow's limit of metrics, params and tags together

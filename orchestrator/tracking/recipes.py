@@ -10,14 +10,14 @@ from typing import Any
 
 import pandas as pd
 
-from core.metrics.table import BY_KEY
-from orchestrator.planning.trial import Trial
-from orchestrator.reading.numbers.estimates import Settings, collect, estimate
-from orchestrator.reading.results import per_class_rows, trial_row
-from orchestrator.store.base import Store
-from orchestrator.tracking.names import metrics_of, recipe_params, run_words
-from orchestrator.tracking.points import finished_at, work_ms
-from sweeps.loaded import LoadedSweep
+from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.numbers.estimates import Settings, collect, estimate
+from smoothsweep.orchestrator.reading.results import per_class_rows, trial_row
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.tracking.names import metrics_of, recipe_params, run_words
+from smoothsweep.orchestrator.tracking.points import finished_at, work_ms
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 SETTINGS = Settings()
 NOTE = (

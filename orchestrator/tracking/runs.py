@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from orchestrator.tracking.points import already_gone
-from orchestrator.tracking.searching import PROPOSAL
+from smoothsweep.orchestrator.tracking.points import already_gone
+from smoothsweep.orchestrator.tracking.searching import PROPOSAL
 
 KIND = "smoothsweep.kind"
 KEYS = {"sweep": "smoothsweep.sweep", "trial": "smoothsweep.trial", "recipe": "smoothsweep.recipe"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from orchestrator.store.base import Store
-from sweeps.loaded import LoadedSweep
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 STRATEGY, PROPOSAL, RUNG = "smoothsweep.strategy", "smoothsweep.proposal", "smoothsweep.rung"
 
@@ -20,7 +20,7 @@ def proposal_tags(loaded: LoadedSweep | None, store: Store) -> dict[str, dict[st
     """Trial id -> tags of the proposal that it belongs to. Reads the whole search: for the end of a sweep."""
     if loaded is None or loaded.sweep.search is None:
         return {}
-    from orchestrator.search.record import read_search
+    from smoothsweep.orchestrator.search.record import read_search
 
     record = read_search(loaded, store)
     tags: dict[str, dict[str, str]] = {}

@@ -8,29 +8,29 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from core.metrics.table import BY_KEY
-from core.words import note
-from orchestrator.planning.trial import Trial
-from orchestrator.reading.results import trial_row
-from orchestrator.store.base import Store
-from orchestrator.tracking.models import candidates, register
-from orchestrator.tracking.names import run_name, trial_params
-from orchestrator.tracking.origins.datasets import dataset_inputs
-from orchestrator.tracking.origins.provenance import provenance_tags, write_provenance
-from orchestrator.tracking.pages.answer import Answer, answer, answer_text
-from orchestrator.tracking.pages.arrival import MODEL_TRAINING, PRIMARY_METRIC, show
-from orchestrator.tracking.pages.generations import bring_back, retire
-from orchestrator.tracking.pages.views import route
-from orchestrator.tracking.points import already_gone, finished_at, trial_points, work_ms, write
-from orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
-from orchestrator.tracking.runs import CONTENT, Found, Runs
-from orchestrator.tracking.searching import PROPOSAL, proposal_tags, strategy_tags
-from orchestrator.tracking.server import connection
-from orchestrator.tracking.server.moving import artifact_folder, follow
-from orchestrator.tracking.server.scratch import scratch, sweep_away_scratch
-from orchestrator.tracking.trials import table_json, trial_status, trial_tags, write_trial_files
-from orchestrator.tracking.verdicts import STRONGEST, Told, Verdicts, tell
-from sweeps.loaded import LoadedSweep
+from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.words import note
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.results import trial_row
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.tracking.models import candidates, register
+from smoothsweep.orchestrator.tracking.names import run_name, trial_params
+from smoothsweep.orchestrator.tracking.origins.datasets import dataset_inputs
+from smoothsweep.orchestrator.tracking.origins.provenance import provenance_tags, write_provenance
+from smoothsweep.orchestrator.tracking.pages.answer import Answer, answer, answer_text
+from smoothsweep.orchestrator.tracking.pages.arrival import MODEL_TRAINING, PRIMARY_METRIC, show
+from smoothsweep.orchestrator.tracking.pages.generations import bring_back, retire
+from smoothsweep.orchestrator.tracking.pages.views import route
+from smoothsweep.orchestrator.tracking.points import already_gone, finished_at, trial_points, work_ms, write
+from smoothsweep.orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
+from smoothsweep.orchestrator.tracking.runs import CONTENT, Found, Runs
+from smoothsweep.orchestrator.tracking.searching import PROPOSAL, proposal_tags, strategy_tags
+from smoothsweep.orchestrator.tracking.server import connection
+from smoothsweep.orchestrator.tracking.server.moving import artifact_folder, follow
+from smoothsweep.orchestrator.tracking.server.scratch import scratch, sweep_away_scratch
+from smoothsweep.orchestrator.tracking.trials import table_json, trial_status, trial_tags, write_trial_files
+from smoothsweep.orchestrator.tracking.verdicts import STRONGEST, Told, Verdicts, tell
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}
 HOW_TO_COMPARE = (

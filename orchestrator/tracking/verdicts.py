@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from orchestrator.reading.leak.hiding import Hidings
-from orchestrator.reading.numbers.format import ascii_text, is_null
-from orchestrator.reading.numbers.summary import Summary
-from orchestrator.tracking.points import write
-from orchestrator.tracking.runs import TOLD
+from smoothsweep.orchestrator.reading.leak.hiding import Hidings
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text, is_null
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.tracking.points import write
+from smoothsweep.orchestrator.tracking.runs import TOLD
 
 VERDICT = "smoothsweep.verdict"  # beside the baseline under the same attack: lower, higher, cannot tell; baseline
 HIDING = "smoothsweep.hiding"  # under all attacks: removes, hides, removes and hides, leaks more, cannot tell

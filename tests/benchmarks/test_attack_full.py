@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from benchmarks import attack_full, yardstick
-from core.attacks.execution import Execution
-from core.attacks.optimisation.crops import Preprocess
-from core.attacks.ppa.config import OptimiseConfig
-from core.attacks.ppa.inversion import optimise
-from core.devices import ExecutionConfig
-from core.models.classifiers import build_classifier
-from core.priors.card import StyleGAN2Config
-from core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.optimisation.crops import Preprocess
+from smoothsweep.core.attacks.ppa.config import OptimiseConfig
+from smoothsweep.core.attacks.ppa.inversion import optimise
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 CASE = attack_full.Case(pixels=32, steps=10, candidates=6, batch=4, selected=3, pool=12, epochs=1)
 

@@ -7,7 +7,7 @@ import torch
 
 from benchmarks import gan_attacks
 from benchmarks.gan_attacks import attacks_of, frozen, gap, ours, plainly, prepare, view_on
-from core.models.classifiers import build_classifier
+from smoothsweep.core.models.classifiers import build_classifier
 
 STEPS = {"gmi": 4, "ked": 4, "lomma_gmi": 3, "lomma_ked": 3}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks.scheduling import simulate
-from orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.stages.stage import Stage
 
 
 def waiting(seed, seconds, name="target"):

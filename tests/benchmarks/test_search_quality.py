@@ -6,7 +6,7 @@ import math
 import pytest
 
 from benchmarks.search_quality import compare, main, read_table, replay, time_to
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 COLUMNS = ("alpha", "kind", "start", "seed", "test_acc", "embedder_acc1", "device_seconds")
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import allotted
-from core.allotted import allotted_cpus, available_memory
+from smoothsweep.core import allotted
+from smoothsweep.core.allotted import allotted_cpus, available_memory
 
 MIB, PERIOD = 2**20, 100_000
 UNLIMITED = {1: "9223372036854771712", 2: "max"}
@@ -161,10 +161,10 @@ def test_a_machine_without_affinity_has_its_cpus(tmp_path, monkeypatch):
 def test_a_process_that_is_pinned_to_one_cpu_asks_for_one():
     """Also the Ray that a run starts: its settings are looked at in place of starting it."""
     code = (
-        "from core.allotted import allotted_cpus, available_memory\n"
-        "from orchestrator.cluster import connection, local_ray\n"
-        "from orchestrator.doors.audit.forecast import wall_seconds\n"
-        "from orchestrator.doors.health.doctor import _cores\n"
+        "from smoothsweep.core.allotted import allotted_cpus, available_memory\n"
+        "from smoothsweep.orchestrator.cluster import connection, local_ray\n"
+        "from smoothsweep.orchestrator.doors.audit.forecast import wall_seconds\n"
+        "from smoothsweep.orchestrator.doors.health.doctor import _cores\n"
         "local_ray.start = lambda **settings: print(settings['num_cpus'])\n"
         "connection.ray.cluster_resources = dict\n"
         "facts = connection.connect(None, None)\n"

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 import pytest
 from annotated_types import Ge
 
-from core.bounds import Beta, Count, Fraction, NotNegative, Positive
-from core.declared import check_fields
-from core.errors import InputError
+from smoothsweep.core.bounds import Beta, Count, Fraction, NotNegative, Positive
+from smoothsweep.core.declared import check_fields
+from smoothsweep.core.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)

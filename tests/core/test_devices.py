@@ -7,14 +7,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.devices import (
+from smoothsweep.core.devices import (
     CPU_TENSOR_BYTES,
     DeviceBatch,
     ExecutionConfig,
     arithmetic,
     suitable_rows,
 )
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 CPU = torch.device("cpu")
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from core import files
-from core.files import making_folder, rename_folder, replacing, write_file
+from smoothsweep.core import files
+from smoothsweep.core.files import making_folder, rename_folder, replacing, write_file
 
 
 @pytest.fixture

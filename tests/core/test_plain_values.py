@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from annotated_types import Ge, Gt, Le, Lt
 
-from core.bounds import LARGEST, Count, FilePath
-from core.errors import InputError
-from core.plain_values import check_value
+from smoothsweep.core.bounds import LARGEST, Count, FilePath
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.plain_values import check_value
 
 
 @dataclass(frozen=True)

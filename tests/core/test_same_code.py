@@ -8,12 +8,13 @@ import subprocess
 import sys
 
 import pytest
+from checkout import copy_packages
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import same_code
-from core.errors import CodeChanged
-from core.same_code import ROOMS, code_digest, expected_code, only_this_code
+from smoothsweep.core import same_code
+from smoothsweep.core.errors import CodeChanged
+from smoothsweep.core.same_code import ROOMS, code_digest, expected_code, only_this_code
 
 NAMES = [f"{room}/{name}" for room in ROOMS for name in ("__init__.py", "inner/a.py", "inner/deep/card.json")]
 
@@ -91,9 +92,9 @@ def test_the_same_code_is_let_through_and_the_watch_ends_with_the_block():
 
 PROGRAM = """
 import importlib, pathlib, sys
-from core.errors import CodeChanged
-from core.same_code import code_digest, only_this_code
-import core.durations
+from smoothsweep.core.errors import CodeChanged
+from smoothsweep.core.same_code import code_digest, only_this_code
+import smoothsweep.core.durations
 edited, wanted = sys.argv[1:]
 with only_this_code(code_digest()):
     with pathlib.Path(edited).open("a") as file:
@@ -112,18 +113,16 @@ def copied(repository, tmp_path_factory):
     """The sources in another place, without the weights."""
     root = tmp_path_factory.mktemp("copied")
     ignored = shutil.ignore_patterns("__pycache__", "*.safetensors", "*.csv", "*.yaml", "*.html")
-    for room in ROOMS:
-        shutil.copytree(repository / room, root / room, ignore=ignored)
-    return root
+    return copy_packages(repository, root, ignore=ignored)
 
 
 @pytest.mark.parametrize(
     ("edited", "wanted", "said"),
     [
-        ("core/spelling.py", "core.spelling", "refused"),  # the module itself
-        ("core/uris.py", "core.spelling", "imported False"),  # another, loaded long ago: what runs is what was meant
-        ("core/cards.py", "core.network_card", "refused"),  # one that the module imports
-        ("core/brand_new.py", "core.brand_new", "refused"),  # there was none when the run began
+        ("core/spelling.py", "smoothsweep.core.spelling", "refused"),  # the module itself
+        ("core/uris.py", "smoothsweep.core.spelling", "imported False"),  # loaded long ago: what runs is what was meant
+        ("core/cards.py", "smoothsweep.core.network_card", "refused"),  # one that the module imports
+        ("core/brand_new.py", "smoothsweep.core.brand_new", "refused"),  # there was none when the run began
     ],
 )
 def test_a_module_that_was_edited_is_never_imported_and_what_was_loaded_goes_on(copied, tmp_path, edited, wanted, said):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.spelling import suggestion
+from smoothsweep.core.spelling import suggestion
 
 WORDS = ("recipe", "resources", "reaudit", "data")
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core import screen
-from core.errors import InputError
-from core.uris import ambiguity, hidden, shown_uri, without_secrets
-from orchestrator.running.progress import Display
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.uris import ambiguity, hidden, shown_uri, without_secrets
+from smoothsweep.orchestrator.running.progress import Display
 
 SPECIAL = "@:/?#%&=+;,!$'\"()*[]{}|\\^~` .-_<>äß中"
 # letters that our own words and the URIs below do not use, so that a hit is a leak; two at least at each end

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 from tiny import write_tiny
 
-from core.errors import InputError
-from core.words import MAX_LINE, brief, minuses, note, printable, printable_text, shown, upright
-from orchestrator.cli import main
-from orchestrator.page.render import environment, fill
-from orchestrator.planning.state import SweepState
-from orchestrator.running.progress import Display
-from sweeps.axes import axis_value
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import MAX_LINE, brief, minuses, note, printable, printable_text, shown, upright
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.page.render import environment, fill
+from smoothsweep.orchestrator.planning.state import SweepState
+from smoothsweep.orchestrator.running.progress import Display
+from smoothsweep.sweeps.axes import axis_value
 
 HOSTILE = "a\x1b[31mb\nc\r\x07\u202ed\u2028e\x9b2J\x00f\ud800"
 
@@ -99,7 +99,7 @@ def test_the_progress_display_shows_what_workers_say_as_text(monkeypatch):
     display.say(HOSTILE)
     display.update(state)
     assert is_quiet(screen.getvalue().replace("\n", ""))
-    from orchestrator.running.progress import _panel
+    from smoothsweep.orchestrator.running.progress import _panel
 
     terminal = io.StringIO()
     Console(file=terminal, force_terminal=False, width=200).print(_panel(state))

@@ -10,8 +10,8 @@ from cluster_files import OTHERWISE_ON_NODES, containers_of, local_settings, par
 from ray.autoscaler._private.kuberay.autoscaling_config import _derive_autoscaling_config_from_ray_cr
 from ray.autoscaler._private.util import validate_config
 
-from orchestrator import cli
-from orchestrator.cluster import connection as cluster
+from smoothsweep.orchestrator import cli
+from smoothsweep.orchestrator.cluster import connection as cluster
 
 
 def test_ray_reads_the_manifest_as_its_autoscaler_would(manifest):

@@ -10,7 +10,7 @@ import pytest
 from cluster_files import OTHERWISE_ON_NODES, containers_of, local_settings, on_node, parsed_by_ray, with_change
 from ray.autoscaler._private.util import prepare_config, validate_config
 
-from orchestrator.cluster import connection as cluster
+from smoothsweep.orchestrator.cluster import connection as cluster
 
 ALL_COMMANDS = (
     "initialization_commands",

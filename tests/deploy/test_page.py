@@ -9,7 +9,7 @@ import pytest
 from cluster_files import parsed_by_ray
 from ray._private.runtime_env.packaging import create_package
 
-from orchestrator import cli
+from smoothsweep.orchestrator import cli
 
 
 def shell_lines(page):

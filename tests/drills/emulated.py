@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 from ray._raylet import GcsClient, GcsClientOptions, GlobalStateAccessor
+from ray._common.utils import get_default_system_temp_dir
 from ray.cluster_utils import Cluster
 from ray.core.generated.autoscaler_pb2 import DRAIN_NODE_REASON_PREEMPTION as PREEMPTION
 from ray.core.generated.gcs_pb2 import ActorTableData, PlacementGroupTableData
@@ -51,6 +52,7 @@ class EmulatedCluster:
 
     def __init__(self, *, dashboard: bool = False) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="dr", dir="/tmp"))  # short: Ray's socket names hold it
+        Path(get_default_system_temp_dir(), "ray").mkdir(exist_ok=True)  # Cluster notes its address there
         self._cluster = Cluster(
             initialize_head=True,
             head_node_args={

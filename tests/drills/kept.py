@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tasks.unfinished import load_checkpoint
+from smoothsweep.tasks.unfinished import load_checkpoint
 
 
 @dataclass(kw_only=True)

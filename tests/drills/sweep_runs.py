@@ -16,7 +16,7 @@ from mlflow import MlflowClient
 from mlflow.entities import ViewType
 from tiny import tiny_sweep, write_tiny
 
-from core.metrics.table import TIME_COLUMNS
+from smoothsweep.core.metrics.table import TIME_COLUMNS
 
 STAGES = (
     "data", "public", "prior", "pool", "target", "candidates", "attack", "loot", "embeddings", "judge_evaluator",

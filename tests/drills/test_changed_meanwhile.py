@@ -11,11 +11,12 @@ import time
 
 import pandas as pd
 import pytest
+from checkout import copy_packages
 from safetensors.torch import load_file, save_file
 from tiny import tiny_sweep, write_tiny
 
-from core.metrics.table import TIME_COLUMNS
-from core.models.embedders import own_weights
+from smoothsweep.core.metrics.table import TIME_COLUMNS
+from smoothsweep.core.models.embedders import own_weights
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 ROOMS = ("core", "tasks", "sweeps", "orchestrator")
@@ -25,8 +26,7 @@ PATIENCE_S = 400
 @pytest.fixture
 def tree(repository, tmp_path):
     """A copy of the code, which may be edited."""
-    for room in ROOMS:
-        shutil.copytree(repository / room, tmp_path / "tree" / room, ignore=shutil.ignore_patterns("__pycache__"))
+    copy_packages(repository, tmp_path / "tree")
     shutil.copy(repository / "pyproject.toml", tmp_path / "tree")
     return tmp_path / "tree"
 

@@ -10,7 +10,7 @@ from drills import ledger
 from drills.emulated import wait_until
 from drills.sweep_runs import SweepRun, partly_done, write_sweep
 
-from orchestrator.planning.state import STATE_FILE
+from smoothsweep.orchestrator.planning.state import STATE_FILE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 INTERRUPTED = 130

@@ -17,7 +17,7 @@ from drills.emulated import wait_until
 from drills.sweep_runs import write_sweep
 from tiny import tiny_sweep
 
-from orchestrator.cluster.tokens import live_runs
+from smoothsweep.orchestrator.cluster.tokens import live_runs
 
 pytestmark = [
     pytest.mark.slow,

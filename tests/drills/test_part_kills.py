@@ -9,7 +9,7 @@ from drills.emulated import kill
 from drills.kept import Kept
 from drills.sweep_runs import SweepRun, finish, stray_files, table, write_sweep
 
-from core.attacks.registry import PARTS
+from smoothsweep.core.attacks.registry import PARTS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 

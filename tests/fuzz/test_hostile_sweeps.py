@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tiny import searchable, tiny_sweep
 
-from core.errors import InputError
-from core.words import MAX_LINE
-from orchestrator.planning.plan import make_plan, refuse_impossible
-from orchestrator.planning.trials import trials_of
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
-from sweeps.yaml_reader import read_yaml
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import MAX_LINE
+from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.yaml_reader import read_yaml
 
 SEARCH = {
     "strategy": "grid", "objectives": {"test_acc": "max", "embedder_acc1": "min"},
@@ -78,9 +78,9 @@ BOMBS = {
 MEASURED = """
 import json, resource, sys, time
 from pathlib import Path
-from sweeps.load import load_sweep
-from sweeps.expand import expand
-from core.errors import InputError
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.core.errors import InputError
 for path in sys.argv[1:]:
     before, begun, said = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time(), None
     try:

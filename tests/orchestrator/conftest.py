@@ -11,11 +11,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.defenses.words import recipe_words
-from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReference, ReportData, SheetRow, StageLink, Tile
-from orchestrator.reading.toy import ToyData, ToyFigure, ToyPanel
-from orchestrator.tracking.server.connection import connect
-from sweeps.paper_settings import Standing
+from smoothsweep.core.defenses.words import recipe_words
+from smoothsweep.orchestrator.reading.numbers.model import (
+    Axis,
+    ContactSheet,
+    PaperReference,
+    ReportData,
+    SheetRow,
+    StageLink,
+    Tile,
+)
+from smoothsweep.orchestrator.reading.toy import ToyData, ToyFigure, ToyPanel
+from smoothsweep.orchestrator.tracking.server.connection import connect
+from smoothsweep.sweeps.paper_settings import Standing
 
 HOSTILE = "<script>alert(1)</script>"
 NAMES = (HOSTILE, 'Zoë "Z" O\'Hara & Söhne', "王小明", "]]><b>x", "plain name")

@@ -10,32 +10,32 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from core.errors import InputError
-from orchestrator.cluster import connection as cluster
-from orchestrator.doors.reporting.sweep_report import _paper
-from orchestrator.planning.plan import make_plan, plan_summary
-from orchestrator.planning.proposals import write_reaudit
-from orchestrator.planning.trial import Trial
-from orchestrator.planning.trials import trials_of
-from orchestrator.running.workplace import Workplace
-from orchestrator.scheduling import scheduler
-from orchestrator.scheduling.scheduler import StageScheduler
-from orchestrator.search.agenda import Agenda
-from orchestrator.search.ahead import ahead_of
-from orchestrator.search.budget import Meter
-from orchestrator.search.reaudit import frontier_recipes
-from orchestrator.stages.stage import Stage, canonical_json, with_ancestors
-from orchestrator.store.base import Store
-from orchestrator.store.local import LocalStore
-from sweeps.loaded import LoadedSweep, check
-from sweeps.recipes import check_search
-from sweeps.schema import InversionSweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cluster import connection as cluster
+from smoothsweep.orchestrator.doors.reporting.sweep_report import _paper
+from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
+from smoothsweep.orchestrator.planning.proposals import write_reaudit
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.running.workplace import Workplace
+from smoothsweep.orchestrator.scheduling import scheduler
+from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
+from smoothsweep.orchestrator.search.agenda import Agenda
+from smoothsweep.orchestrator.search.ahead import ahead_of
+from smoothsweep.orchestrator.search.budget import Meter
+from smoothsweep.orchestrator.search.reaudit import frontier_recipes
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.loaded import LoadedSweep, check
+from smoothsweep.sweeps.recipes import check_search
+from smoothsweep.sweeps.schema import InversionSweep
 from tests.orchestrator.search.made import finish, work_off
 
 STAGES = (Stage(name="target", config={"workers": 1}), Stage(name="attack", config={"classes": 12}))
 
 
-@patch("core.files._flush", lambda path: None)  # hundreds of small files, which need not outlive a power failure
+@patch("smoothsweep.core.files._flush", lambda path: None)  # small files, which need not outlive a power failure
 def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
     """Everything that a sweep does, as values that can be compared; the refusal in one line where it is refused."""
     store = LocalStore(root=folder / "store")

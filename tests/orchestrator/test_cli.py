@@ -9,14 +9,14 @@ import tomllib
 import pytest
 from tiny import write_tiny
 
-from core.errors import InputError
-from orchestrator.cli import main
-from orchestrator.doors.confirm import Confirmation, confirm
-from orchestrator.planning.plan import make_plan
-from orchestrator.planning.trials import trials_of
-from orchestrator.stages.code_version import code_version
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.doors.confirm import Confirmation, confirm
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages.code_version import code_version
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
 
 
 def test_help_names_every_door(capsys):
@@ -109,7 +109,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def dear(tmp_path, monkeypatch):
     """A sweep of two trials and a store which knows that training one target takes 30 hours; the rest is unknown."""
-    monkeypatch.setattr("orchestrator.doors.run.begin_run", lambda **_: pytest.fail("the run was started"))
+    monkeypatch.setattr("smoothsweep.orchestrator.doors.run.begin_run", lambda **_: pytest.fail("the run was started"))
     sweep, store = write_tiny(tmp_path), LocalStore(root=tmp_path / "store")
     target = trials_of(load_sweep(sweep))[0].stages[1]
     inputs = {name: {"stage": source.name, "fingerprint": source.fingerprint} for name, source in target.inputs.items()}
@@ -182,7 +182,7 @@ def test_what_another_machine_would_take_asks_above_the_threshold_alone(tmp_path
 @pytest.fixture
 def unknown(tmp_path, monkeypatch):
     """A sweep of a defense that neither the store nor the rates of another machine know, and its store."""
-    monkeypatch.setattr("orchestrator.doors.run.begin_run", lambda **_: pytest.fail("the run was started"))
+    monkeypatch.setattr("smoothsweep.orchestrator.doors.run.begin_run", lambda **_: pytest.fail("the run was started"))
     grid = {"recipe.defense": [{"kind": "focal", "gamma": 2.0}, {"kind": "at_at"}]}
     return write_tiny(tmp_path, grid=grid, baseline={}), LocalStore(root=tmp_path / "none")
 

@@ -11,13 +11,13 @@ from typing import Any, get_args
 
 import pytest
 
-from core.attacks.registry import ATTACKS
-from core.outside.address import ADDRESS
-from sweeps.attacks import AnyAttack, schema_of
-from sweeps.base import Model
-from sweeps.defenses import LabelSmoothing
-from sweeps.schema import SWEEPS
-from sweeps.settings import dotted_value, set_dotted
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.outside.address import ADDRESS
+from smoothsweep.sweeps.attacks import AnyAttack, schema_of
+from smoothsweep.sweeps.base import Model
+from smoothsweep.sweeps.defenses import LabelSmoothing
+from smoothsweep.sweeps.schema import SWEEPS
+from smoothsweep.sweeps.settings import dotted_value, set_dotted
 from tests.orchestrator.far_ends import far_ends
 from tests.orchestrator.settings_of_attacks import OF_ATTACKS
 from tests.orchestrator.settings_of_sweeps import OF_DEFENSES_AND_SEARCHES, OF_SWEEPS, REFUSED

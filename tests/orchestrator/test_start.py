@@ -14,14 +14,23 @@ class Interrupting:
             os.kill(os.getpid(), signal.{number})
         return None
 
-from orchestrator import __main__ as start
+from smoothsweep.orchestrator import __main__ as start
 sys.meta_path.insert(0, Interrupting())
 sys.argv = ["smoothsweep", "status", "quickstart", "--store", "nowhere"]
 sys.exit(start.main())
 """
-MODULES = ("orchestrator.cli", "argparse", "core.screen", "orchestrator.cluster.interrupts", "core.words",
-           "orchestrator.doors.audit.arguments", "orchestrator.doors.records.status", "sweeps.load", "pydantic",
-           "orchestrator.store.opening")  # fmt: skip
+MODULES = (
+    "smoothsweep.orchestrator.cli",
+    "argparse",
+    "smoothsweep.core.screen",
+    "smoothsweep.orchestrator.cluster.interrupts",
+    "smoothsweep.core.words",
+    "smoothsweep.orchestrator.doors.audit.arguments",
+    "smoothsweep.orchestrator.doors.records.status",
+    "smoothsweep.sweeps.load",
+    "pydantic",
+    "smoothsweep.orchestrator.store.opening",
+)
 
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
@@ -35,8 +44,8 @@ def test_an_interrupt_while_this_is_imported(module, number, repository):
 
 
 def test_the_installed_command_and_the_module_start_here(repository):
-    assert 'smoothsweep = "orchestrator.__main__:main"' in (repository / "pyproject.toml").read_text()
-    code = "import sys, orchestrator.__main__; print(*sorted(name for name in sys.modules if '.' in name))"
+    assert 'smoothsweep = "smoothsweep.orchestrator.__main__:main"' in (repository / "pyproject.toml").read_text()
+    code = "import sys, smoothsweep.orchestrator.__main__; print(*sorted(name for name in sys.modules if '.' in name))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=repository)
-    ours = [name for name in done.stdout.split() if name.startswith(("orchestrator", "core"))]
-    assert ours == ["orchestrator.__main__"]
+    ours = [name for name in done.stdout.split() if name.startswith("smoothsweep.")]
+    assert ours == ["smoothsweep.orchestrator.__main__"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.errors import InputError
-from sweeps.load import load_sweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
 
 SEARCH = {
@@ -32,7 +32,7 @@ def test_by_itself_or_by_the_search(tmp_path):
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line(tmp_path, changes, message):
-    from sweeps.expand import expand
+    from smoothsweep.sweeps.expand import expand
 
     with pytest.raises(InputError, match=message) as raised:
         expand(load_sweep(write_tiny(tmp_path, **changes)))

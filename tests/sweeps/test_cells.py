@@ -4,11 +4,11 @@ import pytest
 import yaml
 from tiny import tiny_sweep
 
-from core.errors import InputError
-from sweeps.axes import axis_keys
-from sweeps.expand import expand
-from sweeps.load import load_sweep
-from sweeps.schema import InversionSweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.axes import axis_keys
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.schema import InversionSweep
 
 
 def loaded(tmp_path, **changes):

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from core.defenses.registry import DEFENSES, make_defense
-from core.errors import InputError
-from orchestrator.planning.trials import trials_of
-from sweeps.defenses import LabelSmoothing, OtherDefense, schema_of
-from sweeps.expand import expand
-from sweeps.load import load_sweep
-from sweeps.training import Recipe
-from tasks.registry import TASKS
+from smoothsweep.core.defenses.registry import DEFENSES, make_defense
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.sweeps.defenses import LabelSmoothing, OtherDefense, schema_of
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.training import Recipe
+from smoothsweep.tasks.registry import TASKS
 from tests import defense_examples
 
 EXAMPLES = {
@@ -193,7 +193,8 @@ def test_defenses_are_axes_of_a_grid_and_stages_of_their_own(tmp_path):
 def test_label_smoothing_sweeps_load_no_torch(repository):
     code = (
         "import sys; from pathlib import Path\n"
-        "from orchestrator.planning.trials import trials_of; from sweeps.load import load_sweep\n"
+        "from smoothsweep.orchestrator.planning.trials import trials_of\n"
+        "from smoothsweep.sweeps.load import load_sweep\n"
         "trials_of(load_sweep(Path('sweeps/quickstart.yaml'))); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=repository)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.expand import expand
-from sweeps.load import load_sweep
-from sweeps.paper_settings import departures, free_keys, official, published_settings
-from sweeps.resolved import resolved
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.paper_settings import departures, free_keys, official, published_settings
+from smoothsweep.sweeps.resolved import resolved
 from tests.sweeps.cell_of_table2 import NEGATIVE, cell, departed, raw
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,7 +101,7 @@ def test_a_changed_defense_is_a_departure_or_listed_as_free(defense, changed):
 
 def test_every_parameter_of_the_papers_defenses_is_tried_above():
     """A new parameter of MID or BiDO must be stated or listed as free."""
-    from core.defenses.registry import DEFENSES
+    from smoothsweep.core.defenses.registry import DEFENSES
 
     for kind in ("mid", "bido"):
         stated = published_groups(kind)
@@ -138,7 +138,7 @@ def test_another_target_of_a_stage_is_a_departure_but_in_the_tables_that_swap_it
 
 def with_part(settings, part):
     """The settings with a classifier brought in at that place, unread."""
-    from sweeps.imported import ImportedClassifier
+    from smoothsweep.sweeps.imported import ImportedClassifier
 
     brought = ImportedClassifier.model_construct(imported="folder")
     if part == "recipe":
@@ -147,8 +147,8 @@ def with_part(settings, part):
 
 
 def test_defaults_filled_in_are_those_of_the_training():
-    from core.models.recipe import TrainingRecipe
-    from sweeps.resolved import CLASSES, OF_TRAINING
+    from smoothsweep.core.models.recipe import TrainingRecipe
+    from smoothsweep.sweeps.resolved import CLASSES, OF_TRAINING
 
     usual = TrainingRecipe()
     for name, (value, _, _) in OF_TRAINING.items():

@@ -7,14 +7,14 @@ import pytest
 from annotated_types import Ge
 from pydantic import ValidationError
 
-from core.attacks.registry import ATTACKS, make_attack
-from core.bounds import Count, FilePath, Fraction
-from core.data.augmentation_settings import Augmentation as AugmentationSettings
-from core.declared import build
-from core.models.recipe import TrainingRecipe
-from sweeps.attacks import schema_of
-from sweeps.derived import derived
-from sweeps.training import DEPENDENT, Augmentation, Recipe, Training
+from smoothsweep.core.attacks.registry import ATTACKS, make_attack
+from smoothsweep.core.bounds import Count, FilePath, Fraction
+from smoothsweep.core.data.augmentation_settings import Augmentation as AugmentationSettings
+from smoothsweep.core.declared import build
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.sweeps.attacks import schema_of
+from smoothsweep.sweeps.derived import derived
+from smoothsweep.sweeps.training import DEPENDENT, Augmentation, Recipe, Training
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,11 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from core.attacks.registry import ATTACKS
-from sweeps.attacks import schema_of
-from sweeps.paper_numbers import TABLES, datasets_of, paper_rows
-from sweeps.paper_settings import free_keys, published_settings
-from sweeps.schema import InversionSweep
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.sweeps.attacks import schema_of
+from smoothsweep.sweeps.paper_numbers import TABLES, datasets_of, paper_rows
+from smoothsweep.sweeps.paper_settings import free_keys, published_settings
+from smoothsweep.sweeps.schema import InversionSweep
 from tests.sweeps.cell_of_table2 import cell, departed, raw
 
 ROOT = Path(__file__).resolve().parents[2]

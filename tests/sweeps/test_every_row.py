@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from orchestrator.planning.trial import Trial
-from orchestrator.stages.fingerprints import pictures_may_be_absent
-from orchestrator.stages.graph import data_stage
-from orchestrator.stages.judges import judging_model_stage
-from sweeps.expand import expand
-from sweeps.load import load_sweep
-from sweeps.paper_numbers import TABLES, matching, printed_rows
-from sweeps.paper_settings import recipe_axes
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.stages.fingerprints import pictures_may_be_absent
+from smoothsweep.orchestrator.stages.graph import data_stage
+from smoothsweep.orchestrator.stages.judges import judging_model_stage
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.paper_numbers import TABLES, matching, printed_rows
+from smoothsweep.sweeps.paper_settings import recipe_axes
 
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
 SHOWN_AGAIN = {"1": ("13",)}  # table -> those of the same targets: Table 13 asks people about three of Table 1's

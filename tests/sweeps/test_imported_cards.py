@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from tiny import write_tiny
 
-from core.cards import MOST_BYTES, read_card
-from core.errors import InputError
-from core.models.normalisation import Normalisation
-from core.priors.card import read_prior_card
-from core.priors.registry import load_prior, read_prior
-from orchestrator.planning.trials import trials_of
-from sweeps.imported import ImportedClassifier, TargetCard
-from sweeps.load import load_sweep
+from smoothsweep.core.cards import MOST_BYTES, read_card
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.normalisation import Normalisation
+from smoothsweep.core.priors.card import read_prior_card
+from smoothsweep.core.priors.registry import load_prior, read_prior
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
+from smoothsweep.sweeps.load import load_sweep
 
 TARGET = {
     "version": 2, "architecture": "resnet18", "num_classes": 3, "image_size": 64, "transform_input": False,

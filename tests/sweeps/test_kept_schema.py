@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from core.attacks.registry import ATTACKS
-from core.defenses.registry import DEFENSES
-from core.priors.kinds import PRIORS
-from sweeps.attacker import MODELS as OF_PRIORS
-from sweeps.attacks import schema_of as of_attack
-from sweeps.defenses import schema_of as of_defense
-from sweeps.schema import InversionSweep
-from sweeps.toy import ToySweep
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.defenses.registry import DEFENSES
+from smoothsweep.core.priors.kinds import PRIORS
+from smoothsweep.sweeps.attacker import MODELS as OF_PRIORS
+from smoothsweep.sweeps.attacks import schema_of as of_attack
+from smoothsweep.sweeps.defenses import schema_of as of_defense
+from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.toy import ToySweep
 
 KEPT = Path(__file__).with_name("kept_schema.json")
 TOLD = {"default", "const", "enum", "required", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",

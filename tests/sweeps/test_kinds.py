@@ -6,14 +6,14 @@ from typing import Annotated, Any, get_args
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from core.attacks.registry import ATTACKS
-from core.defenses.registry import DEFENSES
-from core.priors.kinds import PRIORS
-from sweeps import attacks, defenses
-from sweeps.any_sweep import AnySweep
-from sweeps.attacker import MODELS
-from sweeps.base import Model
-from sweeps.schema import SWEEPS
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.defenses.registry import DEFENSES
+from smoothsweep.core.priors.kinds import PRIORS
+from smoothsweep.sweeps import attacks, defenses
+from smoothsweep.sweeps.any_sweep import AnySweep
+from smoothsweep.sweeps.attacker import MODELS
+from smoothsweep.sweeps.base import Model
+from smoothsweep.sweeps.schema import SWEEPS
 
 OF_OTHERS = {"problem_mark", "problem", "reason", "CSafeLoader", "__dict__", "cause", "drops_obituaries",
              "sqlite_errorcode"}  # fmt: skip

@@ -5,9 +5,9 @@ import copy
 import pytest
 import yaml
 
-from core.errors import InputError
-from sweeps.load import load_sweep
-from sweeps.loaded import check
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.loaded import check
 from tests.tiny import tiny_sweep, write_tiny
 
 FREE = ("grid", "baseline")  # their keys are dotted ones

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from core.errors import InputError
-from sweeps.axes import axis_names
-from sweeps.expand import expand
-from sweeps.load import load_sweep, shipped_sweeps
-from sweeps.loaded import check
-from sweeps.settings import set_dotted
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.axes import axis_names
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep, shipped_sweeps
+from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.settings import set_dotted
 from tests.tiny import tiny_sweep
 
 GOOD = {
@@ -173,13 +173,13 @@ def test_axis_names_are_short_and_unambiguous():
 def test_names_in_the_schema_are_those_of_the_core():
     from typing import get_args
 
-    from core.attacks.optimisation.losses import ATTACK_LOSSES
-    from core.attacks.ppa.config import LOSSES
-    from core.defenses.schedules import SCHEDULES
-    from core.models.classifiers import ARCHITECTURES
-    from core.models.embedders import EMBEDDERS, GENERAL
-    from core.priors.kinds import SHIPPED
-    from sweeps import attacker, attacks, defenses, judging, training
+    from smoothsweep.core.attacks.optimisation.losses import ATTACK_LOSSES
+    from smoothsweep.core.attacks.ppa.config import LOSSES
+    from smoothsweep.core.defenses.schedules import SCHEDULES
+    from smoothsweep.core.models.classifiers import ARCHITECTURES
+    from smoothsweep.core.models.embedders import EMBEDDERS, GENERAL
+    from smoothsweep.core.priors.kinds import SHIPPED
+    from smoothsweep.sweeps import attacker, attacks, defenses, judging, training
 
     assert set(get_args(training.Architecture)) == set(ARCHITECTURES)
     assert set(LOSSES) == set(ATTACK_LOSSES)
@@ -194,11 +194,11 @@ def test_names_in_the_schema_are_those_of_the_core():
 
 
 def test_defaults_are_the_papers_appendix():
-    from core.attacks.ppa.attack import PlugAndPlay
-    from core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
-    from core.models.recipe import TrainingRecipe
-    from sweeps.training import Recipe
-    from tasks.training import recipe_from
+    from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
+    from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
+    from smoothsweep.core.models.recipe import TrainingRecipe
+    from smoothsweep.sweeps.training import Recipe
+    from smoothsweep.tasks.training import recipe_from
 
     assert recipe_from(Recipe().model_dump(mode="json", exclude_none=True)) == TrainingRecipe.paper_224()
     ours = PlugAndPlay()
@@ -212,10 +212,10 @@ def test_defaults_are_the_papers_appendix():
 def test_the_surrogates_defaults_are_the_official_ones():
     import torch
 
-    from core.data.augmentation import Augmentation
-    from core.models.recipe import TrainingRecipe, learning_rate
-    from sweeps.training import Knowledge
-    from tasks.training import recipe_from
+    from smoothsweep.core.data.augmentation import Augmentation
+    from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate
+    from smoothsweep.sweeps.training import Knowledge
+    from smoothsweep.tasks.training import recipe_from
 
     default = Knowledge()
     ours = recipe_from(default.model_dump(mode="json", exclude_none=True))

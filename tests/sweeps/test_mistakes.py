@@ -6,12 +6,12 @@ import json
 import pytest
 from tiny import searchable, tiny_sweep
 
-from core.errors import InputError
-from core.priors.kinds import PRIORS
-from sweeps.data import PublishedData
-from sweeps.loaded import check
-from sweeps.resolved import CLASSES
-from sweeps.schema import InversionSweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.kinds import PRIORS
+from smoothsweep.sweeps.data import PublishedData
+from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.resolved import CLASSES
+from smoothsweep.sweeps.schema import InversionSweep
 
 KINDS = PublishedData.model_fields["kind"].annotation.__args__
 SEARCH = {

@@ -6,11 +6,11 @@ import pytest
 import yaml
 from tiny import tiny_sweep
 
-from core.errors import InputError
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.stages.graph import attack_stage, target_stage
-from sweeps.expand import expand
-from sweeps.load import load_sweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.stages.graph import attack_stage, target_stage
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
 
 NEGATIVE = {"trial": {"recipe.defense.alpha": -0.2}}
 PLAIN = {"trial": {"recipe.defense.alpha": 0.0}}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from sweeps.data import PublishedData
-from sweeps.paper_numbers import (
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.data import PublishedData
+from smoothsweep.sweeps.paper_numbers import (
     AXES,
     CHANGE,
     COLUMNS,
@@ -23,8 +23,8 @@ from sweeps.paper_numbers import (
     printed_rows,
     read_numbers,
 )
-from sweeps.paper_settings import departures, incomparable, recipe_axes, standing
-from sweeps.schema import InversionSweep, PaperTable
+from smoothsweep.sweeps.paper_settings import departures, incomparable, recipe_axes, standing
+from smoothsweep.sweeps.schema import InversionSweep, PaperTable
 
 BASE = {"dataset": "facescrub", "architecture": "resnet152", "samples_per_class": None, "attack": "ppa"}
 TEST_IMAGES = {"facescrub": 3788, "celeba": 3004}

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from sweeps.expand import expand
-from sweeps.load import load_sweep
-from sweeps.paper_numbers import matching, printed_rows
-from sweeps.paper_settings import departures, recipe_axes
-from sweeps.schema import InversionSweep
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.paper_numbers import matching, printed_rows
+from smoothsweep.sweeps.paper_settings import departures, recipe_axes
+from smoothsweep.sweeps.schema import InversionSweep
 
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
 

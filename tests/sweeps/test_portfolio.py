@@ -3,10 +3,10 @@
 import pytest
 from tiny import tiny_sweep, write_tiny
 
-from core.errors import InputError
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.results import recipe_fields
-from sweeps.load import load_sweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.results import recipe_fields
+from smoothsweep.sweeps.load import load_sweep
 
 PPA = tiny_sweep()["attack"]
 CONTROLS = [{"kind": "selection_only", "pool": PPA["pool"], "selected": 2}, {"kind": "random_latents", "selected": 2}]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from core.errors import InputError
-from sweeps.paper_numbers import paper_rows
-from sweeps.paper_settings import published_settings
-from sweeps.resolved import resolved
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.paper_numbers import paper_rows
+from smoothsweep.sweeps.paper_settings import published_settings
+from smoothsweep.sweeps.resolved import resolved
 from tests.sweeps.test_departures import cell, raw
 
 

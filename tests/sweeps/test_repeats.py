@@ -8,17 +8,17 @@ import pytest
 import yaml
 from tiny import tiny_sweep
 
-from core.bounds import LARGEST
-from core.errors import InputError
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.results import recipe_fields, trial_row
-from orchestrator.store.local import LocalStore
-from sweeps.axes import COLUMNS, axis_names
-from sweeps.base import MAX_TRIALS, Model
-from sweeps.expand import expand
-from sweeps.load import load_sweep
-from sweeps.schema import InversionSweep
-from sweeps.toy import ToySweep
+from smoothsweep.core.bounds import LARGEST
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.results import recipe_fields, trial_row
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.axes import COLUMNS, axis_names
+from smoothsweep.sweeps.base import MAX_TRIALS, Model
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.toy import ToySweep
 
 
 def write(tmp_path, text=None, **changes):

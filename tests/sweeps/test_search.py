@@ -8,12 +8,12 @@ import pytest
 import yaml
 from tiny import searchable
 
-from core.errors import InputError
-from orchestrator.cli import main
-from sweeps.axes import axis_keys
-from sweeps.expand import CellMaker, expand
-from sweeps.load import load_sweep
-from sweeps.search import Constraint, Range
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.sweeps.axes import axis_keys
+from smoothsweep.sweeps.expand import CellMaker, expand
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.search import Constraint, Range
 
 ALPHA, SCHEDULE = "recipe.defense.alpha", "recipe.defense.schedule."
 RAMP = {f"{SCHEDULE}kind": ["ramp"]}

@@ -5,13 +5,13 @@ import pytest
 import yaml
 from tiny import tiny_sweep
 
-from core.errors import AccuracyNotReached, InputError
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.stages.graph import target_stage
-from orchestrator.store.opening import open_store
-from sweeps.expand import expand
-from sweeps.load import load_sweep
-from sweeps.training import OtherTrial
+from smoothsweep.core.errors import AccuracyNotReached, InputError
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages.graph import target_stage
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.training import OtherTrial
 
 OTHER = {"trial": {"recipe.defense.alpha": -0.2}}
 

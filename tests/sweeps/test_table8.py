@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from core.attacks.black_box.rlb_learner import official_classes
-from orchestrator.planning.trial import Trial
-from orchestrator.stages.fingerprints import pictures_may_be_absent
-from orchestrator.stages.stage import with_ancestors
-from sweeps.expand import expand
-from sweeps.load import load_sweep
-from sweeps.paper_numbers import matching, paper_rows, printed_rows
-from sweeps.paper_settings import departures, recipe_axes, standing
-from sweeps.settings import set_dotted
+from smoothsweep.core.attacks.black_box.rlb_learner import official_classes
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.stages.fingerprints import pictures_may_be_absent
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.paper_numbers import matching, paper_rows, printed_rows
+from smoothsweep.sweeps.paper_settings import departures, recipe_axes, standing
+from smoothsweep.sweeps.settings import set_dotted
 
 FILE = Path(__file__).resolve().parents[2] / "sweeps" / "table8.yaml"
 ATTACKS = ("gmi", "ked", "lomma_gmi", "lomma_ked", "plg_mi", "rlb_mi", "brep_mi")

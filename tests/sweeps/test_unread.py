@@ -4,10 +4,10 @@ import pytest
 import yaml
 from tiny import tiny_sweep
 
-from core.attacks.registry import ATTACKS, make_attack
-from core.errors import InputError
-from sweeps.expand import expand
-from sweeps.load import load_sweep
+from smoothsweep.core.attacks.registry import ATTACKS, make_attack
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
 
 PPA = tiny_sweep()["attack"]
 GMI, RLB = {"kind": "gmi", "gan": {"batch_size": 8}}, {"kind": "rlb_mi"}

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InputError
-from core.metrics.table import BY_KEY
-from orchestrator.planning.trial import Trial
-from sweeps.expand import expand
-from sweeps.load import load_sweep
-from sweeps.loaded import LoadedSweep, check
-from sweeps.paper_numbers import matching, paper_rows, printed_rows
-from sweeps.paper_settings import departures, standing
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.loaded import LoadedSweep, check
+from smoothsweep.sweeps.paper_numbers import matching, paper_rows, printed_rows
+from smoothsweep.sweeps.paper_settings import departures, standing
 
 SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
 BADNETS = {"kind": "badnets"}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from sweeps.yaml_reader import LARGEST, MAX_BYTES, MAX_DEPTH, as_yaml, read_yaml
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.yaml_reader import LARGEST, MAX_BYTES, MAX_DEPTH, as_yaml, read_yaml
 
 
 @pytest.mark.parametrize(

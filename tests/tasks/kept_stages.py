@@ -2,11 +2,11 @@
 
 import torch
 
-from core.attacks.registry import PARTS
-from core.data.transforms import to_unit
-from core.models.classifiers import build_classifier
-from orchestrator.stages.stage import Stage
-from tasks.files import save_tensors
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.data.transforms import to_unit
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.tasks.files import save_tensors
 from tests import labelled_files, published_trees
 from tests.pipeline import stages_of_a_trial
 

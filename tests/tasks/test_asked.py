@@ -8,14 +8,14 @@ import pytest
 import torch
 from PIL import Image
 
-from core.data.question import EDGE, GAP, HEAD, SIDE, question_picture
-from core.errors import InputError
-from core.outside import posting
-from core.outside.address import ADDRESS
-from tasks import asked
-from tasks.asked import judge_by_asking
-from tasks.context import TaskContext
-from tasks.files import save_tensors
+from smoothsweep.core.data.question import EDGE, GAP, HEAD, SIDE, question_picture
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside import posting
+from smoothsweep.core.outside.address import ADDRESS
+from smoothsweep.tasks import asked
+from smoothsweep.tasks.asked import judge_by_asking
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import save_tensors
 from tests.made_vision_model import serving
 
 CLASSES, EACH = 3, 6

@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torchvision.transforms import functional as tvf
 
-from core.attacks.optimisation.crops import CropRule, apply_crops, draw_crop_per_image, draw_shared_crop
-from core.attacks.seeds import generator
-from tasks.attack import invert_classes
-from tasks.context import MachineLeaves, TaskContext, leaving_when
-from tasks.training import load_classifier
+from smoothsweep.core.attacks.optimisation.crops import CropRule, apply_crops, draw_crop_per_image, draw_shared_crop
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.tasks.attack import invert_classes
+from smoothsweep.tasks.context import MachineLeaves, TaskContext, leaving_when
+from smoothsweep.tasks.training import load_classifier
 
 CLASSES, POOL, CANDIDATES, SELECTED, REPEATS = 3, 16, 5, 3, 4
 STEPS, LR, BETAS, BATCH = 3, 0.05, (0.1, 0.1), 2

@@ -6,11 +6,11 @@ import pytest
 import torch
 from pipeline import Pipeline
 
-from core.priors.card import StyleGAN2Config
-from core.priors.registry import save_discriminator, save_prior
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from tasks.files import load_tensors, save_tensors
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.registry import save_discriminator, save_prior
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.tasks.files import load_tensors, save_tensors
 from tests.tasks.settings_tables import (
     ATTACK,
     BREP_MI,

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from core.attacks.networks import save_network
-from core.attacks.plg.config import ConditionalConfig
-from core.attacks.plg.generator import ConditionalGenerator
-from core.devices import ExecutionConfig
-from tasks.attacking import OpenTarget, PartNetworks, PartTensors, execution_of, given_of
-from tasks.files import save_tensors
+from smoothsweep.core.attacks.networks import save_network
+from smoothsweep.core.attacks.plg.config import ConditionalConfig
+from smoothsweep.core.attacks.plg.generator import ConditionalGenerator
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.tasks.attacking import OpenTarget, PartNetworks, PartTensors, execution_of, given_of
+from smoothsweep.tasks.files import save_tensors
 
 CONFIG = ConditionalConfig(classes=3, resolution=16, z_dim=4, width=2)
 

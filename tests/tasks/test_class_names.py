@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from core.attacks.registry import ATTACKS, make_attack
-from core.errors import InputError
-from core.models.classifiers import build_classifier
-from core.outside.address import ADDRESS
-from tasks.class_names import NAMES_FILE, check_same_classes, class_names_of, with_same_classes
-from tasks.context import TaskContext
-from tasks.registry import TASKS, task
+from smoothsweep.core.attacks.registry import ATTACKS, make_attack
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.outside.address import ADDRESS
+from smoothsweep.tasks.class_names import NAMES_FILE, check_same_classes, class_names_of, with_same_classes
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.registry import TASKS, task
 from tests.every_stage import every_stage, imported_folder
 from tests.tiny import tiny_sweep
 

@@ -4,8 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from tasks.classes import batches, class_file, class_name, classes_to_do, groups, remaining, remaining_beside
+from smoothsweep.core.errors import InputError
+from smoothsweep.tasks.classes import (
+    batches,
+    class_file,
+    class_name,
+    classes_to_do,
+    groups,
+    remaining,
+    remaining_beside,
+)
 
 
 @given(

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from tasks import context
-from tasks.context import TaskContext, joined_context, read_progress
+from smoothsweep.tasks import context
+from smoothsweep.tasks.context import TaskContext, joined_context, read_progress
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ import pytest
 import torch
 from PIL import Image
 
-from core.data.published import PUBLISHED, write_published
-from core.data.synthetic import faces_of, identity_traits
-from sweeps.data import PublishedData
-from tasks.context import TaskContext
-from tasks.data import prepare_private, prepare_public
-from tasks.files import load_images, load_tensors
+from smoothsweep.core.data.published import PUBLISHED, write_published
+from smoothsweep.core.data.synthetic import faces_of, identity_traits
+from smoothsweep.sweeps.data import PublishedData
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.data import prepare_private, prepare_public
+from smoothsweep.tasks.files import load_images, load_tensors
 from tests import published_trees
 from tests.labelled_files import parquet, png
 
@@ -145,7 +145,7 @@ def test_the_largest_classes_are_the_same_people_to_those_who_see_few_images_of_
 def test_every_key_of_a_published_set_reaches_its_reader_under_its_own_name(kind, tmp_path, monkeypatch):
     asked = create_autospec(write_published)  # of the same parameters: another name is a TypeError
     asked.return_value = SimpleNamespace(notes=["cropped"], num_classes=3, num_train=7, num_test=2)
-    monkeypatch.setattr("tasks.data.write_published", asked)
+    monkeypatch.setattr("smoothsweep.tasks.data.write_published", asked)
     given = {"kind": kind, "path": str(tmp_path), "classes": 3, "split_seed": 5, "samples_per_class": 4,
              "on_corrupt": "skip", "pictures": "aligned"}  # fmt: skip
     assert set(given) == set(PublishedData.model_fields)

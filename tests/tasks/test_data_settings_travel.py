@@ -5,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from core.priors import eigenfaces
-from tasks.files import save_tensors
+from smoothsweep.core.priors import eigenfaces
+from smoothsweep.tasks.files import save_tensors
 from tests.tasks.settings_tables import EIGENFACES, LABELLED, PRIVATE, PUBLIC, STYLEGAN2, UNLABELLED
 
 

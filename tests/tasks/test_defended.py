@@ -6,13 +6,13 @@ import pandas as pd
 import pytest
 import torch
 
-from core.data.synthetic import synthetic_faces
-from core.errors import AccuracyNotReached, InputError
-from sweeps.training import Recipe
-from tasks.context import TaskContext, read_progress
-from tasks.files import load_tensors, save_images
-from tasks.target import train_target
-from tasks.training import load_classifier
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.errors import AccuracyNotReached, InputError
+from smoothsweep.sweeps.training import Recipe
+from smoothsweep.tasks.context import TaskContext, read_progress
+from smoothsweep.tasks.files import load_tensors, save_images
+from smoothsweep.tasks.target import train_target
+from smoothsweep.tasks.training import load_classifier
 
 MID = {"kind": "mid", "beta": 0.01}
 

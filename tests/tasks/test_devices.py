@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.errors import InputError
-from tasks.devices import PROMISED_GPUS, PROMISED_PER_NODE, promised_gpus
+from smoothsweep.core.errors import InputError
+from smoothsweep.tasks.devices import PROMISED_GPUS, PROMISED_PER_NODE, promised_gpus
 
 
 def test_nothing_is_promised_unless_the_environment_says_so(monkeypatch):

@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from core.data.synthetic import synthetic_faces
-from core.training.epochs import Epochs
-from sweeps.training import Recipe
-from tasks import distributed, ray_train
-from tasks.context import TaskContext, read_progress
-from tasks.distributed import train_together
-from tasks.files import load_images, save_images
-from tasks.training import train, train_alone
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.training.epochs import Epochs
+from smoothsweep.sweeps.training import Recipe
+from smoothsweep.tasks import distributed, ray_train
+from smoothsweep.tasks.context import TaskContext, read_progress
+from smoothsweep.tasks.distributed import train_together
+from smoothsweep.tasks.files import load_images, save_images
+from smoothsweep.tasks.training import train, train_alone
 from tests.one_rank import Elsewhere, Killed, one_rank
 
 EPOCHS = 4

@@ -6,17 +6,17 @@ from labelled_files import people
 from published_trees import facescrub
 from tiny import write_tiny
 
-from core.analysis.embeddings import feature_distances
-from core.data.published import write_published
-from core.errors import InputError
-from core.models.inference import embed_images
-from orchestrator.cli import main
-from tasks.context import TaskContext
-from tasks.feature_checks import check_features
-from tasks.feature_space import COLUMNS, judge_features
-from tasks.files import load_images, save_tensors
-from tasks.manifests import config_of
-from tasks.training import load_classifier
+from smoothsweep.core.analysis.embeddings import feature_distances
+from smoothsweep.core.data.published import write_published
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.inference import embed_images
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.feature_checks import check_features
+from smoothsweep.tasks.feature_space import COLUMNS, judge_features
+from smoothsweep.tasks.files import load_images, save_tensors
+from smoothsweep.tasks.manifests import config_of
+from smoothsweep.tasks.training import load_classifier
 
 CONFIG = {"classes": 2, "perplexity": 5.0, "seed": 0}
 

@@ -8,10 +8,10 @@ import scipy.linalg
 import torch
 import torch.nn.functional as F
 
-from core.data.images import ImageSet
-from tasks import fidelity, judges
-from tasks.context import TaskContext
-from tasks.files import load_tensors, save_images, save_tensors
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.tasks import fidelity, judges
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors, save_images, save_tensors
 
 
 class Pooled(torch.nn.Module):

@@ -4,8 +4,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import torch
 
-from core.data.images import ImageSet
-from tasks import files
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.tasks import files
 
 
 def test_tensors_come_back_whatever_their_memory_order(tmp_path):

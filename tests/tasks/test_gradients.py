@@ -5,14 +5,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from core.analysis.gradient_settings import LOSSES, GradientSettings
-from core.analysis.gradient_stability import RANGES, follow_gradients
-from core.attacks.execution import Execution
-from core.devices import ExecutionConfig
-from core.priors.registry import load_prior
-from tasks.context import MachineLeaves, TaskContext, leaving_when
-from tasks.gradients import collect_gradients, follow_classes
-from tasks.training import load_classifier
+from smoothsweep.core.analysis.gradient_settings import LOSSES, GradientSettings
+from smoothsweep.core.analysis.gradient_stability import RANGES, follow_gradients
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.priors.registry import load_prior
+from smoothsweep.tasks.context import MachineLeaves, TaskContext, leaving_when
+from smoothsweep.tasks.gradients import collect_gradients, follow_classes
+from smoothsweep.tasks.training import load_classifier
 
 SETTINGS = {"per_class": 2, "seed": 5, "truncation_psi": 1.0, "truncation_cutoff": None, "crop": 28, "steps": 3,
             "lr": 0.05}  # fmt: skip

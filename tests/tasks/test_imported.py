@@ -5,14 +5,14 @@ import json
 import pytest
 import torch
 
-from core.data.transforms import to_unit
-from core.errors import InputError
-from core.metrics.calibration import expected_calibration_error
-from core.models.classifiers import build_classifier
-from tasks import imported
-from tasks.context import TaskContext
-from tasks.files import load_tensors, save_tensors
-from tasks.imported import adopt_classifier
+from smoothsweep.core.data.transforms import to_unit
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.calibration import expected_calibration_error
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.tasks import imported
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors, save_tensors
+from smoothsweep.tasks.imported import adopt_classifier
 
 
 @pytest.fixture

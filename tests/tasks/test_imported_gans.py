@@ -8,15 +8,15 @@ import torch
 from pipeline import SETTINGS
 from tiny import tiny_sweep
 
-from core.attacks.networks import load_network
-from core.errors import InputError
-from orchestrator.cli import main
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.scheduling.execute import execute_with_inputs
-from sweeps.loaded import check
-from tasks.context import TaskContext
-from tasks.files import load_tensors
-from tasks.parts import make_part
+from smoothsweep.core.attacks.networks import load_network
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.sweeps.loaded import check
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors
+from smoothsweep.tasks.parts import make_part
 from tests.official_gans import networks_of, official_files
 
 PARTS = {"gmi": "general_gan", "ked": "specific_gan", "plg_mi": "plg_gan"}

@@ -8,12 +8,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
 from torch import nn
 
-from core.models.embedders import load_embedder, own_weights
-from tasks import judges
-from tasks.context import TaskContext
-from tasks.files import load_tensors, save_tensors
-from tasks.loot import loot_images
-from tasks.training import load_classifier
+from smoothsweep.core.models.embedders import load_embedder, own_weights
+from smoothsweep.tasks import judges
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors, save_tensors
+from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.training import load_classifier
 
 
 def floats(images):

@@ -7,14 +7,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from core.data.augmentation import Augmentation
-from core.models.recipe import TrainingRecipe
-from core.training.batches import network_input, rank_batches
-from tasks.context import TaskContext
-from tasks.files import load_tensors, save_tensors
-from tasks.knowledge import extract_knowledge
-from tasks.loot import loot_images
-from tasks.training import load_classifier, new_classifier
+from smoothsweep.core.data.augmentation import Augmentation
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.batches import network_input, rank_batches
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors, save_tensors
+from smoothsweep.tasks.knowledge import extract_knowledge
+from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.training import load_classifier, new_classifier
 
 RATES = [1e-4 + (0.05 - 1e-4) * (1 + math.cos(math.pi * epoch / 2)) / 2 for epoch in range(2)]
 

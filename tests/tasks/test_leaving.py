@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from benchmarks.sleeping import sleep_classes
-from core.data.synthetic import synthetic_faces
-from sweeps.training import Recipe
-from tasks.context import MachineLeaves, TaskContext, leaving_when
-from tasks.training import CHECKPOINT, train, train_alone
-from tasks.unfinished import load_checkpoint
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.sweeps.training import Recipe
+from smoothsweep.tasks.context import MachineLeaves, TaskContext, leaving_when
+from smoothsweep.tasks.training import CHECKPOINT, train, train_alone
+from smoothsweep.tasks.unfinished import load_checkpoint
 
 
 def after(looks: int):

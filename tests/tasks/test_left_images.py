@@ -6,14 +6,14 @@ import pandas as pd
 import pytest
 import torch
 
-from core.data.transforms import to_uint8
-from core.priors.card import StyleGAN2Config
-from core.priors.registry import save_prior
-from core.priors.stylegan2 import StyleGAN2
-from tasks.attack import collect_classes, invert_classes
-from tasks.context import TaskContext
-from tasks.files import load_tensors
-from tasks.loot import loot_images
+from smoothsweep.core.data.transforms import to_uint8
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.registry import save_prior
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.tasks.attack import collect_classes, invert_classes
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors
+from smoothsweep.tasks.loot import loot_images
 from tests.tasks.travelling import made
 
 POOL = {"size": 12, "seed": 11, "truncation_psi": 0.7, "truncation_cutoff": None, "crop": 28}

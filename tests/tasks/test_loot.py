@@ -5,12 +5,12 @@ import json
 import torch
 import torch.nn.functional as F
 
-from core.attacks.networks import save_network
-from core.attacks.plg.config import ConditionalConfig
-from core.attacks.plg.generator import ConditionalGenerator, with_class
-from tasks import loot
-from tasks.files import save_tensors
-from tasks.loot import loot_images
+from smoothsweep.core.attacks.networks import save_network
+from smoothsweep.core.attacks.plg.config import ConditionalConfig
+from smoothsweep.core.attacks.plg.generator import ConditionalGenerator, with_class
+from smoothsweep.tasks import loot
+from smoothsweep.tasks.files import save_tensors
+from smoothsweep.tasks.loot import loot_images
 from tests.tasks.travelling import made
 
 

@@ -12,19 +12,19 @@ from pipeline import SETTINGS
 from safetensors.torch import load_file
 from tiny import tiny_sweep
 
-from core.attacks.networks import load_network
-from core.attacks.registry import PARTS
-from core.data.enlarging import truncated_bytes
-from core.errors import InputError
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.scheduling.execute import execute_with_inputs
-from sweeps.loaded import check
-from tasks.attack import invert_classes
-from tasks.classes import class_file
-from tasks.context import TaskContext
-from tasks.files import load_tensors
-from tasks.loot import loot_images
-from tasks.parts import make_part
+from smoothsweep.core.attacks.networks import load_network
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.data.enlarging import truncated_bytes
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.sweeps.loaded import check
+from smoothsweep.tasks.attack import invert_classes
+from smoothsweep.tasks.classes import class_file
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors
+from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.parts import make_part
 from tests.killed_parts import KILLED
 
 GAN = {"width": 2, "epochs": 2, "batch_size": 6, "critic_steps": 2, "z_dim": 4}

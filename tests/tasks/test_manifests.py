@@ -2,7 +2,7 @@
 
 import json
 
-from tasks.manifests import config_of, metrics_of
+from smoothsweep.tasks.manifests import config_of, metrics_of
 
 
 def test_the_configuration_and_what_was_measured(tmp_path):

@@ -4,14 +4,14 @@ import torch
 from safetensors.torch import load_file
 from tiny import tiny_sweep
 
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.planning.trials import trials_of
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.store.opening import open_store
-from sweeps.loaded import LoadedSweep, check
-from tasks.attack import invert_classes
-from tasks.classes import class_file
-from tasks.context import TaskContext
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.loaded import LoadedSweep, check
+from smoothsweep.tasks.attack import invert_classes
+from smoothsweep.tasks.classes import class_file
+from smoothsweep.tasks.context import TaskContext
 
 
 def test_noise_follows_the_class_and_not_its_neighbours(tmp_path):

@@ -6,15 +6,15 @@ import pandas as pd
 import pytest
 import torch
 
-from core.attacks.networks import load_network
-from core.data.enlarging import aligned_corners
-from core.data.stretching import stretched
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.scheduling.execute import execute_with_inputs
-from tasks.files import load_tensors, save_tensors
-from tasks.loot import decoded_loot
-from tasks.official_reports import Verdicts, reported
-from tasks.training import load_classifier
+from smoothsweep.core.attacks.networks import load_network
+from smoothsweep.core.data.enlarging import aligned_corners
+from smoothsweep.core.data.stretching import stretched
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.tasks.files import load_tensors, save_tensors
+from smoothsweep.tasks.loot import decoded_loot
+from smoothsweep.tasks.official_reports import Verdicts, reported
+from smoothsweep.tasks.training import load_classifier
 from tests.tasks import test_plg
 from tests.tasks.test_lowres_attacks import ATTACKS, sweep
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.stages.stage import Stage
-from tasks.training import load_classifier
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.tasks.training import load_classifier
 from tests.tasks.test_attack import CANDIDATES, REPEATS, SELECTED, shown, synthesised
 
 UNCROPPED = {"crop_scale": [1.0, 1.0], "selection_crop_scale": [1.0, 1.0], "selection_crop_ratio": [1.0, 1.0],

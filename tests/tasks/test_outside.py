@@ -5,12 +5,12 @@ import json
 import pytest
 import torch
 
-from core.errors import InputError
-from core.outside import consent
-from core.outside.model import OutsideModel
-from tasks.attacking import OpenTarget
-from tasks.files import load_tensors
-from tasks.outside import keep_outside, load_outside, load_target
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside import consent
+from smoothsweep.core.outside.model import OutsideModel
+from smoothsweep.tasks.attacking import OpenTarget
+from smoothsweep.tasks.files import load_tensors
+from smoothsweep.tasks.outside import keep_outside, load_outside, load_target
 from tests.foreign_classifier import SIDE
 from tests.made_programs import Shades, torchscript
 

@@ -7,9 +7,9 @@ import torch
 from drills.sweep_runs import STAGES
 from drills.test_part_kills import KILLED
 
-from core.attacks.registry import PARTS
-from tasks.context import MachineLeaves, TaskContext, leaving_when, read_progress
-from tasks.parts import CHECKPOINT, WorkFolder
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.tasks.context import MachineLeaves, TaskContext, leaving_when, read_progress
+from smoothsweep.tasks.parts import CHECKPOINT, WorkFolder
 
 
 def folder(work, queries):

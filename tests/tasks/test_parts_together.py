@@ -4,8 +4,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tasks.context import TaskContext
-from tasks.parts import make_part
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.parts import make_part
 from tests.one_rank import Elsewhere, Killed, one_rank
 
 SETTINGS = {

@@ -11,14 +11,14 @@ from pipeline import SETTINGS
 from safetensors.torch import load_file
 from tiny import tiny_sweep
 
-from core.attacks.networks import load_network, network_names
-from orchestrator.cluster import local_ray
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.scheduling.execute import execute_with_inputs
-from sweeps.loaded import check
-from tasks.context import TaskContext
-from tasks.files import load_tensors
-from tasks.parts import make_part
+from smoothsweep.core.attacks.networks import load_network, network_names
+from smoothsweep.orchestrator.cluster import local_ray
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.sweeps.loaded import check
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors
+from smoothsweep.tasks.parts import make_part
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -16,26 +16,26 @@ from hypothesis import strategies as st
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from core.attacks.networks import save_network
-from core.errors import InputChanged
-from core.models.classifiers import build_classifier
-from core.models.embedders import own_weights
-from core.network_card import NetworkCard
-from core.priors.card import StyleGAN2Config
-from core.priors.registry import save_discriminator, save_prior
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.scheduling.execute import execute, execute_with_inputs
-from orchestrator.scheduling.scheduler import one_line
-from orchestrator.stages import fingerprints
-from orchestrator.stages.stage import with_ancestors
-from orchestrator.store.opening import open_store
-from sweeps.data import PublishedData, PublishedPublic
-from sweeps.loaded import check
-from tasks import judges, planned_files, registry
-from tasks.context import TaskContext
-from tasks.planned_files import PlannedFile, content_at
+from smoothsweep.core.attacks.networks import save_network
+from smoothsweep.core.errors import InputChanged
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.embedders import own_weights
+from smoothsweep.core.network_card import NetworkCard
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.registry import save_discriminator, save_prior
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.scheduling.execute import execute, execute_with_inputs
+from smoothsweep.orchestrator.scheduling.scheduler import one_line
+from smoothsweep.orchestrator.stages import fingerprints
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.data import PublishedData, PublishedPublic
+from smoothsweep.sweeps.loaded import check
+from smoothsweep.tasks import judges, planned_files, registry
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.planned_files import PlannedFile, content_at
 from tests.every_stage import imported_folder
 from tests.official_gans import networks_of
 from tests.pipeline import SETTINGS

@@ -13,17 +13,17 @@ from pipeline import SETTINGS
 from safetensors.torch import load_file
 from tiny import tiny_sweep
 
-from core.attacks.networks import load_network
-from core.attacks.plg import training
-from core.errors import InputError
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.scheduling.execute import execute_with_inputs
-from sweeps.attacks import schema_of
-from sweeps.loaded import check
-from tasks.context import TaskContext
-from tasks.files import load_tensors
-from tasks.loot import loot_images
-from tasks.parts import make_part
+from smoothsweep.core.attacks.networks import load_network
+from smoothsweep.core.attacks.plg import training
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.sweeps.attacks import schema_of
+from smoothsweep.sweeps.loaded import check
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors
+from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.parts import make_part
 from tests.killed_parts import KILLED
 from tests.tasks.travelling import made, outcome
 

@@ -4,11 +4,11 @@ import pandas as pd
 import pytest
 import torch
 
-from core.errors import InputError
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.stages.stage import Stage
-from tasks.files import load_images
-from tasks.poison import poisoned
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.tasks.files import load_images
+from smoothsweep.tasks.poison import poisoned
 
 
 @pytest.fixture

@@ -6,19 +6,19 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from core.data.synthetic import synthetic_faces
-from core.errors import InputError
-from core.priors.card import EigenfacesConfig, StyleGAN2Config
-from core.priors.eigenfaces import Eigenfaces
-from core.priors.gan_recipe import GanRecipe
-from core.priors.gan_training import train_stylegan2
-from core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from tasks import stylegan
-from tasks.context import TaskContext
-from tasks.files import load_tensors, save_tensors
-from tasks.prior import fit_prior
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.card import EigenfacesConfig, StyleGAN2Config
+from smoothsweep.core.priors.eigenfaces import Eigenfaces
+from smoothsweep.core.priors.gan_recipe import GanRecipe
+from smoothsweep.core.priors.gan_training import train_stylegan2
+from smoothsweep.core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.tasks import stylegan
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors, save_tensors
+from smoothsweep.tasks.prior import fit_prior
 
 GAN = {
     "kind": "stylegan2", "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
@@ -143,7 +143,7 @@ def test_a_prior_without_finite_images_is_refused(tmp_path):
 
 @pytest.mark.slow
 def test_two_workers_end_with_a_generator_of_finite_images(tmp_path, public):
-    from orchestrator.cluster import local_ray
+    from smoothsweep.orchestrator.cluster import local_ray
 
     local_ray.start(num_cpus=2)
     try:

@@ -8,15 +8,15 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from core.data.synthetic import synthetic_faces
-from core.errors import InputError
-from core.priors.eigenfaces import fit_eigenfaces
-from core.priors.kinds import PRIORS, make_settings
-from core.priors.registry import load_prior, save_prior
-from sweeps.attacker import MODELS, Prior
-from tasks.context import TaskContext
-from tasks.files import save_tensors
-from tasks.prior import fit_prior
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
+from smoothsweep.core.priors.kinds import PRIORS, make_settings
+from smoothsweep.core.priors.registry import load_prior, save_prior
+from smoothsweep.sweeps.attacker import MODELS, Prior
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import save_tensors
+from smoothsweep.tasks.prior import fit_prior
 from tests.nonsense import nonsense_for
 
 EXAMPLES = {

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.data.images import ImageSet
-from core.metrics.calibration import expected_calibration_error
-from tasks.context import TaskContext
-from tasks.files import load_tensors
-from tasks.target import CALIBRATION_BINS, measure_utility
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.metrics.calibration import expected_calibration_error
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors
+from smoothsweep.tasks.target import CALIBRATION_BINS, measure_utility
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = sorted(path for room in ("core", "tasks") for path in (REPOSITORY / room).rglob("*.py"))

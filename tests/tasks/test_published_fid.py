@@ -10,12 +10,12 @@ import scipy.linalg
 import torch
 import torch.nn.functional as F
 
-from core.data.images import ImageSet
-from core.models.lowres_fid import PUBLISHED_FIDS
-from tasks import judges, lowres_fid
-from tasks.context import TaskContext
-from tasks.files import load_tensors, save_images, save_rows, save_tensors
-from tasks.registry import TASKS
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
+from smoothsweep.tasks import judges, lowres_fid
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors, save_images, save_rows, save_tensors
+from smoothsweep.tasks.registry import TASKS
 
 NAMES, SIDE = ("fid_lomma", "fid_plg"), 16
 

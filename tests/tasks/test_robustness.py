@@ -5,10 +5,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from core.analysis.robustness.settings import RobustnessSettings
-from tasks.context import TaskContext
-from tasks.robustness import judge_robustness
-from tasks.training import load_classifier
+from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.robustness import judge_robustness
+from smoothsweep.tasks.training import load_classifier
 
 SETTINGS = {"images": 5, "steps": 2, "generations": 1, "population": 2, "strong_steps": 2, "seed": 4, "eps": 0.05}
 

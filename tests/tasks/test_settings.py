@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.errors import InputError
-from tasks.settings import check_training
+from smoothsweep.core.errors import InputError
+from smoothsweep.tasks.settings import check_training
 
 RECIPE = {"architecture": "resnet_small", "image_size": 32, "epochs": 4, "batch_size": 8, "augmentation": {}}
 

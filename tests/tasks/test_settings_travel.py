@@ -10,11 +10,11 @@ from dataclasses import fields
 
 import pytest
 
-from core.defenses.registry import DEFENSES as REGISTERED
-from sweeps.attacker import MODELS
-from sweeps.attacks import schema_of
-from sweeps.data import LabelledData, PublishedPublic, SyntheticData, SyntheticPublic, UnlabelledPublic
-from sweeps.training import Augmentation, Knowledge, Poison, Recipe
+from smoothsweep.core.defenses.registry import DEFENSES as REGISTERED
+from smoothsweep.sweeps.attacker import MODELS
+from smoothsweep.sweeps.attacks import schema_of
+from smoothsweep.sweeps.data import LabelledData, PublishedPublic, SyntheticData, SyntheticPublic, UnlabelledPublic
+from smoothsweep.sweeps.training import Augmentation, Knowledge, Poison, Recipe
 from tests.tasks.settings_tables import (
     ALPHA,
     ATTACK,

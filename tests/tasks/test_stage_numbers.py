@@ -17,17 +17,17 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-import tasks.asked
-import tasks.toy
-from core.analysis import toy
-from core.attacks.registry import ATTACKS, PARTS
-from core.models.embedders import GENERAL
-from core.outside.address import ADDRESS
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.stages.stage import Stage, with_ancestors
-from orchestrator.store.opening import open_store
-from tasks import fidelity, judges, lowres_fid
-from tasks.registry import TASKS
+import smoothsweep.tasks.asked
+import smoothsweep.tasks.toy
+from smoothsweep.core.analysis import toy
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS
+from smoothsweep.core.models.embedders import GENERAL
+from smoothsweep.core.outside.address import ADDRESS
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.tasks import fidelity, judges, lowres_fid
+from smoothsweep.tasks.registry import TASKS
 from tests.stage_numbers import differences, load_kept, numbers_of, save_kept
 from tests.tasks.kept_stages import ALONE, ATTACKED, IN_A_TRIAL, OTHER_STAGES
 
@@ -81,9 +81,9 @@ def executed(stage, folder, monkeypatch, store=None):
     monkeypatch.setattr(judges, "own_weights", lambda name: folder / name if name in GENERAL else own(name))
     if stage.name == "toy":  # in full it takes ten seconds, and has a test of its own
         monkeypatch.setattr(toy, "train_toy", partial(toy.train_toy, steps=1500))
-        monkeypatch.setattr(tasks.toy, "toy_example", partial(toy.run_toy, endless_steps=20))
+        monkeypatch.setattr(smoothsweep.tasks.toy, "toy_example", partial(toy.run_toy, endless_steps=20))
     monkeypatch.setenv(ADDRESS, "https://host/v1")
-    monkeypatch.setattr(tasks.asked, "VisionModel", Bright)
+    monkeypatch.setattr(smoothsweep.tasks.asked, "VisionModel", Bright)
     if store is None:
         store = open_store(str(folder / "store"))
         store.open_for_writing()

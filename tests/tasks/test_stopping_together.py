@@ -9,13 +9,13 @@ import pytest
 import yaml
 from tiny import tiny_sweep
 
-from core.errors import AccuracyNotReached
-from orchestrator.cluster import local_ray
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.stages.graph import target_stage
-from orchestrator.store.opening import open_store
-from sweeps.expand import expand
-from sweeps.load import load_sweep
+from smoothsweep.core.errors import AccuracyNotReached
+from smoothsweep.orchestrator.cluster import local_ray
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages.graph import target_stage
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
 
 GOAL = 0.35  # of sixteen test images; reached in the fifth epoch
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

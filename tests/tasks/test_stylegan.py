@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from core.data.synthetic import synthetic_faces
-from core.priors.kinds import make_settings
-from tasks import ray_train
-from tasks.context import TaskContext, read_progress
-from tasks.files import save_tensors
-from tasks.stylegan import train_generator
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.priors.kinds import make_settings
+from smoothsweep.tasks import ray_train
+from smoothsweep.tasks.context import TaskContext, read_progress
+from smoothsweep.tasks.files import save_tensors
+from smoothsweep.tasks.stylegan import train_generator
 from tests.one_rank import Elsewhere, Killed, one_rank
 
 # Of one weight, [1, 8], DDP's bucket and its gradient write the strides of a side of length 1 differently.

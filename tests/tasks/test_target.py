@@ -5,10 +5,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from core.data.augmentation import Augmentation
-from core.models.recipe import TrainingRecipe
-from core.training.batches import network_input, network_seed, rank_batches
-from tasks.training import load_classifier, new_classifier
+from smoothsweep.core.data.augmentation import Augmentation
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.batches import network_input, network_seed, rank_batches
+from smoothsweep.tasks.training import load_classifier, new_classifier
 
 ALPHA, RATES = 0.3, [0.02, 0.002]  # a milestone at half of two epochs
 

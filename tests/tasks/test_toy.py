@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from sklearn.datasets import make_blobs
 
-from core.analysis import toy
-from tasks.context import TaskContext
-from tasks.files import load_tensors
-from tasks.toy import run_toy
+from smoothsweep.core.analysis import toy
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import load_tensors
+from smoothsweep.tasks.toy import run_toy
 
 ALPHA, STEPS = -0.05, 1500  # of 5000, which tests/core/analysis/test_toy.py takes to the digit
 

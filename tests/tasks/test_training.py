@@ -4,13 +4,13 @@ import pandas as pd
 import pytest
 import torch
 
-from core.data.synthetic import synthetic_faces
-from core.errors import InputError
-from core.training.epochs import Epochs
-from sweeps.training import LabelSmoothing, Recipe
-from tasks import training
-from tasks.context import TaskContext, read_progress
-from tasks.training import (
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.training.epochs import Epochs
+from smoothsweep.sweeps.training import LabelSmoothing, Recipe
+from smoothsweep.tasks import training
+from smoothsweep.tasks.context import TaskContext, read_progress
+from smoothsweep.tasks.training import (
     STOP_KEY,
     load_classifier,
     restored_classifier,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from harm import HARMS, harmed
 
-from tasks.unfinished import finished_class, load_checkpoint, load_class, save_checkpoint, save_class
+from smoothsweep.tasks.unfinished import finished_class, load_checkpoint, load_class, save_checkpoint, save_class
 
 STATE = {"epoch": 3, "weights": {"a": torch.arange(200.0)}, "records": [{"loss": 0.5}]}
 CLASS = {"w": torch.arange(12.0).reshape(3, 4), "labels": torch.tensor([1, 2, 3])}
@@ -52,7 +52,7 @@ def test_a_class_without_a_checksum_is_made_again(tmp_path):
 
 @pytest.mark.parametrize("harm", [None, "the checkpoint", "Ray Train's note"])
 def test_damaged_checkpoints_of_ray_train_are_thrown_away_before_it_reads_them(tmp_path, capsys, harm):
-    from tasks import ray_train
+    from smoothsweep.tasks import ray_train
 
     folder = tmp_path / "ray_train"
     (folder / "checkpoint_1").mkdir(parents=True)

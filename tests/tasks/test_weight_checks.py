@@ -7,10 +7,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from core.errors import InputError
-from tasks import weight_checks
-from tasks.planned_files import PlannedFile
-from tasks.weight_checks import check_judge, check_prior
+from smoothsweep.core.errors import InputError
+from smoothsweep.tasks import weight_checks
+from smoothsweep.tasks.planned_files import PlannedFile
+from smoothsweep.tasks.weight_checks import check_judge, check_prior
 
 SAID = {"empty": "expected tensors, got none", "nonsense": "expected a safetensors file, got: ",
         "absent": "expected a safetensors file, got: "}  # fmt: skip

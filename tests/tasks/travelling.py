@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 from safetensors.torch import load_file
 
-from core.errors import InputError
-from sweeps.training import Augmentation
-from tasks.context import TaskContext
-from tasks.registry import task
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.training import Augmentation
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.registry import task
 
 NEVER_THE_SAME = ("seconds",)  # a column of the history
 PLAIN = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}

@@ -50,7 +50,7 @@ class Copy:
         def is_none(folder: str, names: list[str]) -> set[str]:
             return {"__pycache__"} | (NO_SOURCES if Path(folder) == source else set())
 
-        shutil.copytree(source, self.root, dirs_exist_ok=True, ignore=is_none)
+        shutil.copytree(source, self.root, dirs_exist_ok=True, ignore=is_none, symlinks=True)
 
     def __enter__(self) -> Copy:
         return self
@@ -115,4 +115,4 @@ def _be_pytest(root: Path, tests: tuple[str, ...], output: Path) -> None:
         os._exit(code)
 
 
-OURS = ("core", "tasks", "sweeps", "orchestrator", "tests", "benchmarks", "tools")
+OURS = ("smoothsweep", "tests", "benchmarks", "tools")

@@ -247,5 +247,5 @@ def _importing(root: Path, room: str) -> dict[str, list[str]]:
     for path in sorted((root / "tests" / room).rglob("test_*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for module in {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}:
-            found.setdefault(module, []).append(path.relative_to(root).as_posix())
+            found.setdefault(module.removeprefix("smoothsweep."), []).append(path.relative_to(root).as_posix())
     return found

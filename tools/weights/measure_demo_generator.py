@@ -13,15 +13,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from core.data.synthetic import synthetic_faces
-from core.files import replacing
-from core.metrics.fid import fid
-from core.metrics.prdc import prdc
-from core.models.embedders import load_embedder
-from core.priors.base import Prior
-from core.priors.eigenfaces import fit_eigenfaces
-from core.priors.registry import load_shipped_prior
-from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.files import replacing
+from smoothsweep.core.metrics.fid import fid
+from smoothsweep.core.metrics.prdc import prdc
+from smoothsweep.core.models.embedders import load_embedder
+from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
+from smoothsweep.core.priors.registry import load_shipped_prior
+from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 from tools.weights.train_demo_generator import CONFIG, SPREADS, contact_sheet, public_images
 
 SAMPLES = 4000

@@ -17,13 +17,13 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from core.data.synthetic import synthetic_faces
-from core.files import replacing
-from core.priors.card import StyleGAN2Config
-from core.priors.gan_recipe import GanRecipe
-from core.priors.gan_training import finished_state, train_stylegan2
-from core.priors.registry import write_prior
-from core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.files import replacing
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.gan_recipe import GanRecipe
+from smoothsweep.core.priors.gan_training import finished_state, train_stylegan2
+from smoothsweep.core.priors.registry import write_prior
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 NAME = "stylegan2_synthetic64"
 SEED = 64

@@ -24,10 +24,10 @@ from sklearn.linear_model import LogisticRegression
 from torch import Tensor, nn
 from torch.nn import functional
 
-from core.data.images import ImageSet
-from core.data.synthetic import TRAIT_NAMES, identity_traits, synthetic_faces
-from core.files import replacing
-from core.models.synthetic_embedder import WORKING_SIZE, SyntheticEmbedder
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.synthetic import TRAIT_NAMES, identity_traits, synthetic_faces
+from smoothsweep.core.files import replacing
+from smoothsweep.core.models.synthetic_embedder import WORKING_SIZE, SyntheticEmbedder
 from tools.weights.embedder_augmentation import augment
 
 

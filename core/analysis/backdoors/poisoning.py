@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
-from core.analysis.backdoors.settings import PoisonSettings
+from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
 
 
 def poisoned_rows(settings: PoisonSettings, count: int, generator: Generator) -> Tensor:

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from core.bounds import MOST, Count, Seed
-from core.errors import InputError
+from smoothsweep.core.bounds import MOST, Count, Seed
+from smoothsweep.core.errors import InputError
 
 BADNETS_SIZE, BLENDED_STRENGTH = 9, 0.1
 

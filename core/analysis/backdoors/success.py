@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 
 def backdoor_metrics(clean: Tensor, triggered: Tensor, labels: Tensor, target: int) -> dict[str, float | None]:

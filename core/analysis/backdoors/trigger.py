@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from core.analysis.backdoors.settings import PoisonSettings
-from core.errors import InputError
+from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
+from smoothsweep.core.errors import InputError
 
 MEAN, SPREAD = 0.5, 0.25  # of the Gaussian pattern, in [0, 1]: our choice, the paper states neither
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from core.analysis.robustness.classifier import BATCH, image_gradients
+from smoothsweep.core.analysis.robustness.classifier import BATCH, image_gradients
 
 
 class Margin(nn.Module):

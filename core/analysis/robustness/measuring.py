@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from core.analysis.robustness.classifier import OnPictures, predictions
-from core.analysis.robustness.margin import zero_gradients
-from core.analysis.robustness.one_pixel import one_pixel
-from core.analysis.robustness.perturbing import perturbed
-from core.analysis.robustness.settings import RobustnessSettings
+from smoothsweep.core.analysis.robustness.classifier import OnPictures, predictions
+from smoothsweep.core.analysis.robustness.margin import zero_gradients
+from smoothsweep.core.analysis.robustness.one_pixel import one_pixel
+from smoothsweep.core.analysis.robustness.perturbing import perturbed
+from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 
 ONE_PIXEL = "one_pixel"
 BOTH_WAYS = ("fgsm", "pgd", "bim", ONE_PIXEL)

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.analysis.robustness.classifier import BATCH
-from core.analysis.robustness.margin import Margin
-from core.analysis.robustness.settings import RobustnessSettings
+from smoothsweep.core.analysis.robustness.classifier import BATCH
+from smoothsweep.core.analysis.robustness.margin import Margin
+from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 
 Perturb = Callable[[Any, RobustnessSettings, bool], Any]
 """(ART's classifier, settings, targeted) -> an attack of ART."""

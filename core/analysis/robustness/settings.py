@@ -7,8 +7,8 @@ from typing import Annotated
 
 from annotated_types import Gt, Le
 
-from core.bounds import Count, Seed
-from core.errors import InputError
+from smoothsweep.core.bounds import Count, Seed
+from smoothsweep.core.errors import InputError
 
 LEAST_CLASSES = 3
 """Auto-PGD's loss compares three logits."""

@@ -17,19 +17,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from core.attacks.access import Access
-from core.attacks.base import Aggregate, Attack, Part
-from core.attacks.black_box.latent_settings import GeneratorSettings, LatentSettings
-from core.checks import require, require_choice, require_count, require_number, require_seed
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.base import Aggregate, Attack, Part
+from smoothsweep.core.attacks.black_box.latent_settings import GeneratorSettings, LatentSettings
+from smoothsweep.core.checks import require, require_choice, require_count, require_number, require_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from core.attacks.black_box.boundary_repulsion import Walks
-    from core.attacks.black_box.latent_images import LatentImages
-    from core.attacks.given import Given
-    from core.attacks.reconstructions import Reconstructions
-    from core.attacks.view import LabelView
+    from smoothsweep.core.attacks.black_box.boundary_repulsion import Walks
+    from smoothsweep.core.attacks.black_box.latent_images import LatentImages
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.view import LabelView
 
 RESULTS = ("last_expansion", "end", "robust")
 ROBUST_VIEWS = 32
@@ -128,10 +128,10 @@ class BREPMI(GeneratorSettings, Attack):
         """Walk from the class's starts, all walks at once."""
         import torch
 
-        from core.attacks.black_box.boundary_repulsion import walk
-        from core.attacks.black_box.latent_images import LatentImages, generator_of
-        from core.attacks.reconstructions import Reconstructions
-        from core.attacks.seeds import generator
+        from smoothsweep.core.attacks.black_box.boundary_repulsion import walk
+        from smoothsweep.core.attacks.black_box.latent_images import LatentImages, generator_of
+        from smoothsweep.core.attacks.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.seeds import generator
 
         decoder = generator_of(given, self.generator)
         images = LatentImages(decoder, self, view.execution, image_size=view.image_size)
@@ -161,7 +161,7 @@ class BREPMI(GeneratorSettings, Attack):
         if self.result == "last_expansion":
             ends = [None] * len(walks.z) if given.protocol == "paper" else list(walks.z)
             return [end if point is None else point for point, end in zip(walks.last_growths, ends, strict=True)]
-        from core.attacks.black_box.brep_robust import most_robust
+        from smoothsweep.core.attacks.black_box.brep_robust import most_robust
 
         return [
             most_robust([*points, end], images, view, target_class, views=self.robust_views, seed=seed,

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.attacks.black_box.boundary_repulsion import LabelsOf
-from core.attacks.black_box.latent_images import LatentImages, generator_of
-from core.attacks.black_box.latent_settings import LatentSettings
-from core.attacks.given import Given, MadePart, Workshop
-from core.attacks.seeds import generator
-from core.attacks.view import LabelView
+from smoothsweep.core.attacks.black_box.boundary_repulsion import LabelsOf
+from smoothsweep.core.attacks.black_box.latent_images import LatentImages, generator_of
+from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
+from smoothsweep.core.attacks.given import Given, MadePart, Workshop
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.view import LabelView
 
 
 @dataclass(kw_only=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Le
 
-from core.bounds import MOST, Positive
+from smoothsweep.core.bounds import MOST, Positive
 
 LEAST_DIRECTIONS = 2
 """Directions that a search needs."""

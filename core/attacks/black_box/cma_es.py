@@ -13,20 +13,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from core.attacks.access import Access
-from core.attacks.base import Aggregate
-from core.attacks.black_box.cma_config import LEAST_DIRECTIONS, Evolution
-from core.attacks.ppa.pool_parts import FromPool
-from core.checks import require
-from core.errors import InputError
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.base import Aggregate
+from smoothsweep.core.attacks.black_box.cma_config import LEAST_DIRECTIONS, Evolution
+from smoothsweep.core.attacks.ppa.pool_parts import FromPool
+from smoothsweep.core.checks import require
+from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from core.attacks.given import Given
-    from core.attacks.reconstructions import Reconstructions
-    from core.attacks.view import ScoreView
-    from core.network_card import NetworkCard
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.view import ScoreView
+    from smoothsweep.core.network_card import NetworkCard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +66,15 @@ class CMAES(Evolution, FromPool):
         """One search after the other."""
         import torch
 
-        from core.attacks.black_box.cma_search import evolve
-        from core.attacks.black_box.latent_images import LatentImages
-        from core.attacks.black_box.latent_settings import LatentSettings
-        from core.attacks.black_box.principal_space import principal_space
-        from core.attacks.ppa.config import CandidateConfig
-        from core.attacks.ppa.pool import sample_candidates
-        from core.attacks.reconstructions import Reconstructions
-        from core.attacks.seeds import derive_seed
-        from core.priors.stylegan2 import StyleGAN2
+        from smoothsweep.core.attacks.black_box.cma_search import evolve
+        from smoothsweep.core.attacks.black_box.latent_images import LatentImages
+        from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
+        from smoothsweep.core.attacks.black_box.principal_space import principal_space
+        from smoothsweep.core.attacks.ppa.config import CandidateConfig
+        from smoothsweep.core.attacks.ppa.pool import sample_candidates
+        from smoothsweep.core.attacks.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.seeds import derive_seed
+        from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
         pool = given.parts["pool"]["w"]
         starts, index, _ = sample_candidates(

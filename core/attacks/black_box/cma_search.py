@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.attacks.black_box.rlb_search import log_margin
+from smoothsweep.core.attacks.black_box.rlb_search import log_margin
 
 Ask = Callable[[Tensor], Tensor]
 """Moves [N, k] -> the target's probabilities [N, C] of the images there, on the CPU."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.attacks.black_box.latent_settings import LatentSettings
-from core.attacks.execution import Execution
-from core.attacks.frozen import frozen
-from core.attacks.given import Given
-from core.attacks.optimisation.crops import Preprocess
-from core.priors.base import Prior
+from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.frozen import frozen
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.optimisation.crops import Preprocess
+from smoothsweep.core.priors.base import Prior
 
 DECODE_ROWS = 256  # images at once at most where nothing is kept for gradients
 

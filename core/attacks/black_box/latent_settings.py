@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from core.attacks.base import Part
-from core.attacks.lowres.config import SIDES, GanTraining
-from core.attacks.lowres.parts import GENERAL, general_gan
-from core.checks import require, require_choice, require_count, require_number
+from smoothsweep.core.attacks.base import Part
+from smoothsweep.core.attacks.lowres.config import SIDES, GanTraining
+from smoothsweep.core.attacks.lowres.parts import GENERAL, general_gan
+from smoothsweep.core.checks import require, require_choice, require_count, require_number
 
 GENERATORS = ("prior", GENERAL)
 

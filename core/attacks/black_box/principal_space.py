@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.attacks.black_box.cma_config import LEAST_DIRECTIONS
-from core.errors import InputError
+from smoothsweep.core.attacks.black_box.cma_config import LEAST_DIRECTIONS
+from smoothsweep.core.errors import InputError
 
 LEAK = 0.2
 """Slope of the last activation of a StyleGAN2's mapping."""

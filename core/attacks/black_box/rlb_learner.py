@@ -9,9 +9,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from core.attacks.black_box.rlb_search import Draws
-from core.attacks.black_box.soft_actor_critic import RULES, Actor, Critic, SoftActorCritic
-from core.attacks.seeds import generator
+from smoothsweep.core.attacks.black_box.rlb_search import Draws
+from smoothsweep.core.attacks.black_box.soft_actor_critic import RULES, Actor, Critic, SoftActorCritic
+from smoothsweep.core.attacks.seeds import generator
 
 OFFICIAL_SEED = 42
 

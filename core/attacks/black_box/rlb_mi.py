@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from math import isfinite, nan
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from core.attacks.access import Access
-from core.attacks.base import Aggregate, Attack, Part
-from core.attacks.black_box.latent_settings import GeneratorSettings
-from core.checks import require, require_choice, require_count, require_number
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.base import Aggregate, Attack, Part
+from smoothsweep.core.attacks.black_box.latent_settings import GeneratorSettings
+from smoothsweep.core.checks import require, require_choice, require_count, require_number
 
 if TYPE_CHECKING:
-    from core.attacks.black_box.rlb_search import Found
-    from core.attacks.given import Given
-    from core.attacks.reconstructions import Reconstructions
-    from core.attacks.view import ScoreView
+    from smoothsweep.core.attacks.black_box.rlb_search import Found
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.view import ScoreView
 
 AGENTS = ("official", "textbook")
 LOGARITHMS = ("official", "floored")
@@ -129,11 +129,11 @@ class RLBMI(GeneratorSettings, Attack):
         """Play the episodes of one class."""
         import torch
 
-        from core.attacks.black_box.latent_images import LatentImages, generator_of
-        from core.attacks.black_box.rlb_learner import class_learner, paper_learner
-        from core.attacks.black_box.rlb_search import CAPACITY, Episodes, Manner, Search
-        from core.attacks.black_box.soft_actor_critic import Replay
-        from core.attacks.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.black_box.latent_images import LatentImages, generator_of
+        from smoothsweep.core.attacks.black_box.rlb_learner import class_learner, paper_learner
+        from smoothsweep.core.attacks.black_box.rlb_search import CAPACITY, Episodes, Manner, Search
+        from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
+        from smoothsweep.core.attacks.reconstructions import Reconstructions
 
         paper, device = given.protocol == "paper", view.execution.device
         decoder = generator_of(given, self.generator)

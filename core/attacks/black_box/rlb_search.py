@@ -27,8 +27,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from core.attacks.black_box.soft_actor_critic import Experience, Replay, SoftActorCritic
-from core.attacks.ppa.pool import best_first
+from smoothsweep.core.attacks.black_box.soft_actor_critic import Experience, Replay, SoftActorCritic
+from smoothsweep.core.attacks.ppa.pool import best_first
 
 FLOOR = -100.0  # nats; a softmax in single precision underflows at about -103
 LEAST_MARGIN = 1e-7

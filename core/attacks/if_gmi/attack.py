@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from core.attacks.access import Access
-from core.attacks.base import Aggregate
-from core.attacks.ppa.config import (
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.base import Aggregate
+from smoothsweep.core.attacks.ppa.config import (
     CandidateConfig,
     Loss,
     OptimiseConfig,
@@ -22,16 +22,16 @@ from core.attacks.ppa.config import (
     SelectConfig,
     check_stages,
 )
-from core.attacks.ppa.pool_parts import FromPool
-from core.bounds import Count, Positive
-from core.checks import require
+from smoothsweep.core.attacks.ppa.pool_parts import FromPool
+from smoothsweep.core.bounds import Count, Positive
+from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
-    from core.attacks.given import Given
-    from core.attacks.if_gmi.search import Staged
-    from core.attacks.reconstructions import Reconstructions
-    from core.attacks.view import GradientView
-    from core.network_card import NetworkCard
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.if_gmi.search import Staged
+    from smoothsweep.core.attacks.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.view import GradientView
+    from smoothsweep.core.network_card import NetworkCard
 
 RADII = (1000.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0, 8000.0, 8000.0)
 """The published ones, of stages 0 to 7."""
@@ -103,8 +103,8 @@ class IFGMI(SelectConfig, FromPool):
 
     def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """Every stage on one class; what the target grades best is left, as images."""
-        from core.attacks.ppa.pool import sample_candidates
-        from core.attacks.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.ppa.pool import sample_candidates
+        from smoothsweep.core.attacks.reconstructions import Reconstructions
 
         w0, index, _ = sample_candidates(
             given.parts["candidates"]["confidences"], given.parts["pool"]["w"], target_class,
@@ -125,9 +125,9 @@ class IFGMI(SelectConfig, FromPool):
         )  # fmt: skip
 
     def _staged(self, view: GradientView, given: Given) -> Staged:
-        from core.attacks.if_gmi.search import Staged, StagePlan
-        from core.attacks.ppa.pool import preprocess_of
-        from core.priors.registry import card_of
+        from smoothsweep.core.attacks.if_gmi.search import Staged, StagePlan
+        from smoothsweep.core.attacks.ppa.pool import preprocess_of
+        from smoothsweep.core.priors.registry import card_of
 
         self.check_prior(lambda: card_of(given.prior))
         pool = PoolConfig(**{f.name: getattr(self.pool, f.name) for f in fields(self.pool)}, image_size=view.image_size)

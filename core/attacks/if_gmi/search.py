@@ -16,20 +16,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.attacks.execution import Execution
-from core.attacks.frozen import frozen
-from core.attacks.if_gmi.l1_ball import l1_balls
-from core.attacks.if_gmi.states import Stage, stage_of
-from core.attacks.optimisation.crops import Preprocess
-from core.attacks.optimisation.losses import Protocol, attack_loss
-from core.attacks.optimisation.objective import LatentObjective, Target
-from core.attacks.ppa.config import OptimiseConfig, SelectConfig
-from core.attacks.ppa.inversion import descend_batches, gradient_batch
-from core.attacks.ppa.pool import best_first
-from core.attacks.ppa.selection import DECODE_ROWS, confidence_and_margin, graded_views
-from core.data.transforms import centre_crop
-from core.devices import DeviceBatch
-from core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.frozen import frozen
+from smoothsweep.core.attacks.if_gmi.l1_ball import l1_balls
+from smoothsweep.core.attacks.if_gmi.states import Stage, stage_of
+from smoothsweep.core.attacks.optimisation.crops import Preprocess
+from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
+from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Target
+from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.inversion import descend_batches, gradient_batch
+from smoothsweep.core.attacks.ppa.pool import best_first
+from smoothsweep.core.attacks.ppa.selection import DECODE_ROWS, confidence_and_margin, graded_views
+from smoothsweep.core.data.transforms import centre_crop
+from smoothsweep.core.devices import DeviceBatch
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from core.attacks.execution import Execution, Synthesize
-from core.priors.base import spread_over_places
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_frozen import FrozenSynthesis
+from smoothsweep.core.attacks.execution import Execution, Synthesize
+from smoothsweep.core.priors.base import spread_over_places
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_frozen import FrozenSynthesis
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
-from core.attacks.lowres.config import SIDES, GanTraining
-from core.attacks.own_gan import OwnGan
-from core.bounds import Count, NotNegative, Positive
-from core.checks import require
+from smoothsweep.core.attacks.lowres.config import SIDES, GanTraining
+from smoothsweep.core.attacks.own_gan import OwnGan
+from smoothsweep.core.bounds import Count, NotNegative, Positive
+from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
-    from core.attacks.given import Given
-    from core.attacks.lowres.search import IdentityLoss
-    from core.attacks.view import GradientView
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.lowres.search import IdentityLoss
+    from smoothsweep.core.attacks.view import GradientView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +69,8 @@ class LowResolution(OwnGan):
 
     def identity(self, view: GradientView, given: Given) -> IdentityLoss:
         """What the search makes the target see."""
-        from core.attacks.lowres.identity import CrossEntropy
-        from core.attacks.view import require_access
+        from smoothsweep.core.attacks.lowres.identity import CrossEntropy
+        from smoothsweep.core.attacks.view import require_access
 
         require_access(view, "gradients", "this attack")
         return CrossEntropy(view=view)

@@ -7,11 +7,11 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
-from core.attacks.importable import Importable, Shared
-from core.attacks.taught_config import TaughtBySGD
-from core.bounds import Beta, Count, Positive, Seed
-from core.checks import require, require_choice, require_count
-from core.models.image_sizes import LEAST
+from smoothsweep.core.attacks.importable import Importable, Shared
+from smoothsweep.core.attacks.taught_config import TaughtBySGD
+from smoothsweep.core.bounds import Beta, Count, Positive, Seed
+from smoothsweep.core.checks import require, require_choice, require_count
+from smoothsweep.core.models.image_sizes import LEAST
 
 SIDES = (32, 64)
 """Sides in pixels that the networks can have; the official ones have 64."""

@@ -8,9 +8,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from core.attacks.lowres.config import GanTraining
-from core.attacks.seeds import generator
-from core.training.team import ALONE, Team
+from smoothsweep.core.attacks.lowres.config import GanTraining
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.training.team import ALONE, Team
 
 
 @dataclass(frozen=True, kw_only=True)

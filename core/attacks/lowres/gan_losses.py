@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.attacks.lowres.gan_draws import StepDraw
-from core.attacks.lowres.networks import Critic, MinibatchDiscriminator
-from core.attacks.optimisation.losses import Protocol as AttackProtocol
+from smoothsweep.core.attacks.lowres.gan_draws import StepDraw
+from smoothsweep.core.attacks.lowres.networks import Critic, MinibatchDiscriminator
+from smoothsweep.core.attacks.optimisation.losses import Protocol as AttackProtocol
 
 PENALTY = 10.0  # weight of the gradient penalty
 UNLABELLED = 0.5  # weight of the unlabelled part of KED-MI's discriminator loss

@@ -13,14 +13,14 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from core.attacks.lowres.config import GanTraining, PlainGanConfig
-from core.attacks.lowres.gan_draws import StepDraw
-from core.attacks.lowres.gan_losses import GanObjective
-from core.attacks.lowres.networks import PlainGenerator
-from core.attacks.seeds import derive_seed
-from core.errors import TrainingDiverged
-from core.training.gan_pair import GanPair, fresh_pair
-from core.training.team import ALONE, Team, descend
+from smoothsweep.core.attacks.lowres.config import GanTraining, PlainGanConfig
+from smoothsweep.core.attacks.lowres.gan_draws import StepDraw
+from smoothsweep.core.attacks.lowres.gan_losses import GanObjective
+from smoothsweep.core.attacks.lowres.networks import PlainGenerator
+from smoothsweep.core.attacks.seeds import derive_seed
+from smoothsweep.core.errors import TrainingDiverged
+from smoothsweep.core.training.gan_pair import GanPair, fresh_pair
+from smoothsweep.core.training.team import ALONE, Team, descend
 
 
 class StepDraws(Protocol):

@@ -11,16 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from core.attacks.base import Part
-from core.attacks.lowres.base import LowResolution
-from core.attacks.lowres.config import GanTraining
-from core.attacks.lowres.parts import GENERAL, general_gan
-from core.bounds import Beta, Positive
+from smoothsweep.core.attacks.base import Part
+from smoothsweep.core.attacks.lowres.base import LowResolution
+from smoothsweep.core.attacks.lowres.config import GanTraining
+from smoothsweep.core.attacks.lowres.parts import GENERAL, general_gan
+from smoothsweep.core.bounds import Beta, Positive
 
 if TYPE_CHECKING:
-    from core.attacks.given import Given
-    from core.attacks.reconstructions import Reconstructions
-    from core.attacks.view import GradientView
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.view import GradientView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,8 @@ class GMI(LowResolution):
         """All restarts side by side; each starts from a draw of its own."""
         import torch
 
-        from core.attacks.lowres.search import Objective, found_of, momentum
-        from core.attacks.seeds import generator
+        from smoothsweep.core.attacks.lowres.search import Objective, found_of, momentum
+        from smoothsweep.core.attacks.seeds import generator
 
         execution, networks = view.execution, given.networks[GENERAL]
         starts = [

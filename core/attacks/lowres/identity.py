@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.attacks.optimisation.feature_pull import feature_pull
-from core.attacks.view import GradientView
+from smoothsweep.core.attacks.optimisation.feature_pull import feature_pull
+from smoothsweep.core.attacks.view import GradientView
 
 Logits = Callable[[Tensor], Tensor]
 

@@ -8,10 +8,10 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from core.attacks.execution import Execution, frozen_copy
-from core.attacks.optimisation.objective import target_logits
-from core.errors import InputError
-from core.models.classifiers import LogitsWithAuxiliary
+from smoothsweep.core.attacks.execution import Execution, frozen_copy
+from smoothsweep.core.attacks.optimisation.objective import target_logits
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import LogitsWithAuxiliary
 
 
 class Inside:

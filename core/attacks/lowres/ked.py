@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
-from core.attacks.base import Part
-from core.attacks.lowres.base import LowResolution
-from core.attacks.lowres.config import GanTraining
-from core.attacks.lowres.parts import SPECIFIC, specific_gan
-from core.bounds import Count
-from core.checks import require
+from smoothsweep.core.attacks.base import Part
+from smoothsweep.core.attacks.lowres.base import LowResolution
+from smoothsweep.core.attacks.lowres.config import GanTraining
+from smoothsweep.core.attacks.lowres.parts import SPECIFIC, specific_gan
+from smoothsweep.core.bounds import Count
+from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from core.attacks.given import Given
-    from core.attacks.lowres.search import Objective
-    from core.attacks.reconstructions import Reconstructions
-    from core.attacks.view import GradientView
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.lowres.search import Objective
+    from smoothsweep.core.attacks.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.view import GradientView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class KED(LowResolution):
         """The classes side by side, one latent of each in every step."""
         import torch
 
-        from core.attacks.lowres.search import distribution, found_of, sampled
+        from smoothsweep.core.attacks.lowres.search import distribution, found_of, sampled
 
         z_dim = given.networks[SPECIFIC]["generator"].config.z_dim
         start = torch.zeros(len(classes), 2, z_dim, device=view.execution.device)
@@ -89,7 +89,7 @@ class KED(LowResolution):
     def _objective(self, view: GradientView, given: Given, classes: Sequence[int], seed: int) -> Objective:
         import torch
 
-        from core.attacks.lowres.search import Objective, realness_of, sampled
+        from smoothsweep.core.attacks.lowres.search import Objective, realness_of, sampled
 
         execution, networks = view.execution, given.networks[SPECIFIC]
         judge = realness_of(networks["discriminator"], None if given.protocol == "paper" else 1)
@@ -110,6 +110,6 @@ class KED(LowResolution):
         """[z_dim], which depends on the class, not on its place in a batch."""
         import torch
 
-        from core.attacks.seeds import generator
+        from smoothsweep.core.attacks.seeds import generator
 
         return torch.randn(z_dim, generator=generator(seed, target_class, what, number))

@@ -10,21 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from core.attacks.base import Part
-from core.attacks.lowres.base import LowResolution
-from core.attacks.lowres.config import Distillation, GanTraining
-from core.attacks.lowres.gmi import GMI
-from core.attacks.lowres.ked import KED
-from core.attacks.lowres.lomma_parts import FEATURES, STUDENTS, public_features, students
-from core.bounds import Count, NotNegative
-from core.checks import require
-from core.models.image_sizes import check_image_size
+from smoothsweep.core.attacks.base import Part
+from smoothsweep.core.attacks.lowres.base import LowResolution
+from smoothsweep.core.attacks.lowres.config import Distillation, GanTraining
+from smoothsweep.core.attacks.lowres.gmi import GMI
+from smoothsweep.core.attacks.lowres.ked import KED
+from smoothsweep.core.attacks.lowres.lomma_parts import FEATURES, STUDENTS, public_features, students
+from smoothsweep.core.bounds import Count, NotNegative
+from smoothsweep.core.checks import require
+from smoothsweep.core.models.image_sizes import check_image_size
 
 if TYPE_CHECKING:
 
-    from core.attacks.given import Given
-    from core.attacks.lowres.search import IdentityLoss
-    from core.attacks.view import GradientView
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.lowres.search import IdentityLoss
+    from smoothsweep.core.attacks.view import GradientView
 
 Form = Literal["ours", "L_logit", "L_aug", "baseline"]
 RAW_LOGIT, WITH_STUDENTS = ("ours", "L_logit"), ("ours", "L_aug")
@@ -90,8 +90,8 @@ class Lomma(LowResolution):
 
     def identity(self, view: GradientView, given: Given) -> IdentityLoss:
         """The form's loss over the target and, where it has them, the students."""
-        from core.attacks.lowres.identity import Augmented
-        from core.attacks.view import require_access
+        from smoothsweep.core.attacks.lowres.identity import Augmented
+        from smoothsweep.core.attacks.view import require_access
 
         require_access(view, "gradients", "this attack")
         device, answers = view.execution.device, []

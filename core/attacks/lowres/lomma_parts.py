@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from core.attacks.base import Part
-from core.attacks.lowres.config import Distillation, StudentConfig
-from core.declared import build
+from smoothsweep.core.attacks.base import Part
+from smoothsweep.core.attacks.lowres.config import Distillation, StudentConfig
+from smoothsweep.core.declared import build
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from core.attacks.given import Given, MadePart, Workshop
-    from core.attacks.lowres.students import StudentState
-    from core.attacks.view import GradientView, ScoreView
-    from core.training.team import Team
+    from smoothsweep.core.attacks.given import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.lowres.students import StudentState
+    from smoothsweep.core.attacks.view import GradientView, ScoreView
+    from smoothsweep.core.training.team import Team
 
 STUDENTS, FEATURES = "students", "public_features"
 MOST_IMAGES = 5050  # that the mean feature is taken over: 101 batches of 50 in the official code
@@ -36,10 +36,10 @@ def make_students(settings: Mapping[str, Any], given: Given, view: ScoreView, wo
     """Networks "student0", "student1", ...; tensor losses [students, steps]. One is made after the other."""
     import torch
 
-    from core.attacks.given import MadePart
-    from core.attacks.lowres.students import PublicBatches, distil
-    from core.attacks.taught import last_loss, taught_in_turn
-    from core.data.transforms import resize_uint8
+    from smoothsweep.core.attacks.given import MadePart
+    from smoothsweep.core.attacks.lowres.students import PublicBatches, distil
+    from smoothsweep.core.attacks.taught import last_loss, taught_in_turn
+    from smoothsweep.core.data.transforms import resize_uint8
 
     recipe = build(Distillation, settings, what="students", prefix="attack.students.")
     device = view.execution.device
@@ -67,8 +67,8 @@ def make_students(settings: Mapping[str, Any], given: Given, view: ScoreView, wo
 
 
 def _new_student(recipe: Distillation, number: int, view: ScoreView, team: Team) -> StudentState:
-    from core.attacks.lowres.students import Student, StudentState
-    from core.attacks.seeds import derive_seed
+    from smoothsweep.core.attacks.lowres.students import Student, StudentState
+    from smoothsweep.core.attacks.seeds import derive_seed
 
     config = StudentConfig(architecture=recipe.architectures[number], classes=view.num_classes)
     seed = derive_seed(recipe.seed, "student", number)
@@ -82,9 +82,9 @@ def make_public_features(
     """mean, std [D] over at most 5,050 public images (std unbiased; the published code uses the mean alone)."""
     import torch
 
-    from core.attacks.given import MadePart
-    from core.attacks.seeds import generator
-    from core.data.transforms import resize_uint8
+    from smoothsweep.core.attacks.given import MadePart
+    from smoothsweep.core.attacks.seeds import generator
+    from smoothsweep.core.data.transforms import resize_uint8
 
     chosen = torch.randperm(len(given.public), generator=generator("public features"))[:MOST_IMAGES]
     images, found = resize_uint8(given.public[chosen], view.image_size), []

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from core.attacks.lowres.config import PlainGanConfig
-from core.priors.base import sample_latents, truncate
+from smoothsweep.core.attacks.lowres.config import PlainGanConfig
+from smoothsweep.core.priors.base import sample_latents, truncate
 
 _SLOPE = 0.2
 _STATISTIC_DIM = 50  # numbers that minibatch discrimination compares for each of its outputs

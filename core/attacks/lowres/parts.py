@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from core.attacks.base import Part
-from core.attacks.lowres.config import GanTraining, PlainGanConfig
-from core.declared import build
+from smoothsweep.core.attacks.base import Part
+from smoothsweep.core.attacks.lowres.config import GanTraining, PlainGanConfig
+from smoothsweep.core.declared import build
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from core.attacks.given import Given, MadePart, Workshop
-    from core.attacks.lowres.gan_losses import GanObjective
-    from core.attacks.view import GradientView, View
+    from smoothsweep.core.attacks.given import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.lowres.gan_losses import GanObjective
+    from smoothsweep.core.attacks.view import GradientView, View
 
 CHECKPOINTS = 20  # per training
 GENERAL, SPECIFIC = "general_gan", "specific_gan"
@@ -37,8 +37,8 @@ def specific_gan(training: GanTraining) -> Part:
 def make_general_gan(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
     """The networks "generator" and "discriminator" (a critic); losses [steps, 2] as of
     `core.attacks.lowres.gan_training.new_pair`."""
-    from core.attacks.lowres.gan_losses import Wasserstein
-    from core.attacks.lowres.networks import Critic
+    from smoothsweep.core.attacks.lowres.gan_losses import Wasserstein
+    from smoothsweep.core.attacks.lowres.networks import Critic
 
     return _trained(
         settings, given, view, workshop, judge=Critic, classes=0, streams=1,
@@ -54,9 +54,9 @@ def make_specific_gan(
     Protocol `paper` asks the target in training mode, as the official code does, which never puts it into evaluation:
     its norms use the statistics of the public batch. `clean` asks it as everybody else does.
     """
-    from core.attacks.lowres.gan_losses import InversionSpecific
-    from core.attacks.lowres.networks import MinibatchDiscriminator
-    from core.attacks.seeds import derive_seed
+    from smoothsweep.core.attacks.lowres.gan_losses import InversionSpecific
+    from smoothsweep.core.attacks.lowres.networks import MinibatchDiscriminator
+    from smoothsweep.core.attacks.seeds import derive_seed
 
     seed = _recipe(settings).seed
 
@@ -86,10 +86,10 @@ def _trained(
 ) -> MadePart:
     import torch
 
-    from core.attacks.given import MadePart
-    from core.attacks.lowres.gan_draws import Draws
-    from core.attacks.lowres.gan_training import new_pair, train_pair
-    from core.data.transforms import resize_uint8
+    from smoothsweep.core.attacks.given import MadePart
+    from smoothsweep.core.attacks.lowres.gan_draws import Draws
+    from smoothsweep.core.attacks.lowres.gan_training import new_pair, train_pair
+    from smoothsweep.core.data.transforms import resize_uint8
 
     recipe = _recipe(settings)
     config = PlainGanConfig(resolution=view.image_size, z_dim=recipe.z_dim, width=recipe.width, classes=classes)

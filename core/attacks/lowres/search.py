@@ -9,11 +9,11 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from core.attacks.lowres.gan_losses import realness
-from core.attacks.optimisation.descent import Descent, StepGradient, walk
-from core.attacks.reconstructions import Reconstructions
-from core.attacks.view import GradientView
-from core.priors.base import Decoder
+from smoothsweep.core.attacks.lowres.gan_losses import realness
+from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, walk
+from smoothsweep.core.attacks.reconstructions import Reconstructions
+from smoothsweep.core.attacks.view import GradientView
+from smoothsweep.core.priors.base import Decoder
 
 IdentityLoss = Callable[[Tensor, Tensor], Tensor]
 """(images [N, 3, R, R] in [-1, 1], labels [N]) -> how little the target sees these classes, [N]."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)

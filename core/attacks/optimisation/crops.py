@@ -15,9 +15,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from core.attacks.optimisation.crop_rule import CropRule
-from core.attacks.seeds import generator
-from core.data.transforms import centre_crop
+from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.data.transforms import centre_crop
 
 _ATTEMPTS = 10  # torchvision tries ten boxes before it falls back to the centre
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 Protocol = Literal["paper", "clean"]
 AttackLoss = Callable[[Tensor, Tensor, Protocol], Tensor]

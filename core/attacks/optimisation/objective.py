@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.attacks.optimisation.crops import Crops, RowViews, apply_crops
-from core.attacks.optimisation.descent import StepGradient
-from core.devices import DeviceBatch
-from core.errors import InputError
+from smoothsweep.core.attacks.optimisation.crops import Crops, RowViews, apply_crops
+from smoothsweep.core.attacks.optimisation.descent import StepGradient
+from smoothsweep.core.devices import DeviceBatch
+from smoothsweep.core.errors import InputError
 
 Target = Callable[[Tensor], Tensor]
 """images float [N, 3, H, W] -> logits [N, C]; an nn.Module or a plain function."""

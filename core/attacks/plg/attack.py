@@ -11,17 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from core.attacks.base import Part
-from core.attacks.own_gan import OwnGan
-from core.attacks.plg.config import SIDES, ConditionalTraining
-from core.attacks.ppa.config import LOSSES, Loss
-from core.checks import require, require_choice, require_count, require_number
-from core.errors import InputError
+from smoothsweep.core.attacks.base import Part
+from smoothsweep.core.attacks.own_gan import OwnGan
+from smoothsweep.core.attacks.plg.config import SIDES, ConditionalTraining
+from smoothsweep.core.attacks.ppa.config import LOSSES, Loss
+from smoothsweep.core.checks import require, require_choice, require_count, require_number
+from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from core.attacks.given import Given
-    from core.attacks.reconstructions import Reconstructions
-    from core.attacks.view import GradientView
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.view import GradientView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +100,9 @@ class PLGMI(OwnGan):
 
     def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """All restarts at once; they are put in the target's order, and none is left out."""
-        from core.attacks.plg.inversion import Search, search
-        from core.attacks.plg.results import reconstructions
-        from core.attacks.view import require_access
+        from smoothsweep.core.attacks.plg.inversion import Search, search
+        from smoothsweep.core.attacks.plg.results import reconstructions
+        from smoothsweep.core.attacks.view import require_access
 
         require_access(view, "gradients", "attack plg_mi")
         made = given.networks["plg_gan"]["generator"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.attacks.importable import Importable
-from core.attacks.ppa.config import LOSSES, Loss
-from core.checks import require, require_choice, require_count, require_number, require_seed
+from smoothsweep.core.attacks.importable import Importable
+from smoothsweep.core.attacks.ppa.config import LOSSES, Loss
+from smoothsweep.core.checks import require, require_choice, require_count, require_number, require_seed
 
 SIDES = (16, 32, 64)
 """Sides in pixels that the networks can have; the official ones have 64."""

@@ -13,11 +13,11 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from core.attacks.optimisation.losses import Protocol
-from core.attacks.plg.augment import Distortion, draw_distortion
-from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
-from core.attacks.seeds import generator
-from core.training.team import Team
+from smoothsweep.core.attacks.optimisation.losses import Protocol
+from smoothsweep.core.attacks.plg.augment import Distortion, draw_distortion
+from smoothsweep.core.attacks.plg.config import ConditionalConfig, ConditionalTraining
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.training.team import Team
 
 JITTER = 0.5  # chance that colours are changed while the GAN is trained
 

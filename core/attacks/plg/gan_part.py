@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from core.attacks.given import MadePart
-from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
-from core.attacks.plg.draws import Draws
-from core.attacks.plg.training import ConditionalPair, new_state, train
-from core.attacks.view import require_access
-from core.data.transforms import resize_uint8
-from core.errors import InputError
+from smoothsweep.core.attacks.given import MadePart
+from smoothsweep.core.attacks.plg.config import ConditionalConfig, ConditionalTraining
+from smoothsweep.core.attacks.plg.draws import Draws
+from smoothsweep.core.attacks.plg.training import ConditionalPair, new_state, train
+from smoothsweep.core.attacks.view import require_access
+from smoothsweep.core.data.transforms import resize_uint8
+from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from core.attacks.given import Given, Workshop
-    from core.attacks.view import GradientView
+    from smoothsweep.core.attacks.given import Given, Workshop
+    from smoothsweep.core.attacks.view import GradientView
 
 CHECKPOINTS = 20  # per training
 OUTPUT = {"paper": "unit", "clean": "signed"}

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from core.attacks.plg.config import ConditionalConfig
+from smoothsweep.core.attacks.plg.config import ConditionalConfig
 
 
 class ConditionalNorm(nn.BatchNorm2d):

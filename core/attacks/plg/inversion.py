@@ -18,15 +18,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from core.attacks.execution import Synthesize
-from core.attacks.optimisation.descent import Descent, StepGradient, descend
-from core.attacks.optimisation.losses import Protocol, attack_loss
-from core.attacks.optimisation.objective import Target, target_logits
-from core.attacks.plg.augment import Distortion, distort, draw_distortion
-from core.attacks.plg.draws import JITTER
-from core.attacks.plg.generator import ConditionalGenerator, with_class
-from core.attacks.seeds import generator
-from core.attacks.view import GradientView
+from smoothsweep.core.attacks.execution import Synthesize
+from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, descend
+from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
+from smoothsweep.core.attacks.optimisation.objective import Target, target_logits
+from smoothsweep.core.attacks.plg.augment import Distortion, distort, draw_distortion
+from smoothsweep.core.attacks.plg.draws import JITTER
+from smoothsweep.core.attacks.plg.generator import ConditionalGenerator, with_class
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.view import GradientView
 
 REFERENCE_BATCH = 60  # labels that the official attack inverts together
 VIEWS = 2  # per step

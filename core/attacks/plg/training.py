@@ -17,17 +17,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from core.attacks.optimisation.losses import Protocol as AttackProtocol
-from core.attacks.optimisation.losses import attack_loss
-from core.attacks.plg.augment import Distortion, distort
-from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
-from core.attacks.plg.discriminator import ProjectionDiscriminator
-from core.attacks.plg.draws import Fakes, Reals
-from core.attacks.plg.generator import ConditionalGenerator
-from core.attacks.seeds import derive_seed
-from core.errors import TrainingDiverged
-from core.training.gan_pair import GanPair, fresh_pair
-from core.training.team import ALONE, Team, descend
+from smoothsweep.core.attacks.optimisation.losses import Protocol as AttackProtocol
+from smoothsweep.core.attacks.optimisation.losses import attack_loss
+from smoothsweep.core.attacks.plg.augment import Distortion, distort
+from smoothsweep.core.attacks.plg.config import ConditionalConfig, ConditionalTraining
+from smoothsweep.core.attacks.plg.discriminator import ProjectionDiscriminator
+from smoothsweep.core.attacks.plg.draws import Fakes, Reals
+from smoothsweep.core.attacks.plg.generator import ConditionalGenerator
+from smoothsweep.core.attacks.seeds import derive_seed
+from smoothsweep.core.errors import TrainingDiverged
+from smoothsweep.core.training.gan_pair import GanPair, fresh_pair
+from smoothsweep.core.training.team import ALONE, Team, descend
 
 Logits = Callable[[Tensor], Tensor]
 """images [N, 3, R, R] in [-1, 1] -> the target's logits [N, C], differentiable."""

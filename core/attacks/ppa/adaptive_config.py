@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le
 
-from core.attacks.optimisation.crop_rule import CropRule
-from core.bounds import MOST, Count, Fraction, Inside, Positive
-from core.checks import require, require_range
+from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
+from smoothsweep.core.bounds import MOST, Count, Fraction, Inside, Positive
+from smoothsweep.core.checks import require, require_range
 
 MOST_DEGREES = 15.0
 """A view turned further shows another image than its neighbour."""

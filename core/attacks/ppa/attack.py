@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from core.attacks.access import Access
-from core.attacks.base import Aggregate, Attack, Part
-from core.attacks.ppa.config import (
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.base import Aggregate, Attack, Part
+from smoothsweep.core.attacks.ppa.config import (
     CandidateConfig,
     OptimiseConfig,
     Pool,
@@ -22,16 +22,16 @@ from core.attacks.ppa.config import (
     SelectConfig,
     check_stages,
 )
-from core.attacks.ppa.pool_parts import FEATURES, pool_and_candidates, pool_features
-from core.attacks.ppa.tempering import TEMPERATURE, temperature_part
-from core.checks import require_choice
-from core.errors import InputError
+from smoothsweep.core.attacks.ppa.pool_parts import FEATURES, pool_and_candidates, pool_features
+from smoothsweep.core.attacks.ppa.tempering import TEMPERATURE, temperature_part
+from smoothsweep.core.checks import require_choice
+from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from core.attacks.given import Given
-    from core.attacks.optimisation.feature_pull import FeaturePull
-    from core.attacks.reconstructions import Reconstructions
-    from core.attacks.view import GradientView
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
+    from smoothsweep.core.attacks.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.view import GradientView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,28 +48,28 @@ class StageKind:
 
 
 SAMPLERS: dict[str, StageKind] = {
-    "top_confidence": StageKind(run="core.attacks.ppa.pool:sample_candidates"),
-    "random": StageKind(run="core.attacks.ppa.pool:sample_at_random"),
+    "top_confidence": StageKind(run="smoothsweep.core.attacks.ppa.pool:sample_candidates"),
+    "random": StageKind(run="smoothsweep.core.attacks.ppa.pool:sample_at_random"),
 }
 """(confidences, w_pool, class, CandidateConfig, seed) -> starting latents, where in the pool, with which confidence."""
 
 OPTIMISERS: dict[str, StageKind] = {
     "adam": StageKind(
-        run="core.attacks.ppa.inversion:optimise",
+        run="smoothsweep.core.attacks.ppa.inversion:optimise",
         reads=frozenset({
             "loss", "steps", "lr", "betas", "crop_scale", "batch_size", "clip", "discriminator_weight", "temperature",
             "average", "restarts", "feature_weight",
         }),
     ),
-    "none": StageKind(run="core.attacks.ppa.variants:leave_as_sampled"),
+    "none": StageKind(run="smoothsweep.core.attacks.ppa.variants:leave_as_sampled"),
 }
 
 VIEWED = frozenset({"selection_repeats", "selection_crop_scale", "selection_crop_ratio"})
 
 SELECTORS: dict[str, StageKind] = {
-    "augmented_confidence": StageKind(run="core.attacks.ppa.selection:select", reads=VIEWED),
-    "augmented_margin": StageKind(run="core.attacks.ppa.selection:select_by_margin", reads=VIEWED),
-    "top_confidence": StageKind(run="core.attacks.ppa.variants:select_by_confidence"),
+    "augmented_confidence": StageKind(run="smoothsweep.core.attacks.ppa.selection:select", reads=VIEWED),
+    "augmented_margin": StageKind(run="smoothsweep.core.attacks.ppa.selection:select_by_margin", reads=VIEWED),
+    "top_confidence": StageKind(run="smoothsweep.core.attacks.ppa.variants:select_by_confidence"),
 }
 
 
@@ -193,8 +193,8 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
     def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """The three stages on one class."""
-        from core.attacks.ppa.inversion import Stages, invert_class
-        from core.attacks.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.ppa.inversion import Stages, invert_class
+        from smoothsweep.core.attacks.reconstructions import Reconstructions
 
         selector = given.targets.get("selection_target")
         stages = {stage: table[getattr(self, stage).kind].function() for stage, table in STAGES.items()}
@@ -219,7 +219,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         )  # fmt: skip
 
     def _pull(self, view: GradientView, given: Given) -> FeaturePull | None:
-        from core.attacks.optimisation.feature_pull import FeaturePull
+        from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
 
         if not self.feature_weight:
             return None

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from core.attacks.optimisation.crop_rule import CropRule
-from core.attacks.ppa.adaptive_config import Averaging, Restarts, Tempering
-from core.bounds import MOST_LATENTS
-from core.checks import require, require_choice, require_count, require_number, require_range, require_seed
-from core.errors import InputError
+from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
+from smoothsweep.core.attacks.ppa.adaptive_config import Averaging, Restarts, Tempering
+from smoothsweep.core.bounds import MOST_LATENTS
+from smoothsweep.core.checks import require, require_choice, require_count, require_number, require_range, require_seed
+from smoothsweep.core.errors import InputError
 
 Loss = Literal["poincare", "cross_entropy", "max_margin", "logit"]
 LOSSES: tuple[Loss, ...] = get_args(Loss)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from core.attacks.optimisation.crops import DRAW_CROPS, CropRule, DrawCrops, RowViews, Views
-from core.attacks.optimisation.losses import Protocol
+from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, CropRule, DrawCrops, RowViews, Views
+from smoothsweep.core.attacks.optimisation.losses import Protocol
 
 
 def batch_spans(length: int, batch_size: int) -> list[slice]:

@@ -21,23 +21,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.attacks.execution import Execution, as_execution
-from core.attacks.frozen import frozen
-from core.attacks.optimisation.crops import DrawCrops
-from core.attacks.optimisation.descent import Descent, descend
-from core.attacks.optimisation.feature_pull import FeaturePull
-from core.attacks.optimisation.losses import Protocol, attack_loss, check_protocol
-from core.attacks.optimisation.objective import LatentObjective, Target, Transform, target_logits
-from core.attacks.ppa.config import OptimiseConfig, PPAConfig
-from core.attacks.ppa.grouping import batch_spans, group_views, groups_of, report_batches, row_scale
-from core.attacks.ppa.neighbours import group_neighbours
-from core.attacks.ppa.pool import EXECUTION, preprocess_of, sample_candidates
-from core.attacks.ppa.restarts import around
-from core.attacks.ppa.results import ClassReconstruction, OptimiseResult, Selection, joined
-from core.attacks.ppa.selection import crop_of, select
-from core.devices import DeviceBatch, ExecutionConfig
-from core.errors import InputError
-from core.priors.base import Prior
+from smoothsweep.core.attacks.execution import Execution, as_execution
+from smoothsweep.core.attacks.frozen import frozen
+from smoothsweep.core.attacks.optimisation.crops import DrawCrops
+from smoothsweep.core.attacks.optimisation.descent import Descent, descend
+from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
+from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss, check_protocol
+from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Target, Transform, target_logits
+from smoothsweep.core.attacks.ppa.config import OptimiseConfig, PPAConfig
+from smoothsweep.core.attacks.ppa.grouping import batch_spans, group_views, groups_of, report_batches, row_scale
+from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
+from smoothsweep.core.attacks.ppa.pool import EXECUTION, preprocess_of, sample_candidates
+from smoothsweep.core.attacks.ppa.restarts import around
+from smoothsweep.core.attacks.ppa.results import ClassReconstruction, OptimiseResult, Selection, joined
+from smoothsweep.core.attacks.ppa.selection import crop_of, select
+from smoothsweep.core.devices import DeviceBatch, ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.base import Prior
 
 
 def optimise(

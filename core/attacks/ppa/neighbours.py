@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from core.attacks.optimisation.crops import RowViews, apply_crops
-from core.attacks.optimisation.losses import Protocol
-from core.attacks.optimisation.objective import Neighbours
-from core.attacks.ppa.adaptive_config import Averaging
-from core.attacks.ppa.grouping import group_views
-from core.attacks.seeds import generator
-from core.data.rotation import rotated
+from smoothsweep.core.attacks.optimisation.crops import RowViews, apply_crops
+from smoothsweep.core.attacks.optimisation.losses import Protocol
+from smoothsweep.core.attacks.optimisation.objective import Neighbours
+from smoothsweep.core.attacks.ppa.adaptive_config import Averaging
+from smoothsweep.core.attacks.ppa.grouping import group_views
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.data.rotation import rotated
 
 Key = tuple[int | str, ...]
 

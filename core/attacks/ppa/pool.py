@@ -8,16 +8,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from core.attacks.execution import Execution, as_execution
-from core.attacks.frozen import frozen
-from core.attacks.optimisation.crops import Preprocess
-from core.attacks.optimisation.objective import Target, target_logits
-from core.attacks.ppa.config import CandidateConfig, PoolConfig
-from core.attacks.seeds import generator
-from core.attacks.view import FORWARD_ROWS, ScoreView
-from core.devices import DeviceBatch, ExecutionConfig
-from core.errors import InputError
-from core.priors.base import Prior
+from smoothsweep.core.attacks.execution import Execution, as_execution
+from smoothsweep.core.attacks.frozen import frozen
+from smoothsweep.core.attacks.optimisation.crops import Preprocess
+from smoothsweep.core.attacks.optimisation.objective import Target, target_logits
+from smoothsweep.core.attacks.ppa.config import CandidateConfig, PoolConfig
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.view import FORWARD_ROWS, ScoreView
+from smoothsweep.core.devices import DeviceBatch, ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.base import Prior
 
 EXECUTION = ExecutionConfig()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from core.attacks.optimisation.descent import Descent
+from smoothsweep.core.attacks.optimisation.descent import Descent
 
 
 @dataclass(frozen=True, kw_only=True)

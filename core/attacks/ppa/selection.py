@@ -13,18 +13,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.attacks.execution import Execution, as_execution
-from core.attacks.frozen import frozen
-from core.attacks.optimisation.crops import Crops, DrawCrops, Preprocess
-from core.attacks.optimisation.losses import Protocol, check_protocol, max_margin_loss
-from core.attacks.optimisation.objective import Target, Transform, target_logits
-from core.attacks.ppa.config import SelectConfig
-from core.attacks.ppa.grouping import views_of
-from core.attacks.ppa.pool import EXECUTION, best_first
-from core.attacks.ppa.results import Selection
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from core.priors.base import Prior
+from smoothsweep.core.attacks.execution import Execution, as_execution
+from smoothsweep.core.attacks.frozen import frozen
+from smoothsweep.core.attacks.optimisation.crops import Crops, DrawCrops, Preprocess
+from smoothsweep.core.attacks.optimisation.losses import Protocol, check_protocol, max_margin_loss
+from smoothsweep.core.attacks.optimisation.objective import Target, Transform, target_logits
+from smoothsweep.core.attacks.ppa.config import SelectConfig
+from smoothsweep.core.attacks.ppa.grouping import views_of
+from smoothsweep.core.attacks.ppa.pool import EXECUTION, best_first
+from smoothsweep.core.attacks.ppa.results import Selection
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.base import Prior
 
 DECODE_ROWS, CLASSIFY_ROWS = 25, 250  # candidates at once at most; rounding apart they change nothing
 

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from core.attacks.execution import Execution, as_execution
-from core.attacks.frozen import frozen
-from core.attacks.optimisation.objective import Target, Transform, target_logits
-from core.attacks.ppa.config import OptimiseConfig, SelectConfig
-from core.attacks.ppa.pool import EXECUTION, best_first
-from core.attacks.ppa.results import OptimiseResult, Selection
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from core.priors.base import Prior
+from smoothsweep.core.attacks.execution import Execution, as_execution
+from smoothsweep.core.attacks.frozen import frozen
+from smoothsweep.core.attacks.optimisation.objective import Target, Transform, target_logits
+from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.pool import EXECUTION, best_first
+from smoothsweep.core.attacks.ppa.results import OptimiseResult, Selection
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.base import Prior
 
 ROWS = 25  # images at once at most
 

@@ -13,22 +13,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from core.attacks.access import Access
-from core.attacks.base import Aggregate, Attack, Part
-from core.attacks.ppa.config import CandidateConfig, Loss, OptimiseConfig, Pool, SelectConfig
-from core.attacks.surrogate.config import SurrogateTraining
-from core.attacks.surrogate.parts import ANSWERS, PICTURES, SURROGATES, check_budget, surrogate_parts
-from core.bounds import Count
-from core.checks import require
-from core.models.image_sizes import check_image_size
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.base import Aggregate, Attack, Part
+from smoothsweep.core.attacks.ppa.config import CandidateConfig, Loss, OptimiseConfig, Pool, SelectConfig
+from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
+from smoothsweep.core.attacks.surrogate.parts import ANSWERS, PICTURES, SURROGATES, check_budget, surrogate_parts
+from smoothsweep.core.bounds import Count
+from smoothsweep.core.checks import require
+from smoothsweep.core.models.image_sizes import check_image_size
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from core.attacks.given import Given
-    from core.attacks.ppa.config import PPAConfig
-    from core.attacks.reconstructions import Reconstructions
-    from core.attacks.view import LabelView, ScoreView
+    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.ppa.config import PPAConfig
+    from smoothsweep.core.attacks.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.view import LabelView, ScoreView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +100,9 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
 
     def invert(self, view: LabelView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """Plug & Play on the surrogates, then the target's choice."""
-        from core.attacks.ppa.inversion import Stages, invert_class
-        from core.attacks.ppa.selection import select_by_margin
-        from core.attacks.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.ppa.inversion import Stages, invert_class
+        from smoothsweep.core.attacks.ppa.selection import select_by_margin
+        from smoothsweep.core.attacks.reconstructions import Reconstructions
 
         networks, answered = given.networks[SURROGATES], given.parts[ANSWERS[self.learns]]
         names = [f"surrogate{number}" for number in range(len(self.surrogates.architectures))]
@@ -140,11 +140,11 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         one that the surrogates recognise better. Pictures are sent, so they are clipped."""
         import torch
 
-        from core.attacks.black_box.latent_images import LatentImages
-        from core.attacks.black_box.latent_settings import LatentSettings
-        from core.attacks.optimisation.crops import DRAW_CROPS, apply_crops
-        from core.attacks.ppa.pool import best_first
-        from core.attacks.seeds import generator
+        from smoothsweep.core.attacks.black_box.latent_images import LatentImages
+        from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
+        from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, apply_crops
+        from smoothsweep.core.attacks.ppa.pool import best_first
+        from smoothsweep.core.attacks.seeds import generator
 
         side, settings = view.image_size, LatentSettings(image_crop=self.pool.crop)
         shown = LatentImages(given.prior, settings, view.execution, image_size=side).of(w)
@@ -158,7 +158,7 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
 
     def _stages_at(self, image_size: int) -> PPAConfig:
         """Plug & Play on the surrogates, which keeps the finalists."""
-        from core.attacks.ppa.config import PoolConfig, PPAConfig
+        from smoothsweep.core.attacks.ppa.config import PoolConfig, PPAConfig
 
         pool = PoolConfig(**{f.name: getattr(self.pool, f.name) for f in fields(self.pool)}, image_size=image_size)
         select = SelectConfig(selected=self.finalists, selection_repeats=self.views)
@@ -199,7 +199,7 @@ class SurrogateScores(SurrogateAttack):
     def _answers(self, view: ScoreView, images: Tensor, target_class: int) -> Tensor:
         import torch
 
-        from core.attacks.black_box.rlb_search import log_margin
+        from smoothsweep.core.attacks.black_box.rlb_search import log_margin
 
         scores = view.scores(images)
         return torch.stack([log_margin(scores, target_class).double(), scores[:, target_class].double()], 1)

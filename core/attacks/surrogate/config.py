@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from core.attacks.optimisation.crop_rule import CropRule
-from core.attacks.taught_config import TaughtBySGD
-from core.bounds import Beta, Count, NotNegative, Positive
-from core.checks import require
+from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
+from smoothsweep.core.attacks.taught_config import TaughtBySGD
+from smoothsweep.core.bounds import Beta, Count, NotNegative, Positive
+from smoothsweep.core.checks import require
 
 VIEWS = CropRule(scale=(0.8, 1.0), ratio=(0.9, 1.1), hflip=0.5)
 """Under which every image is learnt, beside or in the place of itself."""

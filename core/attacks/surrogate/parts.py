@@ -10,18 +10,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
-from core.attacks.base import Part
-from core.attacks.ppa.config import Pool, PoolConfig
-from core.attacks.surrogate.config import SurrogateTraining
-from core.checks import require
-from core.declared import build
+from smoothsweep.core.attacks.base import Part
+from smoothsweep.core.attacks.ppa.config import Pool, PoolConfig
+from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
+from smoothsweep.core.checks import require
+from smoothsweep.core.declared import build
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from core.attacks.given import Given, MadePart, Workshop
-    from core.attacks.surrogate.training import SurrogateState
-    from core.attacks.view import LabelView, ScoreView, View
+    from smoothsweep.core.attacks.given import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.surrogate.training import SurrogateState
+    from smoothsweep.core.attacks.view import LabelView, ScoreView, View
 
 PICTURES, SURROGATES = "pictures", "surrogates"
 ANSWERS: dict[str, str] = {"labels": "answered_labels", "scores": "answered_scores"}
@@ -49,9 +49,9 @@ def make_pictures(settings: Mapping[str, Any], given: Given, view: View, worksho
     """w [Q, num_ws, w_dim]; images uint8 [Q, 3, image_size, image_size], as they are sent to the target."""
     import torch
 
-    from core.attacks.given import MadePart
-    from core.attacks.ppa.pool import preprocess_of
-    from core.data.transforms import to_uint8
+    from smoothsweep.core.attacks.given import MadePart
+    from smoothsweep.core.attacks.ppa.pool import preprocess_of
+    from smoothsweep.core.data.transforms import to_uint8
 
     config, run = PoolConfig(**settings, image_size=view.image_size), view.execution
     shape = preprocess_of(config)
@@ -85,7 +85,7 @@ def make_answered_scores(
 def _answered(given: Given, view: LabelView, ask: Any) -> MadePart:
     import torch
 
-    from core.attacks.given import MadePart
+    from smoothsweep.core.attacks.given import MadePart
 
     pictures = given.parts[PICTURES]["images"]
     check_budget(len(pictures), view.num_classes)
@@ -102,9 +102,9 @@ def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, works
     import torch
     import torch.nn.functional as F
 
-    from core.attacks.given import MadePart
-    from core.attacks.surrogate.training import Lesson, answer_weights, teach
-    from core.attacks.taught import last_loss, taught_in_turn
+    from smoothsweep.core.attacks.given import MadePart
+    from smoothsweep.core.attacks.surrogate.training import Lesson, answer_weights, teach
+    from smoothsweep.core.attacks.taught import last_loss, taught_in_turn
 
     recipe = build(SurrogateTraining, {key: value for key, value in settings.items() if key != "learns"},
                    what="surrogates", prefix="attack.surrogates.")  # fmt: skip
@@ -133,10 +133,10 @@ def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, works
 
 
 def _new_surrogate(recipe: SurrogateTraining, number: int, classes: int, view: View) -> SurrogateState:
-    from core.attacks.lowres.config import StudentConfig
-    from core.attacks.lowres.students import Student
-    from core.attacks.seeds import derive_seed
-    from core.attacks.surrogate.training import SurrogateState
+    from smoothsweep.core.attacks.lowres.config import StudentConfig
+    from smoothsweep.core.attacks.lowres.students import Student
+    from smoothsweep.core.attacks.seeds import derive_seed
+    from smoothsweep.core.attacks.surrogate.training import SurrogateState
 
     config = StudentConfig(architecture=recipe.architectures[number], classes=classes)
     network = Student(config, pretrained=recipe.pretrained, seed=derive_seed(recipe.seed, "surrogate", number))

@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from core.attacks.optimisation.crops import apply_crops, draw_crop_per_image
-from core.attacks.seeds import derive_seed, generator
-from core.attacks.surrogate.config import VIEWS, SurrogateTraining
-from core.attacks.taught import Taught
-from core.errors import TrainingDiverged
+from smoothsweep.core.attacks.optimisation.crops import apply_crops, draw_crop_per_image
+from smoothsweep.core.attacks.seeds import derive_seed, generator
+from smoothsweep.core.attacks.surrogate.config import VIEWS, SurrogateTraining
+from smoothsweep.core.attacks.taught import Taught
+from smoothsweep.core.errors import TrainingDiverged
 
 
 @dataclass(frozen=True, kw_only=True)

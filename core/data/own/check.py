@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from core.data.labelling import assign_labels, split_entries
-from core.data.listing import few
-from core.data.own.looking import Seen, look_at
-from core.data.own.shared import Pairs, alike, said, same
-from core.data.sources import Entry, list_labelled, list_unlabelled
-from core.errors import InputError
+from smoothsweep.core.data.labelling import assign_labels, split_entries
+from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.own.looking import Seen, look_at
+from smoothsweep.core.data.own.shared import Pairs, alike, said, same
+from smoothsweep.core.data.sources import Entry, list_labelled, list_unlabelled
+from smoothsweep.core.errors import InputError
 
 TEST_FRACTION, SPLIT_SEED = 0.1, 42  # what a sweep file takes unless it says otherwise
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.data.decoding import UnreadablePicture, decode_picture, strict_pillow
-from core.data.own.perceptual import SIDE, Hashes, hashes
-from core.data.packed import each_in_threads
-from core.data.readable import reason
-from core.data.sources import Entry
+from smoothsweep.core.data.decoding import UnreadablePicture, decode_picture, strict_pillow
+from smoothsweep.core.data.own.perceptual import SIDE, Hashes, hashes
+from smoothsweep.core.data.packed import each_in_threads
+from smoothsweep.core.data.readable import reason
+from smoothsweep.core.data.sources import Entry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from core.data.listing import few
-from core.data.own.looking import Seen, look_at
-from core.data.own.perceptual import ALIKE, NEAR, correlations, nearest
-from core.data.sources import list_labelled, list_unlabelled
-from core.errors import InputError
+from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.own.looking import Seen, look_at
+from smoothsweep.core.data.own.perceptual import ALIKE, NEAR, correlations, nearest
+from smoothsweep.core.data.sources import list_labelled, list_unlabelled
+from smoothsweep.core.errors import InputError
 
 Pairs = tuple[tuple[str, str], ...]
 """Names of two pictures each: that of the first set, or the later one, comes first."""

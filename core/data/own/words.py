@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from core.data.own.check import OwnCheck, Shapes
-from core.data.own.shared import said
+from smoothsweep.core.data.own.check import OwnCheck, Shapes
+from smoothsweep.core.data.own.shared import said
 
 _MOST_LINES = 20
 _EXTREMES = 5  # classes named at either end

@@ -1,7 +1,7 @@
 """Procedural faces: nobody's face, labelled by identity, free of anyone's rights."""
 
-from core.data.synthetic.faces import faces_of, synthetic_faces
-from core.data.synthetic.streams import Population
-from core.data.synthetic.traits import TRAIT_NAMES, identity_traits
+from smoothsweep.core.data.synthetic.faces import faces_of, synthetic_faces
+from smoothsweep.core.data.synthetic.streams import Population
+from smoothsweep.core.data.synthetic.traits import TRAIT_NAMES, identity_traits
 
 __all__ = ["TRAIT_NAMES", "Population", "faces_of", "identity_traits", "synthetic_faces"]

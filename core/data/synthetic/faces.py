@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import torch
 
-from core.data.images import ImageSet
-from core.data.synthetic.look import Look, look_of
-from core.data.synthetic.render import render
-from core.data.synthetic.shot import shot_of
-from core.data.synthetic.streams import FaceStreams, Population
-from core.data.synthetic.traits import identity_traits
-from core.errors import InputError
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.synthetic.look import Look, look_of
+from smoothsweep.core.data.synthetic.render import render
+from smoothsweep.core.data.synthetic.shot import shot_of
+from smoothsweep.core.data.synthetic.streams import FaceStreams, Population
+from smoothsweep.core.data.synthetic.traits import identity_traits
+from smoothsweep.core.errors import InputError
 
 _BATCH = 16  # a plane of 16 small images stays in the cache of one core
 _SIZES = (16, 256)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from core.data.synthetic.look import Look
-from core.data.synthetic.shapes import Plane
-from core.data.synthetic.shot import Shot
+from smoothsweep.core.data.synthetic.look import Look
+from smoothsweep.core.data.synthetic.shapes import Plane
+from smoothsweep.core.data.synthetic.shot import Shot
 
 HEAD_CENTRE_Y = -0.08  # the line of the ears, where the skull is widest
 _PIVOT_Y = 0.10

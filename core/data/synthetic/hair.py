@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.data.synthetic.frame import HEAD_CENTRE_Y, Frame
-from core.data.synthetic.look import Look
-from core.data.synthetic.shapes import Plane, bump, cover, paint, ramp, triangle_wave
-from core.data.synthetic.shot import Shot
+from smoothsweep.core.data.synthetic.frame import HEAD_CENTRE_Y, Frame
+from smoothsweep.core.data.synthetic.look import Look
+from smoothsweep.core.data.synthetic.shapes import Plane, bump, cover, paint, ramp, triangle_wave
+from smoothsweep.core.data.synthetic.shot import Shot
 
 f32 = np.float32
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.data.synthetic.frame import Frame
-from core.data.synthetic.look import Look
-from core.data.synthetic.shapes import Plane, blob, bump, cover, paint, ramp
-from core.data.synthetic.shot import Shot
+from smoothsweep.core.data.synthetic.frame import Frame
+from smoothsweep.core.data.synthetic.look import Look
+from smoothsweep.core.data.synthetic.shapes import Plane, blob, bump, cover, paint, ramp
+from smoothsweep.core.data.synthetic.shot import Shot
 
 f32 = np.float32
 

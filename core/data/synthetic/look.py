@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from core.data.synthetic.traits import TRAIT_NAMES
+from smoothsweep.core.data.synthetic.traits import TRAIT_NAMES
 
 # Lengths are in units of half the image side from its centre, x right, y down. Colours are sRGB in [0, 1].
 

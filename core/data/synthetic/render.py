@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.data.synthetic import eyes, hair, head, mouth
-from core.data.synthetic.frame import Frame, frame_of, rows_between
-from core.data.synthetic.look import Look
-from core.data.synthetic.shapes import paint
-from core.data.synthetic.shot import Shot
+from smoothsweep.core.data.synthetic import eyes, hair, head, mouth
+from smoothsweep.core.data.synthetic.frame import Frame, frame_of, rows_between
+from smoothsweep.core.data.synthetic.look import Look
+from smoothsweep.core.data.synthetic.shapes import paint
+from smoothsweep.core.data.synthetic.shot import Shot
 
 f32 = np.float32
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.data.synthetic.streams import normals
+from smoothsweep.core.data.synthetic.streams import normals
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 Population = Literal["private", "public"]
 

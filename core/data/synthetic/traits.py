@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from core.data.synthetic.streams import FaceStreams, Population
-from core.errors import InputError
+from smoothsweep.core.data.synthetic.streams import FaceStreams, Population
+from smoothsweep.core.errors import InputError
 
 TRAIT_NAMES: tuple[str, ...] = (
     "skin_tone",

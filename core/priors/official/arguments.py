@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.errors import InputError
-from core.pickles.cursor import describe
-from core.priors.card import StyleGAN2Config
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.pickles.cursor import describe
+from smoothsweep.core.priors.card import StyleGAN2Config
 
 _LARGEST = 2**20
 _LAYERS = 64

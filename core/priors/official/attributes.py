@@ -6,11 +6,11 @@ run. The layers carry the resulting values, so a file whose defaults differ from
 
 from __future__ import annotations
 
-from core.errors import InputError
-from core.pickles.cursor import describe
-from core.priors.card import StyleGAN2Config
-from core.priors.official.records import Layers
-from core.priors.stylegan2 import MAPPING_LEARNING_RATE
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.pickles.cursor import describe
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.official.records import Layers
+from smoothsweep.core.priors.stylegan2 import MAPPING_LEARNING_RATE
 
 
 def check_attributes(layers: Layers, config: StyleGAN2Config, where: str) -> None:

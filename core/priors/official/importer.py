@@ -14,18 +14,23 @@ from typing import TypeVar
 
 from torch import Tensor, nn
 
-from core.errors import InputError
-from core.pickles.cursor import Cursor, describe
-from core.pickles.machine import Machine
-from core.pickles.mapped import map_file
-from core.pickles.opcodes import run
-from core.priors.official.arguments import Arguments, discriminator_arguments, generator_arguments, shared_config
-from core.priors.official.attributes import check_attributes
-from core.priors.official.layout import discriminator_shapes, generator_shapes
-from core.priors.official.records import Layers, copy_tensors, flatten, parameter_count
-from core.priors.official.standins import NEEDED, NetworkRecord, network_dialect
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.pickles.cursor import Cursor, describe
+from smoothsweep.core.pickles.machine import Machine
+from smoothsweep.core.pickles.mapped import map_file
+from smoothsweep.core.pickles.opcodes import run
+from smoothsweep.core.priors.official.arguments import (
+    Arguments,
+    discriminator_arguments,
+    generator_arguments,
+    shared_config,
+)
+from smoothsweep.core.priors.official.attributes import check_attributes
+from smoothsweep.core.priors.official.layout import discriminator_shapes, generator_shapes
+from smoothsweep.core.priors.official.records import Layers, copy_tensors, flatten, parameter_count
+from smoothsweep.core.priors.official.standins import NEEDED, NetworkRecord, network_dialect
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 
 MAX_FILE_BYTES = 2**30
 

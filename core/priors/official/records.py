@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from core.errors import InputError
-from core.pickles.cursor import describe
-from core.pickles.storages import TensorRecord, array_of
-from core.priors.official.layout import FILTER, Shapes
-from core.priors.official.standins import NetworkRecord
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.pickles.cursor import describe
+from smoothsweep.core.pickles.storages import TensorRecord, array_of
+from smoothsweep.core.priors.official.layout import FILTER, Shapes
+from smoothsweep.core.priors.official.standins import NetworkRecord
 
 MAX_DEPTH = 8
 MAX_LAYERS = 1000

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from core.pickles.cursor import Refused, describe
-from core.pickles.machine import Data, Dialect, Global, Limits
-from core.pickles.opcodes import NETWORK_OPCODES
-from core.pickles.storages import StorageRecord, TensorRecord, read_storage, rebuild_tensor
+from smoothsweep.core.pickles.cursor import Refused, describe
+from smoothsweep.core.pickles.machine import Data, Dialect, Global, Limits
+from smoothsweep.core.pickles.opcodes import NETWORK_OPCODES
+from smoothsweep.core.pickles.storages import StorageRecord, TensorRecord, read_storage, rebuild_tensor
 
 PERSISTENCE_VERSION = 6
 MAX_STORAGES, MAX_TENSORS, MAX_RECORDS = 2000, 2000, 2000

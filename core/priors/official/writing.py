@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from core.cards import read_card
-from core.errors import InputError
-from core.files import making_folder, write_file
-from core.priors.official.importer import ImportedPrior
-from core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
+from smoothsweep.core.cards import read_card
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import making_folder, write_file
+from smoothsweep.core.priors.official.importer import ImportedPrior
+from smoothsweep.core.priors.registry import load_discriminator, load_prior, save_discriminator, save_prior
 
 MANIFEST = "import.json"
 

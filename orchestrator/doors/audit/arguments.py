@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from core.audit.beside import EPOCHS
-from core.outside.kinds import as_source
-from orchestrator.doors.bringing.arguments import add_endpoint_options, add_reading_options, reading_of
+from smoothsweep.core.audit.beside import EPOCHS
+from smoothsweep.core.outside.kinds import as_source
+from smoothsweep.orchestrator.doors.bringing.arguments import add_endpoint_options, add_reading_options, reading_of
 
 ACCESS = ("gradients", "scores", "labels")
 MINUTES, REFERENCE_MINUTES, FIX_MINUTES = 5.0, 20.0, 60.0
@@ -65,8 +65,8 @@ def _add_trainings(beside: argparse._ArgumentGroup) -> None:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from orchestrator.doors.audit.rounds import run_audit
-    from orchestrator.doors.audit.subject import AuditRequest
+    from smoothsweep.orchestrator.doors.audit.rounds import run_audit
+    from smoothsweep.orchestrator.doors.audit.subject import AuditRequest
 
     usual = FIX_MINUTES if options.fix else REFERENCE_MINUTES if options.reference is not None else MINUTES
     return run_audit(AuditRequest(

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from core.allotted import allotted_cpus
-from core.audit.timing import training_seconds
-from orchestrator.planning.history import History, read_history
-from orchestrator.planning.plan import make_plan
-from orchestrator.planning.trials import trials_of
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
-from sweeps.loaded import LoadedSweep, check
-from tasks.settings import recipe_from
+from smoothsweep.core.allotted import allotted_cpus
+from smoothsweep.core.audit.timing import training_seconds
+from smoothsweep.orchestrator.planning.history import History, read_history
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.loaded import LoadedSweep, check
+from smoothsweep.tasks.settings import recipe_from
 
 START_S = 20.0
 """Of a round, before its first stage runs and after its last."""

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from core.errors import InputError
-from core.files import write_file
-from orchestrator.doors.reporting.sweep_report import report_data
-from orchestrator.page.audit import EXPOSED, Portrait, audit_page, audit_pdf
-from orchestrator.page.stored import class_names, reconstruction, training_image, training_labels
-from orchestrator.planning.trial import Trial, inversion_stages
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.audit.as_json import audit_json
-from orchestrator.reading.audit.found import Audit, AuditNotes, read_audit
-from orchestrator.reading.numbers.summary import recipe_label, summarise
-from orchestrator.reading.results import results_table
-from orchestrator.store.base import Store
-from orchestrator.store.opening import open_store
-from sweeps.imported import ImportedClassifier, TargetCard
-from sweeps.load import load_sweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.orchestrator.doors.reporting.sweep_report import report_data
+from smoothsweep.orchestrator.page.audit import EXPOSED, Portrait, audit_page, audit_pdf
+from smoothsweep.orchestrator.page.stored import class_names, reconstruction, training_image, training_labels
+from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.audit.as_json import audit_json
+from smoothsweep.orchestrator.reading.audit.found import Audit, AuditNotes, read_audit
+from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
+from smoothsweep.orchestrator.reading.results import results_table
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
+from smoothsweep.sweeps.load import load_sweep
 
 
 def write_audit(

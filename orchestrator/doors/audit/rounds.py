@@ -10,24 +10,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core import screen
-from core.audit.beside import Beside
-from core.audit.portfolio import MOST_SEEDS, Reach, portfolio
-from core.data.listing import few
-from core.data.own.shared import refuse_shared, said
-from core.data.sources import list_unlabelled
-from core.durations import duration
-from core.errors import InputError
-from core.files import write_file
-from core.words import brief
-from orchestrator.doors.audit.forecast import START_S, Cost, forecast, wall_seconds
-from orchestrator.doors.audit.pages import write_audit
-from orchestrator.doors.audit.subject import AuditRequest, imported_model, people_of
-from orchestrator.doors.audit.sweep_file import as_file, audit_sweep, lesser, untried
-from orchestrator.doors.confirm import Confirmation
-from orchestrator.doors.run import run_and_report
-from orchestrator.store.opening import open_store
-from sweeps.imported import TargetCard
+from smoothsweep.core import screen
+from smoothsweep.core.audit.beside import Beside
+from smoothsweep.core.audit.portfolio import MOST_SEEDS, Reach, portfolio
+from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.own.shared import refuse_shared, said
+from smoothsweep.core.data.sources import list_unlabelled
+from smoothsweep.core.durations import duration
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.core.words import brief
+from smoothsweep.orchestrator.doors.audit.forecast import START_S, Cost, forecast, wall_seconds
+from smoothsweep.orchestrator.doors.audit.pages import write_audit
+from smoothsweep.orchestrator.doors.audit.subject import AuditRequest, imported_model, people_of
+from smoothsweep.orchestrator.doors.audit.sweep_file import as_file, audit_sweep, lesser, untried
+from smoothsweep.orchestrator.doors.confirm import Confirmation
+from smoothsweep.orchestrator.doors.run import run_and_report
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.imported import TargetCard
 
 SEEDS = tuple(range(1, MOST_SEEDS + 1))
 SWEEP, STORE = "audit.yaml", "store"

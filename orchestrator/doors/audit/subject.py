@@ -7,20 +7,20 @@ import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from core import screen
-from core.audit.beside import EPOCHS, Beside, trained_beside
-from core.audit.portfolio import MOST_SEEDS
-from core.data.sources import TEST, list_labelled
-from core.errors import InputError
-from core.models.image_sizes import LEAST, check_image_size
-from core.models.weight_files import file_sha256, find_weight_file, weight_folders
-from core.outside.kinds import KINDS, Named, Source, is_outside, is_timm, kind_of
-from core.spelling import suggestion
-from core.words import brief
-from orchestrator.doors.bringing.converting import TargetRequest, import_target_file
-from orchestrator.doors.bringing.describing import Reading
-from orchestrator.doors.bringing.named import described_source, kept_beside
-from sweeps.imported import CARD, ImportedClassifier, TargetCard
+from smoothsweep.core import screen
+from smoothsweep.core.audit.beside import EPOCHS, Beside, trained_beside
+from smoothsweep.core.audit.portfolio import MOST_SEEDS
+from smoothsweep.core.data.sources import TEST, list_labelled
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.image_sizes import LEAST, check_image_size
+from smoothsweep.core.models.weight_files import file_sha256, find_weight_file, weight_folders
+from smoothsweep.core.outside.kinds import KINDS, Named, Source, is_outside, is_timm, kind_of
+from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.words import brief
+from smoothsweep.orchestrator.doors.bringing.converting import TargetRequest, import_target_file
+from smoothsweep.orchestrator.doors.bringing.describing import Reading
+from smoothsweep.orchestrator.doors.bringing.named import described_source, kept_beside
+from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
 
 RENDERED = "synthetic"
 EMBEDDERS = (RENDERED, "facenet", "mobilefacenet_a", "mobilefacenet_b", "ir50", "ir152")

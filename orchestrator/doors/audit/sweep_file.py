@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from core.attacks.access import ACCESS_LEVELS, Access
-from core.attacks.registry import attack_class
-from core.audit.beside import Beside
-from core.audit.portfolio import (
+from smoothsweep.core.attacks.access import ACCESS_LEVELS, Access
+from smoothsweep.core.attacks.registry import attack_class
+from smoothsweep.core.audit.beside import Beside
+from smoothsweep.core.audit.portfolio import (
     COMPONENTS,
     EVALUATOR_TRAINING,
     PORTFOLIO,
@@ -20,9 +20,9 @@ from core.audit.portfolio import (
     portfolio,
     spread,
 )
-from core.outside.kinds import KINDS
-from sweeps.imported import TargetCard
-from sweeps.yaml_reader import as_yaml
+from smoothsweep.core.outside.kinds import KINDS
+from smoothsweep.sweeps.imported import TargetCard
+from smoothsweep.sweeps.yaml_reader import as_yaml
 
 NAME = "audit"
 

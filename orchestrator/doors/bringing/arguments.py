@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 from typing import Any, get_args
 
-from core.attacks.imported_gan import NETWORKS
-from core.data.names import PUBLISHED_SETS
-from core.errors import InputError
-from core.outside.kinds import Answers, as_source
-from orchestrator.doors.bringing.named import PER_SECOND, QUERIES, Terms
+from smoothsweep.core.attacks.imported_gan import NETWORKS
+from smoothsweep.core.data.names import PUBLISHED_SETS
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.kinds import Answers, as_source
+from smoothsweep.orchestrator.doors.bringing.named import PER_SECOND, QUERIES, Terms
 
 
 def add_import_doors(doors: argparse._SubParsersAction) -> None:
@@ -96,13 +96,13 @@ def reading_of(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _import_prior(options: argparse.Namespace) -> int:
-    from orchestrator.doors.bringing.converting import import_prior_file
+    from smoothsweep.orchestrator.doors.bringing.converting import import_prior_file
 
     return import_prior_file(options.file, options.out or _imported_folder(options, "priors"))
 
 
 def _import_target(options: argparse.Namespace) -> int:
-    from orchestrator.doors.bringing.converting import TargetRequest, import_target_file
+    from smoothsweep.orchestrator.doors.bringing.converting import TargetRequest, import_target_file
 
     request = TargetRequest(
         file=options.file,
@@ -117,21 +117,21 @@ def _import_target(options: argparse.Namespace) -> int:
 
 
 def _import_judge(options: argparse.Namespace) -> int:
-    from orchestrator.doors.bringing.converting import import_judge_file
+    from smoothsweep.orchestrator.doors.bringing.converting import import_judge_file
 
     folder = _imported_folder(options, "judges")
     return import_judge_file(options.file, options.out or folder.with_name(f"{folder.name}.safetensors"))
 
 
 def _import_gan(options: argparse.Namespace) -> int:
-    from orchestrator.doors.bringing.converting import import_gan_files
+    from smoothsweep.orchestrator.doors.bringing.converting import import_gan_files
 
     out = options.out or _imported_folder(options, "gans")
     return import_gan_files(options.part, options.file, options.discriminator, out)
 
 
 def _imported_folder(options: argparse.Namespace, kind: str) -> Path:
-    from orchestrator.store.opening import open_store
+    from smoothsweep.orchestrator.store.opening import open_store
 
     if options.store.startswith("s3://"):
         raise InputError(f"--store {options.store}: expected a folder, or --out beside it: sweeps read it by its path")

@@ -8,19 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from core import screen
-from core.errors import InputError
-from core.files import making_folder, write_file
-from core.outside.kinds import is_timm, kind_of
-from orchestrator.doors.bringing.describing import TargetRequest, described, refuse_existing, said_of, tried
-from orchestrator.doors.bringing.programs import import_program, import_timm
-from sweeps.imported import CARD, WEIGHTS, TargetCard, checked_card
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import making_folder, write_file
+from smoothsweep.core.outside.kinds import is_timm, kind_of
+from smoothsweep.orchestrator.doors.bringing.describing import TargetRequest, described, refuse_existing, said_of, tried
+from smoothsweep.orchestrator.doors.bringing.programs import import_program, import_timm
+from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard, checked_card
 
 
 def import_prior_file(file: Path, out: Path) -> int:
     """Convert an official StyleGAN2 pickle into a folder that a sweep can name. Returns the exit code."""
-    from core.priors.official.importer import import_prior
-    from core.priors.official.writing import write_imported_prior
+    from smoothsweep.core.priors.official.importer import import_prior
+    from smoothsweep.core.priors.official.writing import write_imported_prior
 
     imported = import_prior(file)
     write_imported_prior(imported, out)
@@ -44,7 +44,7 @@ def import_target_file(request: TargetRequest) -> int:
         return import_program(request, kind)
     if is_timm(request.architecture):
         return import_timm(request)
-    from core.models.official_targets import import_target
+    from smoothsweep.core.models.official_targets import import_target
 
     if request.architecture is None:
         held = f"the network that {request.file.name} holds, e.g. resnet18"
@@ -78,7 +78,7 @@ def import_judge_file(file: Path, out: Path) -> int:
     """
     from safetensors.torch import save
 
-    from core.models.official_judges import PUBLISHED, import_judge
+    from smoothsweep.core.models.official_judges import PUBLISHED, import_judge
 
     refuse_existing(out, "file")
     judge = import_judge(file)
@@ -95,8 +95,8 @@ def import_gan_files(part: str, generator: Path, discriminator: Path | None, out
 
     Raises InputError, one line, for a tensor that is missing, left over, or of another shape; nothing is written then.
     """
-    from core.attacks.networks import save_network
-    from core.attacks.official_gans import official_networks
+    from smoothsweep.core.attacks.networks import save_network
+    from smoothsweep.core.attacks.official_gans import official_networks
 
     refuse_existing(out)
     networks = official_networks(part, generator, discriminator)
@@ -120,6 +120,6 @@ def write_folder(out: Path, card: TargetCard, weights: dict[str, Any]) -> None:
 
 
 def _adopt(weights: dict[str, Any], *given: Any, where: str) -> dict[str, Any]:
-    from tasks.imported import adopt
+    from smoothsweep.tasks.imported import adopt
 
     return adopt(weights, *given, where=where)

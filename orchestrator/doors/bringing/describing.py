@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.data.names import PUBLISHED_SETS
-from core.errors import InputError
-from core.outside.kinds import KINDS, Source, is_outside
-from core.readers.files import read_whole
-from orchestrator.doors.bringing.named import Terms
-from sweeps.data import LabelledData
-from sweeps.imported import CARD_VERSION, TargetCard, checked_card
+from smoothsweep.core.data.names import PUBLISHED_SETS
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.kinds import KINDS, Source, is_outside
+from smoothsweep.core.readers.files import read_whole
+from smoothsweep.orchestrator.doors.bringing.named import Terms
+from smoothsweep.sweeps.data import LabelledData
+from smoothsweep.sweeps.imported import CARD_VERSION, TargetCard, checked_card
 
 CUSTOMARY_SIZE = {"inception_v3": 299}  # pixels; networks with one possible size say so themselves
 MOST_NAME_BYTES = 8 * 2**20
@@ -68,7 +68,7 @@ def described(
 
     image_size: what a file says, where nothing else was said; outside: how a model answers that is no network of ours.
     """
-    from core.models.image_sizes import check_image_size, fixed_image_size
+    from smoothsweep.core.models.image_sizes import check_image_size, fixed_image_size
 
     size = image_size if request.image_size is None else request.image_size
     if size is None and not is_outside(architecture):
@@ -99,8 +99,8 @@ def described(
 
 
 def _normalisation(request: TargetRequest, architecture: str) -> dict[str, tuple[float, ...]]:
-    from core.models.classifiers import usual_input
-    from core.models.normalisation import Normalisation
+    from smoothsweep.core.models.classifiers import usual_input
+    from smoothsweep.core.models.normalisation import Normalisation
 
     if (request.mean is None) != (request.std is None):
         raise InputError("--mean, --std: expected both or neither, got one")
@@ -116,7 +116,7 @@ def _normalisation(request: TargetRequest, architecture: str) -> dict[str, tuple
 
 
 def _check_data(request: TargetRequest) -> None:
-    from core.data.published import PUBLISHED
+    from smoothsweep.core.data.published import PUBLISHED
 
     published = PUBLISHED.get(request.data or "")
     if published is not None and published.classes != request.classes:
@@ -152,9 +152,9 @@ def tried(request: TargetRequest, card: TargetCard, adopt: Callable[..., Mapping
         return {}
     import torch
 
-    from tasks.context import TaskContext
-    from tasks.data import prepare_private
-    from tasks.files import load_images
+    from smoothsweep.tasks.context import TaskContext
+    from smoothsweep.tasks.data import prepare_private
+    from smoothsweep.tasks.files import load_images
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     common = {"size": card.image_size, "split_seed": 42, "on_corrupt": "refuse"}

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.errors import InputError
-from core.files import write_file
-from core.outside.address import check_plain
-from core.outside.kinds import KINDS, Named, Source
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.core.outside.address import check_plain
+from smoothsweep.core.outside.kinds import KINDS, Named, Source
 
 QUERIES, PER_SECOND = 5000, 5.0
 
@@ -44,7 +44,7 @@ class Terms:
 
     def agree(self, kept: Path) -> None:
         """Note them where the answers are kept, for whoever asks."""
-        from core.outside.answers import KeptAnswers
+        from smoothsweep.core.outside.answers import KeptAnswers
 
         KeptAnswers(kept).agree(queries=self.queries or QUERIES, per_second=self.per_second or PER_SECOND)
 
@@ -66,9 +66,9 @@ def source_file(source: Source, out: Path, terms: Terms, place: Path) -> Path:
 def described_source(source: Named, out: Path, terms: Terms) -> str:
     """What describes a function or an endpoint, as JSON. Raises InputError."""
     if source.kind == "function":
-        from core.outside.function import describe_function
+        from smoothsweep.core.outside.function import describe_function
 
         return describe_function(source.text, Path.cwd())
-    from core.outside.endpoint import describe_endpoint
+    from smoothsweep.core.outside.endpoint import describe_endpoint
 
     return describe_endpoint(source.text, kept_beside(out), token_env=terms.token_env)

@@ -10,17 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core import screen
-from core.errors import InputError
-from core.files import making_folder, write_file
-from core.outside.consent import agree_to, needs_consent
-from core.outside.kinds import BY_CONSENT, KINDS
-from orchestrator.doors.bringing.describing import TargetRequest, described, refuse_existing, said_of, tried
-from orchestrator.doors.bringing.named import kept_beside, source_file
-from sweeps.imported import CARD, checked_card
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import making_folder, write_file
+from smoothsweep.core.outside.consent import agree_to, needs_consent
+from smoothsweep.core.outside.kinds import BY_CONSENT, KINDS
+from smoothsweep.orchestrator.doors.bringing.describing import TargetRequest, described, refuse_existing, said_of, tried
+from smoothsweep.orchestrator.doors.bringing.named import kept_beside, source_file
+from smoothsweep.sweeps.imported import CARD, checked_card
 
 if TYPE_CHECKING:
-    from core.models.official_targets import ImportFacts
+    from smoothsweep.core.models.official_targets import ImportFacts
 
 GIVES = {
     "gradients": "gradients come back through it, so that every attack on answers can be tried",
@@ -37,7 +37,7 @@ def import_program(request: TargetRequest, kind: str) -> int:
 
 def import_timm(request: TargetRequest) -> int:
     """As `_import`, of a checkpoint of one of timm's networks, which is made a program first."""
-    from core.outside.timm_network import export_timm
+    from smoothsweep.core.outside.timm_network import export_timm
 
     if request.answers is not None:
         raise InputError(f"--answers: expected none with a checkpoint, which gives logits, got {request.answers}")
@@ -62,9 +62,9 @@ def _import(
     """
     import torch
 
-    from core.models.normalisation import Normalisation
-    from core.models.weight_files import file_sha256
-    from core.outside.opening import open_outside, try_outside
+    from smoothsweep.core.models.normalisation import Normalisation
+    from smoothsweep.core.models.weight_files import file_sha256
+    from smoothsweep.core.outside.opening import open_outside, try_outside
 
     _refuse_layers(request, kind)
     refuse_existing(request.out)
@@ -107,7 +107,7 @@ def _import(
 
 
 def _adopt(file: Path, *given: Any, where: str) -> dict[str, Any]:
-    from tasks.imported import adopt_outside
+    from smoothsweep.tasks.imported import adopt_outside
 
     return adopt_outside(file, *given, where=where)
 

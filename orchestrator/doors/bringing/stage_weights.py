@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from core import screen
-from orchestrator.stages.weights import started_from
-from sweeps.expand import expand
-from sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS
-from sweeps.load import load_sweep
-from sweeps.loaded import LoadedSweep
-from sweeps.recipes import every_choice
-from sweeps.schema import InversionSweep
-from sweeps.toy import ToySweep
+from smoothsweep.core import screen
+from smoothsweep.orchestrator.stages.weights import started_from
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.recipes import every_choice
+from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.toy import ToySweep
 
 
 def stage_weights_of(sweeps: list[Path], folder: Path | None) -> int:
     """Fetch and verify what the sweeps need (all known files if none is named); 1 if something could not be had."""
-    from core.models.weight_files import WEIGHT_FILES, stage_weights, weight_file, weight_folders
+    from smoothsweep.core.models.weight_files import WEIGHT_FILES, stage_weights, weight_file, weight_folders
 
     names = list(WEIGHT_FILES) if not sweeps else needed_files(load_sweep(path) for path in sweeps)
     if not names:

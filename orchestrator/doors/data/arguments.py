@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from core.data.names import PUBLISHED_SETS
-from core.errors import InputError
+from smoothsweep.core.data.names import PUBLISHED_SETS
+from smoothsweep.core.errors import InputError
 
 
 def add_data_doors(doors: argparse._SubParsersAction) -> None:
@@ -31,7 +31,7 @@ def add_data_doors(doors: argparse._SubParsersAction) -> None:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from orchestrator.doors.data.checking import check_own_data, check_published_data
+    from smoothsweep.orchestrator.doors.data.checking import check_own_data, check_published_data
 
     if options.kind is not None:
         if options.public is not None:
@@ -45,6 +45,6 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _init(options: argparse.Namespace) -> int:
-    from orchestrator.doors.data.starting import write_own_sweep
+    from smoothsweep.orchestrator.doors.data.starting import write_own_sweep
 
     return write_own_sweep(options.data, options.public, options.out)

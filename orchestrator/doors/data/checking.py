@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core import screen
-from core.data.own.check import check_own
-from core.data.own.shared import refuse_same
-from core.data.own.words import own_text
-from core.data.published_check import check_published, check_text
-from core.words import printable
+from smoothsweep.core import screen
+from smoothsweep.core.data.own.check import check_own
+from smoothsweep.core.data.own.shared import refuse_same
+from smoothsweep.core.data.own.words import own_text
+from smoothsweep.core.data.published_check import check_published, check_text
+from smoothsweep.core.words import printable
 
 
 def check_own_data(path: Path, public: Path | None) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.data.own.check import OwnCheck
-from sweeps.yaml_reader import as_yaml
+from smoothsweep.core.data.own.check import OwnCheck
+from smoothsweep.sweeps.yaml_reader import as_yaml
 
 DATA, PUBLIC = "faces.parquet", "other-people.parquet"  # where nobody has said where they lie
 MOST_CLASSES, MOST_PUBLIC = 20, 8000

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from core import screen
-from core.data.listing import few
-from core.data.own.check import check_own
-from core.data.own.shared import refuse_same, said
-from core.errors import InputError
-from core.files import write_file
-from orchestrator.doors.data.own_sweep import Sizes, own_sweep_text, sweep_name
-from sweeps.loaded import check
-from sweeps.yaml_reader import read_yaml
+from smoothsweep.core import screen
+from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.own.check import check_own
+from smoothsweep.core.data.own.shared import refuse_same, said
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.orchestrator.doors.data.own_sweep import Sizes, own_sweep_text, sweep_name
+from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.yaml_reader import read_yaml
 
 
 def write_own_sweep(data: Path | None, public: Path | None, out: Path | None) -> int:

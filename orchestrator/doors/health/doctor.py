@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from core.allotted import allotted_cpus, available_memory
-from core.errors import InputError
-from core.tree import TREE
-from orchestrator.cluster.tokens import live_runs
-from orchestrator.doors.health.examining import examine_store
-from orchestrator.stages.fingerprints import SHIPPED_FILES
-from orchestrator.store.opening import open_store
+from smoothsweep.core.allotted import allotted_cpus, available_memory
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.tree import TREE
+from smoothsweep.orchestrator.cluster.tokens import live_runs
+from smoothsweep.orchestrator.doors.health.examining import examine_store
+from smoothsweep.orchestrator.stages.fingerprints import SHIPPED_FILES
+from smoothsweep.orchestrator.store.opening import open_store
 
 if TYPE_CHECKING:
-    from orchestrator.cluster.listening import Port
+    from smoothsweep.orchestrator.cluster.listening import Port
 
 PACKAGES = (
     "torch", "torchvision", "ray", "mlflow", "pyarrow", "pandas", "facenet-pytorch", "safetensors", "scikit-learn",
@@ -70,7 +70,7 @@ def running() -> list[Finding]:
     findings = []
     for driver, _ in live_runs():
         try:
-            from orchestrator.cluster.listening import ports_of  # brings Ray, which only a run needs
+            from smoothsweep.orchestrator.cluster.listening import ports_of  # brings Ray, which only a run needs
 
             ports = ports_of(driver)
         except (ImportError, psutil.Error):  # no Ray to ask with; it has just ended
@@ -132,7 +132,7 @@ def _shipped(name: str) -> Finding:
 
 def _staged() -> Finding:
     try:
-        from core.models.weight_files import WEIGHT_FILES, find_weight_file, weight_folders
+        from smoothsweep.core.models.weight_files import WEIGHT_FILES, find_weight_file, weight_folders
     except ImportError:
         return Finding(fine=False, needed=False, text="no look for published weights without torch")
     here = [name for name in WEIGHT_FILES if find_weight_file(name, weight_folders())]

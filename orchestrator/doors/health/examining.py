@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.stages.stage import canonical_json
-from orchestrator.store.base import Store
-from orchestrator.store.sealing import RESULT, SEAL, Damage
-from tasks.registry import TASKS
+from smoothsweep.orchestrator.stages.stage import canonical_json
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.sealing import RESULT, SEAL, Damage
+from smoothsweep.tasks.registry import TASKS
 
 
 @dataclass(frozen=True, kw_only=True)

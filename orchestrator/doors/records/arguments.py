@@ -41,20 +41,20 @@ def _add_rejudge(doors: argparse._SubParsersAction, sweep_options: argparse.Argu
 
 
 def _diff(options: argparse.Namespace) -> int:
-    from orchestrator.doors.records.diff import tell_differences
+    from smoothsweep.orchestrator.doors.records.diff import tell_differences
 
     return tell_differences(options.a, options.b, options.store, options.other_store, as_json=options.json)
 
 
 def _lineage(options: argparse.Namespace) -> int:
-    from orchestrator.doors.records.lineage import tell_lineage
+    from smoothsweep.orchestrator.doors.records.lineage import tell_lineage
 
     return tell_lineage(options.name, options.store, options.number, as_json=options.json)
 
 
 def _rejudge(options: argparse.Namespace) -> int:
-    from orchestrator.cluster import interrupts
-    from orchestrator.doors.records.rejudge import RejudgeRequest, rejudge
+    from smoothsweep.orchestrator.cluster import interrupts
+    from smoothsweep.orchestrator.doors.records.rejudge import RejudgeRequest, rejudge
 
     interrupts.listen()
     return rejudge(RejudgeRequest(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from core.errors import InputError
-from core.spelling import suggestion
-from core.words import brief, shown
-from orchestrator.planning.trial_notes import TRIALS_FILE, TrialNote, read_trial_notes
-from orchestrator.store.base import Store
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.words import brief, shown
+from smoothsweep.orchestrator.planning.trial_notes import TRIALS_FILE, TrialNote, read_trial_notes
+from smoothsweep.orchestrator.store.base import Store
 
 _TRIAL = re.compile(r"[0-9a-f]{4,12}")  # an id, or how it begins
 

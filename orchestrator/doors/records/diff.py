@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
-from core import screen
-from core.words import printable, shown
-from orchestrator.doors.records.chosen import Chosen, chosen
-from orchestrator.doors.records.differences import Change, Differences, Number, differences
-from orchestrator.doors.records.made import Maker
-from orchestrator.store.opening import open_existing_store
+from smoothsweep.core import screen
+from smoothsweep.core.words import printable, shown
+from smoothsweep.orchestrator.doors.records.chosen import Chosen, chosen
+from smoothsweep.orchestrator.doors.records.differences import Change, Differences, Number, differences
+from smoothsweep.orchestrator.doors.records.made import Maker
+from smoothsweep.orchestrator.store.opening import open_existing_store
 
 _TITLES = {"setting": "settings", "input": "inputs", "version": "versions of stages (what their numbers mean)",
            "made by": "made by", "missing": "not compared"}  # fmt: skip

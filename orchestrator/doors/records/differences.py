@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from orchestrator.doors.records.chosen import Chosen
-from orchestrator.doors.records.made import Made, Maker, leaves
-from orchestrator.planning.trial_notes import TrialNote
+from smoothsweep.orchestrator.doors.records.chosen import Chosen
+from smoothsweep.orchestrator.doors.records.made import Made, Maker, leaves
+from smoothsweep.orchestrator.planning.trial_notes import TrialNote
 
 ABSENT = "(none)"
 CONTENT = "content"  # the key of a configuration that says what a file or folder held

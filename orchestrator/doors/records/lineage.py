@@ -8,20 +8,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from core import screen
-from core.durations import duration
-from core.errors import InputError
-from core.metrics.table import BY_KEY
-from core.spelling import suggestion
-from core.words import brief, printable, shown
-from orchestrator.doors.records.chosen import chosen
-from orchestrator.doors.records.made import Made, Maker, in_order
-from orchestrator.store.artifacts import MANIFEST
-from orchestrator.store.base import Store
-from orchestrator.store.opening import open_existing_store
-from orchestrator.store.sealing import FINGERPRINT, KIND
-from orchestrator.store.verifying import checksum
-from tasks.registry import TASKS
+from smoothsweep.core import screen
+from smoothsweep.core.durations import duration
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.words import brief, printable, shown
+from smoothsweep.orchestrator.doors.records.chosen import chosen
+from smoothsweep.orchestrator.doors.records.made import Made, Maker, in_order
+from smoothsweep.orchestrator.store.artifacts import MANIFEST
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.opening import open_existing_store
+from smoothsweep.orchestrator.store.sealing import FINGERPRINT, KIND
+from smoothsweep.orchestrator.store.verifying import checksum
+from smoothsweep.tasks.registry import TASKS
 
 _DIGITS = 6
 

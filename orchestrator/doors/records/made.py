@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.files import NotPlainError, plain_content
-from orchestrator.store.base import Store
-from orchestrator.store.sealing import Damage, read_manifest
+from smoothsweep.core.files import NotPlainError, plain_content
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.sealing import Damage, read_manifest
 
 _DEEPEST = 100  # stages behind one another: the longest chain of a sweep has about ten
 GONE = "no manifest in the store: not finished, or deleted"

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import screen
-from core.errors import InputError
-from core.words import brief, shown
-from orchestrator.doors.confirm import Confirmation
-from orchestrator.doors.run import run_and_report
-from orchestrator.planning.plan import Plan
-from orchestrator.stages.stage import with_ancestors
-from orchestrator.store.opening import open_existing_store
-from sweeps.load import load_sweep
-from sweeps.loaded import LoadedSweep
-from sweeps.schema import InversionSweep
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import brief, shown
+from smoothsweep.orchestrator.doors.confirm import Confirmation
+from smoothsweep.orchestrator.doors.run import run_and_report
+from smoothsweep.orchestrator.planning.plan import Plan
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store.opening import open_existing_store
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.schema import InversionSweep
 
 ATTACKED = ("target", "imported", "attack")  # what of a trial must be there
 SUFFIX = "-rejudged"

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from core.words import printable
-from orchestrator.planning.inside import Inside, inside
-from orchestrator.planning.plan import make_plan
-from orchestrator.planning.state import read_state
-from orchestrator.planning.trial import Trial
-from orchestrator.reading.findings.incomplete import incomplete_sentences
-from orchestrator.reading.numbers.complete_cases import complete_cases
-from orchestrator.reading.numbers.model import Axis
-from orchestrator.reading.numbers.summary import attack_label, recipe_label
-from orchestrator.store.base import Store
+from smoothsweep.core.words import printable
+from smoothsweep.orchestrator.planning.inside import Inside, inside
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.state import read_state
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_sentences
+from smoothsweep.orchestrator.reading.numbers.complete_cases import complete_cases
+from smoothsweep.orchestrator.reading.numbers.model import Axis
+from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
+from smoothsweep.orchestrator.store.base import Store
 
 
 def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[Axis] = ()) -> dict[str, Any]:

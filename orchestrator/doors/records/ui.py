@@ -9,14 +9,14 @@ import errno
 import socket
 import sys
 
-from core import screen
-from core.errors import InputError
-from core.words import printable
-from orchestrator.doors.records.opening import HOST, open_beside
-from orchestrator.store.opening import open_store
-from orchestrator.tracking import arrivals, follow, local_uri, refusals
-from orchestrator.tracking.server.guard import with_token
-from orchestrator.tracking.server.serving import become_server, new_token
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import printable
+from smoothsweep.orchestrator.doors.records.opening import HOST, open_beside
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.orchestrator.tracking import arrivals, follow, local_uri, refusals
+from smoothsweep.orchestrator.tracking.server.guard import with_token
+from smoothsweep.orchestrator.tracking.server.serving import become_server, new_token
 
 WAITING = 1024  # connections that may wait until MLflow is loaded
 

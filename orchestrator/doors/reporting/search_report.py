@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from core.defenses.words import value_text
-from core.metrics.table import BY_KEY
-from core.words import NBSP, minus
-from orchestrator.reading.numbers.format import count, duration, is_null, listing
-from orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, same_recipe
-from orchestrator.store.base import Store
-from sweeps.axes import axis_names
-from sweeps.loaded import LoadedSweep
+from smoothsweep.core.defenses.words import value_text
+from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.words import NBSP, minus
+from smoothsweep.orchestrator.reading.numbers.format import count, duration, is_null, listing
+from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, same_recipe
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.axes import axis_names
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 if TYPE_CHECKING:
-    from orchestrator.search.record import ProposalRecord, SearchRecord
+    from smoothsweep.orchestrator.search.record import ProposalRecord, SearchRecord
 
 
 def search_view(loaded: LoadedSweep, store: Store, label: Callable[[Mapping[str, Any]], str]) -> SearchView | None:
     """What the report shows of the sweep's search; None for a sweep without one. label: axes -> a recipe's name."""
-    from orchestrator.search.record import read_search  # the searches need Optuna, which a report of a grid does not
+    from smoothsweep.orchestrator.search.record import (
+        read_search,  # the searches need Optuna, which a report of a grid does not
+    )
 
     if loaded.sweep.search is None:
         return None

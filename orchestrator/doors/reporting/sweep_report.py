@@ -11,29 +11,36 @@ from typing import Any
 
 import pandas as pd
 
-from core.metrics.table import BY_KEY
-from orchestrator.doors.reporting.search_report import search_view
-from orchestrator.page.pictures import comparison_sheet
-from orchestrator.page.writing import figure_files, write_report
-from orchestrator.planning.trial import Trial
-from orchestrator.reading.axes import by_attack, first_finished, sweep_axes
-from orchestrator.reading.findings.pairs import sheet_recipes
-from orchestrator.reading.findings.tables import text_table
-from orchestrator.reading.leak.hiding import Hidings, hiding_frame, hiding_text, hidings
-from orchestrator.reading.leak.queries import asked_by_parts, query_frame
-from orchestrator.reading.numbers.model import Axis, ContactSheet, FeatureView, PaperReference, ReportData, Spent
-from orchestrator.reading.numbers.summary import recipe_label, summarise
-from orchestrator.reading.published.comparison import beside_paper, published_frame
-from orchestrator.reading.published.text import published_text
-from orchestrator.reading.results import per_class_rows, relative_links, write_results, write_rows
-from orchestrator.search.budget import spent
-from orchestrator.stages.code_version import code_version
-from orchestrator.stages.stage import Stage, with_ancestors
-from orchestrator.store.base import Store
-from orchestrator.tracking.verdicts import Verdicts, verdicts_of
-from sweeps.axes import axis_keys, axis_names, axis_value
-from sweeps.loaded import LoadedSweep
-from sweeps.paper_settings import standing
+from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.orchestrator.doors.reporting.search_report import search_view
+from smoothsweep.orchestrator.page.pictures import comparison_sheet
+from smoothsweep.orchestrator.page.writing import figure_files, write_report
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.axes import by_attack, first_finished, sweep_axes
+from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
+from smoothsweep.orchestrator.reading.findings.tables import text_table
+from smoothsweep.orchestrator.reading.leak.hiding import Hidings, hiding_frame, hiding_text, hidings
+from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, query_frame
+from smoothsweep.orchestrator.reading.numbers.model import (
+    Axis,
+    ContactSheet,
+    FeatureView,
+    PaperReference,
+    ReportData,
+    Spent,
+)
+from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
+from smoothsweep.orchestrator.reading.published.comparison import beside_paper, published_frame
+from smoothsweep.orchestrator.reading.published.text import published_text
+from smoothsweep.orchestrator.reading.results import per_class_rows, relative_links, write_results, write_rows
+from smoothsweep.orchestrator.search.budget import spent
+from smoothsweep.orchestrator.stages.code_version import code_version
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.tracking.verdicts import Verdicts, verdicts_of
+from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.paper_settings import standing
 
 COMPARISON = "published_comparison.parquet"
 VERDICTS = "verdicts.parquet"

@@ -10,15 +10,15 @@ from typing import Any
 import pandas as pd
 from safetensors.numpy import load_file
 
-from core.tree import TREE
-from orchestrator.page.writing import figure_files, write_report
-from orchestrator.planning.trial import Trial
-from orchestrator.reading.results import relative_links, write_results
-from orchestrator.reading.toy import ToyData, ToyFigure, ToyPanel
-from orchestrator.stages.code_version import code_version
-from orchestrator.store.base import Store
-from orchestrator.tracking.verdicts import Verdicts
-from sweeps.loaded import LoadedSweep
+from smoothsweep.core.tree import TREE
+from smoothsweep.orchestrator.page.writing import figure_files, write_report
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.results import relative_links, write_results
+from smoothsweep.orchestrator.reading.toy import ToyData, ToyFigure, ToyPanel
+from smoothsweep.orchestrator.stages.code_version import code_version
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.tracking.verdicts import Verdicts
+from smoothsweep.sweeps.loaded import LoadedSweep
 
 PAPER = TREE / "sweeps" / "paper" / "toy.json"
 CLASS_NAMES, TARGET_CLASS = ("green circles", "blue squares", "orange pentagons"), 2

@@ -34,7 +34,7 @@ def add_study_doors(doors: argparse._SubParsersAction, sweep_options: argparse.A
 
 
 def _build(options: argparse.Namespace) -> int:
-    from orchestrator.doors.study.build import StudyRequest, build_study
+    from smoothsweep.orchestrator.doors.study.build import StudyRequest, build_study
 
     request = StudyRequest(
         sweep_file=options.sweep, overrides=options.overrides, store=options.store, out=options.out, seed=options.seed,
@@ -45,6 +45,6 @@ def _build(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> int:
-    from orchestrator.doors.study.read import read_study
+    from smoothsweep.orchestrator.doors.study.read import read_study
 
     return read_study(options.answers, options.study, as_json=options.json)

@@ -9,21 +9,27 @@ from pathlib import Path
 
 import numpy as np
 
-from core import screen
-from core.bounds import LARGEST
-from core.errors import InputError
-from core.files import write_file
-from orchestrator.doors.study.chosen import Studied, studied
-from orchestrator.page.stored import class_names, loot_labels, reconstruction, training_image, training_labels
-from orchestrator.page.study import Shown, drawn, pictures_digest, study_page
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.study.draw import draw_questions, least_checks
-from orchestrator.reading.study.key import KEY_FILE, Question, StudyKey, read_key
-from orchestrator.store.base import Store
-from orchestrator.store.opening import open_store
-from sweeps.data import SyntheticData
-from sweeps.load import load_sweep
-from sweeps.schema import InversionSweep
+from smoothsweep.core import screen
+from smoothsweep.core.bounds import LARGEST
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.orchestrator.doors.study.chosen import Studied, studied
+from smoothsweep.orchestrator.page.stored import (
+    class_names,
+    loot_labels,
+    reconstruction,
+    training_image,
+    training_labels,
+)
+from smoothsweep.orchestrator.page.study import Shown, drawn, pictures_digest, study_page
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.study.draw import draw_questions, least_checks
+from smoothsweep.orchestrator.reading.study.key import KEY_FILE, Question, StudyKey, read_key
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.data import SyntheticData
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.schema import InversionSweep
 
 PAGE_FILE = "study.html"
 PAPERS_PEOPLE = 150  # of each data set (section C.10)

@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from core.errors import InputError
-from core.words import brief
-from orchestrator.planning.trial import InversionStages, Trial, inversion_stages
-from orchestrator.reading.axes import by_attack, sweep_axes
-from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.store.base import Store
-from sweeps.loaded import LoadedSweep
-from sweeps.paper_numbers import matching, printed_rows
-from sweeps.paper_settings import recipe_axes
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import brief
+from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
+from smoothsweep.orchestrator.reading.axes import by_attack, sweep_axes
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.paper_numbers import matching, printed_rows
+from smoothsweep.sweeps.paper_settings import recipe_axes
 
 PREFERENCE_TABLE, PREFERENCE = "13", "user_preference"
 MOST_RECIPES = 6

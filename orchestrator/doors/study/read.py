@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from core import screen
-from core.errors import InputError
-from orchestrator.reading.study.answers import read_answers
-from orchestrator.reading.study.key import KEY_FILE, read_key
-from orchestrator.reading.study.shares import study_result
-from orchestrator.reading.study.words import study_json, study_text
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.reading.study.answers import read_answers
+from smoothsweep.orchestrator.reading.study.key import KEY_FILE, read_key
+from smoothsweep.orchestrator.reading.study.shares import study_result
+from smoothsweep.orchestrator.reading.study.words import study_json, study_text
 
 
 def read_study(answers: Sequence[Path], key_file: Path | None, *, as_json: bool) -> int:

@@ -9,9 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.metrics.metric import Metric
-from orchestrator.page.figures.canvas import ACCENT, INK, LINE, PAPER, SOFT, Canvas, percent, plain, words_for
-from orchestrator.page.figures.labels import Labels, text_width
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.orchestrator.page.figures.canvas import (
+    ACCENT,
+    INK,
+    LINE,
+    PAPER,
+    SOFT,
+    Canvas,
+    percent,
+    plain,
+    words_for,
+)
+from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from orchestrator.page.colours import Colours
-from orchestrator.page.figures.canvas import INK, SOFT, Canvas, words_for
-from orchestrator.reading.numbers.model import FeatureView
+from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.figures.canvas import INK, SOFT, Canvas, words_for
+from smoothsweep.orchestrator.reading.numbers.model import FeatureView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,23 +7,23 @@ from functools import cached_property
 
 import numpy as np
 
-from core.metrics.table import metric_of
-from orchestrator.page.colours import Colours
-from orchestrator.page.figures import features, strips
-from orchestrator.page.figures.accuracy_leak import draw, plot
-from orchestrator.page.figures.canvas import Canvas
-from orchestrator.page.figures.curves import epochs, stability
-from orchestrator.page.figures.curves.advantage import advantage_figure
-from orchestrator.page.figures.curves.queries import query_curves
-from orchestrator.page.figures.panels import Panels
-from orchestrator.page.sheets import sheet_image
-from orchestrator.reading.advantage import advantage_panels
-from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
-from orchestrator.reading.findings.pairs import sheet_recipes
-from orchestrator.reading.findings.shown import MANY, judges_shown
-from orchestrator.reading.numbers.model import FeatureView, ReportData
-from orchestrator.reading.numbers.search_model import Progress
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.figures import features, strips
+from smoothsweep.orchestrator.page.figures.accuracy_leak import draw, plot
+from smoothsweep.orchestrator.page.figures.canvas import Canvas
+from smoothsweep.orchestrator.page.figures.curves import epochs, stability
+from smoothsweep.orchestrator.page.figures.curves.advantage import advantage_figure
+from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
+from smoothsweep.orchestrator.page.figures.panels import Panels
+from smoothsweep.orchestrator.page.sheets import sheet_image
+from smoothsweep.orchestrator.reading.advantage import advantage_panels
+from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
+from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
+from smoothsweep.orchestrator.reading.findings.shown import MANY, judges_shown
+from smoothsweep.orchestrator.reading.numbers.model import FeatureView, ReportData
+from smoothsweep.orchestrator.reading.numbers.search_model import Progress
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 OVERVIEW, OVERVIEW_PLOT = 860.0, 360.0
 OVERVIEW_OF_ONE = 500.0

@@ -8,16 +8,22 @@ from typing import Any
 
 import pandas as pd
 
-from core.metrics.table import metric_of
-from orchestrator.page.colours import Colours
-from orchestrator.page.figures.accuracy_leak import Curve, Ends, Panel, Point
-from orchestrator.page.figures.canvas import limits
-from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, accuracy_floor, best_point, family_index
-from orchestrator.reading.findings.shown import MANY, hover, judges_shown, shown_rows
-from orchestrator.reading.findings.sureness import share
-from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.format import is_null, number
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.figures.accuracy_leak import Curve, Ends, Panel, Point
+from smoothsweep.orchestrator.page.figures.canvas import limits
+from smoothsweep.orchestrator.reading.defenses.families import (
+    DefenseFamily,
+    DefenseGroup,
+    accuracy_floor,
+    best_point,
+    family_index,
+)
+from smoothsweep.orchestrator.reading.findings.shown import MANY, hover, judges_shown, shown_rows
+from smoothsweep.orchestrator.reading.findings.sureness import share
+from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.format import is_null, number
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 REACH = 0.2
 """Accuracy below the best that a panel shows; recipes that lost more sit at its left edge."""

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from core.metrics.table import CLASS_METRICS, metric_of
-from core.metrics.verdicts import CANNOT_TELL
-from orchestrator.page.colours import Colours
-from orchestrator.page.figures.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
-from orchestrator.page.figures.labels import text_width
-from orchestrator.reading.findings.pairs import by_leak
-from orchestrator.reading.findings.shown import shown_rows
-from orchestrator.reading.numbers.format import count, estimate, number
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL
+from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.figures.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
+from smoothsweep.orchestrator.page.figures.labels import text_width
+from smoothsweep.orchestrator.reading.findings.pairs import by_leak
+from smoothsweep.orchestrator.reading.findings.shown import shown_rows
+from smoothsweep.orchestrator.reading.numbers.format import count, estimate, number
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

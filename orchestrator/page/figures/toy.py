@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.words import minus
-from orchestrator.page.figures.canvas import INK, SOFT, Canvas
-from orchestrator.reading.numbers.format import significant
-from orchestrator.reading.toy import ToyData, ToyPanel
+from smoothsweep.core.words import minus
+from smoothsweep.orchestrator.page.figures.canvas import INK, SOFT, Canvas
+from smoothsweep.orchestrator.reading.numbers.format import significant
+from smoothsweep.orchestrator.reading.toy import ToyData, ToyPanel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from core.metrics.hiding import HidingVerdict
-from orchestrator.reading.audit.found import Audit, Reached, Trained
-from orchestrator.reading.audit.words import audit_sentences, person_name
-from orchestrator.reading.numbers.estimates import Comparison
+from smoothsweep.core.metrics.hiding import HidingVerdict
+from smoothsweep.orchestrator.reading.audit.found import Audit, Reached, Trained
+from smoothsweep.orchestrator.reading.audit.words import audit_sentences, person_name
+from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 
 JSON_VERSION = 1
 

@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from core.attacks.access import ACCESS_LEVELS
-from core.attacks.registry import PARTS
-from core.metrics.hiding import HidingVerdict
-from orchestrator.reading.leak.hiding import hidings
-from orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
-from orchestrator.reading.numbers.model import ReportData
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.metrics.hiding import HidingVerdict
+from smoothsweep.orchestrator.reading.leak.hiding import hidings
+from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 HALF = 0.5
 """Share of its reconstructions from which on a person counts as recognised."""

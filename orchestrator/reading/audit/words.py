@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from core.audit.portfolio import MOST_SEEDS
-from core.metrics.table import metric_of
-from core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
-from orchestrator.reading.audit.found import Audit, Person, Reached, Trained
-from orchestrator.reading.findings.findings import SEES
-from orchestrator.reading.findings.sureness import named
-from orchestrator.reading.numbers.estimates import Comparison
-from orchestrator.reading.numbers.format import count, difference, duration, listing, number
+from smoothsweep.core.audit.portfolio import MOST_SEEDS
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
+from smoothsweep.orchestrator.reading.audit.found import Audit, Person, Reached, Trained
+from smoothsweep.orchestrator.reading.findings.findings import SEES
+from smoothsweep.orchestrator.reading.findings.sureness import named
+from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
+from smoothsweep.orchestrator.reading.numbers.format import count, difference, duration, listing, number
 
 
 def more_seeds(seeds: int) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from core.defenses.words import FAMILIES, SMOOTHING, RecipeWords
-from orchestrator.reading.numbers.estimates import NOTHING, Comparison
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.defenses.words import FAMILIES, SMOOTHING, RecipeWords
+from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 FAMILY_ORDER = (SMOOTHING, *FAMILIES)
 """Families in the order of every report; kinds not listed follow in order of appearance."""

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from core.defenses.words import SMOOTHING
-from core.metrics.table import CLASS_METRICS, metric_of
-from core.metrics.verdicts import CANNOT_TELL
-from core.words import minus
-from orchestrator.reading.defenses.families import DefenseGroup, Point
-from orchestrator.reading.numbers.summary import Summary
-from orchestrator.reading.published.comparison import NAMES
-from sweeps.paper_numbers import PaperNumber, datasets_of, printed_rows
+from smoothsweep.core.defenses.words import SMOOTHING
+from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL
+from smoothsweep.core.words import minus
+from smoothsweep.orchestrator.reading.defenses.families import DefenseGroup, Point
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.published.comparison import NAMES
+from smoothsweep.sweeps.paper_numbers import PaperNumber, datasets_of, printed_rows
 
 PAPER_TABLES = ("1", "3")
 ARMS = {"none": "No defense", "negative": "Smoothing below\u00a00", "positive": "Smoothing above\u00a00", "mid": "MID",

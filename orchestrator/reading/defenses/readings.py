@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from core.metrics.table import metric_of
-from core.metrics.verdicts import CANNOT_TELL, HIGHER, LOWER
-from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, Point, Versus
-from orchestrator.reading.numbers.format import count, difference, listing, points
-from orchestrator.reading.numbers.model import ReportData
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL, HIGHER, LOWER
+from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, Point, Versus
+from smoothsweep.orchestrator.reading.numbers.format import count, difference, listing, points
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 COST = "seconds_target"
 """Column of the results with a training's seconds."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from orchestrator.reading.numbers.format import count, duration
-from orchestrator.reading.numbers.model import ReportData, Spent
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.numbers.format import count, duration
+from smoothsweep.orchestrator.reading.numbers.model import ReportData, Spent
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 SHARED = "shared by several recipes"
 OTHERS = "cheap attacks and fresh seeds"

@@ -6,18 +6,26 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from core.metrics.table import CLASS_METRICS, metric_of
-from core.metrics.verdicts import CANNOT_TELL, HIGHER, LEAST_SEEDS, LOWER
-from core.words import NBSP
-from orchestrator.reading.defenses.families import CHEAP
-from orchestrator.reading.findings.fresh import fresh_answer
-from orchestrator.reading.findings.incomplete import incomplete_lines
-from orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
-from orchestrator.reading.findings.sureness import TOO_SMALL, flattery, gap_words, named, standing, start, sureness
-from orchestrator.reading.numbers.decision import Decision, decide
-from orchestrator.reading.numbers.format import count, difference, listing, number, points
-from orchestrator.reading.numbers.model import ReportData
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL, HIGHER, LEAST_SEEDS, LOWER
+from smoothsweep.core.words import NBSP
+from smoothsweep.orchestrator.reading.defenses.families import CHEAP
+from smoothsweep.orchestrator.reading.findings.fresh import fresh_answer
+from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
+from smoothsweep.orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
+from smoothsweep.orchestrator.reading.findings.sureness import (
+    TOO_SMALL,
+    flattery,
+    gap_words,
+    named,
+    standing,
+    start,
+    sureness,
+)
+from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
+from smoothsweep.orchestrator.reading.numbers.format import count, difference, listing, number, points
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 ACCURACY = metric_of("test_acc")
 SEES = {

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from core.metrics.recommendation import Reaudit, reaudit
-from core.metrics.verdicts import CANNOT_TELL, HIGHER
-from orchestrator.reading.findings.sureness import named, start
-from orchestrator.reading.numbers.estimates import Seeds, rates
-from orchestrator.reading.numbers.format import count, difference, number
-from orchestrator.reading.numbers.model import ReportData
-from orchestrator.reading.numbers.summary import Summary, summarise
+from smoothsweep.core.metrics.recommendation import Reaudit, reaudit
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL, HIGHER
+from smoothsweep.orchestrator.reading.findings.sureness import named, start
+from smoothsweep.orchestrator.reading.numbers.estimates import Seeds, rates
+from smoothsweep.orchestrator.reading.numbers.format import count, difference, number
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
 
 
 @dataclass(frozen=True, kw_only=True)

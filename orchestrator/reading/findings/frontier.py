@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from core.metrics.frontier import hypervolume
-from core.metrics.table import metric_of
-from core.words import NBSP
-from orchestrator.reading.findings.shown import MANY
-from orchestrator.reading.findings.sureness import named
-from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.format import count, listing, number, significant
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.frontier import hypervolume
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.words import NBSP
+from smoothsweep.orchestrator.reading.findings.shown import MANY
+from smoothsweep.orchestrator.reading.findings.sureness import named
+from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.format import count, listing, number, significant
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 REFERENCE_ACC, REFERENCE_RATE = 0.0, 1.0
 """The reference point of hit rates: no accuracy at all, everything recognised. The same for every sweep, so that

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.reading.findings.sureness import named
-from orchestrator.reading.numbers.complete_cases import CompleteCases
-from orchestrator.reading.numbers.format import count, listing
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.findings.sureness import named
+from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases
+from smoothsweep.orchestrator.reading.numbers.format import count, listing
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 NAMED = 4
 """Incomplete recipes that a sentence names; the rest are counted."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pandas as pd
 
-from core.metrics.metric import Metric
-from core.metrics.table import metric_of
-from core.metrics.verdicts import CANNOT_TELL
-from core.words import NBSP
-from orchestrator.reading.findings.sureness import named, start
-from orchestrator.reading.findings.tables import INTEGRITY
-from orchestrator.reading.numbers.format import count, listing, number
-from orchestrator.reading.numbers.model import ReportData
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL
+from smoothsweep.core.words import NBSP
+from smoothsweep.orchestrator.reading.findings.sureness import named, start
+from smoothsweep.orchestrator.reading.findings.tables import INTEGRITY
+from smoothsweep.orchestrator.reading.numbers.format import count, listing, number
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 MASKED = 0.2  # a share of images that attacks without cross entropy change and PGD does not: too many for chance
 PUBLISHED = ("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct")

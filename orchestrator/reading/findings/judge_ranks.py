@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from core.metrics.rank_agreement import LEAST_FOR_INTERVAL, RankAgreement, rank_agreement
-from core.metrics.table import CLASS_METRICS, METRICS, metric_of
-from core.words import NBSP, minus
-from orchestrator.reading.findings.pairs import SIDE, chosen_recipes
-from orchestrator.reading.findings.tables import KEY_METRICS
-from orchestrator.reading.numbers.format import listing, number
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.rank_agreement import LEAST_FOR_INTERVAL, RankAgreement, rank_agreement
+from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
+from smoothsweep.core.words import NBSP, minus
+from smoothsweep.orchestrator.reading.findings.pairs import SIDE, chosen_recipes
+from smoothsweep.orchestrator.reading.findings.tables import KEY_METRICS
+from smoothsweep.orchestrator.reading.numbers.format import listing, number
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 BEST = 3
 """How many count as the best."""

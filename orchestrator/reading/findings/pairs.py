@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from core.metrics.table import metric_of
-from core.metrics.verdicts import CANNOT_TELL
-from core.words import NBSP
-from orchestrator.reading.findings.incomplete import incomplete_lines
-from orchestrator.reading.findings.sureness import gap_words, p_words, sample_words
-from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.evidence import Evidence
-from orchestrator.reading.numbers.format import count, number
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL
+from smoothsweep.core.words import NBSP
+from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
+from smoothsweep.orchestrator.reading.findings.sureness import gap_words, p_words, sample_words
+from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.evidence import Evidence
+from smoothsweep.orchestrator.reading.numbers.format import count, number
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 SIDE = 12
 """Recipes that a matrix of numbers holds on a page."""

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 
-from core.metrics.rank_agreement import RankAgreement
-from core.words import NBSP
-from orchestrator.reading.findings.judge_ranks import ranks_alike, tau_words
-from orchestrator.reading.numbers.format import ABSENT, count, duration, is_null, listing, number, significant
-from orchestrator.reading.numbers.search_model import Objective, Progress, Proposed, SearchView, paired_with_full
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.rank_agreement import RankAgreement
+from smoothsweep.core.words import NBSP
+from smoothsweep.orchestrator.reading.findings.judge_ranks import ranks_alike, tau_words
+from smoothsweep.orchestrator.reading.numbers.format import (
+    ABSENT,
+    count,
+    duration,
+    is_null,
+    listing,
+    number,
+    significant,
+)
+from smoothsweep.orchestrator.reading.numbers.search_model import (
+    Objective,
+    Progress,
+    Proposed,
+    SearchView,
+    paired_with_full,
+)
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 STRATEGIES = {
     "grid": "Every point of the space was tried",

@@ -7,14 +7,14 @@ from typing import Literal
 
 import pandas as pd
 
-from core.metrics.metric import Metric
-from core.metrics.table import CLASS_METRICS, metric_of
-from core.metrics.verdicts import CANNOT_TELL, LOWER
-from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.estimates import Comparison
-from orchestrator.reading.numbers.evidence import COLUMNS
-from orchestrator.reading.numbers.format import count, estimate, points, signed, signed_interval
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL, LOWER
+from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
+from smoothsweep.orchestrator.reading.numbers.evidence import COLUMNS
+from smoothsweep.orchestrator.reading.numbers.format import count, estimate, points, signed, signed_interval
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 MANY = 12
 """With more recipes than this, figures name or show only the baseline and the recipes on the front."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from core.metrics.recommendation import Optimism, selection_optimism
-from core.metrics.verdicts import CANNOT_TELL, LEAST_SEEDS
-from core.words import NBSP
-from orchestrator.reading.numbers.estimates import Comparison
-from orchestrator.reading.numbers.evidence import Evidence
-from orchestrator.reading.numbers.format import count, difference, listing, points, significant
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.recommendation import Optimism, selection_optimism
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL, LEAST_SEEDS
+from smoothsweep.core.words import NBSP
+from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
+from smoothsweep.orchestrator.reading.numbers.evidence import Evidence
+from smoothsweep.orchestrator.reading.numbers.format import count, difference, listing, points, significant
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 TOO_SMALL = "n too small to tell"
 NAMED = 3

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pandas as pd
 
-from core.metrics.metric import Metric
-from core.metrics.table import CLASS_METRICS, metric_of
-from orchestrator.reading.findings.incomplete import incomplete_lines
-from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.format import aligned, ascii_text, axis_value, interval, number, signed
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
+from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
+from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, axis_value, interval, number, signed
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 INTEGRITY = ("robust_acc", "backdoor_success", "backdoor_collapsed")
 KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", "xi_train", "dist_face", *INTEGRITY)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from core.metrics.hiding import HidingVerdict, hides_or_removes
-from core.metrics.reduction import MOST_SEEDS, Bounded
-from core.metrics.table import metric_of
-from orchestrator.reading.findings.sureness import named, start
-from orchestrator.reading.findings.tables import with_interval
-from orchestrator.reading.numbers.format import aligned, ascii_text, count, listing, signed, signed_interval
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.hiding import HidingVerdict, hides_or_removes
+from smoothsweep.core.metrics.reduction import MOST_SEEDS, Bounded
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.reading.findings.sureness import named, start
+from smoothsweep.orchestrator.reading.findings.tables import with_interval
+from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, count, listing, signed, signed_interval
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 MEANING = {
     "removes": "the strongest attack tried finds clearly less",

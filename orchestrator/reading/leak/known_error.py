@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from core.metrics.known_error import Corrected, Rate, corrected_leak
-from core.metrics.table import CLASS_METRICS, metric_of
-from orchestrator.reading.findings.sureness import start
-from orchestrator.reading.numbers.format import estimate, number
-from orchestrator.reading.numbers.model import ReportData
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.known_error import Corrected, Rate, corrected_leak
+from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
+from smoothsweep.orchestrator.reading.findings.sureness import start
+from smoothsweep.orchestrator.reading.numbers.format import estimate, number
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from orchestrator.planning.trial import Trial
-from orchestrator.stages.stage import Stage
-from orchestrator.store.base import Store
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.base import Store
 
 BY_CLASS = "per_class.parquet"
 TARGET, EVALUATOR = "test_acc_balanced", "evaluator_real_acc_balanced"

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from core.attacks.access import ACCESS_LEVELS
-from core.metrics.table import metric_of
-from orchestrator.reading.numbers.complete_cases import CompleteCases, complete_cases
-from orchestrator.reading.numbers.estimates import Seeds, Settings, rates
-from orchestrator.reading.numbers.format import is_null
+from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases, complete_cases
+from smoothsweep.orchestrator.reading.numbers.estimates import Seeds, Settings, rates
+from smoothsweep.orchestrator.reading.numbers.format import is_null
 
 Samples = Sequence[Mapping[str, Seeds]]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from core.metrics.verdicts import LEAST_SEEDS
+from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 
 MOST = 0.75
 """A seed counts where at least this fraction of recipes has it, so that one failed trial does not cost all of them."""

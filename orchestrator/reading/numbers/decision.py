@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from core.metrics.frontier import accuracy_leak_frontier
-from core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
-from orchestrator.reading.numbers.summary import Summary
+from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
+from smoothsweep.core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 
 @dataclass(frozen=True, kw_only=True)

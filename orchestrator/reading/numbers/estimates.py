@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from core.metrics.comparisons import Pair, compare_recipes
-from core.metrics.intervals import bootstrap_mean_interval, seed_mean_interval
-from core.metrics.metric import Metric
-from core.metrics.table import BY_KEY, CLASS_METRICS
-from core.metrics.verdicts import Verdict, turned
-from orchestrator.reading.numbers.format import is_null
+from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
+from smoothsweep.core.metrics.intervals import bootstrap_mean_interval, seed_mean_interval
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS
+from smoothsweep.core.metrics.verdicts import Verdict, turned
+from smoothsweep.orchestrator.reading.numbers.format import is_null
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,15 +8,15 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 import pandas as pd
 
-from core.metrics.comparisons import Pair, compare_recipes
-from core.metrics.recommendation import Recommendation, recommend
-from core.metrics.reduction import reductions
-from core.metrics.table import METRICS, metric_of
-from core.metrics.verdicts import LEAST_SEEDS, verdict
-from orchestrator.reading.numbers.cells import AttackedCells
-from orchestrator.reading.numbers.complete_cases import CompleteCases, shared_seeds
-from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, compare, compared, rates
-from orchestrator.reading.numbers.format import is_null
+from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
+from smoothsweep.core.metrics.recommendation import Recommendation, recommend
+from smoothsweep.core.metrics.reduction import reductions
+from smoothsweep.core.metrics.table import METRICS, metric_of
+from smoothsweep.core.metrics.verdicts import LEAST_SEEDS, verdict
+from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells
+from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases, shared_seeds
+from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, compare, compared, rates
+from smoothsweep.orchestrator.reading.numbers.format import is_null
 
 COLUMNS = {"_diff": "difference", "_diff_low": "low", "_diff_high": "high", "_diff_n": "n", "_verdict": "verdict"}
 """Ending of a column of the frame -> field of the comparison it holds."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from core.metrics.metric import Metric
-from core.words import MINUS, NBSP, minus
-from orchestrator.reading.numbers.model import Axis
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.words import MINUS, NBSP, minus
+from smoothsweep.orchestrator.reading.numbers.model import Axis
 
 ABSENT = "\u2013"
 ROUGH = 0.02

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from core.metrics.table import BY_KEY, CLASS_METRICS
-from orchestrator.reading.numbers.search_model import SearchView
-from sweeps.paper_settings import Standing
+from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS
+from smoothsweep.orchestrator.reading.numbers.search_model import SearchView
+from smoothsweep.sweeps.paper_settings import Standing
 
 STATUSES = ("done", "failed", "missing")
 QUESTION = "Which training recipe gives the accuracy I need and leaks the least?"

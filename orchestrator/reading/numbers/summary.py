@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from core.attacks.access import ACCESS_LEVELS
-from core.defenses.words import RecipeWords, recipe_words
-from core.metrics.metric import Metric
-from core.metrics.table import CLASS_METRICS, METRICS, metric_of
-from core.words import NBSP
-from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, collect, estimate
-from orchestrator.reading.numbers.evidence import Cells, Evidence
-from orchestrator.reading.numbers.format import axis_value, is_null
-from orchestrator.reading.numbers.format import estimate as estimate_words
-from orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.defenses.words import RecipeWords, recipe_words
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
+from smoothsweep.core.words import NBSP
+from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, collect, estimate
+from smoothsweep.orchestrator.reading.numbers.evidence import Cells, Evidence
+from smoothsweep.orchestrator.reading.numbers.format import axis_value, is_null
+from smoothsweep.orchestrator.reading.numbers.format import estimate as estimate_words
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 
 Key = tuple[Hashable, ...]
 UNCHANGED = "unchanged attack"

@@ -9,15 +9,15 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from core.errors import InputError
-from core.metrics.metric import Metric
-from core.metrics.table import BY_KEY, metric_of
-from core.words import minus
-from orchestrator.reading.numbers.format import is_null
-from orchestrator.reading.numbers.model import ReportData
-from orchestrator.reading.numbers.summary import Summary
-from sweeps.paper_numbers import PaperNumber, PaperRow, matching, printed_rows
-from sweeps.paper_settings import Standing
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.table import BY_KEY, metric_of
+from smoothsweep.core.words import minus
+from smoothsweep.orchestrator.reading.numbers.format import is_null
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.sweeps.paper_numbers import PaperNumber, PaperRow, matching, printed_rows
+from smoothsweep.sweeps.paper_settings import Standing
 
 SYMBOLS = {
     "test_acc": "Test Acc", "ece": "ECE", "attack_acc1": "Acc@1", "attack_acc1_std": "\u00b1 of Acc@1",

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import re
 
-from orchestrator.reading.numbers.format import ABSENT, aligned, ascii_text, interval, is_null, listing, number, signed
-from orchestrator.reading.published.comparison import (
+from smoothsweep.orchestrator.reading.numbers.format import (
+    ABSENT,
+    aligned,
+    ascii_text,
+    interval,
+    is_null,
+    listing,
+    number,
+    signed,
+)
+from smoothsweep.orchestrator.reading.published.comparison import (
     Block,
     Line,
     Published,

@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from core.cards import read_card
-from core.errors import InputError
-from core.words import brief
-from orchestrator.reading.study.key import MOST_BYTES, Digest, Row, StudyKey
-from sweeps.base import Model, Several
-from sweeps.mistakes import first_mistake
+from smoothsweep.core.cards import read_card
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.words import brief
+from smoothsweep.orchestrator.reading.study.key import MOST_BYTES, Digest, Row, StudyKey
+from smoothsweep.sweeps.base import Model, Several
+from smoothsweep.sweeps.mistakes import first_mistake
 
 WHAT = "the answers of one annotator"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from orchestrator.reading.study.key import Question
+from smoothsweep.orchestrator.reading.study.key import Question
 
 SURE = 0.05
 """How likely somebody who guesses may be to pass the attention checks, at most."""

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from core.bounds import Fraction, Seed
-from core.cards import read_card
-from core.errors import InputError
-from sweeps.base import Model, Several
-from sweeps.mistakes import first_mistake
+from smoothsweep.core.bounds import Fraction, Seed
+from smoothsweep.core.cards import read_card
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.base import Model, Several
+from smoothsweep.sweeps.mistakes import first_mistake
 
 KEY_FILE = "study.json"
 MOST_BYTES = 64 * 2**20

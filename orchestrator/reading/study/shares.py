@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from core.metrics.agreement import fleiss_kappa
-from core.metrics.intervals import bootstrap_mean_interval
-from orchestrator.reading.study.answers import Answers
-from orchestrator.reading.study.draw import SURE
-from orchestrator.reading.study.key import StudyKey
+from smoothsweep.core.metrics.agreement import fleiss_kappa
+from smoothsweep.core.metrics.intervals import bootstrap_mean_interval
+from smoothsweep.orchestrator.reading.study.answers import Answers
+from smoothsweep.orchestrator.reading.study.draw import SURE
+from smoothsweep.orchestrator.reading.study.key import StudyKey
 
 LEVEL = 0.95
 Choices = dict[int, int]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from core.words import brief
-from orchestrator.reading.numbers.format import aligned, ascii_text, listing
-from orchestrator.reading.study.shares import LEVEL, ByAnnotator, Share, StudyResult
+from smoothsweep.core.words import brief
+from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, listing
+from smoothsweep.orchestrator.reading.study.shares import LEVEL, ByAnnotator, Share, StudyResult
 
 BANDS = ((0.0, "none"), (0.2, "slight"), (0.4, "fair"), (0.6, "moderate"), (0.8, "substantial"))
 """Fleiss' kappa up to which agreement is called so (Landis and Koch, 1977)."""

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.writers import hold, let_go
-from orchestrator.store.remote.layout import attempt_name, work_key
-from orchestrator.store.remote.objects import make_filesystem
-from orchestrator.store.remote.synchroniser import pull, pushing
+from smoothsweep.core.writers import hold, let_go
+from smoothsweep.orchestrator.store.remote.layout import attempt_name, work_key
+from smoothsweep.orchestrator.store.remote.objects import make_filesystem
+from smoothsweep.orchestrator.store.remote.synchroniser import pull, pushing
 
 if TYPE_CHECKING:
-    from orchestrator.store.remote.store import RemoteStore
+    from smoothsweep.orchestrator.store.remote.store import RemoteStore
 
 
 @dataclass(frozen=True, kw_only=True)

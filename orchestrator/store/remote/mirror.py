@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import ArtifactDamaged
-from core.files import plain_content, rename_folder, replacing
-from orchestrator.store import verifying
-from orchestrator.store.artifacts import MANIFEST
-from orchestrator.store.machine import cache_folder, locked
-from orchestrator.store.remote.layout import files_key, manifest_key, set_artifact_aside
-from orchestrator.store.remote.manifests import Manifests
-from orchestrator.store.remote.objects import SCHEME, Objects, all_at_once, endpoint
-from orchestrator.store.sealing import Damage, read_manifest
+from smoothsweep.core.errors import ArtifactDamaged
+from smoothsweep.core.files import plain_content, rename_folder, replacing
+from smoothsweep.orchestrator.store import verifying
+from smoothsweep.orchestrator.store.artifacts import MANIFEST
+from smoothsweep.orchestrator.store.machine import cache_folder, locked
+from smoothsweep.orchestrator.store.remote.layout import files_key, manifest_key, set_artifact_aside
+from smoothsweep.orchestrator.store.remote.manifests import Manifests
+from smoothsweep.orchestrator.store.remote.objects import SCHEME, Objects, all_at_once, endpoint
+from smoothsweep.orchestrator.store.sealing import Damage, read_manifest
 
 
 def mirror_of(url: str) -> Path:

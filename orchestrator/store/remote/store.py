@@ -18,15 +18,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from core.errors import ArtifactDamaged, InputError
-from core.files import write_file
-from core.uris import shown_uri
-from core.writers import hold, is_gone, let_go
-from orchestrator.stages.stage import Stage, with_ancestors
-from orchestrator.store.artifacts import MANIFEST, aside_name, complete, with_checksums
-from orchestrator.store.base import Store
-from orchestrator.store.remote.joining import JoinedFolders
-from orchestrator.store.remote.layout import (
+from smoothsweep.core.errors import ArtifactDamaged, InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.core.uris import shown_uri
+from smoothsweep.core.writers import hold, is_gone, let_go
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.artifacts import MANIFEST, aside_name, complete, with_checksums
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.remote.joining import JoinedFolders
+from smoothsweep.orchestrator.store.remote.layout import (
     attempt_name,
     draft_key,
     files_key,
@@ -35,12 +35,12 @@ from orchestrator.store.remote.layout import (
     sweep_drafts,
     work_key,
 )
-from orchestrator.store.remote.manifests import Manifests
-from orchestrator.store.remote.mirror import Mirror, mirror_of
-from orchestrator.store.remote.objects import Objects, ObjectStoreError, all_at_once
-from orchestrator.store.remote.synchroniser import pull, pushing
-from orchestrator.store.sealing import Damage, sealed
-from orchestrator.store.version import (
+from smoothsweep.orchestrator.store.remote.manifests import Manifests
+from smoothsweep.orchestrator.store.remote.mirror import Mirror, mirror_of
+from smoothsweep.orchestrator.store.remote.objects import Objects, ObjectStoreError, all_at_once
+from smoothsweep.orchestrator.store.remote.synchroniser import pull, pushing
+from smoothsweep.orchestrator.store.sealing import Damage, sealed
+from smoothsweep.orchestrator.store.version import (
     SEALED_FROM,
     VERSION_FILE,
     is_unreadable,
@@ -48,7 +48,7 @@ from orchestrator.store.version import (
     version_note,
     version_of,
 )
-from tasks.context import PROGRESS_FILE, mark_content, mark_from
+from smoothsweep.tasks.context import PROGRESS_FILE, mark_content, mark_from
 
 MARKS_EVERY_S = 5.0  # progress marks are asked for as often as they are pushed
 URL = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^/\s]+)*")

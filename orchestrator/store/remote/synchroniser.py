@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from core.files import replacing
-from orchestrator.store.remote.objects import Objects, ObjectStoreError, all_at_once
+from smoothsweep.core.files import replacing
+from smoothsweep.orchestrator.store.remote.objects import Objects, ObjectStoreError, all_at_once
 
 PUSH_EVERY_S = 5.0  # what a lost machine may cost beyond the last checkpoint
 RAY_TRAIN = "ray_train/"  # Ray Train keeps its checkpoints in the store itself

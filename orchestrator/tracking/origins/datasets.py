@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from orchestrator.planning.trial import Trial
-from orchestrator.stages.stage import Stage, with_ancestors
-from orchestrator.store.base import Store
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.base import Store
 
 DIGEST = 32  # hex digits of the stage's fingerprint; MLflow takes at most 36 characters
 

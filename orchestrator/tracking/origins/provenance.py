@@ -9,12 +9,12 @@ import subprocess
 from importlib.metadata import distributions, version
 from pathlib import Path
 
-from core.allotted import allotted_cpus
-from core.files import write_file
-from core.readers.files import read_whole
-from core.tree import TREE
-from sweeps.loaded import LoadedSweep
-from sweeps.yaml_reader import MAX_BYTES, as_yaml
+from smoothsweep.core.allotted import allotted_cpus
+from smoothsweep.core.files import write_file
+from smoothsweep.core.readers.files import read_whole
+from smoothsweep.core.tree import TREE
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.yaml_reader import MAX_BYTES, as_yaml
 
 SHOWN = ("torch", "torchvision", "ray", "mlflow", "optuna", "numpy")
 

@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from core.metrics.frontier import accuracy_leak_frontier
-from core.metrics.metric import Metric
-from core.metrics.table import BY_KEY, CLASS_METRICS, METRICS
-from core.metrics.verdicts import LEAST_SEEDS
-from orchestrator.planning.trial import Trial
-from orchestrator.tracking.pages.strongest import strongest
-from orchestrator.tracking.recipes import RecipeMeans
+from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS, METRICS
+from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.tracking.pages.strongest import strongest
+from smoothsweep.orchestrator.tracking.recipes import RecipeMeans
 
 TOLD_APART = "Whether that is less than the others', the tag `smoothsweep.verdict` of each recipe and the report say."
 ONE_SEED = "One seed per recipe cannot tell which leaks least: add seeds."

@@ -6,10 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from core.metrics.table import BY_KEY
-from orchestrator.tracking.pages.views import route, saved_views
-from orchestrator.tracking.runs import KEYS, KIND
-from orchestrator.tracking.server.connection import connect
+from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.orchestrator.tracking.pages.views import route, saved_views
+from smoothsweep.orchestrator.tracking.runs import KEYS, KIND
+from smoothsweep.orchestrator.tracking.server.connection import connect
 
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison
 PRIMARY_METRIC = "mlflow.experiment.primaryMetric"

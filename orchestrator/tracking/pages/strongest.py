@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from core.metrics.table import BY_KEY
-from orchestrator.planning.trial import Trial
-from orchestrator.reading.findings.incomplete import incomplete_sentences
-from orchestrator.reading.numbers.complete_cases import complete_cases
-from orchestrator.reading.numbers.format import is_null
-from orchestrator.tracking.recipes import RecipeMeans, target_of
-from sweeps.schema import InversionSweep
+from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_sentences
+from smoothsweep.orchestrator.reading.numbers.complete_cases import complete_cases
+from smoothsweep.orchestrator.reading.numbers.format import is_null
+from smoothsweep.orchestrator.tracking.recipes import RecipeMeans, target_of
+from smoothsweep.sweeps.schema import InversionSweep
 
 OF_ATTACKER = {"attack", "prior", "public", "classes"}
 

@@ -13,9 +13,9 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlencode
 
-from core.metrics.table import BY_KEY, CLASS_METRICS
-from orchestrator.tracking.runs import KIND
-from orchestrator.tracking.verdicts import HIDING, NUMBERS, STRONGEST, VERDICT
+from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS
+from smoothsweep.orchestrator.tracking.runs import KIND
+from smoothsweep.orchestrator.tracking.verdicts import HIDING, NUMBERS, STRONGEST, VERDICT
 
 TAG = "mlflow.sharedViewState."
 TRIALS, RECIPES = "trials", "recipes"

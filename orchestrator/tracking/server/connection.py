@@ -13,12 +13,12 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
-from core.errors import InputError
-from core.uris import ambiguity, shown_uri, without_secrets
-from orchestrator.store.base import Store
-from orchestrator.store.machine import cache_folder, locked
-from orchestrator.tracking.server.databases import ask_server, ask_sqlite, sqlite_path
-from orchestrator.tracking.server.deadline import within
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.uris import ambiguity, shown_uri, without_secrets
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.machine import cache_folder, locked
+from smoothsweep.orchestrator.tracking.server.databases import ask_server, ask_sqlite, sqlite_path
+from smoothsweep.orchestrator.tracking.server.deadline import within
 
 SETTINGS = {  # of MLflow's client; a user's own settings stay
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -107,7 +107,7 @@ def _probe(uri: str) -> None:
 
 
 def _prepare(uri: str, ours: bool) -> None:
-    from orchestrator.tracking.server.sqlite_file import prepare
+    from smoothsweep.orchestrator.tracking.server.sqlite_file import prepare
 
     with _alone_with(uri):
         prepare(sqlite_path(uri), ours=ours)

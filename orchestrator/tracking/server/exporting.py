@@ -27,7 +27,7 @@ import torch
 from mlflow.models.signature import ModelSignature
 from mlflow.types import Schema, TensorSpec
 
-from tasks.training import defense_from, load_classifier
+from smoothsweep.tasks.training import defense_from, load_classifier
 
 TOLERANCE = 1e-5  # of the logits, between the network and its copy
 CHECKED_IMAGES = 3  # another number than the example's, so that a batch size frozen into the graph is found

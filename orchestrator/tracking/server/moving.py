@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from orchestrator.tracking.server.databases import PATIENCE_S, sqlite_path
+from smoothsweep.orchestrator.tracking.server.databases import PATIENCE_S, sqlite_path
 
 FOLDER = "mlartifacts"  # below the store
 PLACES = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.writers import here, is_gone
+from smoothsweep.core.writers import here, is_gone
 
 PREFIX = "smoothsweep-record"
 

@@ -17,7 +17,7 @@ import socket
 import sys
 import warnings
 
-from orchestrator.tracking.server.guard import App, Guard
+from smoothsweep.orchestrator.tracking.server.guard import App, Guard
 
 TOKEN_BYTES = 32
 UNTIL_CLOSED_S = 2  # for open connections, when the server is told to end

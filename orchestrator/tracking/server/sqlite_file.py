@@ -13,10 +13,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from core.files import move, write_file
-from orchestrator.store.artifacts import aside_name, tell
-from orchestrator.tracking.server.databases import PATIENCE_S
-from orchestrator.tracking.server.scratch import scratch
+from smoothsweep.core.files import move, write_file
+from smoothsweep.orchestrator.store.artifacts import aside_name, tell
+from smoothsweep.orchestrator.tracking.server.databases import PATIENCE_S
+from smoothsweep.orchestrator.tracking.server.scratch import scratch
 
 BESIDE = ("-journal", "-wal", "-shm")  # SQLite's own: of an unfinished write, and worse than useless to another file
 UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from core.analysis.embedding_settings import EmbeddingSettings, spread_over
-from core.analysis.embeddings import feature_distances, map_features, mapped_rows
-from core.errors import InputError
+from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings, spread_over
+from smoothsweep.core.analysis.embeddings import feature_distances, map_features, mapped_rows
+from smoothsweep.core.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def by_hand(features, labels):
 
 
 def test_distances_are_those_of_every_pair(clouds, monkeypatch):
-    monkeypatch.setattr("core.analysis.embeddings.BLOCK", 7)  # rows that fill no block too
+    monkeypatch.setattr("smoothsweep.core.analysis.embeddings.BLOCK", 7)  # rows that fill no block too
     features, labels = clouds
     found, (expected, scale) = feature_distances(features, labels), by_hand(features, labels)
     assert found.scale == pytest.approx(scale)

@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from core.analysis.gradient_settings import GradientSettings
-from core.analysis.gradient_stability import band_over_classes, follow_gradients, logit_gap, random_starts
-from core.attacks.execution import Execution
-from core.attacks.ppa.adaptive_config import Averaging
-from core.devices import ExecutionConfig
-from core.errors import InputError
+from smoothsweep.core.analysis.gradient_settings import GradientSettings
+from smoothsweep.core.analysis.gradient_stability import band_over_classes, follow_gradients, logit_gap, random_starts
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.ppa.adaptive_config import Averaging
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
 
 SIZE, CLASSES = 4, 3
 STILL = {"crop_scale": (1.0, 1.0), "truncation_cutoff": None, "steps": 4, "per_class": 3, "lr": 0.1}

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from core.analysis import toy
-from core.errors import InputError, TrainingDiverged
+from smoothsweep.core.analysis import toy
+from smoothsweep.core.errors import InputError, TrainingDiverged
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "toy.npz")
 

@@ -8,10 +8,10 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-import core.attacks
-from core.attacks.access import ACCESS_LEVELS
-from core.attacks.registry import ATTACKS, PARTS, make_attack
-from core.errors import InputError
+import smoothsweep.core.attacks
+from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS, make_attack
+from smoothsweep.core.errors import InputError
 
 NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
 POOLED, GENERAL, SPECIFIC = ("pool", "candidates"), ("general_gan",), ("specific_gan",)
@@ -142,12 +142,12 @@ def test_parts_are_those_that_some_attack_has_and_their_tables_are_whole():
 def test_names_of_random_streams_are_part_of_the_numbers():
     """Another name draws other numbers: who changes one raises the version of what draws, then this table."""
     found = {}
-    for path in sorted(Path(core.attacks.__file__).parent.rglob("*.py")):
+    for path in sorted(Path(smoothsweep.core.attacks.__file__).parent.rglob("*.py")):
         names = [argument.value for call in ast.walk(ast.parse(path.read_text())) if isinstance(call, ast.Call)
                  and ast.unparse(call.func) in ("derive_seed", "generator") for argument in call.args
                  if isinstance(argument, ast.Constant) and isinstance(argument.value, str)]  # fmt: skip
         if names:
-            found[path.relative_to(Path(core.attacks.__file__).parent).as_posix()] = names
+            found[path.relative_to(Path(smoothsweep.core.attacks.__file__).parent).as_posix()] = names
     assert {name: sorted(names) for name, names in found.items()} == {n: sorted(s) for n, s in STREAMS.items()}
 
 

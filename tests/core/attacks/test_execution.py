@@ -7,17 +7,17 @@ import pytest
 import torch
 from torch import nn
 
-from core.attacks.execution import Execution, fold_batchnorm, frozen_copy
-from core.attacks.optimisation.crops import CropRule, Preprocess, draw_crop_per_image, draw_shared_crop
-from core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
-from core.attacks.ppa.grouping import batch_spans, group_views, groups_of, row_scale
-from core.attacks.ppa.inversion import invert_class, optimise, select
-from core.attacks.ppa.pool import preprocess_of
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from core.models.classifiers import build_classifier
-from core.priors.card import StyleGAN2Config
-from core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.attacks.execution import Execution, fold_batchnorm, frozen_copy
+from smoothsweep.core.attacks.optimisation.crops import CropRule, Preprocess, draw_crop_per_image, draw_shared_crop
+from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.grouping import batch_spans, group_views, groups_of, row_scale
+from smoothsweep.core.attacks.ppa.inversion import invert_class, optimise, select
+from smoothsweep.core.attacks.ppa.pool import preprocess_of
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 PRIOR = StyleGAN2(
     StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=256, channel_max=16), seed=3

@@ -3,22 +3,22 @@
 import pytest
 import torch
 
-from core.attacks.access import ACCESS_LEVELS
-from core.attacks.execution import Execution
-from core.attacks.given import Given
-from core.attacks.ppa.pool_parts import make_candidates
-from core.attacks.registry import ATTACKS, PARTS, make_attack
-from core.attacks.view import view_of
-from core.data.synthetic import synthetic_faces
-from core.data.transforms import resize, to_unit
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from core.models.classifiers import build_classifier
-from core.models.recipe import TrainingRecipe
-from core.priors.eigenfaces import fit_eigenfaces
-from core.priors.registry import load_shipped_prior
-from core.training.classifier import train_classifier
-from core.training.team import ALONE
+from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.ppa.pool_parts import make_candidates
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS, make_attack
+from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.data.transforms import resize, to_unit
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
+from smoothsweep.core.priors.registry import load_shipped_prior
+from smoothsweep.core.training.classifier import train_classifier
+from smoothsweep.core.training.team import ALONE
 from tests.attack_examples import EXAMPLES, PEOPLE, POOL, SIZE
 
 OF_FEATURE_MAPS = ("if_gmi",)

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from core.attacks.registry import ATTACKS, make_attack
-from core.errors import InputError
+from smoothsweep.core.attacks.registry import ATTACKS, make_attack
+from smoothsweep.core.errors import InputError
 from tests.attack_examples import EXAMPLES, POOL, STUDENTS
 from tests.nonsense import nested_of, nonsense_for, numbers_of
 
@@ -248,5 +248,5 @@ def test_a_bound_that_another_field_sets_is_the_last_value_taken():
 
 
 def test_the_tables_are_read_without_torch():
-    code = "import sys; import core.attacks.registry; print('torch' in sys.modules)"
+    code = "import sys; import smoothsweep.core.attacks.registry; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from core.attacks.frozen import frozen
+from smoothsweep.core.attacks.frozen import frozen
 
 
 def test_modes_and_flags_come_back_even_after_an_error():

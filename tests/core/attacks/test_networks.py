@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
-from core.attacks.networks import PART_NETWORKS, load_network, network_names, save_network
-from core.attacks.plg.config import ConditionalConfig
-from core.attacks.plg.generator import ConditionalGenerator, with_class
-from core.errors import InputError
+from smoothsweep.core.attacks.networks import PART_NETWORKS, load_network, network_names, save_network
+from smoothsweep.core.attacks.plg.config import ConditionalConfig
+from smoothsweep.core.attacks.plg.generator import ConditionalGenerator, with_class
+from smoothsweep.core.errors import InputError
 
 CONFIG = ConditionalConfig(classes=3, resolution=16, z_dim=4, width=2)
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from core.attacks.imported_gan import NETWORKS
-from core.attacks.networks import PART_NETWORKS
-from core.attacks.official_gans import official_networks
-from core.errors import InputError
+from smoothsweep.core.attacks.imported_gan import NETWORKS
+from smoothsweep.core.attacks.networks import PART_NETWORKS
+from smoothsweep.core.attacks.official_gans import official_networks
+from smoothsweep.core.errors import InputError
 from tests.official_gans import networks_of, official_file, official_files
 
 

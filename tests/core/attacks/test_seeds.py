@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.attacks.seeds import derive_seed, generator
+from smoothsweep.core.attacks.seeds import derive_seed, generator
 
 KEYS = st.lists(st.integers(0, 2**40) | st.text(max_size=5), max_size=4)
 

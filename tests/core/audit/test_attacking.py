@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from core.audit.attacking import Attacker
-from core.errors import InputError
+from smoothsweep.core.audit.attacking import Attacker
+from smoothsweep.core.errors import InputError
 
 PUBLIC = torch.zeros(9, 3, 32, 32, dtype=torch.uint8)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.audit.beside import EPOCHS, FIXES, trained_beside
-from core.defenses.words import recipe_words
+from smoothsweep.core.audit.beside import EPOCHS, FIXES, trained_beside
+from smoothsweep.core.defenses.words import recipe_words
 
 
 def made(**said):

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 import smoothsweep
-from core.audit.judging import Judge
-from core.audit.results import Audit
-from core.audit.statistics import Tally
-from core.errors import InputError
-from core.metrics.comparisons import compare_recipes
-from core.metrics.known_error import Rate
+from smoothsweep.core.audit.judging import Judge
+from smoothsweep.core.audit.results import Audit
+from smoothsweep.core.audit.statistics import Tally
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.comparisons import compare_recipes
+from smoothsweep.core.metrics.known_error import Rate
 
 CLASSES, SEEDS = (0, 1, 4, 5, 7, 9), (1, 2, 3)
 JUDGE = Judge(metric="embedder_acc1", names=tuple("abcdefghij"), sensitivity=Rate(share=0.9, trials=50),

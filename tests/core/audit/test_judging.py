@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import nn
 
-from core.audit import judging
-from core.audit.judging import fit_embedder, train_evaluator
-from core.data.images import ImageSet
-from core.data.labelled import SplitImages
-from core.errors import InputError
+from smoothsweep.core.audit import judging
+from smoothsweep.core.audit.judging import fit_embedder, train_evaluator
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.labelled import SplitImages
+from smoothsweep.core.errors import InputError
 
 SIZE, CLASSES = 32, 3
 NAMES = ("Zoe", "Ann", "Bob")

@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import nn
 
-from core.attacks.access import ACCESS_LEVELS
-from core.audit.model import Model
-from core.defenses.registry import make_defense
-from core.errors import InputError
-from core.models.classifiers import build_classifier
+from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.audit.model import Model
+from smoothsweep.core.defenses.registry import make_defense
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
 
 SIDE, CLASSES = 8, 5
 

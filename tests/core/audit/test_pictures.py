@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from core.audit.pictures import people_of, public_pictures, refuse_shared
-from core.data.splits import stratified_split
-from core.errors import InputError
-from sweeps.data import LabelledData
+from smoothsweep.core.audit.pictures import people_of, public_pictures, refuse_shared
+from smoothsweep.core.data.splits import stratified_split
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.data import LabelledData
 
 
 def noise(*shape, seed=0):

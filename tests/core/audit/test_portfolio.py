@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.attacks.registry import make_attack
-from core.audit.portfolio import (
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.audit.portfolio import (
     AUGMENTATION,
     COMPONENTS,
     EVALUATOR_TRAINING,
@@ -17,8 +17,8 @@ from core.audit.portfolio import (
     portfolio,
     spread,
 )
-from core.declared import build
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.declared import build
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 PPA, CE, LOGIT = ("ppa", None), ("ppa", "cross_entropy"), ("ppa", "logit")
 RLB, BREP, SELECTION, RANDOM = (("rlb_mi", None), ("brep_mi", None), ("selection_only", None), ("random_latents", None))

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from core.attacks.registry import make_attack
-from core.audit.attacking import Inverted
-from core.audit.judging import Judge
-from core.audit.results import HALF, Audit, Loot, read_audit, verdict_of
-from core.audit.statistics import Tally
-from core.errors import InputError
-from core.metrics.intervals import bootstrap_mean_interval
-from core.metrics.known_error import Rate, corrected_leak
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.audit.attacking import Inverted
+from smoothsweep.core.audit.judging import Judge
+from smoothsweep.core.audit.results import HALF, Audit, Loot, read_audit, verdict_of
+from smoothsweep.core.audit.statistics import Tally
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.intervals import bootstrap_mean_interval
+from smoothsweep.core.metrics.known_error import Rate, corrected_leak
 
 CLASSES, EACH, SEEDS = (7, 0, 4, 2), 4, (11, 5, 8)
 NAMES = tuple("abcdefgh")

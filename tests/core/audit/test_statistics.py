@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 import torch
 
-from core.audit.statistics import Tally
-from core.metrics.accuracy import class_means
-from core.metrics.known_error import Rate
-from core.metrics.table import metric_of
-from orchestrator.reading.numbers.estimates import Sample, Settings, compare, estimate
+from smoothsweep.core.audit.statistics import Tally
+from smoothsweep.core.metrics.accuracy import class_means
+from smoothsweep.core.metrics.known_error import Rate
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.reading.numbers.estimates import Sample, Settings, compare, estimate
 
 CLASSES, EACH = (0, 2, 3, 7), 4
 

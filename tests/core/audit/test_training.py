@@ -3,19 +3,19 @@
 import pytest
 import torch
 
-from core.audit.beside import trained_beside
-from core.audit.portfolio import AUGMENTATION
-from core.audit.training import TRAINING as TRAINING_OF_AUDITS
-from core.audit.training import _new, defended, train_model
-from core.data.labelled import SplitImages
-from core.data.synthetic import synthetic_faces
-from core.declared import build
-from core.defenses.registry import DEFENSES
-from core.errors import InputError
-from core.models.recipe import TrainingRecipe
-from sweeps.training import Recipe
-from tasks.settings import smoothing_of_epoch
-from tasks.training import defense_from
+from smoothsweep.core.audit.beside import trained_beside
+from smoothsweep.core.audit.portfolio import AUGMENTATION
+from smoothsweep.core.audit.training import TRAINING as TRAINING_OF_AUDITS
+from smoothsweep.core.audit.training import _new, defended, train_model
+from smoothsweep.core.data.labelled import SplitImages
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.declared import build
+from smoothsweep.core.defenses.registry import DEFENSES
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.sweeps.training import Recipe
+from smoothsweep.tasks.settings import smoothing_of_epoch
+from smoothsweep.tasks.training import defense_from
 from tests.defense_examples import EXAMPLES
 
 EPOCHS, SIZE, PEOPLE = 20, 32, 4

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.data.augmentation import Augmentation, apply_augmentation, draw_augmentation
+from smoothsweep.core.data.augmentation import Augmentation, apply_augmentation, draw_augmentation
 
 
 def generator(seed=0):

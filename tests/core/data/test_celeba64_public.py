@@ -5,10 +5,10 @@ import pytest
 import torch
 from published_trees import celeba64_lists, encoded, pixels, put
 
-from core.data.celeba64_public import load_celeba64_public
-from core.data.decoding import strict_pillow
-from core.data.published import list_published
-from core.errors import InputError
+from smoothsweep.core.data.celeba64_public import load_celeba64_public
+from smoothsweep.core.data.decoding import strict_pillow
+from smoothsweep.core.data.published import list_published
+from smoothsweep.core.errors import InputError
 
 PRIVATE, PUBLIC = [f"{i:06d}.jpg" for i in range(1, 5)], [f"{i:06d}.jpg" for i in range(5, 9)]
 

@@ -12,9 +12,9 @@ from published_trees import (
     stanford_dogs,
 )
 
-from core.data.published import list_published, write_published
-from core.data.splits import paper_split
-from core.errors import InputError
+from smoothsweep.core.data.published import list_published, write_published
+from smoothsweep.core.data.splits import paper_split
+from smoothsweep.core.errors import InputError
 
 
 def test_dogs_are_the_training_list_then_the_test_list_with_a_new_split(tmp_path):

@@ -2,7 +2,7 @@
 
 import torch
 
-from core.data.enlarging import ENLARGING, aligned_corners, truncated_bytes
+from smoothsweep.core.data.enlarging import ENLARGING, aligned_corners, truncated_bytes
 from tests.lowres import golden, u
 from tests.plg import golden as of_plg
 

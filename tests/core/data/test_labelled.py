@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from core.data.labelled import load_labelled, load_unlabelled
+from smoothsweep.core.data.labelled import load_labelled, load_unlabelled
 from tests.labelled_files import parquet, people, pixels, png, refusal
 
 

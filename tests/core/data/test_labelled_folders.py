@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from core.data.labelled import load_labelled, load_unlabelled
-from core.data.sources import content_digest
+from smoothsweep.core.data.labelled import load_labelled, load_unlabelled
+from smoothsweep.core.data.sources import content_digest
 from tests.labelled_files import folders, parquet, people, pixels, png, refusal, regular_folders
 
 

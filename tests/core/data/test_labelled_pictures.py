@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from core.data import decoding
-from core.data.labelled import load_labelled, load_unlabelled
+from smoothsweep.core.data import decoding
+from smoothsweep.core.data.labelled import load_labelled, load_unlabelled
 from tests.labelled_files import encoded, parquet, people, pixels, png, refusal
 
 

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.data.labelled import load_labelled
-from core.data.splits import largest_classes
-from core.errors import InputError
+from smoothsweep.core.data.labelled import load_labelled
+from smoothsweep.core.data.splits import largest_classes
+from smoothsweep.core.errors import InputError
 from tests.labelled_files import parquet, png
 
 

@@ -5,10 +5,10 @@ import torch
 from PIL import Image
 from published_trees import celeba, celeba64_lists, encoded, put, written
 
-from core.data.celeba64 import central_face
-from core.data.celeba64_public import load_celeba64_public
-from core.data.labelled import load_unlabelled
-from core.data.published import write_published
+from smoothsweep.core.data.celeba64 import central_face
+from smoothsweep.core.data.celeba64_public import load_celeba64_public
+from smoothsweep.core.data.labelled import load_unlabelled
+from smoothsweep.core.data.published import write_published
 from tests.lowres import golden, whole_bytes
 
 ALIGNED = whole_bytes("prep_celeba", (218, 178, 3))

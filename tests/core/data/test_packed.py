@@ -12,13 +12,13 @@ from published_trees import facescrub
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from core.data.packed import each_in_threads, pack_images, packed_bytes
+from smoothsweep.core.data.packed import each_in_threads, pack_images, packed_bytes
 
 # Prints by how many bytes the process's memory peaks higher while it writes the large tree than it did with the small.
 _PEAKS = """
 import resource, sys
 from pathlib import Path
-from core.data.published import write_published
+from smoothsweep.core.data.published import write_published
 
 def write(tree):
     write_published("facescrub", tree, Path(tree) / "out", size=299, classes=2, workers=2)

@@ -16,9 +16,9 @@ from published_trees import (
 )
 from torchvision import transforms as tv
 
-from core.data.listing import fit_square
-from core.data.published import list_published
-from core.errors import InputError
+from smoothsweep.core.data.listing import fit_square
+from smoothsweep.core.data.published import list_published
+from smoothsweep.core.errors import InputError
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 

@@ -14,8 +14,8 @@ from published_trees import (
     stanford_dogs,
 )
 
-from core.data.published_check import Count, PublishedCheck, check_published, check_text
-from core.errors import InputError
+from smoothsweep.core.data.published_check import Count, PublishedCheck, check_published, check_text
+from smoothsweep.core.errors import InputError
 
 
 def test_a_whole_tree_is_reported_file_by_file(tmp_path):

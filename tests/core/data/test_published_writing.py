@@ -19,8 +19,8 @@ from published_trees import (
     written,
 )
 
-from core.data.published import PUBLISHED, list_published, write_published
-from core.errors import InputError
+from smoothsweep.core.data.published import PUBLISHED, list_published, write_published
+from smoothsweep.core.errors import InputError
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.attacks.seeds import generator
-from core.data.rotation import rotated
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.data.rotation import rotated
 
 
 def sampled(images, degrees):

@@ -6,8 +6,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.data.splits import frequency_ranks, paper_shuffle, paper_split, samples_per_class, stratified_split
-from core.errors import InputError
+from smoothsweep.core.data.splits import (
+    frequency_ranks,
+    paper_shuffle,
+    paper_split,
+    samples_per_class,
+    stratified_split,
+)
+from smoothsweep.core.errors import InputError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "data.npz"
 NAMES = ("ann", "bob", "cleo")

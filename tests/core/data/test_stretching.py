@@ -4,9 +4,9 @@ import pytest
 import torch
 from torchvision.utils import make_grid
 
-from core.data.enlarging import aligned_corners
-from core.data.stretching import stretched
-from core.metrics.distances import knn_distance
+from smoothsweep.core.data.enlarging import aligned_corners
+from smoothsweep.core.data.stretching import stretched
+from smoothsweep.core.metrics.distances import knn_distance
 from tests.lowres import blocky, golden, pooled, s
 
 

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.data.synthetic import TRAIT_NAMES, identity_traits, synthetic_faces
-from core.data.synthetic.shapes import blob, bump, cover, ramp, triangle_wave
-from core.data.synthetic.streams import FaceStreams
-from core.errors import InputError
+from smoothsweep.core.data.synthetic import TRAIT_NAMES, identity_traits, synthetic_faces
+from smoothsweep.core.data.synthetic.shapes import blob, bump, cover, ramp, triangle_wave
+from smoothsweep.core.data.synthetic.streams import FaceStreams
+from smoothsweep.core.errors import InputError
 
 KNOWN_NOSE = [241, 193, 157]
 KNOWN_BACKGROUND = [154, 181, 121]

@@ -3,9 +3,9 @@
 import pytest
 from labelled_files import people, regular_folders
 
-from core.data.labelled import load_labelled, training_labels
-from core.data.sources import class_count
-from core.errors import InputError
+from smoothsweep.core.data.labelled import load_labelled, training_labels
+from smoothsweep.core.data.sources import class_count
+from smoothsweep.core.errors import InputError
 
 
 @pytest.mark.parametrize("options", [

@@ -10,15 +10,21 @@ from PIL import Image
 from torchvision import transforms as tv
 from torchvision.transforms import functional as TF
 
-from core.data.augmentation import Augmentation, _pixel_box, apply_augmentation, augment_batch, draw_augmentation
-from core.data.transforms import (
+from smoothsweep.core.data.augmentation import (
+    Augmentation,
+    _pixel_box,
+    apply_augmentation,
+    augment_batch,
+    draw_augmentation,
+)
+from smoothsweep.core.data.transforms import (
     centre_crop,
     resize,
     resize_uint8,
     to_uint8,
     to_unit,
 )
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "data.npz"
 

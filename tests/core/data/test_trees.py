@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.data.trees import path_state, tree_digest, tree_files
-from core.errors import InputError
+from smoothsweep.core.data.trees import path_state, tree_digest, tree_files
+from smoothsweep.core.errors import InputError
 
 
 def plant(root, files):

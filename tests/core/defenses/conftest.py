@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from core.defenses.base import SmoothedLoss, Step
-from core.models.classifiers import build_classifier
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.defenses.base import SmoothedLoss, Step
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 
 def generator(seed=0):

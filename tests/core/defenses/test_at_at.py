@@ -3,11 +3,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from core.defenses.at_at import AtAt, other_classes
-from core.defenses.base import SmoothedLoss, Step
-from core.errors import InputError
-from core.models.classifiers import Classifier, LogitsWithAuxiliary
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.defenses.at_at import AtAt, other_classes
+from smoothsweep.core.defenses.base import SmoothedLoss, Step
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import Classifier, LogitsWithAuxiliary
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 HAND = torch.tensor([[2.0, -1.0, 0.5], [1.5, -0.5, 0.4]])
 
@@ -20,7 +20,7 @@ def linear(weight):
 
 
 def test_loss_of_a_hand_computed_step(monkeypatch, tools):
-    monkeypatch.setattr("core.defenses.at_at.other_classes", lambda *_: torch.tensor([1]))
+    monkeypatch.setattr("smoothsweep.core.defenses.at_at.other_classes", lambda *_: torch.tensor([1]))
     step = Step(model=linear(torch.eye(3)), forward=lambda _: HAND, images=torch.zeros(1, 3, 1, 1), epoch=0, epochs=1,
                 labels=torch.tensor([0]), criterion=SmoothedLoss(), batch_size=1,
                 generator=tools.generator())  # fmt: skip

@@ -2,9 +2,17 @@ import pytest
 import torch
 from torch import nn
 
-from core.defenses.base import Defense, MixedLabels, SmoothedLoss, hard_labels, new_linear, over_outputs, watch
-from core.defenses.label_smoothing import smoothed_cross_entropy
-from core.models.classifiers import LogitsWithAuxiliary, build_classifier
+from smoothsweep.core.defenses.base import (
+    Defense,
+    MixedLabels,
+    SmoothedLoss,
+    hard_labels,
+    new_linear,
+    over_outputs,
+    watch,
+)
+from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy
+from smoothsweep.core.models.classifiers import LogitsWithAuxiliary, build_classifier
 
 LOGITS = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
 LABELS = torch.tensor([0, 1, 2, 3, 4, 0])

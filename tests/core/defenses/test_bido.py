@@ -3,10 +3,17 @@ import torch
 import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
-from core.defenses.bido import Bido
-from core.defenses.dependence import coco, coco_operator, gaussian_kernel, hsic, hsic_operator, linear_kernel
-from core.errors import InputError
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.defenses.bido import Bido
+from smoothsweep.core.defenses.dependence import (
+    coco,
+    coco_operator,
+    gaussian_kernel,
+    hsic,
+    hsic_operator,
+    linear_kernel,
+)
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 
 def by_hand(model, images, labels, layers, measure):

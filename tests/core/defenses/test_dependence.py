@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.defenses.dependence import (
+from smoothsweep.core.defenses.dependence import (
     KERNELS,
     coco,
     coco_operator,

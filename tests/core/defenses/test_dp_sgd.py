@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from core.defenses.base import SmoothedLoss, Step
-from core.defenses.dp_sgd import DpSgd, clipped_sums, epsilon, norm_of_one, steps_of_epoch
-from core.errors import InputError
-from core.models.classifiers import build_classifier
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.defenses.base import SmoothedLoss, Step
+from smoothsweep.core.defenses.dp_sgd import DpSgd, clipped_sums, epsilon, norm_of_one, steps_of_epoch
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 
 def test_epsilons_that_opacus_states():
@@ -116,7 +116,7 @@ def test_more_noise_costs_accuracy_and_little_leaves_it(tools):
 def test_what_it_cannot_be_trained_with_is_refused(monkeypatch):
     with pytest.raises(InputError, match="defense dp_sgd: expected a recipe with precision fp32, got 'bf16'"):
         DpSgd(noise=1.0).adjust_recipe(TrainingRecipe(precision="bf16"))
-    monkeypatch.setattr("core.defenses.dp_sgd.find_spec", lambda name: None)
+    monkeypatch.setattr("smoothsweep.core.defenses.dp_sgd.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"expected opacus beside smoothsweep \(pip install 'smoothsweep\[dp\]'\)"):
         DpSgd(noise=1.0).adjust_recipe(TrainingRecipe())
     assert "opacus" in sys.modules

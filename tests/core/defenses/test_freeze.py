@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from core.defenses.freeze import Freeze
-from core.errors import InputError
-from core.models.classifiers import build_classifier
+from smoothsweep.core.defenses.freeze import Freeze
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
 
 
 def state(model):

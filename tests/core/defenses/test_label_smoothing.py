@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
-from core.errors import InputError
+from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
+from smoothsweep.core.errors import InputError
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "label_smoothing.npz")
 LOGITS = torch.from_numpy(GOLDEN["ls_logits"])

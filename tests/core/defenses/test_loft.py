@@ -1,8 +1,8 @@
 import torch
 from torch import nn
 
-from core.defenses.loft import Loft
-from core.models.classifiers import Classifier
+from smoothsweep.core.defenses.loft import Loft
+from smoothsweep.core.models.classifiers import Classifier
 
 
 def narrow(features, classes, rank, **settings):

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from core.defenses.base import Defense
-from core.defenses.mid import BottleneckHead, Mid, gaussian_kl, seed_noise, set_readout
-from core.errors import InputError
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.defenses.mid import BottleneckHead, Mid, gaussian_kl, seed_noise, set_readout
+from smoothsweep.core.errors import InputError
 
 FEATURES = torch.randn(64, 10, generator=torch.Generator().manual_seed(5))
 

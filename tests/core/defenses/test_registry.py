@@ -3,11 +3,11 @@ import dataclasses
 import pytest
 import torch
 
-from core.defenses.base import Defense
-from core.defenses.registry import DEFENSES, make_defense, restore_weights
-from core.errors import InputError
-from core.models.classifiers import build_classifier
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.defenses.registry import DEFENSES, make_defense, restore_weights
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
 from tests.defense_examples import EXAMPLES
 from tests.nonsense import nonsense_for
 

@@ -7,16 +7,16 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.defenses.base import Defense, MixedLabels
-from core.defenses.confidence_penalty import ConfidencePenalty, entropy
-from core.defenses.dropout import Dropout
-from core.defenses.focal import Focal, focal_losses
-from core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
-from core.defenses.mixup import Mixup, draw_shares
-from core.defenses.weight_decay import WeightDecay
-from core.errors import InputError
-from core.models.optimizers import make_optimizer
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.defenses.base import Defense, MixedLabels
+from smoothsweep.core.defenses.confidence_penalty import ConfidencePenalty, entropy
+from smoothsweep.core.defenses.dropout import Dropout
+from smoothsweep.core.defenses.focal import Focal, focal_losses
+from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
+from smoothsweep.core.defenses.mixup import Mixup, draw_shares
+from smoothsweep.core.defenses.weight_decay import WeightDecay
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.optimizers import make_optimizer
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 LOGITS = torch.randn(40, 5, generator=torch.Generator().manual_seed(0)) * 3
 LABELS = torch.arange(40) % 5

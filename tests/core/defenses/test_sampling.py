@@ -3,8 +3,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.defenses.sampling import identity_batches, shuffled_batches
-from core.errors import InputError
+from smoothsweep.core.defenses.sampling import identity_batches, shuffled_batches
+from smoothsweep.core.errors import InputError
 
 
 def generator(seed=0):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.defenses.schedules import (
+from smoothsweep.core.defenses.schedules import (
     PARAMETERS,
     RETURNING,
     SCHEDULES,
@@ -16,7 +16,7 @@ from core.defenses.schedules import (
     schedule_parameters,
     validate_schedule,
 )
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 GOLDEN = np.load(Path(__file__).parents[2] / "golden" / "label_smoothing.npz")
 RISING = ("constant", "ramp", "linear", "cosine", "step")

@@ -2,10 +2,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from core.defenses.base import Defense
-from core.defenses.skip_removal import OFFICIAL, SkipRemoval
-from core.errors import InputError
-from core.models.classifiers import build_classifier
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.defenses.skip_removal import OFFICIAL, SkipRemoval
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
 
 MAP = torch.rand(2, 64, 8, 8, generator=torch.Generator().manual_seed(0))
 

@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from core.attacks.execution import Execution
-from core.attacks.view import view_of
-from core.defenses.ssd import Ssd, entropy, moved_towards
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from core.models.classifiers import Classifier
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.defenses.ssd import Ssd, entropy, moved_towards
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import Classifier
 
 
 def tensor(*values):

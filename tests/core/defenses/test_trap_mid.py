@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch import nn
 
-from core.defenses.base import SmoothedLoss, Step
-from core.defenses.trap_mid import TrapMid, Traps, balanced_classes, seen_anew
-from core.models.inference import evaluating
-from core.models.recipe import TrainingRecipe
+from smoothsweep.core.defenses.base import SmoothedLoss, Step
+from smoothsweep.core.defenses.trap_mid import TrapMid, Traps, balanced_classes, seen_anew
+from smoothsweep.core.models.inference import evaluating
+from smoothsweep.core.models.recipe import TrainingRecipe
 
 
 def traps_of(model, tools, **changes):

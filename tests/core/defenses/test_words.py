@@ -6,9 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.defenses.registry import DEFENSES
-from core.defenses.words import FAMILIES, PLAIN, SMOOTHING, recipe_words
-from orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.core.defenses.registry import DEFENSES
+from smoothsweep.core.defenses.words import FAMILIES, PLAIN, SMOOTHING, recipe_words
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 
 LABELS = [
     ({"kind": "mid", "beta": 0.003}, "MID beta 0.003"),

@@ -13,10 +13,10 @@ import psutil
 import pytest
 import torch
 
-from core.errors import InputError
-from core.isolation import limits, process
-from core.isolation.limits import Limits, can_isolate, usual_limits
-from core.isolation.program import IsolatedProgram
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.isolation import limits, process
+from smoothsweep.core.isolation.limits import Limits, can_isolate, usual_limits
+from smoothsweep.core.isolation.program import IsolatedProgram
 from tests.core.isolation.hostile import ATTEMPTS, P
 
 CPU, GIB = torch.device("cpu"), 2**30
@@ -170,7 +170,8 @@ def test_a_process_outlives_the_thread_that_opened_it(opened):
 def test_no_process_is_left_when_the_parent_is_killed(tmp_path):
     code = (
         "import sys, time, torch; from pathlib import Path; from tests.core.isolation import hostile\n"
-        "from core.isolation import process; from core.isolation.program import IsolatedProgram\n"
+        "from smoothsweep.core.isolation import process\n"
+        "from smoothsweep.core.isolation.program import IsolatedProgram\n"
         "usual = process.readable_paths()\n"
         f"process.readable_paths = lambda: [*usual, Path({str(HERE.parents[2])!r})]\n"
         "with process.in_memory() as program:\n"

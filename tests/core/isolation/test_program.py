@@ -7,10 +7,10 @@ import torch
 import torchvision
 from torch import nn
 
-from core.errors import InputError
-from core.isolation import wire
-from core.outside.exported import open_exported
-from core.outside.torchscript import open_torchscript
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.isolation import wire
+from smoothsweep.core.outside.exported import open_exported
+from smoothsweep.core.outside.torchscript import open_torchscript
 
 CPU, SIDE = torch.device("cpu"), 48
 

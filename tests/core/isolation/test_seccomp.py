@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from core.isolation.seccomp import ALLOW, FAIL, KILL, filter_program
-from core.isolation.system_calls import ARCHITECTURES, CONDITIONAL, HARMLESS
+from smoothsweep.core.isolation.seccomp import ALLOW, FAIL, KILL, filter_program
+from smoothsweep.core.isolation.system_calls import ARCHITECTURES, CONDITIONAL, HARMLESS
 
 PID = 4242
 EPERM, ENOSYS = FAIL | errno.EPERM, FAIL | errno.ENOSYS

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.metrics.accuracy import (
+from smoothsweep.core.metrics.accuracy import (
     accuracy_report,
     class_means,
     mean_target_confidence,

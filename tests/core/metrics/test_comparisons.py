@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from core.errors import InputError
-from core.metrics.comparisons import compare_recipes, joint_deviations
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.comparisons import compare_recipes, joint_deviations
 
 
 def draw(shape, seed, *, between_seeds=0.3, shared=1.0, between_classes=0.5, noise=0.5):

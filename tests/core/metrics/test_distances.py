@@ -6,10 +6,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.metrics import distances
-from core.metrics.accuracy import class_means
-from core.metrics.distances import knn_distance, nearest_feature_distance, nearest_real, nearest_reals
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics import distances
+from smoothsweep.core.metrics.accuracy import class_means
+from smoothsweep.core.metrics.distances import knn_distance, nearest_feature_distance, nearest_real, nearest_reals
 from tests.lowres import golden
 
 GOLDEN = {

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.metrics.fid import feature_statistics, fid, frechet_distance, merge_statistics
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.fid import feature_statistics, fid, frechet_distance, merge_statistics
 
 GOLDEN = {
     name: torch.from_numpy(np.asarray(array))

@@ -4,8 +4,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from core.errors import InputError
-from core.metrics.frontier import Frontier, accuracy_leak_frontier, hypervolume, hypervolume_share, pareto_mask
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.frontier import (
+    Frontier,
+    accuracy_leak_frontier,
+    hypervolume,
+    hypervolume_share,
+    pareto_mask,
+)
 
 MINIMISE = {2: ("min", "min"), 3: ("min", "min", "min")}
 

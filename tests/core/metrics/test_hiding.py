@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from core.errors import InputError
-from core.metrics.hiding import hides_or_removes
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.hiding import hides_or_removes
 
 ATTACKS = ("published", "other published", "adaptive", "labels")
 PUBLISHED = ATTACKS[:2]

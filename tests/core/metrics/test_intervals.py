@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.metrics.intervals import bootstrap_mean_interval, seed_mean_interval
+from smoothsweep.core.metrics.intervals import bootstrap_mean_interval, seed_mean_interval
 
 shapes = st.tuples(st.integers(1, 6), st.integers(1, 15))
 

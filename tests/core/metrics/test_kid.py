@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.metrics.kid import kid, squared_mmd
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.kid import kid, squared_mmd
 
 
 def rows(n, d=6, seed=0, shift=0.0):

@@ -1,13 +1,13 @@
 import pytest
 import torch
 
-from core.data.augmentation import Augmentation
-from core.data.images import ImageSet
-from core.errors import InputError
-from core.metrics.knowledge import score_surrogate
-from core.models.classifiers import build_classifier
-from core.models.recipe import TrainingRecipe
-from core.training.classifier import train_classifier
+from smoothsweep.core.data.augmentation import Augmentation
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.knowledge import score_surrogate
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.classifier import train_classifier
 
 
 @pytest.mark.parametrize("protocol", ["paper", "clean"])

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from core.errors import InputError
-from core.metrics.intervals import bootstrap_mean_interval
-from core.metrics.known_error import Rate, corrected_leak
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.intervals import bootstrap_mean_interval
+from smoothsweep.core.metrics.known_error import Rate, corrected_leak
 
 SURE = 10**9
 

@@ -3,8 +3,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.metrics.open_set import Head, fit_class_means, fit_head, head_logits
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.open_set import Head, fit_class_means, fit_head, head_logits
 
 
 def clusters(classes: int, per_class: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

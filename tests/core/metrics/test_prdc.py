@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.metrics import prdc as module
-from core.metrics.prdc import DEFINITIONS, prdc, prdc_as_released, prdc_per_class
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics import prdc as module
+from smoothsweep.core.metrics.prdc import DEFINITIONS, prdc, prdc_as_released, prdc_per_class
 
 GOLDEN = {
     name: torch.from_numpy(np.asarray(array))

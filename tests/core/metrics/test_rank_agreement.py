@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from core.errors import InputError
-from core.metrics import rank_agreement as module
-from core.metrics.rank_agreement import Correlation, rank_agreement, top_overlap
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics import rank_agreement as module
+from smoothsweep.core.metrics.rank_agreement import Correlation, rank_agreement, top_overlap
 
 # Few different values, so that ties are common.
 pairs = st.integers(2, 12).flatmap(

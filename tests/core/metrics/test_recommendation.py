@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from core.errors import InputError
-from core.metrics.recommendation import reaudit, recommend, selection_optimism
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.recommendation import reaudit, recommend, selection_optimism
 
 
 def audits(truth, seed, *, seeds=3, classes=20, between_seeds=0.5, between_classes=0.3, noise=0.3):

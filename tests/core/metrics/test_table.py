@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from core.attacks.registry import ATTACKS
-from core.metrics.metric import JUDGES
-from core.metrics.table import BY_KEY, CLASS_METRICS, METRICS, metric_of
-from sweeps.judging import Judges
-from sweeps.search import OBJECTIVES, Search
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.metrics.metric import JUDGES
+from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS, METRICS, metric_of
+from smoothsweep.sweeps.judging import Judges
+from smoothsweep.sweeps.search import OBJECTIVES, Search
 from tools import columns
 
 

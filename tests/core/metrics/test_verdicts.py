@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.metrics.comparisons import compare_recipes, difference_errors
-from core.metrics.recommendation import reaudit
-from core.metrics.verdicts import CANNOT_TELL, HIGHER, LOWER, turned, verdict
+from smoothsweep.core.metrics.comparisons import compare_recipes, difference_errors
+from smoothsweep.core.metrics.recommendation import reaudit
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL, HIGHER, LOWER, turned, verdict
 
 ROOT = Path(__file__).resolve().parents[3]
 DRAWS = 2000

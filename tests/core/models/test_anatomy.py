@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from core.errors import InputError
-from core.models.anatomy import ANATOMY, anatomy_of, blocks_of, check_layers, parameters_of
-from core.models.classifiers import ARCHITECTURES, build_classifier
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.anatomy import ANATOMY, anatomy_of, blocks_of, check_layers, parameters_of
+from smoothsweep.core.models.classifiers import ARCHITECTURES, build_classifier
 
 
 @pytest.fixture(scope="module", params=sorted(ANATOMY))

@@ -5,11 +5,11 @@ import pytest
 import torch
 import torchvision
 
-from core.errors import InputError
-from core.models import classifiers
-from core.models.classifiers import ARCHITECTURES, LogitsWithAuxiliary, build_classifier
-from core.models.image_sizes import LEAST, check_image_size
-from core.models.pretrained import load_published_state, pretrained_weights_path
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models import classifiers
+from smoothsweep.core.models.classifiers import ARCHITECTURES, LogitsWithAuxiliary, build_classifier
+from smoothsweep.core.models.image_sizes import LEAST, check_image_size
+from smoothsweep.core.models.pretrained import load_published_state, pretrained_weights_path
 
 
 @pytest.fixture

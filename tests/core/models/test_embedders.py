@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from core.data.synthetic import synthetic_faces
-from core.errors import InputError
-from core.models.embedders import EMBEDDERS, load_embedder
-from core.models.synthetic_embedder import FEATURES, SyntheticEmbedder
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.embedders import EMBEDDERS, load_embedder
+from smoothsweep.core.models.synthetic_embedder import FEATURES, SyntheticEmbedder
 
 SHIPPED = Path(__file__).parents[3] / "core" / "models" / "weights" / "synthetic_embedder.safetensors"
 

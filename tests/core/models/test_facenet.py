@@ -8,10 +8,10 @@ from facenet_pytorch import InceptionResnetV1
 from safetensors.torch import save_file
 from torch.nn import functional
 
-from core.errors import InputError
-from core.models import embedders, weight_files
-from core.models.embedders import load_embedder
-from core.models.weight_files import WEIGHT_FILES, WeightFile
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models import embedders, weight_files
+from smoothsweep.core.models.embedders import load_embedder
+from smoothsweep.core.models.weight_files import WEIGHT_FILES, WeightFile
 
 FILE_NAME = WEIGHT_FILES["facenet"].file_name
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch.nn import functional
 from torchvision.models import inception
 
-from core.errors import InputError
-from core.models import fid_inception
-from core.models.fid_inception import FidInception, fid_input, load_fid_inception, tf1_bilinear
-from core.models.weight_files import file_sha256
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models import fid_inception
+from smoothsweep.core.models.fid_inception import FidInception, fid_input, load_fid_inception, tf1_bilinear
+from smoothsweep.core.models.weight_files import file_sha256
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torchvision.models import VisionTransformer, ViT_B_16_Weights, vit_b_16
 
-from core.errors import InputError
-from core.models import embedders
-from core.models.embedders import GENERAL, load_embedder
-from core.models.general import SIDE, SwagViT, swag_state
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models import embedders
+from smoothsweep.core.models.embedders import GENERAL, load_embedder
+from smoothsweep.core.models.general import SIDE, SwagViT, swag_state
 
 SMALL = {"layers": 2, "heads": 2, "width": 8, "hidden": 12}
 

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from core.defenses.registry import make_defense
-from core.errors import InputError
-from core.models.classifiers import ARCHITECTURES, build_classifier, usual_input
-from core.models.image_sizes import IN_UNIT_RANGE, fixed_image_size
-from core.models.lowres import FEW, FewChannels
-from core.models.normalisation import USUAL
-from core.models.official_targets import import_target
+from smoothsweep.core.defenses.registry import make_defense
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import ARCHITECTURES, build_classifier, usual_input
+from smoothsweep.core.models.image_sizes import IN_UNIT_RANGE, fixed_image_size
+from smoothsweep.core.models.lowres import FEW, FewChannels
+from smoothsweep.core.models.normalisation import USUAL
+from smoothsweep.core.models.official_targets import import_target
 from tests.lowres import (
     blocky,
     digest_of,
@@ -233,7 +233,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line(tmp_path, file, a
 
 
 def test_imagenet_weights_serve_the_convolutions_alone(tmp_path, monkeypatch):
-    import core.models.classifiers as classifiers
+    import smoothsweep.core.models.classifiers as classifiers
 
     network = classifiers.torchvision.models.efficientnet_b0(weights=None)
     monkeypatch.setattr(classifiers, "read_pretrained_state", lambda *_: network.state_dict())

@@ -4,11 +4,11 @@ import pytest
 import torch
 import torchvision
 
-from core.data.stretching import stretched
-from core.errors import InputError
-from core.metrics.fid import feature_statistics, fid, whole_batches
-from core.models import lowres_fid
-from core.models.lowres_fid import (
+from smoothsweep.core.data.stretching import stretched
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.fid import feature_statistics, fid, whole_batches
+from smoothsweep.core.models import lowres_fid
+from smoothsweep.core.models.lowres_fid import (
     PUBLISHED_FIDS,
     load_imagenet_inception,
     lomma_bytes,
@@ -16,7 +16,7 @@ from core.models.lowres_fid import (
     plg_input,
     plg_input_of_reconstructions,
 )
-from core.models.weight_files import WEIGHT_FILES, file_sha256
+from smoothsweep.core.models.weight_files import WEIGHT_FILES, file_sha256
 from tests.lowres import blocky, golden, pooled, s, u
 
 

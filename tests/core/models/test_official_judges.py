@@ -7,11 +7,11 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from core.models.embedders import EMBEDDERS, load_embedder
-from core.models.face_ir import face_ir50, face_ir152
-from core.models.mobilefacenet import to_template
-from core.models.official_judges import PUBLISHED, import_judge
-from orchestrator.cli import main
+from smoothsweep.core.models.embedders import EMBEDDERS, load_embedder
+from smoothsweep.core.models.face_ir import face_ir50, face_ir152
+from smoothsweep.core.models.mobilefacenet import to_template
+from smoothsweep.core.models.official_judges import PUBLISHED, import_judge
+from smoothsweep.orchestrator.cli import main
 
 UNITS = {"ir50": (3, 4, 14, 3), "ir152": (3, 8, 36, 3)}
 PARAMETERS = {"ir50": 43_574_976, "ir152": 70_737_600}

@@ -7,8 +7,8 @@ import pytest
 import torch
 import torchvision
 
-from core.errors import InputError
-from core.models.official_targets import import_target, read_official_checkpoint
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.official_targets import import_target, read_official_checkpoint
 
 
 class Hostile:

@@ -10,8 +10,8 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.models.pretrained import fitting_state, plain_tensors, read_tensor_file, strip_wrappers
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.pretrained import fitting_state, plain_tensors, read_tensor_file, strip_wrappers
 
 
 class Hostile:

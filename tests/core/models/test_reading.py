@@ -6,11 +6,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from core.data.images import ImageSet
-from core.errors import InputError
-from core.models.inference import evaluate_logits
-from core.models.normalisation import USUAL, Normalisation, input_layer
-from core.models.reading import Claim, as_flags, check_reading, order_by_name, usual_orders
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.inference import evaluate_logits
+from smoothsweep.core.models.normalisation import USUAL, Normalisation, input_layer
+from smoothsweep.core.models.reading import Claim, as_flags, check_reading, order_by_name, usual_orders
 
 CLASSES = 6
 NAMES = ("dot", "Ann", "cy", "bob", "eve", "fay")

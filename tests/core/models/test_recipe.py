@@ -3,10 +3,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.data.augmentation import Augmentation
-from core.errors import InputError
-from core.models.optimizers import make_optimizer
-from core.models.recipe import TrainingRecipe, learning_rate
+from smoothsweep.core.data.augmentation import Augmentation
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.optimizers import make_optimizer
+from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate
 
 
 def scheduled(scheduler_of, recipe):

@@ -13,11 +13,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.models import weight_files
-from core.models.classifiers import ARCHITECTURES
-from core.models.embedders import EMBEDDERS, GENERAL
-from core.models.weight_files import (
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models import weight_files
+from smoothsweep.core.models.classifiers import ARCHITECTURES
+from smoothsweep.core.models.embedders import EMBEDDERS, GENERAL
+from smoothsweep.core.models.weight_files import (
     WEIGHT_FILES,
     WeightFile,
     fetch_weight_file,

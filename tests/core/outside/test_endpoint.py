@@ -11,11 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.outside import posting
-from core.outside.address import ADDRESS, named_address
-from core.outside.answers import KeptAnswers
-from core.outside.endpoint import describe_endpoint, open_endpoint
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside import posting
+from smoothsweep.core.outside.address import ADDRESS, named_address
+from smoothsweep.core.outside.answers import KeptAnswers
+from smoothsweep.core.outside.endpoint import describe_endpoint, open_endpoint
 from tests.made_endpoint import serving
 
 CPU = torch.device("cpu")

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from core.errors import InputError
-from core.outside.archives import members_of
-from core.outside.operators import ATEN, PRIM
-from core.outside.script_code import MOST_TEXT, checked_code
-from core.outside.torchscript import WHAT, check_torchscript, open_torchscript
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.archives import members_of
+from smoothsweep.core.outside.operators import ATEN, PRIM
+from smoothsweep.core.outside.script_code import MOST_TEXT, checked_code
+from smoothsweep.core.outside.torchscript import WHAT, check_torchscript, open_torchscript
 from tests.made_programs import torchscript
 
 HARMLESS = "relu"

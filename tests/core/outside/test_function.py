@@ -5,8 +5,8 @@ import sys
 import pytest
 import torch
 
-from core.errors import InputError
-from core.outside.function import describe_function, open_function
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.function import describe_function, open_function
 
 CPU = torch.device("cpu")
 CODE = """

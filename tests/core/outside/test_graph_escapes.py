@@ -8,12 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.outside.archives import members_of
-from core.outside.exported import GRAPH, check_exported
-from core.outside.onnx_file import open_onnx
-from core.outside.onnx_graph import OPERATORS, check_onnx
-from core.outside.operators import ATEN
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.archives import members_of
+from smoothsweep.core.outside.exported import GRAPH, check_exported
+from smoothsweep.core.outside.onnx_file import open_onnx
+from smoothsweep.core.outside.onnx_graph import OPERATORS, check_onnx
+from smoothsweep.core.outside.operators import ATEN
 from tests.made_onnx import as_onnx
 from tests.made_programs import Shades, exported
 
@@ -86,7 +86,7 @@ class Members:
         self.tree["nodes"][index]["target"] = target
 
     def check(self, where):
-        from core.outside.exported import _check
+        from smoothsweep.core.outside.exported import _check
 
         _check(self.tree, str(where))
 

@@ -12,12 +12,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.outside import posting, wire
-from core.outside.address import TOKEN
-from core.outside.answers import KeptAnswers
-from core.outside.endpoint import Endpoint
-from core.outside.vision_model import VisionModel
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside import posting, wire
+from smoothsweep.core.outside.address import TOKEN
+from smoothsweep.core.outside.answers import KeptAnswers
+from smoothsweep.core.outside.endpoint import Endpoint
+from smoothsweep.core.outside.vision_model import VisionModel
 from tests.made_raw_endpoint import raw_server
 
 TIMEOUT_S, ATTEMPTS, GRACE_S = 0.5, 2, 3.0

@@ -2,11 +2,11 @@
 
 import pytest
 
-from core.isolation import seccomp
-from core.isolation.limits import can_isolate
-from core.outside import consent
-from core.outside.consent import agree_to, agreed_to, needs_consent
-from core.outside.kinds import BY_CONSENT, KINDS
+from smoothsweep.core.isolation import seccomp
+from smoothsweep.core.isolation.limits import can_isolate
+from smoothsweep.core.outside import consent
+from smoothsweep.core.outside.consent import agree_to, agreed_to, needs_consent
+from smoothsweep.core.outside.kinds import BY_CONSENT, KINDS
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import zipfile
 import pytest
 import torch
 
-from core.errors import InputError
-from core.outside import archives
-from core.outside.archives import MOST_MEMBERS, MOST_TEXT, members_of
-from core.outside.exported import check_exported
-from core.outside.kinds import kind_of_file
-from core.outside.torchscript import check_torchscript, open_torchscript
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside import archives
+from smoothsweep.core.outside.archives import MOST_MEMBERS, MOST_TEXT, members_of
+from smoothsweep.core.outside.exported import check_exported
+from smoothsweep.core.outside.kinds import kind_of_file
+from smoothsweep.core.outside.torchscript import check_torchscript, open_torchscript
 from tests.made_programs import Shades, exported, torchscript
 
 CPU = torch.device("cpu")

@@ -6,12 +6,12 @@ import onnx
 import pytest
 import torch
 
-from core.errors import InputError
-from core.models.normalisation import USUAL
-from core.outside import onnx_file
-from core.outside.kinds import kind_of_file
-from core.outside.model import OutsideModel
-from core.outside.opening import open_outside, try_outside
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.normalisation import USUAL
+from smoothsweep.core.outside import onnx_file
+from smoothsweep.core.outside.kinds import kind_of_file
+from smoothsweep.core.outside.model import OutsideModel
+from smoothsweep.core.outside.opening import open_outside, try_outside
 from tests.core.outside.test_programs import pictures
 from tests.foreign_classifier import SIDE
 from tests.made_onnx import as_onnx

@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import nn
 
-from core.attacks.execution import Execution, Prepared
-from core.attacks.view import GradientView, LabelView, ScoreView, view_of
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from core.models.normalisation import USUAL
-from core.outside.kinds import kind_of_file
-from core.outside.model import OutsideModel
-from core.outside.opening import open_outside, try_outside
-from core.outside.reading import sums_to_one
+from smoothsweep.core.attacks.execution import Execution, Prepared
+from smoothsweep.core.attacks.view import GradientView, LabelView, ScoreView, view_of
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.normalisation import USUAL
+from smoothsweep.core.outside.kinds import kind_of_file
+from smoothsweep.core.outside.model import OutsideModel
+from smoothsweep.core.outside.opening import open_outside, try_outside
+from smoothsweep.core.outside.reading import sums_to_one
 from tests.foreign_classifier import SIDE
 from tests.made_programs import Deciding, Shades, Softmaxed, exported, torchscript
 

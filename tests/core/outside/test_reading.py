@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.outside.reading import Reader, is_distribution
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.reading import Reader, is_distribution
 
 ROWS = st.lists(st.lists(st.floats(-8, 8, width=32), min_size=3, max_size=3), min_size=1, max_size=5)
 

@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch import nn
 
-from core.errors import InputError
-from core.outside.opening import open_outside
-from orchestrator.cli import main
-from orchestrator.doors.audit.subject import AuditRequest
-from orchestrator.doors.bringing.named import Terms
-from sweeps.imported import ImportedClassifier
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.opening import open_outside
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.doors.audit.subject import AuditRequest
+from smoothsweep.orchestrator.doors.bringing.named import Terms
+from smoothsweep.sweeps.imported import ImportedClassifier
 
 SIDE, CLASSES = 16, 3
 

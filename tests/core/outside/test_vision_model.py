@@ -7,12 +7,12 @@ import pytest
 import torch
 from PIL import Image
 
-from core.data.question import EDGE, GAP, HEAD, SIDE, question_picture
-from core.errors import InputError
-from core.outside import posting
-from core.outside.address import ADDRESS, TOKEN, named_address
-from core.outside.answers import KeptAnswers
-from core.outside.vision_model import VisionModel
+from smoothsweep.core.data.question import EDGE, GAP, HEAD, SIDE, question_picture
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside import posting
+from smoothsweep.core.outside.address import ADDRESS, TOKEN, named_address
+from smoothsweep.core.outside.answers import KeptAnswers
+from smoothsweep.core.outside.vision_model import VisionModel
 from tests.made_vision_model import serving
 
 

@@ -98,9 +98,9 @@ def peak():
 
 
 def main(folder):
-    from core.errors import InputError
-    from core.models.official_targets import import_target
-    from core.priors.official.importer import import_prior
+    from smoothsweep.core.errors import InputError
+    from smoothsweep.core.models.official_targets import import_target
+    from smoothsweep.core.priors.official.importer import import_prior
 
     def target(path):
         import_target(path, architecture="resnet18", num_classes=3, transform_input=None, protocol="paper")

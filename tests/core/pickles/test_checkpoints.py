@@ -10,12 +10,12 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.pickles import checkpoints
-from core.pickles.checkpoints import MAX_TENSORS, StoredTensor, read_checkpoint
-from core.pickles.cursor import Refused
-from core.pickles.opcodes import _STEPS
-from core.pickles.storages import MAGIC
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.pickles import checkpoints
+from smoothsweep.core.pickles.checkpoints import MAX_TENSORS, StoredTensor, read_checkpoint
+from smoothsweep.core.pickles.cursor import Refused
+from smoothsweep.core.pickles.opcodes import _STEPS
+from smoothsweep.core.pickles.storages import MAGIC
 
 ZIPPED, LEGACY = True, False
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.pickles import opcodes
-from core.pickles.cursor import Cursor, Refused
-from core.pickles.machine import Global, Limits, Machine
-from core.pickles.opcodes import CHECKPOINT_OPCODES, NETWORK_OPCODES, STORAGE_OPCODES, run
-from core.priors.official.standins import network_dialect
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.pickles import opcodes
+from smoothsweep.core.pickles.cursor import Cursor, Refused
+from smoothsweep.core.pickles.machine import Global, Limits, Machine
+from smoothsweep.core.pickles.opcodes import CHECKPOINT_OPCODES, NETWORK_OPCODES, STORAGE_OPCODES, run
+from smoothsweep.core.priors.official.standins import network_dialect
 
 BY_NAME = {opcode.name: opcode.code.encode("latin-1") for opcode in pickletools.opcodes}
 

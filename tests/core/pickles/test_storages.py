@@ -8,10 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.pickles.cursor import Refused
-from core.pickles.machine import Data
-from core.pickles.storages import StorageRecord, array_of, read_storage, rebuild_tensor
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.pickles.cursor import Refused
+from smoothsweep.core.pickles.machine import Data
+from smoothsweep.core.pickles.storages import StorageRecord, array_of, read_storage, rebuild_tensor
 
 
 def blob(tensor):

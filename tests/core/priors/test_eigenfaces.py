@@ -4,11 +4,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.priors import eigenfaces
-from core.priors.base import Prior
-from core.priors.card import EigenfacesConfig
-from core.priors.eigenfaces import fit_eigenfaces
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors import eigenfaces
+from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.priors.card import EigenfacesConfig
+from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
 
 
 def structured_images(count, side=8, seed=0):

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.priors.gan_augment import HOLE, Distortion, distort, draw_distortion
+from smoothsweep.core.priors.gan_augment import HOLE, Distortion, distort, draw_distortion
 
 
 def neutral(n, side, **changes):

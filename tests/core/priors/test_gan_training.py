@@ -7,14 +7,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError, TrainingDiverged
-from core.priors import gan_training
-from core.priors.card import StyleGAN2Config
-from core.priors.gan_recipe import GanRecipe
-from core.priors.gan_state import new_state
-from core.priors.gan_training import train_stylegan2
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.errors import InputError, TrainingDiverged
+from smoothsweep.core.priors import gan_training
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.gan_recipe import GanRecipe
+from smoothsweep.core.priors.gan_state import new_state
+from smoothsweep.core.priors.gan_training import train_stylegan2
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 
 CONFIG = StyleGAN2Config(
     resolution=8, z_dim=6, w_dim=6, mapping_layers=2, channel_base=64, channel_max=8, mbstd_group=2

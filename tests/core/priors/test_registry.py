@@ -5,13 +5,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from core.errors import InputError
-from core.priors import registry
-from core.priors.base import Prior
-from core.priors.card import CONFIGS, StyleGAN2Config
-from core.priors.eigenfaces import fit_eigenfaces
-from core.priors.registry import NETWORKS, SHIPPED, load_prior, load_shipped_prior, save_prior
-from core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors import registry
+from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.priors.card import CONFIGS, StyleGAN2Config
+from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
+from smoothsweep.core.priors.registry import NETWORKS, SHIPPED, load_prior, load_shipped_prior, save_prior
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 
 def eigenfaces():

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.priors import modulated_conv2d_grouped
-from core.priors import stylegan2_ops as ops
+from smoothsweep.core.priors import stylegan2_ops as ops
 
 GOLDEN = {
     name: torch.from_numpy(array)

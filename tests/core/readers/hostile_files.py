@@ -19,12 +19,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 
-from core.data.labelled import load_labelled, load_unlabelled
-from core.data.sources import class_count, list_labelled
-from core.errors import InputError
-from core.models.embedders import load_embedder
-from core.models.official_judges import import_judge
-from core.models.official_targets import import_target
+from smoothsweep.core.data.labelled import load_labelled, load_unlabelled
+from smoothsweep.core.data.sources import class_count, list_labelled
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.embedders import load_embedder
+from smoothsweep.core.models.official_judges import import_judge
+from smoothsweep.core.models.official_targets import import_target
 
 MIB = 2**20
 ROOM = 1536 * MIB

@@ -2,10 +2,10 @@ import os
 
 import pytest
 
-from core.cards import read_card
-from core.data.decoding import MOST_PICTURE, UnreadablePicture, read_picture
-from core.errors import InputError
-from core.readers.files import read_text, read_whole
+from smoothsweep.core.cards import read_card
+from smoothsweep.core.data.decoding import MOST_PICTURE, UnreadablePicture, read_picture
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import read_text, read_whole
 
 
 @pytest.mark.parametrize("size", [0, 1, 99, 100])

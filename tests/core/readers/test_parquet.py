@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.data.sources import class_count, list_labelled, list_unlabelled
-from core.errors import InputError
-from core.readers.parquet import LEAST_BUDGET, UnreadableTable, read_columns
-from core.readers.parquet_pages import DamagedPages, page_sizes
+from smoothsweep.core.data.sources import class_count, list_labelled, list_unlabelled
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.parquet import LEAST_BUDGET, UnreadableTable, read_columns
+from smoothsweep.core.readers.parquet_pages import DamagedPages, page_sizes
 
 
 @settings(max_examples=40, deadline=None)
@@ -108,7 +108,7 @@ def test_names_that_are_no_text_are_one_line(tmp_path):
 
 def test_a_file_of_pictures_may_be_as_large_as_it_is(tmp_path, monkeypatch):
     """What does not expand is within the budget, whatever its size; what expands by more than eight is not."""
-    monkeypatch.setattr("core.readers.parquet.LEAST_BUDGET", 1000)
+    monkeypatch.setattr("smoothsweep.core.readers.parquet.LEAST_BUDGET", 1000)
     draw = np.random.default_rng(0)
     pq.write_table(pa.table({"image": [draw.bytes(20_000) for _ in range(40)]}), tmp_path / "x.parquet")
     assert len(list_unlabelled(tmp_path / "x.parquet")) == 40
@@ -119,8 +119,8 @@ def test_a_file_of_pictures_may_be_as_large_as_it_is(tmp_path, monkeypatch):
 
 
 def test_no_more_than_there_is_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("core.readers.parquet.LEAST_BUDGET", 1000)
-    monkeypatch.setattr("core.readers.parquet.available_memory", lambda: 3000)
+    monkeypatch.setattr("smoothsweep.core.readers.parquet.LEAST_BUDGET", 1000)
+    monkeypatch.setattr("smoothsweep.core.readers.parquet.available_memory", lambda: 3000)
     images = [np.random.default_rng(seed).bytes(5000) for seed in range(2)]
     pq.write_table(pa.table({"image": images}), tmp_path / "x.parquet")
     with pytest.raises(InputError, match="expected values of at most"):

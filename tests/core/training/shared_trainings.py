@@ -5,16 +5,16 @@ import re
 import torch
 from torch import nn
 
-from core.attacks.lowres.config import Distillation, GanTraining, PlainGanConfig
-from core.attacks.lowres.gan_draws import Draws
-from core.attacks.lowres.gan_losses import Wasserstein
-from core.attacks.lowres.gan_training import new_pair, train_pair
-from core.attacks.lowres.networks import Critic
-from core.attacks.lowres.students import PublicBatches, StudentState, distil
-from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
-from core.attacks.plg.draws import Draws as LabelledDraws
-from core.attacks.plg.training import new_state, train
-from core.models.classifiers import build_classifier
+from smoothsweep.core.attacks.lowres.config import Distillation, GanTraining, PlainGanConfig
+from smoothsweep.core.attacks.lowres.gan_draws import Draws
+from smoothsweep.core.attacks.lowres.gan_losses import Wasserstein
+from smoothsweep.core.attacks.lowres.gan_training import new_pair, train_pair
+from smoothsweep.core.attacks.lowres.networks import Critic
+from smoothsweep.core.attacks.lowres.students import PublicBatches, StudentState, distil
+from smoothsweep.core.attacks.plg.config import ConditionalConfig, ConditionalTraining
+from smoothsweep.core.attacks.plg.draws import Draws as LabelledDraws
+from smoothsweep.core.attacks.plg.training import new_state, train
+from smoothsweep.core.models.classifiers import build_classifier
 
 CPU = torch.device("cpu")
 

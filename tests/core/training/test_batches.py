@@ -2,9 +2,9 @@ import pytest
 import torch
 from torchvision.transforms import functional as TF
 
-from core.data.augmentation import Augmentation, _pixel_box, draw_augmentation
-from core.models.recipe import TrainingRecipe
-from core.training.batches import Batch, network_input, rank_batches
+from smoothsweep.core.data.augmentation import Augmentation, _pixel_box, draw_augmentation
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.batches import Batch, network_input, rank_batches
 
 SHARED = Augmentation.none().replace(crop_scale=(0.8, 1.0), flip=0.5, shared=True)
 

@@ -5,14 +5,14 @@ import pytest
 import torch
 from torch import nn
 
-from core.data.augmentation import Augmentation
-from core.errors import InputError, TrainingDiverged
-from core.models.classifiers import build_classifier
-from core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
-from core.models.optimizers import make_optimizer
-from core.models.recipe import learning_rate
-from core.training.batches import network_input, rank_batches
-from core.training.classifier import train_classifier
+from smoothsweep.core.data.augmentation import Augmentation
+from smoothsweep.core.errors import InputError, TrainingDiverged
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.inference import embed_images, evaluate_accuracy, evaluate_logits
+from smoothsweep.core.models.optimizers import make_optimizer
+from smoothsweep.core.models.recipe import learning_rate
+from smoothsweep.core.training.batches import network_input, rank_batches
+from smoothsweep.core.training.classifier import train_classifier
 from tests.small_training import Plain, Scripted, colours, plain, recipe, same, weights
 
 

@@ -8,19 +8,25 @@ import pytest
 import torch
 from torch import nn
 
-from core.data.augmentation import Augmentation
-from core.data.images import ImageSet
-from core.defenses.base import Defense, MixedLabels
-from core.defenses.freeze import Freeze
-from core.defenses.mixup import Mixup
-from core.defenses.registry import make_defense
-from core.defenses.sampling import shuffled_batches
-from core.errors import InputError
-from core.models.classifiers import build_classifier
-from core.models.recipe import TrainingRecipe
-from core.training.batches import Batch, alteration_generator, epoch_batches, network_input, preparation_generator
-from core.training.classifier import train_classifier
-from core.training.steps import EpochSettings, batch_loss
+from smoothsweep.core.data.augmentation import Augmentation
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.defenses.base import Defense, MixedLabels
+from smoothsweep.core.defenses.freeze import Freeze
+from smoothsweep.core.defenses.mixup import Mixup
+from smoothsweep.core.defenses.registry import make_defense
+from smoothsweep.core.defenses.sampling import shuffled_batches
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.batches import (
+    Batch,
+    alteration_generator,
+    epoch_batches,
+    network_input,
+    preparation_generator,
+)
+from smoothsweep.core.training.classifier import train_classifier
+from smoothsweep.core.training.steps import EpochSettings, batch_loss
 from tests import defense_examples
 
 EXAMPLES = {name: parameters for name, parameters in defense_examples.EXAMPLES.items() if name != "label_smoothing"}
@@ -206,8 +212,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 sys.path.insert(0, sys.argv[5])
 import test_defended as t
-from core.defenses.registry import make_defense
-from core.training.classifier import train_classifier
+from smoothsweep.core.defenses.registry import make_defense
+from smoothsweep.core.training.classifier import train_classifier
 
 rank, world, rendezvous, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 torch.set_num_threads(1)

@@ -5,16 +5,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from core.data.augmentation import Augmentation
-from core.data.images import ImageSet
-from core.defenses.base import Defense
-from core.errors import TrainingDiverged
-from core.models.inference import evaluate_logits
-from core.models.recipe import TrainingRecipe
-from core.training import feeding
-from core.training.batches import rank_batches
-from core.training.classifier import train_classifier
-from core.training.feeding import feed, place_images
+from smoothsweep.core.data.augmentation import Augmentation
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.errors import TrainingDiverged
+from smoothsweep.core.models.inference import evaluate_logits
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training import feeding
+from smoothsweep.core.training.batches import rank_batches
+from smoothsweep.core.training.classifier import train_classifier
+from smoothsweep.core.training.feeding import feed, place_images
 
 CPU = torch.device("cpu")
 RECIPE = TrainingRecipe(epochs=2, batch_size=9, image_size=32)

@@ -7,13 +7,13 @@ import math
 import pytest
 import torch
 
-import core.attacks.lowres.students
-import core.attacks.plg.training
-import core.priors.gan_state  # noqa: F401 - their states are looked for below
-from core.errors import InputError
-from core.training.gan_pair import GanPair, fresh_pair
-from core.training.kept_state import KeptState
-from core.training.team import descend
+import smoothsweep.core.attacks.lowres.students
+import smoothsweep.core.attacks.plg.training
+import smoothsweep.core.priors.gan_state  # noqa: F401 - their states are looked for below
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.training.gan_pair import GanPair, fresh_pair
+from smoothsweep.core.training.kept_state import KeptState
+from smoothsweep.core.training.team import descend
 
 CONSTANT = {"config", "recipe", "settings", "protocol", "seed", "device", "number"}
 

@@ -7,12 +7,19 @@ import pytest
 import torch
 from torch import nn
 
-from core.defenses.label_smoothing import smoothed_cross_entropy
-from core.errors import InputError
-from core.models.classifiers import LogitsWithAuxiliary, build_classifier
-from core.training.batches import Batch, epoch_batches, network_input, network_seed, rank_batches, rank_slice
-from core.training.classifier import train_classifier
-from core.training.steps import EpochSettings, batch_loss
+from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import LogitsWithAuxiliary, build_classifier
+from smoothsweep.core.training.batches import (
+    Batch,
+    epoch_batches,
+    network_input,
+    network_seed,
+    rank_batches,
+    rank_slice,
+)
+from smoothsweep.core.training.classifier import train_classifier
+from smoothsweep.core.training.steps import EpochSettings, batch_loss
 from tests.small_training import Plain, Scripted, colours, plain, recipe, same, weights
 
 
@@ -161,9 +168,9 @@ import sys
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from core.data.images import ImageSet
-from core.models.recipe import TrainingRecipe
-from core.training.classifier import train_classifier
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.training.classifier import train_classifier
 
 rank, world, rendezvous, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 torch.set_num_threads(1)

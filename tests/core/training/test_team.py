@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.attacks.lowres.config import GanTraining
-from core.attacks.registry import PARTS, make_attack
-from core.errors import InputError
-from core.training.team import ALONE
+from smoothsweep.core.attacks.lowres.config import GanTraining
+from smoothsweep.core.attacks.registry import PARTS, make_attack
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.training.team import ALONE
 from tests.core.training.shared_trainings import TRAININGS
 
 ROOT = Path(__file__).parents[3]

@@ -5,7 +5,7 @@ import sys
 import torch
 import torch.distributed
 
-from core.training.team import Team
+from smoothsweep.core.training.team import Team
 from tests.core.training.shared_trainings import TRAININGS
 
 rank, store, out = int(sys.argv[1]), sys.argv[2], sys.argv[3]

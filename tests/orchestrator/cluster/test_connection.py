@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.errors import InputError
-from orchestrator.cluster import connection as cluster
-from tasks.devices import PROMISED_GPUS, PROMISED_PER_NODE
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cluster import connection as cluster
+from smoothsweep.tasks.devices import PROMISED_GPUS, PROMISED_PER_NODE
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ def process(body: str, tmp_path, *, before: str = "") -> subprocess.Popen:
     program = f"""
 import os, signal, sys, threading, time
 {before}
-from orchestrator.cluster import interrupts
-from orchestrator import cli
+from smoothsweep.orchestrator.cluster import interrupts
+from smoothsweep.orchestrator import cli
 
 def work(arguments):
 {textwrap.indent(textwrap.dedent(body), "    ")}

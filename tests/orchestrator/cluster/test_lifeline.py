@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from orchestrator.cluster import lifeline
-from orchestrator.cluster.lifeline import Lifeline, Server
+from smoothsweep.orchestrator.cluster import lifeline
+from smoothsweep.orchestrator.cluster.lifeline import Lifeline, Server
 
 SERVE = (
     "import socket, time\n"

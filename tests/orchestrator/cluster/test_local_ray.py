@@ -18,9 +18,9 @@ import psutil
 import pytest
 import ray
 
-from orchestrator.cluster import listening, local_ray, run_folder, tokens
-from orchestrator.cluster.listening import ports_of, ray_methods
-from orchestrator.doors.health import doctor
+from smoothsweep.orchestrator.cluster import listening, local_ray, run_folder, tokens
+from smoothsweep.orchestrator.cluster.listening import ports_of, ray_methods
+from smoothsweep.orchestrator.doors.health import doctor
 
 OPEN = {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "a-word-that-everybody-knows"}
 
@@ -197,7 +197,7 @@ def test_each_run_has_its_own_token_and_leaves_none(temporary, monkeypatch):
 def test_what_a_killed_driver_left_is_swept_away_and_nothing_else(temporary, monkeypatch):
     monkeypatch.setattr(local_ray, "_read_anew", lambda: None)
     code = "import os, signal\n"
-    code += "from orchestrator.cluster import tokens\nheld = tokens.new_token()\nheld.__enter__()\n"
+    code += "from smoothsweep.orchestrator.cluster import tokens\nheld = tokens.new_token()\nheld.__enter__()\n"
     code += "import tempfile\nfrom pathlib import Path\n(made,) = Path(tempfile.gettempdir()).iterdir()\n"
     code += "(made / 'ray' / 'session_1' / 'logs').mkdir(parents=True)\n"
     environment = {**os.environ, "TMPDIR": str(temporary)}

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from orchestrator.cluster import connection, local_ray, run_folder
-from orchestrator.cluster.run_folder import folders, new_folder
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cluster import connection, local_ray, run_folder
+from smoothsweep.orchestrator.cluster.run_folder import folders, new_folder
 
 
 @pytest.fixture

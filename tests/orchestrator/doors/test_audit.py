@@ -12,26 +12,26 @@ import pytest
 import torch
 from PIL import Image
 
-from core.attacks.access import ACCESS_LEVELS
-from core.attacks.registry import ATTACKS
-from core.audit.beside import trained_beside
-from core.audit.portfolio import MOST_SEEDS, Reach, portfolio, spread
-from core.audit.timing import training_seconds
-from core.models.recipe import TrainingRecipe
-from core.models.weight_files import WEIGHT_FILES
-from orchestrator.cli import main
-from orchestrator.doors.audit import rounds
-from orchestrator.doors.audit.forecast import Cost, forecast, timed_once
-from orchestrator.doors.audit.rounds import FIRST, refinements
-from orchestrator.doors.audit.subject import AuditRequest
-from orchestrator.doors.audit.sweep_file import as_file, audit_sweep
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.axes import sweep_axes
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.store.opening import open_store
-from sweeps.imported import ImportedClassifier
-from sweeps.load import load_sweep
-from sweeps.yaml_reader import read_yaml
+from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.audit.beside import trained_beside
+from smoothsweep.core.audit.portfolio import MOST_SEEDS, Reach, portfolio, spread
+from smoothsweep.core.audit.timing import training_seconds
+from smoothsweep.core.models.recipe import TrainingRecipe
+from smoothsweep.core.models.weight_files import WEIGHT_FILES
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.doors.audit import rounds
+from smoothsweep.orchestrator.doors.audit.forecast import Cost, forecast, timed_once
+from smoothsweep.orchestrator.doors.audit.rounds import FIRST, refinements
+from smoothsweep.orchestrator.doors.audit.subject import AuditRequest
+from smoothsweep.orchestrator.doors.audit.sweep_file import as_file, audit_sweep
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.axes import sweep_axes
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.yaml_reader import read_yaml
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, trained_resnet, write_people
 
 REACH = get_args(Reach)

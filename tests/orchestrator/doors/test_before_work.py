@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 from tiny import tiny_sweep, write_tiny
 
-from core.errors import InputError
-from orchestrator.cli import main
-from orchestrator.planning.plan import make_plan, refuse_impossible
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.results import one_type_a_column, results_table, write_rows
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
-from tasks.registry import TASKS
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.results import one_type_a_column, results_table, write_rows
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.tasks.registry import TASKS
 
 
 def refused(tmp_path, capsys, overrides, words):
@@ -111,9 +111,10 @@ def test_every_stage_that_is_checked_has_its_check():
 
 def test_the_checks_of_a_common_sweep_load_no_torch(repository):
     code = (
-        "import sys; from pathlib import Path; from sweeps.load import load_sweep\n"
-        "from orchestrator.planning.plan import *\n"
-        "from orchestrator.planning.trials import trials_of; from orchestrator.store.local import LocalStore\n"
+        "import sys; from pathlib import Path; from smoothsweep.sweeps.load import load_sweep\n"
+        "from smoothsweep.orchestrator.planning.plan import *\n"
+        "from smoothsweep.orchestrator.planning.trials import trials_of\n"
+        "from smoothsweep.orchestrator.store.local import LocalStore\n"
         "store = LocalStore(root=Path('/nonexistent')); loaded = load_sweep(Path('sweeps/quickstart.yaml'))\n"
         "refuse_impossible(make_plan(trials_of(loaded, store), store)); print('torch' in sys.modules)"
     )

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
-from orchestrator.cli import _parser, main
-from orchestrator.doors.completion import SHELLS, completion_script
+from smoothsweep.orchestrator.cli import _parser, main
+from smoothsweep.orchestrator.doors.completion import SHELLS, completion_script
 
 ASK = """
 source "$1"; shift

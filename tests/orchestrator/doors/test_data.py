@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.cli import main
+from smoothsweep.orchestrator.cli import main
 from tests.labelled_files import encoded, folders, pixels, regular_folders
 
 

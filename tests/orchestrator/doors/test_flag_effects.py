@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from core.attacks.access import ACCESS_LEVELS
-from core.attacks.registry import ATTACKS
-from core.audit.portfolio import spread
-from orchestrator.cli import main
-from orchestrator.doors.audit import pages, rounds
-from orchestrator.doors.audit.forecast import Cost
-from orchestrator.reading.audit.found import AuditNotes
-from orchestrator.reading.numbers.summary import summarise
-from orchestrator.store.local import LocalStore
-from sweeps.imported import ImportedClassifier
-from sweeps.load import load_sweep
+from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.audit.portfolio import spread
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.doors.audit import pages, rounds
+from smoothsweep.orchestrator.doors.audit.forecast import Cost
+from smoothsweep.orchestrator.reading.audit.found import AuditNotes
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.load import load_sweep
 from tests.foreign_classifier import PEOPLE, SIDE
 from tests.orchestrator.doors.test_audit import IMAGENET, imported, owned  # noqa: F401 - fixtures
 from tests.orchestrator.reading.audit.test_found import NAMES, data
@@ -178,7 +178,7 @@ def alphabetical(folder):
 def test_what_is_imported_goes_into_the_store_it_names(tmp_path, monkeypatch, command, function, place, named):
     monkeypatch.chdir(tmp_path)
     given = []
-    monkeypatch.setattr(f"orchestrator.doors.bringing.converting.{function}",
+    monkeypatch.setattr(f"smoothsweep.orchestrator.doors.bringing.converting.{function}",
                         lambda *arguments: given.append(getattr(arguments[0], "out", arguments[-1])) or 0)  # fmt: skip
     assert main(["import", *command, *(["--store", "there"] if named else [])]) == 0
     assert [out.resolve() for out in given] == [tmp_path / ("there" if named else "store") / "imported" / place]
@@ -211,7 +211,7 @@ def test_a_dear_rejudging_asks_unless_it_is_told_yes(tmp_path, monkeypatch, yes)
     asked = []
     sweep, store = write_tiny(tmp_path), LocalStore(root=tmp_path / "store")
     store.open_for_writing()
-    monkeypatch.setattr("orchestrator.doors.records.rejudge.run_and_report",
+    monkeypatch.setattr("smoothsweep.orchestrator.doors.records.rejudge.run_and_report",
                         lambda *arguments, guard: asked.append(arguments[-1].yes) or 0)  # fmt: skip
     command = ["rejudge", str(sweep), "--store", str(store.root), "--judges", "knowledge=null"]
     assert main([*command, *(["--yes"] if yes else [])]) == 0 and asked == [yes]

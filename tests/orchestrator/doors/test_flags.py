@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from orchestrator.cli import _parser, main
+from smoothsweep.orchestrator.cli import _parser, main
 from tests.orchestrator.doors.flags import ASKED, FLAGS
 
 OF_THE_PROGRAM = {("", "--version"): "test_the_version_is_that_of_the_package_and_of_the_code",
@@ -53,7 +53,7 @@ def asked(command, more, monkeypatch, capsys):
     seen = {}
 
     def watched(module, name):
-        signature = inspect.signature(getattr(import_module(module), name))
+        signature = inspect.signature(getattr(import_module(f"smoothsweep.{module}"), name))
 
         def record(*args, **kwargs):
             for key, value in signature.bind(*args, **kwargs).arguments.items():
@@ -67,7 +67,7 @@ def asked(command, more, monkeypatch, capsys):
             stood_in = SimpleNamespace(hardware=None, sweep=SimpleNamespace(name="n"))
             return stood_in if len(functions) > 1 and "check" not in name else 0
 
-        monkeypatch.setattr(import_module(module), name, record)
+        monkeypatch.setattr(import_module(f"smoothsweep.{module}"), name, record)
 
     with monkeypatch.context():
         for function in functions:

@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 from tiny import write_tiny
 from torchvision.models import inception_v3, resnet18
 
-from core.models.classifiers import build_classifier
-from core.priors.card import StyleGAN2Config
-from core.priors.registry import load_discriminator, load_prior
-from orchestrator.cli import main
-from sweeps.imported import ImportedClassifier
-from tasks.training import restored_classifier
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.registry import load_discriminator, load_prior
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.tasks.training import restored_classifier
 
 TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=128, channel_max=8)
 PEOPLE = (("actors", "A_B", 12), ("actresses", "C_D", 12), ("actresses", "E_F", 12))
@@ -149,7 +149,7 @@ def test_inception_must_say_how_it_sees_its_inputs(tmp_path, capsys):
 
 
 def test_staging_says_what_could_not_be_had_and_where_to_put_it(tmp_path, capsys, monkeypatch):
-    from core.models import weight_files
+    from smoothsweep.core.models import weight_files
 
     def unreachable(*_, **__):
         raise OSError("no network here")
@@ -166,7 +166,7 @@ def test_staging_says_what_could_not_be_had_and_where_to_put_it(tmp_path, capsys
 
 
 def test_a_sweep_without_its_imagenet_weights_starts_nothing(tmp_path, capsys, monkeypatch):
-    from orchestrator.stages.judges import staged_file
+    from smoothsweep.orchestrator.stages.judges import staged_file
 
     staged_file.cache_clear()
     monkeypatch.setenv("TORCH_HOME", str(tmp_path / "hub"))
@@ -179,12 +179,12 @@ def test_a_sweep_without_its_imagenet_weights_starts_nothing(tmp_path, capsys, m
 
 
 def test_the_priors_discriminator_pulls_the_attack_where_it_is_weighted(tmp_path):
-    from core.priors.card import StyleGAN2Config as Config
-    from orchestrator.planning.trial import inversion_stages
-    from orchestrator.planning.trials import trials_of
-    from orchestrator.scheduling.execute import execute_with_inputs
-    from orchestrator.store.opening import open_store
-    from sweeps.load import load_sweep
+    from smoothsweep.core.priors.card import StyleGAN2Config as Config
+    from smoothsweep.orchestrator.planning.trial import inversion_stages
+    from smoothsweep.orchestrator.planning.trials import trials_of
+    from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+    from smoothsweep.orchestrator.store.opening import open_store
+    from smoothsweep.sweeps.load import load_sweep
 
     config = Config(resolution=32, z_dim=8, w_dim=8, mapping_layers=1, channel_base=256, channel_max=8)
     write_official_pickle(tmp_path / "ffhq.pkl", config)

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from orchestrator.cli import main
-from orchestrator.doors.data.own_sweep import Sizes, own_sweep_text, sweep_name
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.doors.data.own_sweep import Sizes, own_sweep_text, sweep_name
+from smoothsweep.sweeps.load import load_sweep
 from tests.labelled_files import encoded, folders, regular_folders, scene
 
 

@@ -9,7 +9,7 @@ from published_trees import facescrub
 from study_answers import answers_file, choosing, made_sweep
 from tiny import tiny_sweep
 
-from orchestrator.cli import main
+from smoothsweep.orchestrator.cli import main
 
 CARD = {"architecture": "resnet_small", "num_classes": 7, "image_size": 32, "transform_input": False, "data": None,
         "defense": None}  # fmt: skip

@@ -1,7 +1,6 @@
 """`ray job submit` against a head with a token on this machine: which code runs, where results go, what is left."""
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
+from checkout import copy_packages
 
 from tests.ray_head import RAY, inherited, ray_head, status_without_token
 from tests.s3 import BUCKET, keys, s3_server
@@ -36,9 +36,8 @@ def head(tmp_path_factory):
 def tree(repository, tmp_path_factory):
     """What is shipped: the rooms that run, and a sweep. No git, so its code version is a digest of its sources."""
     folder = tmp_path_factory.mktemp("job") / "tree"
-    for room in ("core", "tasks", "sweeps", "orchestrator"):
-        shutil.copytree(repository / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
-    with (folder / "core" / "__init__.py").open("a") as file:
+    copy_packages(repository, folder)
+    with (folder / "core" / "words.py").open("a") as file:
         file.write("\n# shipped\n")
     (folder / "toy.yaml").write_text(yaml.safe_dump(TOY))
     return folder
@@ -51,7 +50,7 @@ def submit(head, tree, name, *entry):
 
 def shipped_version(tree):
     program = (
-        "import pathlib; from orchestrator.stages.code_version import version_of_tree; "
+        "import pathlib; from smoothsweep.orchestrator.stages.code_version import version_of_tree; "
         "print(version_of_tree(pathlib.Path('.')))"
     )
     return subprocess.run([sys.executable, "-c", program], cwd=tree, capture_output=True, text=True).stdout.strip()

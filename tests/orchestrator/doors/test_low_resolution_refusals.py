@@ -7,8 +7,8 @@ import yaml
 from PIL import Image
 from tiny import tiny_sweep
 
-from core.attacks.networks import save_network
-from orchestrator.cli import main
+from smoothsweep.core.attacks.networks import save_network
+from smoothsweep.orchestrator.cli import main
 from tests.official_gans import networks_of
 
 GAN = {"batch_size": 8}

@@ -6,15 +6,15 @@ import sys
 import pytest
 import torch
 
-from core.errors import InputError
-from core.outside.answers import KeptAnswers
-from core.outside.kinds import Named, as_source
-from orchestrator.cli import main
-from orchestrator.doors.audit.sweep_file import as_file, audit_sweep
-from orchestrator.doors.bringing.named import kept_beside
-from sweeps.imported import ImportedClassifier
-from sweeps.load import load_sweep
-from tasks.outside import keep_outside, load_outside
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.answers import KeptAnswers
+from smoothsweep.core.outside.kinds import Named, as_source
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.doors.audit.sweep_file import as_file, audit_sweep
+from smoothsweep.orchestrator.doors.bringing.named import kept_beside
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.tasks.outside import keep_outside, load_outside
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, write_people
 from tests.made_endpoint import serving
 from tests.made_programs import NAMES, shades_of

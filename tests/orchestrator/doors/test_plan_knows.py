@@ -5,15 +5,15 @@ import itertools
 import pytest
 from tiny import tiny_sweep, write_tiny
 
-from core.attacks.registry import ATTACKS
-from core.defenses.registry import DEFENSES
-from core.errors import InputError, TrainingDiverged
-from orchestrator.cli import main
-from orchestrator.planning.plan import make_plan, refuse_impossible
-from orchestrator.planning.trials import trials_of
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.store.opening import open_store
-from sweeps.load import load_sweep
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.defenses.registry import DEFENSES
+from smoothsweep.core.errors import InputError, TrainingDiverged
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
 from tests.attack_examples import EXAMPLES as ATTACK_EXAMPLES
 from tests.defense_examples import EXAMPLES
 

@@ -4,19 +4,19 @@ import json
 
 import pytest
 
-from core.attacks.registry import ATTACKS, PARTS, access_needed, looks_at_layers
-from core.errors import InputError
-from orchestrator.cli import main
-from orchestrator.doors.audit.sweep_file import as_file, audit_sweep, lesser, portfolio, untried
-from sweeps.data import LabelledData
-from sweeps.imported import ImportedClassifier
-from sweeps.load import load_sweep
-from tasks.attacking import OpenTarget
-from tasks.context import TaskContext
-from tasks.data import prepare_private
-from tasks.files import load_images
-from tasks.imported import adopt_classifier
-from tasks.training import load_classifier
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS, access_needed, looks_at_layers
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.doors.audit.sweep_file import as_file, audit_sweep, lesser, portfolio, untried
+from smoothsweep.sweeps.data import LabelledData
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.tasks.attacking import OpenTarget
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.data import prepare_private
+from smoothsweep.tasks.files import load_images
+from smoothsweep.tasks.imported import adopt_classifier
+from smoothsweep.tasks.training import load_classifier
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, write_people
 from tests.made_programs import NAMES, Deciding, Softmaxed, exported, shades_of, torchscript
 
@@ -172,9 +172,9 @@ def test_every_part_that_looks_at_layers_is_declared_so():
     """Whoever calls `view.features` or `view.scores_in_training` from a part says so in the table."""
     from pathlib import Path
 
-    import core.attacks
+    import smoothsweep.core.attacks
 
-    folder = Path(core.attacks.__file__).parent
+    folder = Path(smoothsweep.core.attacks.__file__).parent
     looking = {name for name, part in PARTS.items()
                if part.access == "gradients" and _function(folder, part.make)}  # fmt: skip
     assert looking == {name for name, part in PARTS.items() if part.layers}

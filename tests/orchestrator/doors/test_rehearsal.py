@@ -32,13 +32,13 @@ from rehearsals import (
 )
 from study_answers import answers_file, choosing
 
-from core.data.transforms import resize, to_unit
-from core.models.facenet import FaceNet
-from core.models.fid_inception import FidInception
-from sweeps.paper_numbers import printed_rows
-from tasks.context import TaskContext
-from tasks.data import prepare_private
-from tasks.files import load_images
+from smoothsweep.core.data.transforms import resize, to_unit
+from smoothsweep.core.models.facenet import FaceNet
+from smoothsweep.core.models.fid_inception import FidInception
+from smoothsweep.sweeps.paper_numbers import printed_rows
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.data import prepare_private
+from smoothsweep.tasks.files import load_images
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

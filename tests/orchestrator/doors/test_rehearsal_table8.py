@@ -14,8 +14,8 @@ from PIL import Image
 from published_trees import celeba64_lists, put
 from rehearsals import REPOSITORY, smoothsweep
 
-from core.data.synthetic import synthetic_faces
-from sweeps.yaml_reader import read_yaml
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.sweeps.yaml_reader import read_yaml
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

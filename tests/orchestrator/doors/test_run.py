@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from tiny import tiny_sweep, write_tiny
 
-from core.metrics.table import TIME_COLUMNS
-from orchestrator.cli import main
+from smoothsweep.core.metrics.table import TIME_COLUMNS
+from smoothsweep.orchestrator.cli import main
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 

@@ -8,13 +8,13 @@ import pytest
 from study_answers import ALPHAS, PEOPLE, REAL_RED, answers_file, choosing, colours, made_sweep, red_of
 from tiny import write_tiny
 
-from core.files import write_file
-from orchestrator.cli import main
-from orchestrator.doors.study import build
-from orchestrator.doors.study.chosen import published_preferences
-from orchestrator.planning.trial import Trial
-from sweeps.expand import expand
-from sweeps.load import load_sweep
+from smoothsweep.core.files import write_file
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.doors.study import build
+from smoothsweep.orchestrator.doors.study.chosen import published_preferences
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
 
 BUILD = ("--seed", "7")
 

@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.page.colours import assign
-from orchestrator.page.figures.features import KINDS, feature_violins
-from orchestrator.page.figures.of_sweep import Figures
-from orchestrator.page.render import part
-from orchestrator.reading.numbers import model
-from orchestrator.reading.numbers.model import FeatureView
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.page.colours import assign
+from smoothsweep.orchestrator.page.figures.features import KINDS, feature_violins
+from smoothsweep.orchestrator.page.figures.of_sweep import Figures
+from smoothsweep.orchestrator.page.render import part
+from smoothsweep.orchestrator.reading.numbers import model
+from smoothsweep.orchestrator.reading.numbers.model import FeatureView
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 LABELS = ("alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1")
 
@@ -48,7 +48,7 @@ def test_every_recipe_has_its_maps_its_distributions_and_their_medians(data):
 
 def test_they_are_files_of_the_report_which_mlflow_gets(data, monkeypatch):
     summary = summarise(data, resamples=50)
-    monkeypatch.setattr("orchestrator.page.figures.of_sweep.plot", lambda *_, **__: None)
+    monkeypatch.setattr("smoothsweep.orchestrator.page.figures.of_sweep.plot", lambda *_, **__: None)
     for name in ("judges", "exposure", "alphas", "training", "overview", "advantage"):
         monkeypatch.setattr(Figures, name, lambda _: None)
     drawn = Figures(data=data, summary=summary, colours=assign(summary)).files()

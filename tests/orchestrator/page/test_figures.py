@@ -8,18 +8,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from orchestrator.page.colours import BASELINE, assign
-from orchestrator.page.content import _micro
-from orchestrator.page.figures.accuracy_leak import _title_lines, plot
-from orchestrator.page.figures.curves.epochs import alpha_curves, training_curves
-from orchestrator.page.figures.curves.stability import gradient_curves
-from orchestrator.page.figures.labels import Labels, text_width
-from orchestrator.page.figures.of_sweep import Figures
-from orchestrator.page.figures.panels import Panels
-from orchestrator.page.figures.strips import exposure, judges
-from orchestrator.reading.defenses.families import defense_groups
-from orchestrator.reading.numbers.model import Axis, ReportData
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.page.colours import BASELINE, assign
+from smoothsweep.orchestrator.page.content import _micro
+from smoothsweep.orchestrator.page.figures.accuracy_leak import _title_lines, plot
+from smoothsweep.orchestrator.page.figures.curves.epochs import alpha_curves, training_curves
+from smoothsweep.orchestrator.page.figures.curves.stability import gradient_curves
+from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
+from smoothsweep.orchestrator.page.figures.of_sweep import Figures
+from smoothsweep.orchestrator.page.figures.panels import Panels
+from smoothsweep.orchestrator.page.figures.strips import exposure, judges
+from smoothsweep.orchestrator.reading.defenses.families import defense_groups
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 SVG = "{http://www.w3.org/2000/svg}"
 

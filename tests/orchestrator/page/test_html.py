@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.metrics.table import BY_KEY
-from core.metrics.verdicts import CANNOT_TELL
-from orchestrator.page.render import render, resource
-from orchestrator.reading.numbers.format import interval, number, points, signed, signed_interval
-from orchestrator.reading.numbers.model import Axis, ReportData, StageLink
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL
+from smoothsweep.orchestrator.page.render import render, resource
+from smoothsweep.orchestrator.reading.numbers.format import interval, number, points, signed, signed_interval
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from tests.orchestrator.conftest import make_frames
 
 VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})

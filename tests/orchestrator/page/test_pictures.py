@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from study_answers import ALPHAS, PEOPLE, REAL_RED, made_sweep, red_of
 
-from orchestrator.page.pictures import comparison_sheet
-from orchestrator.planning.trials import trials_of
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.page.pictures import comparison_sheet
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
 
 
 @pytest.fixture(scope="module")

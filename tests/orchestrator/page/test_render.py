@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from core.words import upright
-from orchestrator.page.figures.canvas import Canvas
-from orchestrator.page.render import environment, fill
+from smoothsweep.core.words import upright
+from smoothsweep.orchestrator.page.figures.canvas import Canvas
+from smoothsweep.orchestrator.page.render import environment, fill
 
 PARAGRAPH = environment().from_string('<p title="{{ value }}">{{ value }}</p>')
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from orchestrator.page.render import part
-from orchestrator.page.sheets import HEAD_LINE, LEAK, data_uri, sheet_image
-from orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.page.render import part
+from smoothsweep.orchestrator.page.sheets import HEAD_LINE, LEAK, data_uri, sheet_image
+from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 
 def decoded(uri):

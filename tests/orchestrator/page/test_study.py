@@ -9,8 +9,8 @@ from chromium import browsing, find_chromium
 from PIL import Image
 from study_answers import made_sweep
 
-from orchestrator.cli import main
-from orchestrator.page.study import Shown, drawn, study_page
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.page.study import Shown, drawn, study_page
 from tests.orchestrator.conftest import picture
 
 pytestmark = pytest.mark.skipif(

@@ -6,10 +6,10 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pandas as pd
 
-from orchestrator.page.figures.toy import background, hue, mark_of, nearest_point, toy_panel
-from orchestrator.page.render import render_toy
-from orchestrator.reading.numbers.format import significant
-from orchestrator.reading.toy import toy_answer
+from smoothsweep.orchestrator.page.figures.toy import background, hue, mark_of, nearest_point, toy_panel
+from smoothsweep.orchestrator.page.render import render_toy
+from smoothsweep.orchestrator.reading.numbers.format import significant
+from smoothsweep.orchestrator.reading.toy import toy_answer
 
 SVG = "{http://www.w3.org/2000/svg}"
 

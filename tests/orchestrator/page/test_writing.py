@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from core import files
-from orchestrator.page.render import render
-from orchestrator.page.writing import write_report
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.core import files
+from smoothsweep.orchestrator.page.render import render
+from smoothsweep.orchestrator.page.writing import write_report
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 FIGURES = {"accuracy-leak.svg", "judges.svg", "exposure.svg", "advantage.svg", "alpha-curves.svg",
            "training-curves.svg", "sheet-1.png", "overview.png"}  # fmt: skip

@@ -2,11 +2,11 @@
 
 import pytest
 
-from core.errors import InputError
-from orchestrator.cluster.connection import ClusterFacts
-from orchestrator.planning.fits import refuse_unfit
-from orchestrator.stages.stage import Stage
-from sweeps.any_sweep import Resources
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cluster.connection import ClusterFacts
+from smoothsweep.orchestrator.planning.fits import refuse_unfit
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.sweeps.any_sweep import Resources
 
 TRAINING = Stage(name="target", config={"workers": 1})
 ATTACK = Stage(name="attack", config={})

@@ -3,8 +3,8 @@
 import pytest
 from tiny import TRAINING
 
-from orchestrator.planning.history import COST_DRIVERS, INPUT_DRIVERS, History
-from orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.planning.history import COST_DRIVERS, INPUT_DRIVERS, History
+from smoothsweep.orchestrator.stages.stage import Stage
 from tests.every_stage import every_stage
 
 GAN = {"kind": "stylegan2", "z_dim": 8, "w_dim": 8, "channel_base": 64, "channel_max": 8, "kimg": 0.1, "batch_size": 4}

@@ -9,17 +9,17 @@ import pytest
 from tiny import write_tiny
 
 from benchmarks.sleeping import Sleep
-from core.durations import duration
-from orchestrator.cli import main
-from orchestrator.planning.history import READ_AT_MOST, History, read_history
-from orchestrator.planning.plan import devices_held, make_plan, plan_summary
-from orchestrator.planning.plan_words import expectation, plan_text
-from orchestrator.planning.state import SweepState
-from orchestrator.planning.trials import trials_of
-from orchestrator.stages.code_version import code_version
-from orchestrator.stages.stage import Stage, with_ancestors
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
+from smoothsweep.core.durations import duration
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.history import READ_AT_MOST, History, read_history
+from smoothsweep.orchestrator.planning.plan import devices_held, make_plan, plan_summary
+from smoothsweep.orchestrator.planning.plan_words import expectation, plan_text
+from smoothsweep.orchestrator.planning.state import SweepState
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages.code_version import code_version
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
 
 
 def pretend(store, stage, seconds, device="cpu"):
@@ -77,7 +77,7 @@ def test_fingerprints_know_content_not_place(tmp_path):
     first, second = (trials_of(load_sweep(write_tiny(tmp_path), [c]))[0] for c in changes)
     assert first.id == second.id
     (tmp_path / "b.bin").write_bytes(b"other faces, another length")
-    from orchestrator.stages.fingerprints import _digest
+    from smoothsweep.orchestrator.stages.fingerprints import _digest
 
     _digest.cache_clear()
     assert trials_of(load_sweep(write_tiny(tmp_path), [changes[1]]))[0].id != first.id

@@ -5,15 +5,15 @@ import json
 import pytest
 from tiny import write_tiny
 
-from orchestrator.cli import main
-from orchestrator.planning.history import History
-from orchestrator.planning.plan import make_plan, plan_summary
-from orchestrator.planning.reference import MACHINE, RATES, borrowed, reference_s
-from orchestrator.planning.trials import trials_of
-from orchestrator.stages.stage import with_ancestors
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep, shipped_sweeps
-from tasks.registry import TASKS
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.history import History
+from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
+from smoothsweep.orchestrator.planning.reference import MACHINE, RATES, borrowed, reference_s
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep, shipped_sweeps
+from smoothsweep.tasks.registry import TASKS
 
 SMALL = ("quickstart", "attacks_small", "audit_small", "defenses_small", "robustness_small", "backdoors_small", "toy")
 

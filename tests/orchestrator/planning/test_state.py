@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from orchestrator.planning.state import SweepState, other_driver, read_state, write_state
-from orchestrator.store.opening import open_store
+from smoothsweep.orchestrator.planning.state import SweepState, other_driver, read_state, write_state
+from smoothsweep.orchestrator.store.opening import open_store
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import pytest
 import torch
 from tiny import tiny_sweep, write_tiny
 
-from orchestrator.planning.trial import Trial, run_trial
-from sweeps.expand import Cell, expand
-from sweeps.load import load_sweep
-from sweeps.schema import InversionSweep
-from sweeps.toy import ToySweep
+from smoothsweep.orchestrator.planning.trial import Trial, run_trial
+from smoothsweep.sweeps.expand import Cell, expand
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.toy import ToySweep
 from tests.every_stage import imported_folder
 
 

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.page.figures.curves.advantage import advantage_figure
-from orchestrator.reading.advantage import advantage_panels
-from orchestrator.reading.numbers.model import Axis
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.page.figures.curves.advantage import advantage_figure
+from smoothsweep.orchestrator.reading.advantage import advantage_panels
+from smoothsweep.orchestrator.reading.numbers.model import Axis
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 
 @pytest.fixture(scope="module")

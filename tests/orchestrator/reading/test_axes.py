@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.axes import sweep_axes
-from orchestrator.reading.numbers.summary import UNCHANGED, attack_label
-from sweeps.axes import settings_words
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.axes import sweep_axes
+from smoothsweep.orchestrator.reading.numbers.summary import UNCHANGED, attack_label
+from smoothsweep.sweeps.axes import settings_words
+from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
 
 SWEEPS = Path(__file__).resolve().parents[3] / "sweeps"

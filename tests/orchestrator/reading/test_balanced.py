@@ -9,11 +9,11 @@ from sklearn.metrics import balanced_accuracy_score
 from tiny import write_tiny
 
 from benchmarks import tracking as made_up
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.numbers.balanced import EVALUATOR, TARGET, mean_over_classes
-from orchestrator.reading.results import trial_row
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.numbers.balanced import EVALUATOR, TARGET, mean_over_classes
+from smoothsweep.orchestrator.reading.results import trial_row
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
 
 
 @pytest.fixture

@@ -6,22 +6,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.defenses.words import recipe_words
-from core.metrics.frontier import accuracy_leak_frontier
-from core.metrics.rank_agreement import rank_agreement
-from orchestrator.page.colours import assign
-from orchestrator.page.figures.accuracy_leak import plot
-from orchestrator.page.figures.panels import Panels
-from orchestrator.page.render import part, render
-from orchestrator.reading.findings.costs import SHARED, cost_words, costs
-from orchestrator.reading.findings.frontier import covered, frontier_words
-from orchestrator.reading.findings.judge_ranks import agreement, attack_agreement, judge_agreement
-from orchestrator.reading.findings.pairs import SIDE, chosen_recipes, sheet_recipes
-from orchestrator.reading.findings.sureness import share
-from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.reading.numbers.model import Axis, ReportData, Spent, StageLink
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.core.defenses.words import recipe_words
+from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
+from smoothsweep.core.metrics.rank_agreement import rank_agreement
+from smoothsweep.orchestrator.page.colours import assign
+from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
+from smoothsweep.orchestrator.page.figures.panels import Panels
+from smoothsweep.orchestrator.page.render import part, render
+from smoothsweep.orchestrator.reading.findings.costs import SHARED, cost_words, costs
+from smoothsweep.orchestrator.reading.findings.frontier import covered, frontier_words
+from smoothsweep.orchestrator.reading.findings.judge_ranks import agreement, attack_agreement, judge_agreement
+from smoothsweep.orchestrator.reading.findings.pairs import SIDE, chosen_recipes, sheet_recipes
+from smoothsweep.orchestrator.reading.findings.sureness import share
+from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, Spent, StageLink
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 CLASSES = [f"c{i}" for i in range(10)]
 

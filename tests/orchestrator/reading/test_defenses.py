@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from orchestrator.page.colours import assign
-from orchestrator.page.figures.accuracy_leak import SHAPES, plot
-from orchestrator.page.figures.panels import Panels
-from orchestrator.page.render import part, render
-from orchestrator.page.writing import write_report
-from orchestrator.reading.defenses.families import (
+from smoothsweep.orchestrator.page.colours import assign
+from smoothsweep.orchestrator.page.figures.accuracy_leak import SHAPES, plot
+from smoothsweep.orchestrator.page.figures.panels import Panels
+from smoothsweep.orchestrator.page.render import part, render
+from smoothsweep.orchestrator.page.writing import write_report
+from smoothsweep.orchestrator.reading.defenses.families import (
     FAMILY_ORDER,
     accuracy_floor,
     best_point,
@@ -20,12 +20,12 @@ from orchestrator.reading.defenses.families import (
     family_index,
     versus,
 )
-from orchestrator.reading.defenses.order import Order, agreement, our_order, paper_orders
-from orchestrator.reading.defenses.readings import reading, training_costs
-from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.reading.numbers.model import Axis
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.reading.defenses.order import Order, agreement, our_order, paper_orders
+from smoothsweep.orchestrator.reading.defenses.readings import reading, training_costs
+from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.model import Axis
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 SMALL = ("label_smoothing", "mid", "bido", "dropout")
 

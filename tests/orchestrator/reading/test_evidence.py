@@ -6,10 +6,10 @@ from compared_cells import CLASSES, QUICK, audit, cells
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.metrics.comparisons import compare_recipes
-from core.metrics.table import metric_of
-from orchestrator.reading.numbers.estimates import compare
-from orchestrator.reading.numbers.evidence import Cells
+from smoothsweep.core.metrics.comparisons import compare_recipes
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.reading.numbers.estimates import compare
+from smoothsweep.orchestrator.reading.numbers.evidence import Cells
 
 
 def both(mean):

@@ -5,11 +5,11 @@ import re
 import numpy as np
 import pandas as pd
 
-from orchestrator.reading.findings.findings import find
-from orchestrator.reading.numbers.decision import decide
-from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.reading.numbers.model import Axis, ReportData
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.reading.findings.findings import find
+from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from tests.orchestrator.conftest import make_frames
 
 ALPHA = Axis(key="alpha")

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.metrics.table import metric_of
-from core.words import MINUS, NBSP
-from orchestrator.reading.numbers.format import (
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.words import MINUS, NBSP
+from smoothsweep.orchestrator.reading.numbers.format import (
     ascii_text,
     axis_value,
     count,
@@ -23,7 +23,7 @@ from orchestrator.reading.numbers.format import (
     signed,
     signed_interval,
 )
-from orchestrator.reading.numbers.model import Axis
+from smoothsweep.orchestrator.reading.numbers.model import Axis
 
 ACC, DIST = metric_of("test_acc"), metric_of("dist_face")
 

@@ -4,12 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from core.metrics.recommendation import reaudit
-from orchestrator.page.render import part, render
-from orchestrator.reading.findings.fresh import checked, fresh_words
-from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.reading.numbers.model import Axis, ReportData
-from orchestrator.reading.numbers.summary import recipe_label, summarise
+from smoothsweep.core.metrics.recommendation import reaudit
+from smoothsweep.orchestrator.page.render import part, render
+from smoothsweep.orchestrator.reading.findings.fresh import checked, fresh_words
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
 
 CLASSES = [f"c{i}" for i in range(20)]
 

@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.page.render import part
-from orchestrator.reading.leak.hiding import hiding_frame, hiding_sentences, hiding_text, hidings
-from orchestrator.reading.numbers.model import Axis, ReportData
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.page.render import part
+from smoothsweep.orchestrator.reading.leak.hiding import hiding_frame, hiding_sentences, hiding_text, hidings
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 PUBLISHED = {"ppa": True, "ppa logit": False, "chance": True}
 RATES = {  # alpha -> attack -> leak

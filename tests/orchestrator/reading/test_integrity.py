@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
+from smoothsweep.orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
 
 RATES = ("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct",
          "margin_pgd_untargeted_correct", "auto_pgd_untargeted_correct")  # fmt: skip

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from orchestrator.page.render import part
-from orchestrator.reading.leak.known_error import corrected_words, known_error
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.page.render import part
+from smoothsweep.orchestrator.reading.leak.known_error import corrected_words, known_error
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from tests.orchestrator.reading.test_hiding import CLASSES, data
 
 

@@ -3,10 +3,10 @@
 import pytest
 from tiny import tiny_sweep, write_tiny
 
-from core.metrics.table import BY_KEY, METRICS
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.results import missing_reasons
-from sweeps.load import load_sweep
+from smoothsweep.core.metrics.table import BY_KEY, METRICS
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.results import missing_reasons
+from smoothsweep.sweeps.load import load_sweep
 
 
 def trial_of(folder, **changes):

@@ -7,8 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReference, ReportData, SheetRow, Tile
-from orchestrator.reading.toy import ToyPanel
+from smoothsweep.orchestrator.reading.numbers.model import (
+    Axis,
+    ContactSheet,
+    PaperReference,
+    ReportData,
+    SheetRow,
+    Tile,
+)
+from smoothsweep.orchestrator.reading.toy import ToyPanel
 
 
 def results(**changes):

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.metrics.verdicts import CANNOT_TELL
-from orchestrator.page.render import part, render
-from orchestrator.reading.findings.findings import find
-from orchestrator.reading.findings.sureness import standing
-from orchestrator.reading.findings.tables import text_table
-from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.reading.numbers.model import Axis, ReportData
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL
+from smoothsweep.orchestrator.page.render import part, render
+from smoothsweep.orchestrator.reading.findings.findings import find
+from smoothsweep.orchestrator.reading.findings.sureness import standing
+from smoothsweep.orchestrator.reading.findings.tables import text_table
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 ALPHAS = (-0.2, -0.05, 0.0, 0.1)
 CLASSES = 16

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from core.metrics.table import metric_of
-from orchestrator.page.render import render
-from orchestrator.reading.numbers.model import Axis, PaperReference, ReportData
-from orchestrator.reading.numbers.summary import summarise
-from orchestrator.reading.published.comparison import (
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.page.render import render
+from smoothsweep.orchestrator.reading.numbers.model import Axis, PaperReference, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.reading.published.comparison import (
     MARKS,
     Line,
     beside_paper,
@@ -22,10 +22,10 @@ from orchestrator.reading.published.comparison import (
     row_words,
     share_words,
 )
-from orchestrator.reading.published.text import published_text
-from sweeps.paper_numbers import matching, printed_rows
-from sweeps.paper_settings import Standing, standing
-from sweeps.schema import InversionSweep
+from smoothsweep.orchestrator.reading.published.text import published_text
+from smoothsweep.sweeps.paper_numbers import matching, printed_rows
+from smoothsweep.sweeps.paper_settings import Standing, standing
+from smoothsweep.sweeps.schema import InversionSweep
 
 SEEDS = (1, 2, 3)
 PLAIN = {"dataset": "facescrub", "architecture": "resnet152", "defense": "label_smoothing", "samples_per_class": None,

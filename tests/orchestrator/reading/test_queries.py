@@ -6,14 +6,14 @@ import pytest
 from tiny import write_tiny
 
 from benchmarks import tracking as made_up
-from orchestrator.page.colours import Colours
-from orchestrator.page.figures.curves.queries import query_curves
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.leak.queries import asked_by_parts, by_access, query_frame
-from orchestrator.reading.numbers.model import Axis, ReportData
-from orchestrator.reading.numbers.summary import summarise
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, by_access, query_frame
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
 
 CLASSES = 10
 ATTACKS = {  # attack -> access, is a control, queries per class, queries of parts, hit rate

@@ -5,11 +5,11 @@ import re
 import pytest
 from made_searches import OBJECTIVES, halving, proposed, view
 
-from orchestrator.page.render import part, render
-from orchestrator.reading.findings.searches import agreement_words, ended, search_words
-from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.reading.numbers.search_model import Objective, paired_with_full, progress
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.page.render import part, render
+from smoothsweep.orchestrator.reading.findings.searches import agreement_words, ended, search_words
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.search_model import Objective, paired_with_full, progress
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 
 def text(*parts):

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from study_answers import choosing
 
-from orchestrator.reading.study.answers import Annotator, Answers
-from orchestrator.reading.study.draw import SURE, draw_questions, least_checks
-from orchestrator.reading.study.key import Question, StudyKey
-from orchestrator.reading.study.shares import attentive, study_result
-from orchestrator.reading.study.words import agreement_words, study_text
+from smoothsweep.orchestrator.reading.study.answers import Annotator, Answers
+from smoothsweep.orchestrator.reading.study.draw import SURE, draw_questions, least_checks
+from smoothsweep.orchestrator.reading.study.key import Question, StudyKey
+from smoothsweep.orchestrator.reading.study.shares import attentive, study_result
+from smoothsweep.orchestrator.reading.study.words import agreement_words, study_text
 
 
 @given(

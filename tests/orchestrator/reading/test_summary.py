@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from core.metrics.comparisons import compare_recipes
-from core.metrics.intervals import bootstrap_mean_interval
-from core.metrics.table import METRICS
-from orchestrator.reading.numbers.model import Axis, ReportData
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.core.metrics.comparisons import compare_recipes
+from smoothsweep.core.metrics.intervals import bootstrap_mean_interval
+from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 ALPHA, LOSS = Axis(key="alpha"), Axis(key="loss", role="attack")
 

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from orchestrator.reading.findings.tables import text_table
-from orchestrator.reading.numbers.model import Axis, ReportData
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.reading.findings.tables import text_table
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 
 def test_the_terminal_table_is_plain_and_aligned(make_data):

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.attacks.access import ACCESS_LEVELS
-from core.metrics.table import METRICS
-from orchestrator.reading.numbers.estimates import Sample
-from orchestrator.reading.numbers.evidence import Cells
+from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.orchestrator.reading.numbers.estimates import Sample
+from smoothsweep.orchestrator.reading.numbers.evidence import Cells
 
 UP, DOWN = ("embedder_acc1", "attack_acc1", "xi_train"), ("dist_face", "dist_eval", "fid")
 """Leak metrics of which more, and of which less, is a stronger attack."""

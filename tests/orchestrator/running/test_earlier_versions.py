@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from tiny import write_tiny
 
-from orchestrator.planning.plan import make_plan
-from orchestrator.planning.trials import trials_of
-from orchestrator.running.sweep_run import of_earlier_versions
-from sweeps.load import load_sweep
-from tasks.registry import TASKS
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.running.sweep_run import of_earlier_versions
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.tasks.registry import TASKS
 from tests.recorded import recorded
 
 

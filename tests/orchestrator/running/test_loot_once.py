@@ -7,15 +7,15 @@ import torch
 from safetensors.torch import load_file
 from tiny import TRAINING, tiny_sweep
 
-from core.models.facenet import FaceNet
-from core.models.fid_inception import FidInception
-from core.priors.eigenfaces import Eigenfaces
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.results import trial_row
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.store.opening import open_store
-from sweeps.loaded import LoadedSweep, check
+from smoothsweep.core.models.facenet import FaceNet
+from smoothsweep.core.models.fid_inception import FidInception
+from smoothsweep.core.priors.eigenfaces import Eigenfaces
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.results import trial_row
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.loaded import LoadedSweep, check
 
 
 @pytest.fixture(scope="module")

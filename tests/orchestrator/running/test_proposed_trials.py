@@ -5,9 +5,9 @@ import json
 import pytest
 from tiny import write_tiny
 
-from orchestrator.planning.trials import trials_of
-from orchestrator.running import tuning
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.running import tuning
+from smoothsweep.sweeps.load import load_sweep
 
 
 class Scheduler:

@@ -6,10 +6,10 @@ import time
 import pytest
 from tiny import write_tiny
 
-from core.errors import InputError
-from orchestrator.planning.trials import trials_of
-from orchestrator.running.recorder import REPORT, Patience, Recorder
-from sweeps.load import load_sweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.running.recorder import REPORT, Patience, Recorder
+from smoothsweep.sweeps.load import load_sweep
 
 SHORT = Patience(first=0.01, most=0.02, finish=0.3)
 

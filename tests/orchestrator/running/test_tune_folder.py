@@ -2,8 +2,8 @@
 
 import os
 
-from core.writers import here
-from orchestrator.running.tuning import own_folder
+from smoothsweep.core.writers import here
+from smoothsweep.orchestrator.running.tuning import own_folder
 
 
 def test_folders_of_dead_drivers_go_and_those_of_living_ones_stay(tmp_path):

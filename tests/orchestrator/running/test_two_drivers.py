@@ -7,10 +7,10 @@ import time
 import pytest
 
 from benchmarks.sleeping import Sleep
-from core.errors import ArtifactDamaged
-from orchestrator.scheduling import execute as executing
-from orchestrator.scheduling.execute import execute, execute_shard
-from orchestrator.store.opening import open_store
+from smoothsweep.core.errors import ArtifactDamaged
+from smoothsweep.orchestrator.scheduling import execute as executing
+from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
+from smoothsweep.orchestrator.store.opening import open_store
 
 
 @pytest.fixture

@@ -9,15 +9,15 @@ import pytest
 import yaml
 from tiny import tiny_sweep, write_tiny
 
-from orchestrator.doors import run as door
-from orchestrator.planning import trial as planning
-from orchestrator.planning.trial import inversion_stages, run_trial
-from orchestrator.planning.trials import trials_of
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.stages.stage import Stage
-from orchestrator.store.opening import open_store
-from sweeps.load import load_sweep
-from tasks.registry import TASKS, Task
+from smoothsweep.orchestrator.doors import run as door
+from smoothsweep.orchestrator.planning import trial as planning
+from smoothsweep.orchestrator.planning.trial import inversion_stages, run_trial
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.tasks.registry import TASKS, Task
 
 
 def judge_darkness(config, inputs, out, context):

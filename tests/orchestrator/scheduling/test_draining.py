@@ -8,13 +8,13 @@ import pytest
 from ray.exceptions import RayTaskError, WorkerCrashedError
 
 from benchmarks.sleeping import Sleep
-from orchestrator.scheduling import draining
-from orchestrator.scheduling import scheduler as scheduler_module
-from orchestrator.scheduling.draining import Departures, leaving
-from orchestrator.scheduling.tasks_in_flight import Process
-from orchestrator.scheduling.worker import WORKER_RETRIES
-from orchestrator.store.opening import open_store
-from tasks.context import MachineLeaves
+from smoothsweep.orchestrator.scheduling import draining
+from smoothsweep.orchestrator.scheduling import scheduler as scheduler_module
+from smoothsweep.orchestrator.scheduling.draining import Departures, leaving
+from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process
+from smoothsweep.orchestrator.scheduling.worker import WORKER_RETRIES
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.tasks.context import MachineLeaves
 
 RESOURCES = {
     "cpus_per_task": 1, "gpus_per_task": 1, "gpus_per_training": 1, "classes_per_task": 2,

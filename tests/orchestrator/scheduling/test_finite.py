@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from core.errors import NotFinite
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.scheduling import execute as executing
-from orchestrator.scheduling import finite
-from orchestrator.scheduling.execute import execute, execute_with_inputs
-from orchestrator.scheduling.finite import refuse_not_finite
-from orchestrator.scheduling.scheduler import one_line
-from orchestrator.store.opening import open_store
-from sweeps.loaded import check
-from tasks.registry import TASKS
+from smoothsweep.core.errors import NotFinite
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.scheduling import execute as executing
+from smoothsweep.orchestrator.scheduling import finite
+from smoothsweep.orchestrator.scheduling.execute import execute, execute_with_inputs
+from smoothsweep.orchestrator.scheduling.finite import refuse_not_finite
+from smoothsweep.orchestrator.scheduling.scheduler import one_line
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.loaded import check
+from smoothsweep.tasks.registry import TASKS
 from tests.pipeline import SETTINGS, made_pipeline
 from tests.tiny import tiny_sweep
 
@@ -162,7 +162,7 @@ def test_a_gan_whose_statistics_have_overflowed_is_not_finished(pipeline):
 @pytest.mark.parametrize("statistic", ["running_var", "running_mean"])
 def test_nan_at_evaluation_says_which_stage_and_why(statistic, store, monkeypatch):
     """A target that trains with finite losses and answers NaN once it is evaluated."""
-    from tasks import target as training
+    from smoothsweep.tasks import target as training
 
     real = training.save_classifier
 
@@ -183,7 +183,9 @@ def test_nan_at_evaluation_says_which_stage_and_why(statistic, store, monkeypatc
 def test_a_judge_of_a_wild_input_says_what_it_read(store, monkeypatch):
     stages = inversion_stages(check({**tiny_sweep(), "grid": {}, "baseline": {}}, "tiny"), 1)
     stage = stages.judge_embedder.inputs["real"]
-    monkeypatch.setattr("tasks.judges._features", lambda network, images, _: torch.full((len(images), 3), math.nan))
+    monkeypatch.setattr(
+        "smoothsweep.tasks.judges._features", lambda network, images, _: torch.full((len(images), 3), math.nan)
+    )
     with pytest.raises(NotFinite) as caught:
         execute_with_inputs(store, stage)
     line = str(caught.value)

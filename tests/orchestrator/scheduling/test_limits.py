@@ -5,13 +5,13 @@ import json
 import pytest
 
 from benchmarks.sleeping import Sleep
-from orchestrator.scheduling import tasks_in_flight as running
-from orchestrator.scheduling.limits import FLOOR_S, TIMES, UNKNOWN_S, Limits
-from orchestrator.scheduling.signs import Signs
-from orchestrator.scheduling.tasks_in_flight import Running
-from orchestrator.stages.stage import Stage
-from orchestrator.store.opening import open_store
-from orchestrator.store.sealing import sealed
+from smoothsweep.orchestrator.scheduling import tasks_in_flight as running
+from smoothsweep.orchestrator.scheduling.limits import FLOOR_S, TIMES, UNKNOWN_S, Limits
+from smoothsweep.orchestrator.scheduling.signs import Signs
+from smoothsweep.orchestrator.scheduling.tasks_in_flight import Running
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.orchestrator.store.sealing import sealed
 
 TARGET = Stage(name="target", config={"architecture": "resnet_small", "epochs": 3, "workers": 1})
 NONE = {"training_timeout_minutes": None, "attack_timeout_minutes": None}

@@ -11,15 +11,15 @@ import pytest
 import ray
 
 from benchmarks.sleeping import Sleep
-from core.errors import SweepStopped
-from core.same_code import code_digest
-from orchestrator.cluster import local_ray
-from orchestrator.cluster.connection import remove_lost_groups
-from orchestrator.scheduling import tasks_in_flight as running
-from orchestrator.scheduling.scheduler import StageScheduler, one_line
-from orchestrator.scheduling.tasks_in_flight import Running, TasksInFlight
-from orchestrator.stages.stage import Stage
-from orchestrator.store.opening import open_store
+from smoothsweep.core.errors import SweepStopped
+from smoothsweep.core.same_code import code_digest
+from smoothsweep.orchestrator.cluster import local_ray
+from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
+from smoothsweep.orchestrator.scheduling import tasks_in_flight as running
+from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler, one_line
+from smoothsweep.orchestrator.scheduling.tasks_in_flight import Running, TasksInFlight
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.opening import open_store
 
 LIMIT_S = 3.0
 RESOURCES = {

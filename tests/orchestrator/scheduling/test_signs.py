@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.scheduling.signs import QUIET_S, QUIET_TIMES, Signs
+from smoothsweep.orchestrator.scheduling.signs import QUIET_S, QUIET_TIMES, Signs
 
 
 def test_silence_is_told_after_five_minutes_once_and_again_when_it_has_doubled():

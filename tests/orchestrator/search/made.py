@@ -6,10 +6,10 @@ from pathlib import Path
 import yaml
 from tiny import searchable
 
-from orchestrator.search.agenda import Agenda
-from orchestrator.search.setup import Wait
-from orchestrator.store.base import Store
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.search.agenda import Agenda
+from smoothsweep.orchestrator.search.setup import Wait
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.sweeps.load import load_sweep
 
 ALPHA, KIND, START = "recipe.defense.alpha", "recipe.defense.schedule.kind", "recipe.defense.schedule.start"
 SPACE = {

@@ -5,14 +5,14 @@ import json
 import pytest
 from made import ALPHA, KIND, SPACE, finish, load, work_off
 
-from core.errors import InputError
-from orchestrator.planning.proposals import PROPOSALS, ProposalFile, TrialMaker
-from orchestrator.planning.trials import trials_of
-from orchestrator.search.agenda import Agenda, setup_of
-from orchestrator.search.optuna_choice import _place
-from orchestrator.search.record import read_search, write_end
-from orchestrator.search.setup import Wait
-from orchestrator.store.local import LocalStore
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.proposals import PROPOSALS, ProposalFile, TrialMaker
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.search.agenda import Agenda, setup_of
+from smoothsweep.orchestrator.search.optuna_choice import _place
+from smoothsweep.orchestrator.search.record import read_search, write_end
+from smoothsweep.orchestrator.search.setup import Wait
+from smoothsweep.orchestrator.store.local import LocalStore
 
 OPTUNA = {"strategy": "optuna", "recipes": 8, "in_flight": 3}  # four to start with, four that the model chooses
 RANDOM = {"strategy": "random", "recipes": 14}

@@ -5,21 +5,21 @@ import json
 import pytest
 from made import ALPHA, finish, load, work_off
 
-from core.errors import InputError
-from orchestrator.planning.plan import make_plan, plan_summary
-from orchestrator.planning.plan_words import plan_text
-from orchestrator.planning.proposals import read_reaudit, reaudit_trials, recipe_of, write_reaudit
-from orchestrator.planning.trials import trials_of
-from orchestrator.search import budget
-from orchestrator.search.agenda import Agenda
-from orchestrator.search.ahead import ahead_of, refuse_small_budget
-from orchestrator.search.budget import Meter, spent
-from orchestrator.search.reaudit import frontier_recipes
-from orchestrator.search.record import read_reaudit_record
-from orchestrator.stages.stage import with_ancestors
-from orchestrator.store.base import Store
-from orchestrator.store.local import LocalStore
-from sweeps.search import Budget
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
+from smoothsweep.orchestrator.planning.plan_words import plan_text
+from smoothsweep.orchestrator.planning.proposals import read_reaudit, reaudit_trials, recipe_of, write_reaudit
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.search import budget
+from smoothsweep.orchestrator.search.agenda import Agenda
+from smoothsweep.orchestrator.search.ahead import ahead_of, refuse_small_budget
+from smoothsweep.orchestrator.search.budget import Meter, spent
+from smoothsweep.orchestrator.search.reaudit import frontier_recipes
+from smoothsweep.orchestrator.search.record import read_reaudit_record
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.search import Budget
 
 RANDOM = {"strategy": "random", "recipes": 6}
 

@@ -5,14 +5,14 @@ from harm import HARMS, harmed
 from made import load, work_off
 
 from benchmarks.sleeping import Sleep
-from orchestrator.planning.proposals import PROPOSALS, REAUDIT, ProposalFile, read_reaudit, write_reaudit
-from orchestrator.planning.state import STATE_FILE, SweepState, read_failures, read_state, write_state
-from orchestrator.search import record
-from orchestrator.search.budget import Meter, spent
-from orchestrator.store import artifacts
-from orchestrator.store.local import LocalStore
-from orchestrator.store.opening import open_store
-from orchestrator.store.version import VERSION_FILE
+from smoothsweep.orchestrator.planning.proposals import PROPOSALS, REAUDIT, ProposalFile, read_reaudit, write_reaudit
+from smoothsweep.orchestrator.planning.state import STATE_FILE, SweepState, read_failures, read_state, write_state
+from smoothsweep.orchestrator.search import record
+from smoothsweep.orchestrator.search.budget import Meter, spent
+from smoothsweep.orchestrator.store import artifacts
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.orchestrator.store.version import VERSION_FILE
 
 RANDOM = {"strategy": "random", "recipes": 5}
 SPENT, COPY = "spent/0123456789ab.jsonl", "spent/0123456789ab.copy.jsonl"

@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made import ALPHA, load
 
-from orchestrator.planning.proposals import Proposal
-from orchestrator.search.halving import audits, propose_halving, survivors
-from orchestrator.search.outcomes import Aims, Outcome, worst_mean
-from orchestrator.search.ranking import best, crowding, fronts, ordered
-from orchestrator.search.setup import Setup, Wait
-from sweeps.dimension import Dimension
-from sweeps.search import Constraint, Rung
-from sweeps.space import make_space
+from smoothsweep.orchestrator.planning.proposals import Proposal
+from smoothsweep.orchestrator.search.halving import audits, propose_halving, survivors
+from smoothsweep.orchestrator.search.outcomes import Aims, Outcome, worst_mean
+from smoothsweep.orchestrator.search.ranking import best, crowding, fronts, ordered
+from smoothsweep.orchestrator.search.setup import Setup, Wait
+from smoothsweep.sweeps.dimension import Dimension
+from smoothsweep.sweeps.search import Constraint, Rung
+from smoothsweep.sweeps.space import make_space
 
 WAYS = {"test_acc": "max", "leak": "min"}
 AIMS = Aims(objectives=WAYS, constraints={"test_acc": Constraint(at_least=0.5)})

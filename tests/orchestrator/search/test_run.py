@@ -10,9 +10,9 @@ import pytest
 from made import ALPHA, KIND, START
 from tiny import write_tiny
 
-from orchestrator.search.record import read_search
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.search.record import read_search
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 SEARCH = {

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from orchestrator.stages import code_version as module
-from orchestrator.stages.code_version import CODE_VERSION_VARIABLE, code_version
+from smoothsweep.orchestrator.stages import code_version as module
+from smoothsweep.orchestrator.stages.code_version import CODE_VERSION_VARIABLE, code_version
 
 ROOMS = ("core", "tasks", "sweeps", "orchestrator")
 

@@ -4,14 +4,14 @@ import hashlib
 
 import pytest
 
-from core.data.sources import content_digest
-from core.data.trees import tree_digest
-from core.errors import InputError
-from orchestrator.stages import fingerprints
-from orchestrator.stages.fingerprints import SHIPPED_FILES, content_of, normalised, shipped_file
-from sweeps.attacker import MODELS
-from sweeps.judging import Embedder
-from tasks import planned_files
+from smoothsweep.core.data.sources import content_digest
+from smoothsweep.core.data.trees import tree_digest
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.stages import fingerprints
+from smoothsweep.orchestrator.stages.fingerprints import SHIPPED_FILES, content_of, normalised, shipped_file
+from smoothsweep.sweeps.attacker import MODELS
+from smoothsweep.sweeps.judging import Embedder
+from smoothsweep.tasks import planned_files
 
 OTHER = hashlib.sha256(b"other").hexdigest()
 

@@ -11,15 +11,15 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from core.attacks.registry import ATTACKS, make_attack
-from core.errors import InputError
-from core.outside.address import ADDRESS
-from core.tree import TREE
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.stages import fingerprints, judges
-from orchestrator.stages.stage import with_ancestors
-from sweeps.schema import InversionSweep
-from tasks.registry import TASKS
+from smoothsweep.core.attacks.registry import ATTACKS, make_attack
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.outside.address import ADDRESS
+from smoothsweep.core.tree import TREE
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.stages import fingerprints, judges
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.tasks.registry import TASKS
 from tests.every_stage import every_stage, imported_folder
 from tests.tiny import tiny_sweep
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.store.opening import open_store
-from sweeps.any_sweep import Resources
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.any_sweep import Resources
 from tests.every_stage import every_stage
 
 NEUTRAL_HINTS = {"path", "sha256", "checkpoint_every", "questions", "per_second"}

@@ -7,14 +7,14 @@ import torch
 from foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, imagenet_images, trained_resnet, write_people
 from tiny import write_tiny
 
-from core.errors import InputError
-from orchestrator.cli import main
-from orchestrator.planning.trial import inversion_stages, run_trial
-from orchestrator.planning.trials import trials_of
-from orchestrator.scheduling.execute import execute_with_inputs
-from orchestrator.store.opening import open_store
-from sweeps.load import load_sweep
-from tasks.training import load_classifier
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.trial import inversion_stages, run_trial
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.tasks.training import load_classifier
 
 ALPHABETICAL = sorted(PEOPLE)
 BY_SIZE = sorted(PEOPLE, key=PEOPLE.get, reverse=True)

@@ -5,12 +5,12 @@ import hashlib
 import pytest
 from tiny import tiny_sweep
 
-from core.models.weight_files import FOLDER_VARIABLE, weight_file
-from core.outside.address import ADDRESS
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.stages import judges
-from orchestrator.stages.judges import loot_sizes, unavailable_judges
-from sweeps.schema import InversionSweep
+from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, weight_file
+from smoothsweep.core.outside.address import ADDRESS
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.stages import judges
+from smoothsweep.orchestrator.stages.judges import loot_sizes, unavailable_judges
+from smoothsweep.sweeps.schema import InversionSweep
 
 FACENET = "the weights of facenet are not here: smoothsweep weights stage"
 INCEPTION = "the weights of the FID network are not here: smoothsweep weights stage"

@@ -6,9 +6,9 @@ import pytest
 from labelled_files import people, regular_folders
 from tiny import write_tiny
 
-from core.errors import InputError
-from orchestrator.planning.trials import trials_of
-from sweeps.load import load_sweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.sweeps.load import load_sweep
 
 
 def load(tmp_path, private, public):

@@ -2,13 +2,13 @@
 
 from tiny import write_tiny
 
-from orchestrator.cli import main
-from orchestrator.planning.plan import make_plan
-from orchestrator.planning.trial import Trial
-from orchestrator.planning.trials import trials_of
-from orchestrator.stages.remembered import KEPT, forget, remembered
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages.remembered import KEPT, forget, remembered
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
 
 GRID = {"recipe.defense.alpha": [0.0, -0.2], "recipe.lr": [0.001, 0.002]}
 
@@ -55,7 +55,7 @@ def test_a_setting_that_only_one_seed_of_one_cell_has_wrong_is_found(tmp_path, c
 
 def test_the_work_of_a_plan_grows_as_its_trials_do(tmp_path, monkeypatch):
     """Calls counted, not seconds: of ten times the seeds ten times the stages, and no more settings checked."""
-    from tasks import settings
+    from smoothsweep.tasks import settings
 
     checks, make = [], settings.recipe_from
     monkeypatch.setattr(settings, "recipe_from", lambda config: checks.append(1) or make(config))

@@ -6,17 +6,17 @@ import re
 import pytest
 from tiny import searchable, tiny_sweep, write_tiny
 
-from core.metrics.table import METRICS
-from core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, weight_file
-from core.outside.address import ADDRESS
-from orchestrator.cli import main
-from orchestrator.planning.plan_words import weights_text
-from orchestrator.planning.trial import inversion_stages
-from orchestrator.planning.trials import trials_of
-from orchestrator.stages import judges
-from orchestrator.stages.weights import settings_met, unmeasured, unmeasured_line, weights_summary
-from sweeps.load import load_sweep
-from sweeps.schema import InversionSweep
+from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, weight_file
+from smoothsweep.core.outside.address import ADDRESS
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.plan_words import weights_text
+from smoothsweep.orchestrator.planning.trial import inversion_stages
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages import judges
+from smoothsweep.orchestrator.stages.weights import settings_met, unmeasured, unmeasured_line, weights_summary
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.schema import InversionSweep
 
 OBJECTIVES = {"test_acc": "max", "embedder_acc1": "min"}
 LACKING = {  # judge -> its settings, the file it lacks

@@ -9,18 +9,18 @@ import pytest
 from harm import HARMS, harmed
 
 from benchmarks.sleeping import Sleep
-from core.errors import ArtifactDamaged, InputError
-from orchestrator.doors.damage import healed, set_damaged_aside
-from orchestrator.doors.health import examining
-from orchestrator.doors.health.examining import examine_store
-from orchestrator.planning.plan import make_plan
-from orchestrator.scheduling.execute import execute, execute_with_inputs
-from orchestrator.stages.stage import Stage
-from orchestrator.store import artifacts, sealing, verifying
-from orchestrator.store.artifacts import read_artifact
-from orchestrator.store.local import LocalStore
-from orchestrator.store.machine import CACHE_VARIABLE
-from orchestrator.store.opening import open_store
+from smoothsweep.core.errors import ArtifactDamaged, InputError
+from smoothsweep.orchestrator.doors.damage import healed, set_damaged_aside
+from smoothsweep.orchestrator.doors.health import examining
+from smoothsweep.orchestrator.doors.health.examining import examine_store
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.scheduling.execute import execute, execute_with_inputs
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store import artifacts, sealing, verifying
+from smoothsweep.orchestrator.store.artifacts import read_artifact
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.machine import CACHE_VARIABLE
+from smoothsweep.orchestrator.store.opening import open_store
 
 
 @pytest.fixture(autouse=True)

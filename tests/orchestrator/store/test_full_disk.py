@@ -7,11 +7,11 @@ import subprocess
 import pytest
 from tiny import write_tiny
 
-from orchestrator.cli import main
-from orchestrator.planning.plan import make_plan
-from orchestrator.planning.trials import trials_of
-from orchestrator.store.opening import open_store
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0 or not shutil.which("mount"), reason="needs root")
 

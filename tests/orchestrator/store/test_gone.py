@@ -12,8 +12,8 @@ import pytest
 from tiny import write_tiny
 
 from benchmarks.sleeping import Sleep
-from core.errors import StoreGone
-from orchestrator.store.local import LocalStore
+from smoothsweep.core.errors import StoreGone
+from smoothsweep.orchestrator.store.local import LocalStore
 
 STAGE = Sleep(config={"classes": 1})
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import InputError
-from core.files import replacing
-from orchestrator.stages.stage import Stage, canonical_json, with_ancestors
-from orchestrator.store.local import LocalStore
-from orchestrator.store.opening import open_store
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import replacing
+from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.opening import open_store
 
 
 def stage(name="toy", **config):

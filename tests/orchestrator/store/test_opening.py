@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import InputError
-from orchestrator.store.local import LocalStore
-from orchestrator.store.opening import open_store
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.opening import open_store
 
 
 def test_a_path_and_a_file_url_are_one_local_store(tmp_path, monkeypatch):

@@ -5,10 +5,10 @@ import multiprocessing
 
 import pytest
 
-from orchestrator.store import verifying
-from orchestrator.store.machine import CACHE_VARIABLE, cache_folder
-from orchestrator.store.sealing import Damage
-from orchestrator.store.verifying import checksum, is_damaged, verify
+from smoothsweep.orchestrator.store import verifying
+from smoothsweep.orchestrator.store.machine import CACHE_VARIABLE, cache_folder
+from smoothsweep.orchestrator.store.sealing import Damage
+from smoothsweep.orchestrator.store.verifying import checksum, is_damaged, verify
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import pytest
 from tiny import write_tiny
 
 import benchmarks.tracking as made_up
-import orchestrator.tracking.trials as trial_files
+import smoothsweep.orchestrator.tracking.trials as trial_files
 from benchmarks.tracking import write_artifacts
-from orchestrator.page.pictures import contact_sheet_png
-from orchestrator.planning.trials import trials_of
-from orchestrator.store.local import LocalStore
-from orchestrator.tracking.server.connection import local_uri
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.page.pictures import contact_sheet_png
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.tracking.server.connection import local_uri
+from smoothsweep.sweeps.load import load_sweep
 
 
 @pytest.fixture(autouse=True)

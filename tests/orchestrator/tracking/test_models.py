@@ -8,10 +8,10 @@ from mlflow import MlflowClient
 from mlflow_look import look
 from safetensors.torch import save_file
 
-from orchestrator.running.recorder import open_recorder
-from orchestrator.tracking import models
-from orchestrator.tracking.server.exporting import export
-from tasks.training import load_classifier, new_classifier
+from smoothsweep.orchestrator.running.recorder import open_recorder
+from smoothsweep.orchestrator.tracking import models
+from smoothsweep.orchestrator.tracking.server.exporting import export
+from smoothsweep.tasks.training import load_classifier, new_classifier
 
 # MLflow's own, about its type hints, and torch's, when it maps a file of tensors.
 pytestmark = [

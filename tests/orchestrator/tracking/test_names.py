@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.tracking.names import _is_said
+from smoothsweep.orchestrator.tracking.names import _is_said
 
 SAID = {"recipe_alpha": "-0.2", "recipe_schedule": "ramp", "recipe_schedule_start": "0.1", "recipe_defense": "mid"}
 

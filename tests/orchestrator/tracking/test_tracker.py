@@ -6,11 +6,11 @@ import pytest
 from mlflow_look import doubled, files, look, record, text_of
 
 from benchmarks.tracking import write_artifacts
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.results import trial_row
-from orchestrator.tracking import Tracker
-from orchestrator.tracking.recipes import recipe_id
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.results import trial_row
+from smoothsweep.orchestrator.tracking import Tracker
+from smoothsweep.orchestrator.tracking.recipes import recipe_id
+from smoothsweep.sweeps.load import load_sweep
 
 RAMP = {"recipe.defense.alpha": [0.0, -0.2]}
 

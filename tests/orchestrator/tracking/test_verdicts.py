@@ -3,15 +3,15 @@
 import pytest
 from mlflow_look import doubled, look, record
 
-from core.metrics.hiding import HidingVerdict
-from core.metrics.reduction import Bounded
-from orchestrator.doors.reporting.sweep_report import report_data
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.leak.hiding import Hidings
-from orchestrator.reading.numbers.summary import summarise
-from orchestrator.reading.results import results_table
-from orchestrator.tracking import Verdicts, verdicts_of
-from orchestrator.tracking.verdicts import HIDING, NUMBERS, STRONGEST, TOLD, VERDICT, Told
+from smoothsweep.core.metrics.hiding import HidingVerdict
+from smoothsweep.core.metrics.reduction import Bounded
+from smoothsweep.orchestrator.doors.reporting.sweep_report import report_data
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.leak.hiding import Hidings
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.reading.results import results_table
+from smoothsweep.orchestrator.tracking import Verdicts, verdicts_of
+from smoothsweep.orchestrator.tracking.verdicts import HIDING, NUMBERS, STRONGEST, TOLD, VERDICT, Told
 
 RECIPE = "alpha −0.2"
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from core.priors.base import Prior
-from core.priors.registry import SHIPPED, load_shipped_prior
-from core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.priors.registry import SHIPPED, load_shipped_prior
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from tools.weights import train_demo_generator as demo
 from tools.weights.measure_demo_generator import (
     RandomFeatures,

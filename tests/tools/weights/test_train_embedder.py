@@ -3,8 +3,8 @@
 import torch
 from safetensors.torch import load_file
 
-from core.models.embedders import load_embedder
-from core.models.synthetic_embedder import SyntheticEmbedder
+from smoothsweep.core.models.embedders import load_embedder
+from smoothsweep.core.models.synthetic_embedder import SyntheticEmbedder
 from tools.weights.embedder_augmentation import augment
 from tools.weights.train_embedder import (
     EmbedderRecipe,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from core.words import minus
-from orchestrator.page.colours import CATEGORIES
-from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, plain, words_for
-from orchestrator.page.figures.curves import lines
-from orchestrator.reading.advantage import AdvantagePanel
+from smoothsweep.core.words import minus
+from smoothsweep.orchestrator.page.colours import CATEGORIES
+from smoothsweep.orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, plain, words_for
+from smoothsweep.orchestrator.page.figures.curves import lines
+from smoothsweep.orchestrator.reading.advantage import AdvantagePanel
 
 WIDE, HIGH, ACROSS = 430.0, 300.0, 2
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from orchestrator.page.colours import Colours
-from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, percent
-from orchestrator.page.figures.curves import lines as drawn
-from orchestrator.reading.findings.searches import value_words
-from orchestrator.reading.numbers.search_model import Progress, Proposed, SearchView
+from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, percent
+from smoothsweep.orchestrator.page.figures.curves import lines as drawn
+from smoothsweep.orchestrator.reading.findings.searches import value_words
+from smoothsweep.orchestrator.reading.numbers.search_model import Progress, Proposed, SearchView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from core.metrics.metric import Metric
-from core.metrics.table import metric_of
-from orchestrator.page.colours import Colours
-from orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, percent, plain, words_for
-from orchestrator.page.figures.curves.lines import name_ends, panel
-from orchestrator.reading.leak.queries import by_access
-from orchestrator.reading.numbers.format import number
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, percent, plain, words_for
+from smoothsweep.orchestrator.page.figures.curves.lines import name_ends, panel
+from smoothsweep.orchestrator.reading.leak.queries import by_access
+from smoothsweep.orchestrator.reading.numbers.format import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

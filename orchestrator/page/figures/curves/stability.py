@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from orchestrator.page.colours import Colours
-from orchestrator.page.figures.canvas import SOFT, Canvas, limits, percent
-from orchestrator.page.figures.curves.lines import name_ends, panel
+from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.figures.canvas import SOFT, Canvas, limits, percent
+from smoothsweep.orchestrator.page.figures.curves.lines import name_ends, panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

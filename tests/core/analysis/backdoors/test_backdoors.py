@@ -3,14 +3,14 @@
 import pytest
 import torch
 
-from core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
-from core.analysis.backdoors.settings import PoisonSettings
-from core.analysis.backdoors.success import backdoor_metrics, collapsed
-from core.analysis.backdoors.trigger import make_trigger
-from core.data.augmentation import draw_augmentation
-from core.data.augmentation_settings import Augmentation
-from core.errors import InputError
-from core.training.batches import Batch, Stamp, network_input
+from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
+from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
+from smoothsweep.core.analysis.backdoors.success import backdoor_metrics, collapsed
+from smoothsweep.core.analysis.backdoors.trigger import make_trigger
+from smoothsweep.core.data.augmentation import draw_augmentation
+from smoothsweep.core.data.augmentation_settings import Augmentation
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.training.batches import Batch, Stamp, network_input
 
 BADNETS, BLENDED = PoisonSettings(kind="badnets"), PoisonSettings(kind="blended")
 

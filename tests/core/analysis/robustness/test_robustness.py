@@ -6,13 +6,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from core.analysis.robustness.classifier import OnPictures, predictions
-from core.analysis.robustness.margin import Margin, zero_gradients
-from core.analysis.robustness.measuring import chosen_images, measure_robustness, other_classes
-from core.analysis.robustness.one_pixel import one_pixel
-from core.analysis.robustness.perturbing import perturbed
-from core.analysis.robustness.settings import RobustnessSettings
-from core.errors import InputError
+from smoothsweep.core.analysis.robustness.classifier import OnPictures, predictions
+from smoothsweep.core.analysis.robustness.margin import Margin, zero_gradients
+from smoothsweep.core.analysis.robustness.measuring import chosen_images, measure_robustness, other_classes
+from smoothsweep.core.analysis.robustness.one_pixel import one_pixel
+from smoothsweep.core.analysis.robustness.perturbing import perturbed
+from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
+from smoothsweep.core.errors import InputError
 
 CLASSES, SIDE = 10, 16
 FAST = RobustnessSettings(strong_steps=6)

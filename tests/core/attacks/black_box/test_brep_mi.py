@@ -6,16 +6,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from core.attacks.black_box.boundary_repulsion import enough_inside, walk
-from core.attacks.black_box.brep_mi import BREPMI
-from core.attacks.black_box.brep_starts import first_latents, make_starts
-from core.attacks.execution import Execution
-from core.attacks.given import Given
-from core.attacks.registry import make_attack
-from core.attacks.seeds import generator
-from core.attacks.view import view_of
-from core.devices import ExecutionConfig
-from core.priors.base import sample_latents
+from smoothsweep.core.attacks.black_box.boundary_repulsion import enough_inside, walk
+from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
+from smoothsweep.core.attacks.black_box.brep_starts import first_latents, make_starts
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.priors.base import sample_latents
 
 SIZE, CLASSES = 8, 3
 WALK = {"probes": 32, "inside": 0.75, "radius": 2.0, "expansion": 1.3, "clamp": 1.5, "patience": 5, "max_passes": 50,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from core.attacks.black_box.cma_search import evolve
-from core.attacks.black_box.principal_space import principal_space
-from core.errors import InputError
+from smoothsweep.core.attacks.black_box.cma_search import evolve
+from smoothsweep.core.attacks.black_box.principal_space import principal_space
+from smoothsweep.core.errors import InputError
 
 SETTINGS = {"dimensions": 6, "population": 10, "sigma": 0.5, "generations": 30, "numpy_seed": 3}
 

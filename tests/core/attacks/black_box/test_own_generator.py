@@ -5,17 +5,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from core.attacks.black_box.brep_starts import make_starts
-from core.attacks.execution import Execution
-from core.attacks.given import Given
-from core.attacks.lowres.config import GanTraining, PlainGanConfig
-from core.attacks.lowres.networks import PlainGenerator
-from core.attacks.registry import make_attack
-from core.attacks.view import view_of
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from core.models.classifiers import build_classifier
-from core.priors.base import Prior
+from smoothsweep.core.attacks.black_box.brep_starts import make_starts
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.lowres.config import GanTraining, PlainGanConfig
+from smoothsweep.core.attacks.lowres.networks import PlainGenerator
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.priors.base import Prior
 
 SMALL = {
     "rlb_mi": {"episodes": 20, "minibatch": 12, "hidden": 8, "selected": 2},

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from core.attacks.black_box.rlb_learner import official_classes, paper_learner
-from core.attacks.black_box.rlb_search import Draws, Episodes, Manner, Search, scores_of
-from core.attacks.black_box.soft_actor_critic import OFFICIAL, Actor, Critic, Replay, SoftActorCritic
+from smoothsweep.core.attacks.black_box.rlb_learner import official_classes, paper_learner
+from smoothsweep.core.attacks.black_box.rlb_search import Draws, Episodes, Manner, Search, scores_of
+from smoothsweep.core.attacks.black_box.soft_actor_critic import OFFICIAL, Actor, Critic, Replay, SoftActorCritic
 
 GOLDEN = np.load(Path(__file__).parents[3] / "golden" / "black_box.npz")
 SIZE, HIDDEN, MINIBATCH = 6, 16, 8

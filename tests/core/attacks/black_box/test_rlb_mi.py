@@ -6,16 +6,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from core.attacks.black_box.rlb_learner import class_learner, paper_learner
-from core.attacks.black_box.rlb_mi import RLBMI
-from core.attacks.black_box.rlb_search import CURVE_POINTS, Draws, Episodes, Manner, Search, log_margin
-from core.attacks.black_box.soft_actor_critic import Replay
-from core.attacks.execution import Execution
-from core.attacks.given import Given
-from core.attacks.registry import make_attack
-from core.attacks.seeds import generator
-from core.attacks.view import view_of
-from core.devices import ExecutionConfig
+from smoothsweep.core.attacks.black_box.rlb_learner import class_learner, paper_learner
+from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
+from smoothsweep.core.attacks.black_box.rlb_search import CURVE_POINTS, Draws, Episodes, Manner, Search, log_margin
+from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.devices import ExecutionConfig
 from tests.core.attacks.black_box.test_brep_mi import CLASSES, SIZE, Blocks, Halves
 
 SMALL = {"episodes": 60, "minibatch": 16, "hidden": 8, "lr": 0.01}

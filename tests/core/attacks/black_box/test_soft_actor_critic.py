@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from core.attacks.black_box.soft_actor_critic import (
+from smoothsweep.core.attacks.black_box.soft_actor_critic import (
     OFFICIAL,
     TEXTBOOK,
     Actor,

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from core.attacks.if_gmi.attack import RADII
-from core.attacks.registry import make_attack
-from core.errors import InputError
-from core.network_card import NetworkCard
-from core.priors.base import PriorNetwork
-from core.priors.card import EigenfacesConfig, StyleGAN2Config
-from core.priors.registry import card_of
-from core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.attacks.if_gmi.attack import RADII
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.network_card import NetworkCard
+from smoothsweep.core.priors.base import PriorNetwork
+from smoothsweep.core.priors.card import EigenfacesConfig, StyleGAN2Config
+from smoothsweep.core.priors.registry import card_of
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=64, channel_max=8)
 

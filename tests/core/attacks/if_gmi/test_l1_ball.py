@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.attacks.if_gmi.l1_ball import l1_balls, on_l1_ball
+from smoothsweep.core.attacks.if_gmi.l1_ball import l1_balls, on_l1_ball
 
 
 @pytest.mark.parametrize(("change", "radius", "expected"), [

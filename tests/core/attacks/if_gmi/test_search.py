@@ -9,15 +9,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.attacks.execution import Execution
-from core.attacks.if_gmi.search import Staged, StagePlan
-from core.attacks.optimisation.crops import Preprocess
-from core.attacks.optimisation.descent import StepGradient, descend
-from core.attacks.ppa.config import OptimiseConfig, SelectConfig
-from core.attacks.ppa.inversion import optimise
-from core.devices import ExecutionConfig
-from core.priors.card import StyleGAN2Config
-from core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.if_gmi.search import Staged, StagePlan
+from smoothsweep.core.attacks.optimisation.crops import Preprocess
+from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
+from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.inversion import optimise
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 PRIOR = StyleGAN2(
     StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=64, channel_max=8), seed=3

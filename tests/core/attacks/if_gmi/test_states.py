@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from core.attacks.execution import Execution
-from core.attacks.if_gmi.states import stage_of
-from core.devices import ExecutionConfig
-from core.priors.card import StyleGAN2Config
-from core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.if_gmi.states import stage_of
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 PRIOR = StyleGAN2(
     StyleGAN2Config(resolution=32, z_dim=8, w_dim=8, mapping_layers=1, channel_base=128, channel_max=16), seed=3

@@ -6,9 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from core.attacks.lowres.config import GanTraining, PlainGanConfig
-from core.attacks.lowres.gan_draws import Draws, StepDraw
-from core.attacks.lowres.gan_losses import (
+from smoothsweep.core.attacks.lowres.config import GanTraining, PlainGanConfig
+from smoothsweep.core.attacks.lowres.gan_draws import Draws, StepDraw
+from smoothsweep.core.attacks.lowres.gan_losses import (
     InversionSpecific,
     Wasserstein,
     entropy_sum,
@@ -16,9 +16,9 @@ from core.attacks.lowres.gan_losses import (
     realness,
     soft_cross_entropy,
 )
-from core.attacks.lowres.gan_training import new_pair, train_pair
-from core.attacks.lowres.networks import Critic, MinibatchDiscriminator
-from core.errors import InputError, TrainingDiverged
+from smoothsweep.core.attacks.lowres.gan_training import new_pair, train_pair
+from smoothsweep.core.attacks.lowres.networks import Critic, MinibatchDiscriminator
+from smoothsweep.core.errors import InputError, TrainingDiverged
 from tests.lowres import fill, golden, pooled, u
 
 CPU = torch.device("cpu")

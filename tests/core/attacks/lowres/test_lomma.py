@@ -3,20 +3,20 @@
 import pytest
 import torch
 
-from core.attacks.execution import Execution
-from core.attacks.given import Given
-from core.attacks.lowres.config import Distillation
-from core.attacks.lowres.identity import Augmented, feature_pull
-from core.attacks.lowres.lomma import LommaGMI
-from core.attacks.lowres.lomma_parts import make_students, moments
-from core.attacks.lowres.search import Objective, distribution, momentum, sampled
-from core.attacks.lowres.students import StudentState, distil, distillation_loss
-from core.attacks.view import view_of
-from core.data.enlarging import truncated_bytes
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from core.metrics.accuracy import topk_hits
-from core.training.team import ALONE
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.lowres.config import Distillation
+from smoothsweep.core.attacks.lowres.identity import Augmented, feature_pull
+from smoothsweep.core.attacks.lowres.lomma import LommaGMI
+from smoothsweep.core.attacks.lowres.lomma_parts import make_students, moments
+from smoothsweep.core.attacks.lowres.search import Objective, distribution, momentum, sampled
+from smoothsweep.core.attacks.lowres.students import StudentState, distil, distillation_loss
+from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.data.enlarging import truncated_bytes
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.accuracy import topk_hits
+from smoothsweep.core.training.team import ALONE
 from tests.lowres import Spied, blocky, check_losses, golden, pooled, s
 
 KEPT = (1, 2, 3, 4, 5, 10, 20, 30)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from core.attacks.lowres.config import PlainGanConfig
-from core.attacks.lowres.networks import Critic, MinibatchDiscriminator, PlainGenerator
-from core.errors import InputError
+from smoothsweep.core.attacks.lowres.config import PlainGanConfig
+from smoothsweep.core.attacks.lowres.networks import Critic, MinibatchDiscriminator, PlainGenerator
+from smoothsweep.core.errors import InputError
 from tests.lowres import digest_of, fill, golden, images64, kept_pixels, networks, normal, s, thinned
 
 CLOSE = {"atol": 5e-5, "rtol": 0}

@@ -3,21 +3,21 @@
 import pytest
 import torch
 
-from core.attacks.execution import Execution
-from core.attacks.given import Given
-from core.attacks.lowres.config import Distillation, GanTraining, PlainGanConfig
-from core.attacks.lowres.gan_draws import Draws
-from core.attacks.lowres.gan_losses import InversionSpecific, Wasserstein
-from core.attacks.lowres.gan_training import new_pair, train_pair
-from core.attacks.lowres.networks import Critic, MinibatchDiscriminator, PlainGenerator
-from core.attacks.registry import PARTS
-from core.attacks.seeds import derive_seed
-from core.attacks.view import view_of
-from core.data.transforms import resize_uint8
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from core.training.gan_pair import fresh_pair
-from core.training.team import ALONE
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.lowres.config import Distillation, GanTraining, PlainGanConfig
+from smoothsweep.core.attacks.lowres.gan_draws import Draws
+from smoothsweep.core.attacks.lowres.gan_losses import InversionSpecific, Wasserstein
+from smoothsweep.core.attacks.lowres.gan_training import new_pair, train_pair
+from smoothsweep.core.attacks.lowres.networks import Critic, MinibatchDiscriminator, PlainGenerator
+from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.seeds import derive_seed
+from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.data.transforms import resize_uint8
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.training.gan_pair import fresh_pair
+from smoothsweep.core.training.team import ALONE
 from tests.nonsense import nonsense_for
 
 CPU, CLASSES = torch.device("cpu"), 3

@@ -4,10 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from core.attacks.lowres.gan_losses import realness
-from core.attacks.lowres.search import Objective, distribution, momentum, sampled
-from core.data.enlarging import truncated_bytes
-from core.metrics.accuracy import topk_hits
+from smoothsweep.core.attacks.lowres.gan_losses import realness
+from smoothsweep.core.attacks.lowres.search import Objective, distribution, momentum, sampled
+from smoothsweep.core.data.enlarging import truncated_bytes
+from smoothsweep.core.metrics.accuracy import topk_hits
 from tests.lowres import Spied, check_losses, golden, pooled
 from tests.plg import golden as of_plg
 

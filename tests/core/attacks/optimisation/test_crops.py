@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torchvision.transforms import RandomResizedCrop
 
-from core.attacks.optimisation.crops import (
+from smoothsweep.core.attacks.optimisation.crops import (
     DRAW_CROPS,
     CropRule,
     Crops,
@@ -21,7 +21,7 @@ from core.attacks.optimisation.crops import (
     draw_crop_per_image,
     draw_shared_crop,
 )
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 GOLDEN = np.load(Path(__file__).parents[3] / "golden" / "ppa.npz")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from core.attacks.optimisation.descent import StepGradient, descend
+from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
 
 SETTINGS = {"steps": 12, "lr_at": lambda step: 0.1, "betas": (0.1, 0.2)}
 

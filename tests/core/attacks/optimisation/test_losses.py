@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from core.attacks.optimisation.losses import (
+from smoothsweep.core.attacks.optimisation.losses import (
     ATTACK_LOSSES,
     attack_loss,
     check_protocol,
@@ -19,7 +19,7 @@ from core.attacks.optimisation.losses import (
     max_margin_loss,
     poincare_loss,
 )
-from core.errors import InputError
+from smoothsweep.core.errors import InputError
 
 GOLDEN = np.load(Path(__file__).parents[3] / "golden" / "ppa.npz")
 NORMS = ("computed", "analytic")

@@ -5,18 +5,18 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from core.attacks.execution import Execution
-from core.attacks.given import Given
-from core.attacks.plg import inversion
-from core.attacks.plg.augment import distort
-from core.attacks.plg.config import ConditionalConfig
-from core.attacks.plg.generator import ConditionalGenerator
-from core.attacks.plg.inversion import Search, draw_views, search, starts
-from core.attacks.registry import make_attack
-from core.attacks.view import view_of
-from core.data.enlarging import ENLARGING
-from core.devices import ExecutionConfig
-from core.errors import InputError
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.plg import inversion
+from smoothsweep.core.attacks.plg.augment import distort
+from smoothsweep.core.attacks.plg.config import ConditionalConfig
+from smoothsweep.core.attacks.plg.generator import ConditionalGenerator
+from smoothsweep.core.attacks.plg.inversion import Search, draw_views, search, starts
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.data.enlarging import ENLARGING
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
 from tests.lowres import pooled
 from tests.plg import distortion, golden, undistorted
 

@@ -5,18 +5,18 @@ import copy
 import pytest
 import torch
 
-from core.attacks.execution import Execution
-from core.attacks.given import Given
-from core.attacks.optimisation.losses import attack_loss
-from core.attacks.plg.config import ConditionalConfig, ConditionalTraining
-from core.attacks.plg.draws import Draws, Fakes, Reals, dequantised
-from core.attacks.plg.gan_part import make_gan
-from core.attacks.plg.training import critic_hinge, generator_hinge, new_state, shown, train
-from core.attacks.seeds import generator
-from core.attacks.view import view_of
-from core.devices import ExecutionConfig
-from core.errors import InputError, TrainingDiverged
-from core.training.team import ALONE
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.optimisation.losses import attack_loss
+from smoothsweep.core.attacks.plg.config import ConditionalConfig, ConditionalTraining
+from smoothsweep.core.attacks.plg.draws import Draws, Fakes, Reals, dequantised
+from smoothsweep.core.attacks.plg.gan_part import make_gan
+from smoothsweep.core.attacks.plg.training import critic_hinge, generator_hinge, new_state, shown, train
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError, TrainingDiverged
+from smoothsweep.core.training.team import ALONE
 from tests.lowres import blocky, pooled
 from tests.plg import fill, golden, official
 

@@ -6,22 +6,22 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from core.attacks.execution import Execution
-from core.attacks.optimisation.crops import Preprocess
-from core.attacks.optimisation.losses import logit_loss
-from core.attacks.optimisation.objective import LatentObjective
-from core.attacks.ppa.adaptive_config import MOST_DEGREES, Averaging, Restarts, Tempering
-from core.attacks.ppa.config import OptimiseConfig, SelectConfig
-from core.attacks.ppa.inversion import optimise
-from core.attacks.ppa.neighbours import group_neighbours
-from core.attacks.ppa.restarts import around
-from core.attacks.ppa.selection import select, select_by_margin
-from core.attacks.ppa.tempering import fitted_temperature, make_temperature, mean_confidence
-from core.attacks.seeds import generator
-from core.attacks.view import view_of
-from core.data.rotation import MOST
-from core.devices import ExecutionConfig
-from core.errors import InputError
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.optimisation.crops import Preprocess
+from smoothsweep.core.attacks.optimisation.losses import logit_loss
+from smoothsweep.core.attacks.optimisation.objective import LatentObjective
+from smoothsweep.core.attacks.ppa.adaptive_config import MOST_DEGREES, Averaging, Restarts, Tempering
+from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.inversion import optimise
+from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
+from smoothsweep.core.attacks.ppa.restarts import around
+from smoothsweep.core.attacks.ppa.selection import select, select_by_margin
+from smoothsweep.core.attacks.ppa.tempering import fitted_temperature, make_temperature, mean_confidence
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.data.rotation import MOST
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
 
 SIDE, CLASSES = 8, 3
 STILL = {"crop_scale": (1.0, 1.0), "crop_ratio": (1.0, 1.0), "hflip": 0.0, "degrees": 0.0}

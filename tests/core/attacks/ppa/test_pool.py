@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from core.attacks.execution import Execution
-from core.attacks.ppa.config import CandidateConfig, PoolConfig
-from core.attacks.ppa.pool import best_first, decode_pool, sample_candidates, score_pool
-from core.attacks.ppa.pool_parts import make_pool_features
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from core.priors.base import sample_latents
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.ppa.config import CandidateConfig, PoolConfig
+from smoothsweep.core.attacks.ppa.pool import best_first, decode_pool, sample_candidates, score_pool
+from smoothsweep.core.attacks.ppa.pool_parts import make_pool_features
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.base import sample_latents
 
 GOLDEN = np.load(Path(__file__).parents[3] / "golden" / "ppa.npz")
 

@@ -6,15 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from core.attacks.optimisation.crops import CropRule, Preprocess, draw_shared_crop
-from core.attacks.ppa.adaptive_config import Restarts
-from core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
-from core.attacks.ppa.inversion import Stages, invert_class, optimise, select
-from core.attacks.ppa.pool import decode_pool, preprocess_of, sample_candidates, score_pool
-from core.attacks.ppa.restarts import around
-from core.attacks.ppa.results import OptimiseResult
-from core.errors import InputError
-from core.priors.base import sample_latents, truncate
+from smoothsweep.core.attacks.optimisation.crops import CropRule, Preprocess, draw_shared_crop
+from smoothsweep.core.attacks.ppa.adaptive_config import Restarts
+from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.inversion import Stages, invert_class, optimise, select
+from smoothsweep.core.attacks.ppa.pool import decode_pool, preprocess_of, sample_candidates, score_pool
+from smoothsweep.core.attacks.ppa.restarts import around
+from smoothsweep.core.attacks.ppa.results import OptimiseResult
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.base import sample_latents, truncate
 
 
 class TinyPrior(nn.Module):

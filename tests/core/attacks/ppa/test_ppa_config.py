@@ -5,15 +5,15 @@ import json
 
 import pytest
 
-from core.attacks.ppa.config import (
+from smoothsweep.core.attacks.ppa.config import (
     CandidateConfig,
     OptimiseConfig,
     PoolConfig,
     PPAConfig,
     SelectConfig,
 )
-from core.attacks.registry import make_attack
-from core.errors import InputError
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.errors import InputError
 
 POOL = {"size": 10, "crop": None, "image_size": 8}
 

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torchvision.transforms import RandomResizedCrop
 
-from core.attacks.optimisation.crops import Crops, Preprocess
-from core.attacks.optimisation.losses import poincare_loss
-from core.attacks.ppa.config import OptimiseConfig, SelectConfig
-from core.attacks.ppa.inversion import optimise, select
+from smoothsweep.core.attacks.optimisation.crops import Crops, Preprocess
+from smoothsweep.core.attacks.optimisation.losses import poincare_loss
+from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.inversion import optimise, select
 
 GOLDEN = np.load(Path(__file__).parents[3] / "golden" / "ppa.npz")
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from core.attacks.ppa.config import SelectConfig
-from core.attacks.ppa.variants import select_by_confidence
+from smoothsweep.core.attacks.ppa.config import SelectConfig
+from smoothsweep.core.attacks.ppa.variants import select_by_confidence
 
 
 class Pixels(nn.Module):

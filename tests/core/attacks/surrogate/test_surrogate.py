@@ -6,22 +6,22 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from core.attacks.execution import Execution
-from core.attacks.given import Given
-from core.attacks.registry import make_attack
-from core.attacks.surrogate.config import SurrogateTraining
-from core.attacks.surrogate.parts import (
+from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
+from smoothsweep.core.attacks.surrogate.parts import (
     _new_surrogate,
     make_answered_labels,
     make_answered_scores,
     make_pictures,
     make_surrogates,
 )
-from core.attacks.surrogate.training import Lesson, answer_weights, teach
-from core.attacks.view import view_of
-from core.devices import ExecutionConfig
-from core.errors import InputError
-from sweeps.loaded import check
+from smoothsweep.core.attacks.surrogate.training import Lesson, answer_weights, teach
+from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.loaded import check
 from tests.tiny import tiny_sweep
 
 SIDE, CLASSES, COUNT = 32, 4, 48

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from core.data.labelled import load_labelled
-from core.data.own.check import check_own
-from core.data.own.shared import refuse_shared
-from core.data.own.words import own_text
-from core.errors import InputError
+from smoothsweep.core.data.labelled import load_labelled
+from smoothsweep.core.data.own.check import check_own
+from smoothsweep.core.data.own.shared import refuse_shared
+from smoothsweep.core.data.own.words import own_text
+from smoothsweep.core.errors import InputError
 from tests.labelled_files import encoded, folders, parquet, scene
 
 JPEG = {"kind": "JPEG", "quality": 60}
@@ -59,7 +59,8 @@ def test_a_picture_that_only_looks_like_a_public_one_is_a_warning(tmp_path):
 def test_pictures_whose_bits_agree_by_chance_are_not_alike(tmp_path, monkeypatch):
     """Every picture is made near every other one: what they show decides."""
     own, public = made(tmp_path, public={"copy.jpg": encoded(scene(3).resize((70, 70)), **JPEG)})
-    monkeypatch.setattr("core.data.own.perceptual.np.bitwise_count", lambda differing: np.zeros(differing.shape, int))
+    same = lambda differing: np.zeros(differing.shape, int)  # noqa: E731
+    monkeypatch.setattr("smoothsweep.core.data.own.perceptual.np.bitwise_count", same)
     assert refuse_shared(own, public) == ()
     (public / "copy.jpg").rename(public / "-.jpg")  # the first is the nearest of equals
     assert refuse_shared(own, public) == (("ann/3.png", "-.jpg"),)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.fft import dct
 
-from core.data.own.perceptual import NEAR, Hashes, correlations, grey_of, hashes, nearest
+from smoothsweep.core.data.own.perceptual import NEAR, Hashes, correlations, grey_of, hashes, nearest
 from tests.labelled_files import encoded, scene
 
 
@@ -80,8 +80,8 @@ def test_blocks_change_nothing(monkeypatch):
     pictures = np.random.default_rng(1).integers(0, 256, (40, 32, 32, 3), dtype=np.uint8)
     whole = hashes(pictures)
     found = nearest(whole)
-    monkeypatch.setattr("core.data.own.perceptual._PICTURES", 7)
-    monkeypatch.setattr("core.data.own.perceptual._PAIRS", 50)
+    monkeypatch.setattr("smoothsweep.core.data.own.perceptual._PICTURES", 7)
+    monkeypatch.setattr("smoothsweep.core.data.own.perceptual._PAIRS", 50)
     assert (hashes(pictures).bits == whole.bits).all()
     for one, other in zip(nearest(whole), found, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from official_pickle import Layer, marker_source, official_modules, official_networks, write_official_pickle
 
-from core.errors import InputError
-from core.pickles.opcodes import _STEPS
-from core.pickles.storages import MAGIC, VERSION, StorageRecord, TensorRecord
-from core.priors.card import StyleGAN2Config
-from core.priors.official.importer import import_prior
-from core.priors.official.layout import discriminator_shapes, generator_shapes
-from core.priors.official.records import MAX_LAYERS, copy_tensors, flatten
-from core.priors.official.standins import NetworkRecord
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.pickles.opcodes import _STEPS
+from smoothsweep.core.pickles.storages import MAGIC, VERSION, StorageRecord, TensorRecord
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.official.importer import import_prior
+from smoothsweep.core.priors.official.layout import discriminator_shapes, generator_shapes
+from smoothsweep.core.priors.official.records import MAX_LAYERS, copy_tensors, flatten
+from smoothsweep.core.priors.official.standins import NetworkRecord
 
 CONFIG = StyleGAN2Config(resolution=8, z_dim=3, w_dim=2, mapping_layers=1, channel_base=16, channel_max=2)
 MEBIBYTE = 2**20

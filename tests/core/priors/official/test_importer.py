@@ -10,15 +10,15 @@ import pytest
 import torch
 from official_pickle import marker_source, official_modules, write_official_pickle
 
-from core.errors import InputError
-from core.pickles import opcodes
-from core.priors.base import Prior
-from core.priors.card import StyleGAN2Config
-from core.priors.official import importer
-from core.priors.official.importer import import_prior
-from core.priors.official.layout import FILTER, discriminator_shapes, generator_shapes
-from core.priors.stylegan2 import StyleGAN2
-from core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.pickles import opcodes
+from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.official import importer
+from smoothsweep.core.priors.official.importer import import_prior
+from smoothsweep.core.priors.official.layout import FILTER, discriminator_shapes, generator_shapes
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 
 GOLDEN = {
     name: torch.from_numpy(array)
@@ -340,7 +340,7 @@ def test_defaults_are_the_official_ones(file):
 def test_reading_loads_no_official_module(file, repository):
     write_official_pickle(file, TINY)
     code = (
-        "import sys; from pathlib import Path; from core.priors.official.importer import import_prior; "
+        "import sys; from pathlib import Path; from smoothsweep.core.priors.official.importer import import_prior; "
         f"import_prior(Path({str(file)!r})); print(sorted(set(sys.modules) & {{'dnnlib', 'torch_utils', 'training'}}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=repository)

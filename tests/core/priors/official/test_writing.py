@@ -4,13 +4,13 @@ import pytest
 import torch
 from official_pickle import write_official_pickle
 
-from core import files
-from core.errors import InputError
-from core.priors.card import StyleGAN2Config
-from core.priors.official import writing
-from core.priors.official.importer import import_prior
-from core.priors.official.writing import load_import_manifest, write_imported_prior
-from core.priors.registry import DISCRIMINATOR, load_discriminator, load_prior, save_prior
+from smoothsweep.core import files
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.official import writing
+from smoothsweep.core.priors.official.importer import import_prior
+from smoothsweep.core.priors.official.writing import load_import_manifest, write_imported_prior
+from smoothsweep.core.priors.registry import DISCRIMINATOR, load_discriminator, load_prior, save_prior
 
 CONFIG = StyleGAN2Config(
     resolution=8, z_dim=6, w_dim=5, mapping_layers=1, channel_base=32, channel_max=4, conv_clamp=256, mbstd_group=None

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from orchestrator.cli import main
-from orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.stages.stage import Stage
 from tests.recorded import recorded
 
 

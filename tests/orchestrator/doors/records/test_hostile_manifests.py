@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import benchmarks.tracking as made_up
-from orchestrator.cli import main
-from orchestrator.planning.trial_notes import write_trial_notes
-from orchestrator.planning.trials import trials_of
-from orchestrator.stages.stage import with_ancestors
-from orchestrator.store import artifacts
-from orchestrator.store.local import LocalStore
-from orchestrator.store.sealing import Damage, read_manifest, sealed
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.trial_notes import write_trial_notes
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store import artifacts
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.sealing import Damage, read_manifest, sealed
+from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
 
 IN_TIME_S = 60

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from tiny import write_tiny
 
-from orchestrator.cli import main
-from orchestrator.planning.trials import trials_of
-from orchestrator.stages.stage import with_ancestors
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
 from tests.recorded import recorded
 
 

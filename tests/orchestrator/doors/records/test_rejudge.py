@@ -2,8 +2,8 @@
 
 import pytest
 
-from orchestrator.cli import main
-from orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.plan import make_plan
 from tests.recorded import recorded
 from tests.tiny import write_tiny
 
@@ -27,7 +27,7 @@ def started(monkeypatch):
         seen.extend(stage.name for stage in make_plan(trials, store).missing)
         raise Started
 
-    monkeypatch.setattr("orchestrator.doors.run.begin_run", begin_run)
+    monkeypatch.setattr("smoothsweep.orchestrator.doors.run.begin_run", begin_run)
     return seen, Started
 
 

@@ -6,15 +6,15 @@ import pytest
 from tiny import write_tiny
 
 from benchmarks import tracking as made_up
-from orchestrator.cli import main
-from orchestrator.doors.records.status import status_summary, status_text
-from orchestrator.planning import state as states
-from orchestrator.planning.inside import inside
-from orchestrator.planning.trials import trials_of
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
-from tasks.classes import class_name
-from tasks.context import TaskContext
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.doors.records.status import status_summary, status_text
+from smoothsweep.orchestrator.planning import state as states
+from smoothsweep.orchestrator.planning.inside import inside
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.tasks.classes import class_name
+from smoothsweep.tasks.context import TaskContext
 
 GRID = {"recipe.defense.alpha": [0.1, -0.2, 0.0, 0.2], "attack.loss": ["logit", "poincare"]}
 
@@ -68,7 +68,7 @@ def test_what_runs_is_told_by_the_store_not_by_the_drivers_last_look(begun, monk
     running = [{"stage": s.name, "fingerprint": s.fingerprint, "fraction": 0.0, "text": ""} for s in (attack, training)]
     state = {"alive": True, "running": running, "failures": {}}
     monkeypatch.setattr(states, "read_state", lambda *_: state)
-    monkeypatch.setattr("orchestrator.doors.records.status.read_state", lambda *_: state)
+    monkeypatch.setattr("smoothsweep.orchestrator.doors.records.status.read_state", lambda *_: state)
     summary = status_summary("tiny", trials, store)
     assert [entry["words"] for entry in summary["running"]] == ["9 of 48 classes", "epoch 31 of 48"]
     assert summary["begun"] == [] and "begun" not in status_text(summary)
@@ -80,7 +80,7 @@ def test_a_stage_whose_driver_has_not_seen_it_in_the_store_keeps_the_drivers_wor
     store, trials, _, training = begun
     entry = {"stage": "target", "fingerprint": training.fingerprint, "fraction": 0.5, "text": "epoch 24/48"}
     state = {"alive": True, "running": [entry], "failures": {}}
-    monkeypatch.setattr("orchestrator.doors.records.status.read_state", lambda *_: state)
+    monkeypatch.setattr("smoothsweep.orchestrator.doors.records.status.read_state", lambda *_: state)
     (told,) = status_summary("tiny", trials, store)["running"]
     assert told["words"] == "epoch 24/48" and told["fraction"] == 0.5
 

@@ -26,11 +26,11 @@ from mlflow_look import record
 from tiny import write_tiny
 
 from benchmarks import tracking as made_up
-from orchestrator.cli import main
-from orchestrator.doors.records import opening, ui
-from orchestrator.planning.trials import trials_of
-from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.doors.records import opening, ui
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
 
 
 def free_port():

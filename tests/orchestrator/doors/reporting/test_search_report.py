@@ -5,17 +5,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.doors.reporting import sweep_report as reporting
-from orchestrator.doors.reporting.search_report import budget_words, constraint_words, dimension_words, rung_words
-from orchestrator.doors.reporting.sweep_report import report_data
-from orchestrator.page.render import render
-from orchestrator.planning.proposals import Proposal, ProposalFile, write_reaudit
-from orchestrator.planning.trials import trials_of
-from orchestrator.reading.numbers.format import ascii_text
-from orchestrator.reading.numbers.summary import summarise
-from orchestrator.reading.results import results_table
-from orchestrator.store.opening import open_store
-from sweeps.load import load_sweep
+from smoothsweep.orchestrator.doors.reporting import sweep_report as reporting
+from smoothsweep.orchestrator.doors.reporting.search_report import (
+    budget_words,
+    constraint_words,
+    dimension_words,
+    rung_words,
+)
+from smoothsweep.orchestrator.doors.reporting.sweep_report import report_data
+from smoothsweep.orchestrator.page.render import render
+from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, write_reaudit
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.reading.results import results_table
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
 
 ALPHA, KIND, START = (f"recipe.defense.{key}" for key in ("alpha", "schedule.kind", "schedule.start"))
 SWEEP = """

@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from orchestrator.page.audit import Portrait, audit_page, audit_pdf
-from orchestrator.reading.audit.as_json import audit_json
-from orchestrator.reading.audit.found import AuditNotes, read_audit
-from orchestrator.reading.audit.words import audit_sentences
-from orchestrator.reading.numbers.model import Axis, ReportData, StageLink
-from orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.page.audit import Portrait, audit_page, audit_pdf
+from smoothsweep.orchestrator.reading.audit.as_json import audit_json
+from smoothsweep.orchestrator.reading.audit.found import AuditNotes, read_audit
+from smoothsweep.orchestrator.reading.audit.words import audit_sentences
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 NAMES = ["Zoe <b>", "Ann", "Bob", "Cy"]
 ATTACKS = {  # attack -> access, control, hit rate of each person

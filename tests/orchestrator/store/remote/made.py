@@ -3,8 +3,8 @@
 import os
 
 from benchmarks.sleeping import Sleep
-from orchestrator.store.machine import CACHE_VARIABLE
-from orchestrator.store.opening import open_store
+from smoothsweep.orchestrator.store.machine import CACHE_VARIABLE
+from smoothsweep.orchestrator.store.opening import open_store
 from tests.s3 import keys
 
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from core.errors import ArtifactDamaged, InputError
-from orchestrator.store import sealing
-from orchestrator.store.opening import open_store
+from smoothsweep.core.errors import ArtifactDamaged, InputError
+from smoothsweep.orchestrator.store import sealing
+from smoothsweep.orchestrator.store.opening import open_store
 from tests.orchestrator.store.remote.made import below, fill, other_machine, stage
 from tests.s3 import BUCKET, s3_client
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from orchestrator.stages.stage import Stage
-from orchestrator.store.machine import CACHE_VARIABLE
-from orchestrator.store.opening import open_store
-from orchestrator.store.remote import synchroniser
-from orchestrator.store.remote.layout import work_key
-from orchestrator.store.remote.objects import make_filesystem
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.machine import CACHE_VARIABLE
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.orchestrator.store.remote import synchroniser
+from smoothsweep.orchestrator.store.remote.layout import work_key
+from smoothsweep.orchestrator.store.remote.objects import make_filesystem
 
 STAGE = Stage(name="toy", config={"alpha": 1.0})
 

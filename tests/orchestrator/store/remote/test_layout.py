@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from core.writers import here, is_gone
-from orchestrator.store.remote import layout
-from orchestrator.store.remote.layout import (
+from smoothsweep.core.writers import here, is_gone
+from smoothsweep.orchestrator.store.remote import layout
+from smoothsweep.orchestrator.store.remote.layout import (
     attempt_name,
     draft_key,
     files_key,
@@ -19,7 +19,7 @@ from orchestrator.store.remote.layout import (
     sweep_drafts,
     work_key,
 )
-from orchestrator.store.remote.objects import Objects
+from smoothsweep.orchestrator.store.remote.objects import Objects
 
 KIND, PRINT = "toy", "a" * 64
 MINE, OTHERS, THIRD = "here.1.aaaaaaaa", "there.2.bbbbbbbb", "there.3.cccccccc"

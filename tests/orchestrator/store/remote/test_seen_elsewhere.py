@@ -5,14 +5,14 @@ import time
 
 import pytest
 
-from core.errors import InputError
-from orchestrator.cli import main
-from orchestrator.planning.trials import trials_of
-from orchestrator.scheduling.execute import execute
-from orchestrator.store.opening import open_store
-from orchestrator.store.remote import manifests
-from orchestrator.store.remote.objects import Objects, explained
-from sweeps.load import load_sweep
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.scheduling.execute import execute
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.orchestrator.store.remote import manifests
+from smoothsweep.orchestrator.store.remote.objects import Objects, explained
+from smoothsweep.sweeps.load import load_sweep
 from tests.orchestrator.store.remote.made import below, fill, other_machine, stage
 from tests.s3 import BUCKET
 from tests.tiny import write_tiny

@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from core.writers import here
-from orchestrator.scheduling.execute import execute, execute_shard
-from orchestrator.store.machine import CACHE_VARIABLE
-from orchestrator.store.opening import open_store
-from orchestrator.store.remote import synchroniser
-from orchestrator.store.remote.objects import Objects, ObjectStoreError
-from orchestrator.store.remote.store import remote_store
-from tasks.classes import class_name
+from smoothsweep.core.writers import here
+from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
+from smoothsweep.orchestrator.store.machine import CACHE_VARIABLE
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.orchestrator.store.remote import synchroniser
+from smoothsweep.orchestrator.store.remote.objects import Objects, ObjectStoreError
+from smoothsweep.orchestrator.store.remote.store import remote_store
+from smoothsweep.tasks.classes import class_name
 from tests.orchestrator.store.remote.made import below, fill, other_machine, stage
 
 
@@ -160,6 +160,6 @@ def test_an_upload_of_a_file_that_fails_leaves_no_object(s3, monkeypatch, tmp_pa
         objects.upload("x", tmp_path / "x")
     assert below(s3) == []
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
-    monkeypatch.setattr("orchestrator.store.remote.objects.ATTEMPTS", 2)
+    monkeypatch.setattr("smoothsweep.orchestrator.store.remote.objects.ATTEMPTS", 2)
     with pytest.raises(ObjectStoreError, match=f"{s3}/y: expected an answer"):
         objects.write("y", b"1")

@@ -6,9 +6,9 @@ import pytest
 from mlflow import MlflowClient
 from mlflow_look import record
 
-from orchestrator.tracking import arrivals
-from orchestrator.tracking.pages.arrival import MODEL_TRAINING
-from orchestrator.tracking.pages.views import TAG
+from smoothsweep.orchestrator.tracking import arrivals
+from smoothsweep.orchestrator.tracking.pages.arrival import MODEL_TRAINING
+from smoothsweep.orchestrator.tracking.pages.views import TAG
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from mlflow import MlflowClient
 
-from orchestrator.planning.trials import trials_of
-from orchestrator.running.recorder import open_recorder
-from orchestrator.tracking.recipes import recipe_id
-from tasks.registry import TASKS
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.running.recorder import open_recorder
+from smoothsweep.orchestrator.tracking.recipes import recipe_id
+from smoothsweep.tasks.registry import TASKS
 
 GRID = {"recipe.defense.alpha": [0.0, -0.2]}
 

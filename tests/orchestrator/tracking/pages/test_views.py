@@ -6,9 +6,9 @@ from pathlib import Path
 import mlflow
 import pytest
 
-from core.metrics.table import BY_KEY, CLASS_METRICS
-from orchestrator.tracking.pages.views import CURVES, NAMES, TAG, route, saved_views
-from orchestrator.tracking.verdicts import STRONGEST
+from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS
+from smoothsweep.orchestrator.tracking.pages.views import CURVES, NAMES, TAG, route, saved_views
+from smoothsweep.orchestrator.tracking.verdicts import STRONGEST
 
 EVERYTHING = {*BY_KEY, *CURVES}
 

@@ -20,13 +20,13 @@ import pytest
 from mlflow.tracking._tracking_service.utils import _artifact_repos_cache
 from mlflow_look import files, look
 
-from core.errors import InputError
-from orchestrator.running.recorder import Patience, Recorder, open_recorder
-from orchestrator.store.local import LocalStore
-from orchestrator.tracking import Tracker, local_uri, refusals, told
-from orchestrator.tracking.server import connection, databases
-from orchestrator.tracking.server.connection import connect
-from orchestrator.tracking.server.deadline import within
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.running.recorder import Patience, Recorder, open_recorder
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.tracking import Tracker, local_uri, refusals, told
+from smoothsweep.orchestrator.tracking.server import connection, databases
+from smoothsweep.orchestrator.tracking.server.connection import connect
+from smoothsweep.orchestrator.tracking.server.deadline import within
 
 PASSWORD = "Qz7%40x%3Ay%2Fz"  # Qz7@x:y/z
 PIECES = re.compile("Qz7|x:y|x%3Ay")
@@ -181,7 +181,7 @@ def test_a_database_that_another_process_holds(locked, store, hasty, capfd):
 CODE = """
 import os, sys
 sys.path[:0] = {path}
-from orchestrator.tracking.server.databases import ask_sqlite, sqlite_path
+from smoothsweep.orchestrator.tracking.server.databases import ask_sqlite, sqlite_path
 sqlite_path({uri!r})  # loads what may not be readable afterwards
 os.setuid(65534)
 try:
@@ -303,8 +303,8 @@ def test_a_deadline_gives_what_the_work_gives():
 
 def test_ctrl_c_ends_the_wait_for_a_silent_database():
     code = (
-        "import sys\nfrom orchestrator.cluster import interrupts\n"
-        "from orchestrator.tracking.server import connection\nconnection.PROBE_S = 600\n"
+        "import sys\nfrom smoothsweep.orchestrator.cluster import interrupts\n"
+        "from smoothsweep.orchestrator.tracking.server import connection\nconnection.PROBE_S = 600\n"
         "interrupts.listen()\nprint('asking', flush=True)\n"
         "try:\n    connection.connect(sys.argv[1])\nexcept KeyboardInterrupt:\n    sys.exit(130)\n"
     )

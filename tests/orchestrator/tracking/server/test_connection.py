@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from core.errors import InputError
-from core.uris import shown_uri
-from orchestrator.tracking.server import connection
-from orchestrator.tracking.server.connection import connect
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.uris import shown_uri
+from smoothsweep.orchestrator.tracking.server import connection
+from smoothsweep.orchestrator.tracking.server.connection import connect
 
 
 @contextmanager
@@ -116,7 +116,7 @@ def free_port():
 
 def test_two_drivers_that_begin_at_once_find_one_database(tmp_path):
     """MLflow makes its tables without a lock; whoever comes second waits."""
-    code = "import sys; from orchestrator.tracking.server.connection import connect; connect(sys.argv[1])"
+    code = "import sys; from smoothsweep.orchestrator.tracking.server.connection import connect; connect(sys.argv[1])"
     begun = [
         subprocess.Popen([sys.executable, "-c", code, f"sqlite:///{tmp_path}/mlflow.db"], stderr=subprocess.PIPE)
         for _ in range(2)

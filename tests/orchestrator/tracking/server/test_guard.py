@@ -15,8 +15,8 @@ from mlflow.environment_variables import MLFLOW_DISABLE_TELEMETRY, MLFLOW_SERVER
 from mlflow.server import constants
 from mlflow.server.handlers import STATIC_PREFIX_ENV_VAR
 
-from orchestrator.tracking.server.guard import BOUNCE, POLICY, Guard, with_token
-from orchestrator.tracking.server.serving import SETTINGS, UNWANTED, new_token, serve
+from smoothsweep.orchestrator.tracking.server.guard import BOUNCE, POLICY, Guard, with_token
+from smoothsweep.orchestrator.tracking.server.serving import SETTINGS, UNWANTED, new_token, serve
 
 TOKEN, PORT = "tOkEn-_0123456789", 5000
 NAME = f"smoothsweep_ui_{PORT}"

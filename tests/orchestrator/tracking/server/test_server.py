@@ -15,8 +15,8 @@ import psutil
 import pytest
 from mlflow_look import doubled, files, look
 
-from orchestrator.running.recorder import Patience, Recorder, open_recorder
-from orchestrator.tracking import Tracker
+from smoothsweep.orchestrator.running.recorder import Patience, Recorder, open_recorder
+from smoothsweep.orchestrator.tracking import Tracker
 
 pytestmark = pytest.mark.slow
 

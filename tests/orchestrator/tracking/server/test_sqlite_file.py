@@ -13,13 +13,16 @@ import pytest
 from mlflow.store.db import utils
 from mlflow_look import look
 
-from core.errors import InputError
-from orchestrator.running.recorder import open_recorder
-from orchestrator.store.local import LocalStore
-from orchestrator.tracking import local_uri
-from orchestrator.tracking.server.connection import connect
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.running.recorder import open_recorder
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.tracking import local_uri
+from smoothsweep.orchestrator.tracking.server.connection import connect
 
-OURS = "import sys; from orchestrator.tracking.server.connection import connect; connect(sys.argv[1], ours=True)"
+OURS = (
+    "import sys; from smoothsweep.orchestrator.tracking.server.connection import connect; "
+    "connect(sys.argv[1], ours=True)"
+)
 
 
 def record(loaded, store, trials):

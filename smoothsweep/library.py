@@ -22,24 +22,32 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from core.audit.attacking import Attacker, OnProgress, silent
-from core.audit.beside import PLAIN
-from core.audit.checking import recognised
-from core.audit.comparing import compare_audits
-from core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
-from core.audit.model import Model
-from core.audit.pictures import People, Pictures, people_of, public_pictures, refuse_shared
-from core.audit.portfolio import COMPONENTS, PLUG_AND_PLAY, STORED_SIZE, Reach, evaluator_of, portfolio, spread
-from core.audit.results import Audit, Loot, Verdict, read_audit, verdict_of
-from core.audit.training import train_model
-from core.data.images import ImageSet
-from core.data.labelled import SplitImages
-from core.data.synthetic import synthetic_faces
-from core.errors import InputError
-from core.models.inference import fit_images
-from core.priors.base import Prior
-from core.priors.kinds import PRIORS, make_settings
-from core.words import printable
+from smoothsweep.core.audit.attacking import Attacker, OnProgress, silent
+from smoothsweep.core.audit.beside import PLAIN
+from smoothsweep.core.audit.checking import recognised
+from smoothsweep.core.audit.comparing import compare_audits
+from smoothsweep.core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
+from smoothsweep.core.audit.model import Model
+from smoothsweep.core.audit.pictures import People, Pictures, people_of, public_pictures, refuse_shared
+from smoothsweep.core.audit.portfolio import (
+    COMPONENTS,
+    PLUG_AND_PLAY,
+    STORED_SIZE,
+    Reach,
+    evaluator_of,
+    portfolio,
+    spread,
+)
+from smoothsweep.core.audit.results import Audit, Loot, Verdict, read_audit, verdict_of
+from smoothsweep.core.audit.training import train_model
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.data.labelled import SplitImages
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.inference import fit_images
+from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.priors.kinds import PRIORS, make_settings
+from smoothsweep.core.words import printable
 
 __all__ = [
     "EIGENFACES", "PLUG_AND_PLAY", "Audit", "ImageSet", "InputError", "Judge", "Loot", "Model", "SplitImages",
