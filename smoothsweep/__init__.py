@@ -42,11 +42,11 @@ __all__ = [
     "Verdict", "attack", "audit", "compare", "fit_judge", "judge", "synthetic_faces", "train",
 ]  # fmt: skip
 
-_HERE = Path(__file__).resolve().parent
-if (_HERE / "core").is_symlink() or not (_HERE / "core").exists():
-    # A checkout: the packages lie beside this folder. The links in it are for type checkers and editors; importing
-    # through the real path gives one file one name in tracebacks and breakpoints.
-    __path__.insert(0, str(_HERE.parent))
+_CHECKOUT = Path(__file__).resolve().parents[1]
+if all((_CHECKOUT / file).is_file() for file in ("core/same_code.py", "tasks/registry.py")):
+    # In a checkout the packages lie beside this folder. The links in it are for type checkers and editors; importing
+    # from the real place gives each file one name in tracebacks and breakpoints.
+    __path__.insert(0, str(_CHECKOUT))
 
 
 def __getattr__(name: str) -> Any:

@@ -127,7 +127,7 @@ def copied(repository, tmp_path_factory):
 )
 def test_a_module_that_was_edited_is_never_imported_and_what_was_loaded_goes_on(copied, tmp_path, edited, wanted, said):
     root = tmp_path / "tree"
-    shutil.copytree(copied, root)
+    shutil.copytree(copied, root, symlinks=True)
     command = [sys.executable, "-c", PROGRAM, edited, wanted]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(said), done.stdout + done.stderr

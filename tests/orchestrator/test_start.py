@@ -48,4 +48,4 @@ def test_the_installed_command_and_the_module_start_here(repository):
     code = "import sys, smoothsweep.orchestrator.__main__; print(*sorted(name for name in sys.modules if '.' in name))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=repository)
     ours = [name for name in done.stdout.split() if name.startswith("smoothsweep.")]
-    assert ours == ["smoothsweep.orchestrator.__main__"]
+    assert ours == ["smoothsweep.orchestrator", "smoothsweep.orchestrator.__main__"]
