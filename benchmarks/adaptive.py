@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.given import Given
 from smoothsweep.core.attacks.ppa.pool_parts import make_candidates, make_pool
-from smoothsweep.core.attacks.ppa.tempering import make_temperature
+from smoothsweep.core.attacks.ppa.temperature import make_temperature
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.view import GradientView, view_of
 from smoothsweep.core.data.synthetic import synthetic_faces

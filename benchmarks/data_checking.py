@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
-from smoothsweep.core.data.own.looking import look_at
 from smoothsweep.core.data.own.perceptual import hashes, nearest
+from smoothsweep.core.data.own.scanning import look_at
 from smoothsweep.core.data.sources import Entry
 
 _IMAGES, _MANY = 10_000, 100_000

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.gan_attacks_yardstick import Networks, Run, gmi_class, ked_class
+from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.given import Given
 from smoothsweep.core.attacks.lowres.base import LowResolution
 from smoothsweep.core.attacks.lowres.config import Distillation, PlainGanConfig, StudentConfig
 from smoothsweep.core.attacks.lowres.gmi import GMI

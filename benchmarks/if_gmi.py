@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from benchmarks.adaptive import targets, trained
-from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.ppa.pool_parts import make_candidates, make_pool
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.view import GradientView

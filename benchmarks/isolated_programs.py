@@ -18,7 +18,7 @@ import torch
 import torchvision
 from torch import Tensor
 
-from smoothsweep.core.outside.opening import open_outside
+from smoothsweep.core.external.opening import open_outside
 
 CASES = ((32, 16), (64, 32), (128, 8))  # pixels, images
 ROUNDS = 11

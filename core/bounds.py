@@ -9,7 +9,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from smoothsweep.core.words import shown
+from smoothsweep.core.text import shown
 
 LARGEST = 2**63 - 1  # of whole numbers: what Parquet, torch and numpy hold
 MOST = 10**9  # of anything that is counted: products of two still fit

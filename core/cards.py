@@ -9,7 +9,7 @@ from typing import Any
 from smoothsweep.core.bounds import LARGEST
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import read_text
-from smoothsweep.core.words import brief
+from smoothsweep.core.text import brief
 
 MOST_BYTES = 8 * 2**20  # a hundred thousand names
 

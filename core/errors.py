@@ -1,7 +1,7 @@
 """The errors that carry a sentence for the person who runs a sweep."""
 
+from smoothsweep.core.text import printable
 from smoothsweep.core.uris import hidden
-from smoothsweep.core.words import printable
 
 
 class InputError(ValueError):

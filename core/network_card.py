@@ -9,7 +9,7 @@ from typing import Any
 
 from smoothsweep.core.cards import read_card
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.words import shown
+from smoothsweep.core.text import shown
 
 VERSION = 1
 

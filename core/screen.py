@@ -1,4 +1,4 @@
-"""The one door to the screen: nothing from outside (keys, names, files, values) can move the cursor or fake a line,
+"""The only way to the screen: nothing from outside (keys, names, files, values) can move the cursor or fake a line,
 and no URI shows its user, query or fragment, but for the address that `smoothsweep ui` is asked for.
 
 `tests/test_house.py` sees to it that nothing else of the product prints; the live panel (`progress`) shows what passed
@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
+from smoothsweep.core.text import printable, printable_text
 from smoothsweep.core.uris import hidden
-from smoothsweep.core.words import printable, printable_text
 
 
 def out(line: str) -> None:

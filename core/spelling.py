@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from smoothsweep.core.words import brief
+from smoothsweep.core.text import brief
 
 
 def suggestion(got: object, known: Iterable[str]) -> str:

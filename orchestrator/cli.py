@@ -1,8 +1,8 @@
-"""The doors: smoothsweep run | plan | status | report | study | audit | diff | lineage | rejudge | ui | doctor |
+"""The commands: smoothsweep run | plan | status | report | study | audit | diff | lineage | rejudge | ui | doctor |
 import | data | init | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
-Each door imports what it needs when it is opened, so that `--help` and mistakes answer at once.
+Each command imports what it needs when it is opened, so that `--help` and mistakes answer at once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import os
 import re
 import sys
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -20,16 +21,16 @@ from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError, StoreGone
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.words import brief, printable
+from smoothsweep.core.text import brief, printable
 from smoothsweep.orchestrator.cluster import interrupts
-from smoothsweep.orchestrator.doors.audit.arguments import add_audit_door
-from smoothsweep.orchestrator.doors.bringing.arguments import add_import_doors
-from smoothsweep.orchestrator.doors.data.arguments import add_data_doors
-from smoothsweep.orchestrator.doors.records.arguments import add_record_doors
-from smoothsweep.orchestrator.doors.study.arguments import add_study_doors
+from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
+from smoothsweep.orchestrator.commands.data.arguments import add_data_commands
+from smoothsweep.orchestrator.commands.importing.arguments import add_import_commands
+from smoothsweep.orchestrator.commands.records.arguments import add_record_commands
+from smoothsweep.orchestrator.commands.study.arguments import add_study_commands
 
 if TYPE_CHECKING:
-    from smoothsweep.orchestrator.doors.confirm import Confirmation
+    from smoothsweep.orchestrator.commands.confirm import Confirmation
 
 STORE_HELP = "the artifact store, a folder or s3://bucket/prefix (default: ./store)"
 PRICE_HELP = "price of a device-hour, e.g. 4.1: shows what is to be spent"
@@ -38,7 +39,7 @@ EXIT_DONE, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, interrupts.EXIT_
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one door. Mistakes of the user are one line on stderr and exit code 2.
+    """Run one command. Mistakes of the user are one line on stderr and exit code 2.
 
     arguments: None for those of this process, which is then ours: told to end, it ends here, whatever unwinds.
     """
@@ -53,11 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _open(arguments: Sequence[str]) -> int:
     try:
-        if not arguments:  # somebody looks for the doors; nothing was done, as the exit code says
+        if not arguments:  # somebody looks for the commands; nothing was done, as the exit code says
             _parser().print_help()
             return EXIT_INPUT
         options = _parser().parse_args(arguments)
-        return options.door(options)
+        return options.command(options)
     except InputError as error:
         screen.err(f"smoothsweep: {error}")
         return EXIT_FAILED if isinstance(error, StoreGone) else EXIT_INPUT
@@ -102,7 +103,7 @@ class _Completion(argparse.Action):
     """`--print-completion`: a script for the user's shell."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, shell: Any, *_: Any) -> None:
-        from smoothsweep.orchestrator.doors.completion import completion_script
+        from smoothsweep.orchestrator.commands.completion import completion_script
 
         screen.out_text(completion_script(parser, shell))
         parser.exit()
@@ -118,40 +119,40 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="which smoothsweep this is, and of which code")
     parser.add_argument("--print-completion", action=_Completion, choices=("bash", "zsh"), metavar="SHELL",
                         help='completion for bash or zsh: eval "$(smoothsweep --print-completion bash)"')  # fmt: skip
-    doors = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    run = _sweep_door(doors, "run", "do what the sweep file asks for; what is done already is not done again", _run)
+    run = _sweep_command(commands, "run", "run the sweep file; finished stages are reused", _run)
     run.add_argument("--tracking-uri", metavar="URI", help="MLflow tracking URI (default: SQLite in the store)")
     run.add_argument("--address", metavar="ADDR", help="Ray cluster to join (default: RAY_ADDRESS, else this machine)")
     run.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: STORE/sweeps/NAME)")
     _confirmation_options(run)
 
-    plan = _sweep_door(doors, "plan", "what would run, what is reused, expected device-hours and dollars", _plan)
+    plan = _sweep_command(commands, "plan", "what would run, what is reused, expected device-hours and dollars", _plan)
     plan.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
     plan.add_argument("--json", action="store_true", help="as JSON")
 
-    status = _sweep_door(doors, "status", "what is done, running, failed, missing", _status)
+    status = _sweep_command(commands, "status", "what is done, running, failed, missing", _status)
     status.add_argument("--json", action="store_true", help="as JSON")
 
-    report = _sweep_door(doors, "report", "write results.parquet, report.html and figures from the store", _report)
+    report = _sweep_command(commands, "report", "write results, report.html and figures from the store", _report)
     report.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: STORE/sweeps/NAME)")
 
-    add_study_doors(doors, _sweep_options())
+    add_study_commands(commands, _sweep_options())
 
-    ui = doors.add_parser("ui", help="MLflow's pages on the local store, opened where the newest sweep is compared")
+    ui = commands.add_parser("ui", help="MLflow's pages on the local store, opened where the newest sweep is compared")
     ui.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     ui.add_argument("--port", type=int, default=5000, help="port on this machine (default: 5000)")
     ui.add_argument("--no-browser", action="store_false", dest="browser", help="print the links, open nothing")
-    ui.set_defaults(door=_ui)
+    ui.set_defaults(command=_ui)
 
-    doctor = doors.add_parser("doctor", help="what this machine can run; with --store: whether a store is as written")
+    doctor = commands.add_parser("doctor", help="what this machine can run; with --store: check a store")
     doctor.add_argument("--store", metavar="STORE", help="read this whole store, and say what in it is damaged")
-    doctor.set_defaults(door=_doctor)
-    add_audit_door(doors)
-    add_record_doors(doors, STORE_HELP, _sweep_options())
-    add_import_doors(doors)
-    add_data_doors(doors)
-    _weights_doors(doors)
+    doctor.set_defaults(command=_doctor)
+    add_audit_command(commands)
+    add_record_commands(commands, STORE_HELP, _sweep_options())
+    add_import_commands(commands)
+    add_data_commands(commands)
+    _weights_commands(commands)
     return parser
 
 
@@ -170,26 +171,26 @@ def _confirmation_options(run: argparse.ArgumentParser) -> None:
     asking.add_argument("--yes", action="store_true", help="the answer, for scripts")
 
 
-def _weights_doors(doors: argparse._SubParsersAction) -> None:
+def _weights_commands(commands: argparse._SubParsersAction) -> None:
     stage = (
-        doors.add_parser("weights", help="published weight files")
+        commands.add_parser("weights", help="published weight files")
         .add_subparsers(required=True, metavar="stage")
         .add_parser("stage", help="fetch and verify what sweeps need, before they run; say what could not be had")
     )
     stage.add_argument("sweeps", type=Path, nargs="*", metavar="SWEEP.yaml", help="default: every file we know of")
     stage.add_argument("--dir", type=Path, metavar="DIR", help="where to put them (default: SMOOTHSWEEP_WEIGHTS or "
                        "torch hub's cache)")  # fmt: skip
-    stage.set_defaults(door=_stage_weights)
+    stage.set_defaults(command=_stage_weights)
 
 
-def _sweep_door(doors: argparse._SubParsersAction, name: str, text: str, door: object) -> argparse.ArgumentParser:
-    parser = doors.add_parser(name, help=text, description=text, parents=[_sweep_options()])
-    parser.set_defaults(door=door)
+def _sweep_command(commands: argparse._SubParsersAction, name: str, text: str, command: object) -> ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text, parents=[_sweep_options()])
+    parser.set_defaults(command=command)
     return parser
 
 
 def _sweep_options() -> argparse.ArgumentParser:
-    """What every door of a sweep takes."""
+    """What every command of a sweep takes."""
     options = argparse.ArgumentParser(add_help=False)
     options.add_argument("sweep", type=Path, metavar="SWEEP.yaml",
                          help="a sweep file, or the name of one that comes with smoothsweep: quickstart")  # fmt: skip
@@ -204,7 +205,7 @@ def _sweep_options() -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> int:
     interrupts.listen()
     asked = _confirmation(options)
-    from smoothsweep.orchestrator.doors.run import run_and_report
+    from smoothsweep.orchestrator.commands.run import run_and_report
 
     return run_and_report(
         options.sweep, options.overrides, options.store, options.tracking_uri, options.address, options.out, asked
@@ -212,7 +213,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _confirmation(options: argparse.Namespace) -> Confirmation:
-    from smoothsweep.orchestrator.doors.confirm import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount
+    from smoothsweep.orchestrator.commands.confirm import ASK_ABOVE_DOLLARS, ASK_ABOVE_HOURS, Confirmation, amount
 
     hours, dollars = options.confirm_above, options.confirm_above_dollars
     if dollars is not None and options.price is None:
@@ -226,11 +227,11 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.doors.confirm import amount
+    from smoothsweep.orchestrator.commands.confirm import amount
     from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary, refuse_impossible
-    from smoothsweep.orchestrator.planning.plan_words import plan_text
+    from smoothsweep.orchestrator.planning.plan_text import plan_text
     from smoothsweep.orchestrator.planning.trials import trials_of
-    from smoothsweep.orchestrator.search.ahead import ahead_of
+    from smoothsweep.orchestrator.search.forecast import ahead_of
     from smoothsweep.orchestrator.stages.fingerprints import pictures_may_be_absent
     from smoothsweep.orchestrator.stages.weights import weights_summary
     from smoothsweep.orchestrator.store.opening import open_store
@@ -251,7 +252,7 @@ def _plan(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.doors.records.status import status_summary, status_text
+    from smoothsweep.orchestrator.commands.records.status import status_summary, status_text
     from smoothsweep.orchestrator.planning.trials import trials_of
     from smoothsweep.orchestrator.reading.axes import sweep_axes
     from smoothsweep.orchestrator.store.opening import open_existing_store
@@ -266,20 +267,20 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.doors.run import report_only
+    from smoothsweep.orchestrator.commands.run import report_only
 
     return report_only(options.sweep, options.overrides, options.store, options.out)
 
 
 def _ui(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.doors.records.ui import serve_pages
+    from smoothsweep.orchestrator.commands.records.ui import serve_pages
 
     serve_pages(options.store, options.port, browser=options.browser)
     return EXIT_DONE
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.doors.health.doctor import examine, examine_artifacts
+    from smoothsweep.orchestrator.commands.health.doctor import examine, examine_artifacts
 
     findings = examine(options.store or "store", only_read=bool(options.store))
     if options.store:
@@ -290,7 +291,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _stage_weights(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.doors.bringing.stage_weights import stage_weights_of
+    from smoothsweep.orchestrator.commands.importing.stage_weights import stage_weights_of
 
     return stage_weights_of(options.sweeps, options.dir)
 

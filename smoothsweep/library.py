@@ -6,7 +6,7 @@
     report = smoothsweep.audit(model, "people/", "other-people/")
     print(report)
 
-A thin door on `core`: nothing is stored, no cluster is started, and what is wrong with the input is an `InputError`
+A thin layer on `core`: nothing is stored, no cluster is started, and what is wrong with the input is an `InputError`
 of one line. Sweeps, resuming and pages are the command's (`smoothsweep run`, `smoothsweep audit`).
 """
 
@@ -23,7 +23,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from smoothsweep.core.audit.attacking import Attacker, OnProgress, silent
-from smoothsweep.core.audit.beside import PLAIN
 from smoothsweep.core.audit.checking import recognised
 from smoothsweep.core.audit.comparing import compare_audits
 from smoothsweep.core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
@@ -38,6 +37,7 @@ from smoothsweep.core.audit.portfolio import (
     portfolio,
     spread,
 )
+from smoothsweep.core.audit.references import PLAIN
 from smoothsweep.core.audit.results import Audit, Loot, Verdict, read_audit, verdict_of
 from smoothsweep.core.audit.training import train_model
 from smoothsweep.core.data.images import ImageSet
@@ -47,7 +47,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import fit_images
 from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.priors.kinds import PRIORS, make_settings
-from smoothsweep.core.words import printable
+from smoothsweep.core.text import printable
 
 __all__ = [
     "EIGENFACES", "PLUG_AND_PLAY", "Audit", "ImageSet", "InputError", "Judge", "Loot", "Model", "SplitImages",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.words import brief, shown
+from smoothsweep.core.text import brief, shown
 from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS
 from smoothsweep.sweeps.loaded import LoadedSweep, Sweep, check, with_values

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.words import shown
+from smoothsweep.core.text import shown
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 from smoothsweep.sweeps.overrides import apply_overrides
 from smoothsweep.sweeps.recipes import check_search

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.words import shown
+from smoothsweep.core.text import shown
 from smoothsweep.sweeps.known_keys import known_keys
 from smoothsweep.sweeps.mistakes import first_mistake
 from smoothsweep.sweeps.schema import SWEEPS, InversionSweep, ToySweep

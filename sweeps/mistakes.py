@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.words import brief, shown
+from smoothsweep.core.text import brief, shown
 
 KeysAt = Callable[[Sequence[str | int]], Collection[str]]
 _CHOICE = re.compile(r"expected one of (?P<known>.+), got '(?P<got>[^']*)'")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.words import shown
+from smoothsweep.core.text import shown
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.resolved import classes_of
 from smoothsweep.sweeps.settings import set_dotted

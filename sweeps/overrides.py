@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.words import brief, shown
+from smoothsweep.core.text import brief, shown
 from smoothsweep.sweeps.settings import set_dotted
 from smoothsweep.sweeps.yaml_reader import read_yaml
 

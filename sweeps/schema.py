@@ -24,7 +24,7 @@ from smoothsweep.sweeps.paper_numbers import datasets_of
 from smoothsweep.sweeps.resolved import classes_of
 from smoothsweep.sweeps.search import Budget, Reaudit, Search
 from smoothsweep.sweeps.settings import first_repeat
-from smoothsweep.sweeps.shown import check_what_is_shown
+from smoothsweep.sweeps.target_outputs import check_what_is_shown
 from smoothsweep.sweeps.toy import ToySweep
 from smoothsweep.sweeps.training import Recipe
 

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from smoothsweep.core.bounds import MOST, Count, Positive, Seed
 from smoothsweep.core.metrics.metric import Judge
 from smoothsweep.core.metrics.table import METRICS
-from smoothsweep.core.words import shown
+from smoothsweep.core.text import shown
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
 from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.settings import first_repeat

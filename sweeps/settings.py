@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.words import shown
+from smoothsweep.core.text import shown
 
 MAX_LEVELS = 32  # of a dotted key
 

@@ -19,7 +19,7 @@ import yaml
 
 from smoothsweep.core.bounds import LARGEST
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.words import brief, shown
+from smoothsweep.core.text import brief, shown
 
 MAX_BYTES = 4 * 2**20
 MAX_DEPTH = 32

@@ -8,17 +8,17 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.execution import Execution, Prepared
-from smoothsweep.core.attacks.given import Given
 from smoothsweep.core.attacks.networks import WEIGHTS, load_network, network_names
 from smoothsweep.core.attacks.view import View, view_of
 from smoothsweep.core.devices import ExecutionConfig
-from smoothsweep.core.outside.model import OutsideModel
+from smoothsweep.core.external.model import OutsideModel
 from smoothsweep.core.priors.registry import load_discriminator, load_prior
 from smoothsweep.tasks.context import Config, Inputs
+from smoothsweep.tasks.external import load_target
 from smoothsweep.tasks.files import load_tensors
 from smoothsweep.tasks.manifests import config_of
-from smoothsweep.tasks.outside import load_target
 from smoothsweep.tasks.training import defense_from
 
 EXECUTION_KEYS = ("precision", "compile", "cuda_graphs", "rows_per_batch")

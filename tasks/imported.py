@@ -11,16 +11,16 @@ from torch import Tensor
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.kinds import KINDS, is_outside
+from smoothsweep.core.external.model import OutsideModel
 from smoothsweep.core.files import write_file
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.inference import evaluate_accuracy, fit_images
 from smoothsweep.core.models.normalisation import Normalisation
 from smoothsweep.core.models.reading import Claim, check_reading, order_by_name, usual_orders
-from smoothsweep.core.outside.kinds import KINDS, is_outside
-from smoothsweep.core.outside.model import OutsideModel
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.external import keep_outside, load_outside
 from smoothsweep.tasks.files import load_images, load_tensors, save_tensors
-from smoothsweep.tasks.outside import keep_outside, load_outside
 from smoothsweep.tasks.planned_files import planned
 from smoothsweep.tasks.target import measure_utility
 from smoothsweep.tasks.training import load_classifier, normalisation_from

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from smoothsweep.core.attacks.given import on_cpu
+from smoothsweep.core.attacks.attack_inputs import on_cpu
 from smoothsweep.core.attacks.imported_gan import NETWORKS, check_imported, check_imported_classes
 from smoothsweep.core.attacks.networks import load_network, save_network
 from smoothsweep.core.attacks.registry import PARTS
@@ -70,7 +70,7 @@ def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
 
 
 class WorkFolder:
-    """`core.attacks.given.Workshop` in a stage's work folder; what was shown before a state that is read counts on."""
+    """`core.attacks.attack_inputs.Workshop` in a stage's work folder; training counts on from a state that is read."""
 
     team = ALONE
 

@@ -105,7 +105,7 @@ TASKS: dict[str, Task] = {
         version=2, run="smoothsweep.tasks.judges:judge_by_general_features", labelled=("real", "loot"),
     ),
     "judge_asked": Task(
-        version=1, run="smoothsweep.tasks.asked:judge_by_asking", on_device=False, labelled=("data", "loot"),
+        version=1, run="smoothsweep.tasks.vision_judge:judge_by_asking", on_device=False, labelled=("data", "loot"),
         asks_outside=True
     ),
     "judge_fidelity": Task(version=2, run="smoothsweep.tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),

@@ -15,12 +15,12 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.defenses.registry import make_defense, restore_weights
 from smoothsweep.core.errors import AccuracyNotReached, InputError
+from smoothsweep.core.external.kinds import KINDS, is_outside
 from smoothsweep.core.models.classifiers import Classifier, build_classifier, usual_input
 from smoothsweep.core.models.normalisation import Normalisation
-from smoothsweep.core.outside.kinds import KINDS, is_outside
 from smoothsweep.core.training.batches import Stamp, preparation_generator
 from smoothsweep.core.training.classifier import train_classifier
-from smoothsweep.core.training.keeping_back import learn_kept_back, without_kept_back
+from smoothsweep.core.training.held_out import learn_kept_back, without_kept_back
 from smoothsweep.core.training.state import EpochRecord
 from smoothsweep.tasks.context import Config, TaskContext
 from smoothsweep.tasks.files import load_tensors, save_rows, save_tensors

@@ -9,7 +9,7 @@ import pytest
 RANK = {"core": 0, "tasks": 1, "sweeps": 1, "orchestrator": 2}
 PRINTING = {"core/screen.py", "orchestrator/tracking/server/exporting.py"}  # the door; a child that answers in JSON
 ASKING = {  # who speaks HTTP: without a proxy, .netrc or redirect; public weights, whose digest is known; our own ports
-    "core/outside/wire.py", "core/models/weight_files.py", "orchestrator/cluster/listening.py",
+    "core/external/wire.py", "core/models/weight_files.py", "orchestrator/cluster/listening.py",
 }  # fmt: skip
 CLIENTS = ("requests", "urllib3", "http.client", "urllib.request", "httpx", "aiohttp")
 ONLY_IN = {"ray": ("tasks", "orchestrator"), "pydantic": ("tasks", "sweeps", "orchestrator")}
@@ -51,7 +51,7 @@ def test_only_tracking_imports_mlflow(repository):
 
 @pytest.mark.parametrize("module", [
     f"smoothsweep.orchestrator.{name}" for name in
-    ("cli", "doors.run", "planning.plan", "planning.trials", "scheduling.scheduler", "running.tuning")
+    ("cli", "commands.run", "planning.plan", "planning.trials", "scheduling.scheduler", "running.tuning")
 ])
 def test_planning_and_driving_load_no_torch(module):
     code = f"import sys, {module}; print('torch' in sys.modules)"

@@ -24,10 +24,10 @@ SHIPPED = "a file of the program itself"
 BOUNDED = "reads no more than it says"
 HELD = {
     **dict.fromkeys((
-        "orchestrator/doors/audit/rounds.py", "orchestrator/doors/records/made.py",
-        "orchestrator/doors/reporting/sweep_report.py", "orchestrator/doors/reporting/toy_report.py",
-        "orchestrator/doors/study/chosen.py", "orchestrator/page/pictures.py", "orchestrator/page/stored.py",
-        "orchestrator/planning/history.py", "orchestrator/planning/inside.py",
+        "orchestrator/commands/audit/rounds.py", "orchestrator/commands/records/ancestry.py",
+        "orchestrator/commands/reporting/sweep_report.py", "orchestrator/commands/reporting/toy_report.py",
+        "orchestrator/commands/study/chosen.py", "orchestrator/page/pictures.py", "orchestrator/page/stored.py",
+        "orchestrator/planning/history.py", "orchestrator/planning/stage_progress.py",
         "orchestrator/reading/numbers/balanced.py", "orchestrator/reading/results.py",
         "orchestrator/scheduling/execute.py", "orchestrator/scheduling/finite.py",
         "orchestrator/stages/fingerprints.py",
@@ -38,7 +38,7 @@ HELD = {
     ), ARTIFACT),
     **dict.fromkeys((
         "core/files.py", "core/data/packed.py", "orchestrator/cli.py", "orchestrator/cluster/listening.py",
-        "orchestrator/cluster/tokens.py", "orchestrator/doors/records/opening.py",
+        "orchestrator/cluster/tokens.py", "orchestrator/commands/records/opening.py",
         "orchestrator/tracking/server/sqlite_file.py",
     ), WRITES),
     **dict.fromkeys((
@@ -53,11 +53,11 @@ HELD = {
     "core/data/sources.py": "feeds a digest, a mebibyte at a time", "core/data/trees.py": "feeds a digest",
     "core/models/weight_files.py": "the beginning of a file, and a digest",
     "sweeps/load.py": f"{BOUNDED}: a sweep may come through a pipe",
-    "tasks/outside.py": "a program that `import target` has measured and copied",
+    "tasks/external.py": "a program that `import target` has measured and copied",
 }  # fmt: skip
 """Module -> what it reads."""
 
-ELSEWHERE = ("core/outside/", "orchestrator/store/", "orchestrator/cluster/")
+ELSEWHERE = ("core/external/", "orchestrator/store/", "orchestrator/cluster/")
 """Rooms with bounds of their own: programs run apart, the store's files, what Ray has written."""
 
 

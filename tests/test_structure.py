@@ -10,7 +10,7 @@ import pytest
 TOP = ("core", "tasks", "sweeps", "orchestrator")
 PACKAGE = "smoothsweep."
 ROOMS = ("stages", "cluster", "store", "planning", "reading", "search", "page", "tracking", "scheduling", "running",
-         "doors")  # fmt: skip
+         "commands")  # fmt: skip
 """Of the orchestrator, each importing from those before it alone; cli.py and __main__.py stand above them all."""
 
 MAP = "docs/architecture.md"

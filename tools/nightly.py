@@ -39,8 +39,8 @@ class Group:
 
 REST = "other slow tests"
 GROUPS = (
-    Group(name="audit", paths=("tests/orchestrator/doors/test_audit.py",)),
-    Group(name="rehearsal", paths=("tests/orchestrator/doors/test_rehearsal*.py",)),
+    Group(name="audit", paths=("tests/orchestrator/commands/test_audit.py",)),
+    Group(name="rehearsal", paths=("tests/orchestrator/commands/test_rehearsal*.py",)),
     Group(name=REST, paths=()),
     Group(name="drills", paths=("tests/drills",)),
 )

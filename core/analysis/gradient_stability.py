@@ -21,8 +21,8 @@ from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Target
+from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, row_scale
 from smoothsweep.core.attacks.ppa.config import Loss, OptimiseConfig
-from smoothsweep.core.attacks.ppa.grouping import batch_spans, group_views, row_scale
 from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
 from smoothsweep.core.attacks.seeds import derive_seed
 from smoothsweep.core.metrics.intervals import seed_mean_interval

@@ -18,7 +18,7 @@ from smoothsweep.core.checks import require, require_choice, require_count, requ
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.reconstructions import Reconstructions
     from smoothsweep.core.attacks.view import View
     from smoothsweep.core.network_card import NetworkCard

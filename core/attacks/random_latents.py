@@ -10,7 +10,7 @@ from smoothsweep.core.attacks.base import Attack
 from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.reconstructions import Reconstructions
     from smoothsweep.core.attacks.view import View
 

@@ -78,7 +78,7 @@ PARTS: dict[str, PartKind] = {
     "candidates": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_candidates", access="scores"),
     "temperature": PartKind(
         version=1,
-        make="smoothsweep.core.attacks.ppa.tempering:make_temperature",
+        make="smoothsweep.core.attacks.ppa.temperature:make_temperature",
         access="gradients",
         told_protocol=False,
     ),

@@ -9,7 +9,7 @@ from smoothsweep.core.attacks.access import Access
 from smoothsweep.core.attacks.ppa.pool_parts import FromPool
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.reconstructions import Reconstructions
     from smoothsweep.core.attacks.view import ScoreView
 

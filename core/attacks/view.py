@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from smoothsweep.core.attacks.access import ACCESS_LEVELS, Access
 from smoothsweep.core.attacks.execution import Execution, Prepared
-from smoothsweep.core.attacks.lowres.inside import Inside
+from smoothsweep.core.attacks.lowres.layers import Inside
 from smoothsweep.core.attacks.optimisation.objective import target_logits
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from smoothsweep.core.attacks.attack_inputs import Given, MadePart
 from smoothsweep.core.attacks.base import Attack, Part
 from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.given import Given, MadePart
 from smoothsweep.core.attacks.reconstructions import Reconstructions
 from smoothsweep.core.attacks.registry import PARTS, make_attack
 from smoothsweep.core.attacks.seeds import combined_seed
@@ -178,7 +178,7 @@ class Attacker:
 
 
 class Bench:
-    """`core.attacks.given.Workshop` in memory: it keeps nothing, since nobody comes back."""
+    """`core.attacks.attack_inputs.Workshop` in memory: it keeps nothing, since nobody comes back."""
 
     team = ALONE
 

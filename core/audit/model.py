@@ -16,11 +16,11 @@ from smoothsweep.core.attacks.view import View, view_of
 from smoothsweep.core.checks import require, require_choice, require_count
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.kinds import Answers
+from smoothsweep.core.external.model import Opened, OutsideModel
+from smoothsweep.core.external.reading import as_logits
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.normalisation import Normalisation, Triple, input_layer
-from smoothsweep.core.outside.kinds import Answers
-from smoothsweep.core.outside.model import Opened, OutsideModel
-from smoothsweep.core.outside.reading import as_logits
 
 ANSWERS: tuple[Answers, ...] = get_args(Answers)
 TRIED = 2  # images that it is shown when it is opened

@@ -9,22 +9,22 @@ from typing import Any
 import torch
 
 from smoothsweep.core.audit.attacking import OnProgress, silent
-from smoothsweep.core.audit.beside import EPOCHS
 from smoothsweep.core.audit.model import Model
 from smoothsweep.core.audit.portfolio import AUGMENTATION
+from smoothsweep.core.audit.references import EPOCHS
 from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.alpha import check_alpha
 from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.defenses.labels import SMOOTHING
 from smoothsweep.core.defenses.registry import make_defense
 from smoothsweep.core.defenses.schedules import AlphaSchedule, alpha_at, usual_schedule, validate_schedule
-from smoothsweep.core.defenses.words import SMOOTHING
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier, build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.batches import preparation_generator
 from smoothsweep.core.training.classifier import train_classifier
-from smoothsweep.core.training.keeping_back import learn_kept_back, without_kept_back
+from smoothsweep.core.training.held_out import learn_kept_back, without_kept_back
 
 PROTOCOL = "clean"
 TRAINING: Mapping[str, Any] = {"epochs": EPOCHS, "batch_size": 50, "augmentation": AUGMENTATION}

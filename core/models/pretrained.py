@@ -32,7 +32,7 @@ from smoothsweep.core.readers.safetensors_file import (
     is_safetensors,
     read_header,
 )
-from smoothsweep.core.words import shown
+from smoothsweep.core.text import shown
 
 # Wrappers that training scripts leave in front of the keys: DataParallel, the publication's own class,
 # torch.compile.

@@ -16,8 +16,8 @@ from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.core.metrics.verdicts import HIGHER, LOWER
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.page.sheets import cut, data_uri
-from smoothsweep.orchestrator.reading.audit.found import Audit, Trained
-from smoothsweep.orchestrator.reading.audit.words import (
+from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
+from smoothsweep.orchestrator.reading.audit.sentences import (
     accuracy,
     audit_sentences,
     gap_words,

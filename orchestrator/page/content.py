@@ -13,6 +13,7 @@ from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.reading.defenses import families, order, readings
 from smoothsweep.orchestrator.reading.findings import (
     costs,
+    display,
     findings,
     fresh,
     frontier,
@@ -20,7 +21,6 @@ from smoothsweep.orchestrator.reading.findings import (
     judge_ranks,
     pairs,
     searches,
-    shown,
     tables,
 )
 from smoothsweep.orchestrator.reading.leak import hiding, known_error
@@ -47,11 +47,12 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "data": data, "summary": summary, "colours": colours, "colour_rules": colours.css(), "trials": data.every_trial,
         "axes": data.axes, "figures": Figures(data=data, summary=summary, colours=colours), "choice": decide(summary),
         "level": f"{100 * summary.settings.level:g}\u00a0%", "METRICS": METRICS, "CLASS_METRICS": CLASS_METRICS,
-        "MANY": shown.MANY, "MOST_COLUMNS": MOST_COLUMNS, "axis_value": axis_value, "domain": _domain, "micro": _micro,
+        "MANY": display.MANY, "MOST_COLUMNS": MOST_COLUMNS, "axis_value": axis_value, "domain": _domain,
+        "micro": _micro,
         "findings": findings.find(data, summary), "limits": findings.limits(data, summary), "frontier": frontier,
         "short_rows": _short_rows(summary), "first_measured": integrity.first_measured(summary),
         "keys": tables.shown_metrics(summary), "seeds": tables.seeds,
-        "seed_of": dict(zip(done["trial"], done["seed"], strict=True)), "judges": shown.judges_shown(summary),
+        "seed_of": dict(zip(done["trial"], done["seed"], strict=True)), "judges": display.judges_shown(summary),
         "pairs": pairs, "hiding": hiding, "hidden": hiding.hidings(summary), "errors": known_error, "fresh": fresh,
         "ranks": judge_ranks,
         "searches": searches, "progress": progress, "checked": fresh.checked(data, summary), "costs": costs,
@@ -65,7 +66,7 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
 def _other_views(summary: Summary) -> list[tuple[str | None, str | None]]:
     """(metric, attack) by which the defenses are shown once more; None: the attack that works best."""
     by_attack = [(summary.primary, attack) for attack in summary.attacks] if len(summary.attacks) > 1 else []
-    return by_attack + [(metric, None) for metric in shown.judges_shown(summary) if metric != summary.primary]
+    return by_attack + [(metric, None) for metric in display.judges_shown(summary) if metric != summary.primary]
 
 
 def _short_rows(summary: Summary) -> Sequence[int]:

@@ -13,12 +13,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from smoothsweep.core.metrics.table import metric_of
-from smoothsweep.core.words import NBSP, upright
+from smoothsweep.core.text import NBSP, upright
 from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.figures.canvas import Canvas
 from smoothsweep.orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
 from smoothsweep.orchestrator.page.sheets import tile_uri
-from smoothsweep.orchestrator.reading.findings.shown import of_cell, told
+from smoothsweep.orchestrator.reading.findings.display import of_cell, told
 from smoothsweep.orchestrator.reading.numbers import format as shown
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise

@@ -8,8 +8,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from smoothsweep.core.defenses.words import recipe_words
-from smoothsweep.core.words import printable
+from smoothsweep.core.defenses.labels import recipe_words
+from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.stages.graph import (
     attack_stage,
     data_stage,

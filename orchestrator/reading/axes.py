@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smoothsweep.core.defenses.words import recipe_words
-from smoothsweep.core.words import minuses, printable
+from smoothsweep.core.defenses.labels import recipe_words
+from smoothsweep.core.text import minuses, printable
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label

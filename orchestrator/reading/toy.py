@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.words import minus
+from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.reading.numbers.format import count, significant
 from smoothsweep.orchestrator.reading.numbers.model import StageLink
 

@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from smoothsweep.core.durations import duration
+from smoothsweep.core.text import brief, printable
 from smoothsweep.core.uris import hidden
-from smoothsweep.core.words import brief, printable
 from smoothsweep.orchestrator.planning.state import SweepState
 
 PLAIN_EVERY_S = 15.0

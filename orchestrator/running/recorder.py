@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.words import note
+from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.store.base import Store

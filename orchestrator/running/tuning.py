@@ -92,7 +92,7 @@ def _trial_maker(raw: str, source: str) -> TrialMaker:
 
 
 class AgendaSearcher(Searcher):
-    """Tune's door to a search: every suggestion is one trial of it."""
+    """Tune's interface to a search: every suggestion is one trial of it."""
 
     def __init__(self, agenda: Agenda) -> None:
         super().__init__()

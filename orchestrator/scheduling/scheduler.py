@@ -18,12 +18,12 @@ import ray
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import ArtifactDamaged, SweepStopped
 from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
-from smoothsweep.orchestrator.planning.inside import classes_of
+from smoothsweep.orchestrator.planning.stage_progress import classes_of
 from smoothsweep.orchestrator.scheduling.causes import one_line
+from smoothsweep.orchestrator.scheduling.dispatch import Beginnings
 from smoothsweep.orchestrator.scheduling.draining import Departures
-from smoothsweep.orchestrator.scheduling.handed_over import Beginnings
+from smoothsweep.orchestrator.scheduling.heartbeat import Signs
 from smoothsweep.orchestrator.scheduling.limits import BEGIN_S, Limits
-from smoothsweep.orchestrator.scheduling.signs import Signs
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight
 from smoothsweep.orchestrator.scheduling.worker import execute_remotely, execute_shard_remotely, is_group
 from smoothsweep.orchestrator.stages.stage import Stage

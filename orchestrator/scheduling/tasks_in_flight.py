@@ -24,8 +24,8 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from smoothsweep.core.errors import SweepStopped
+from smoothsweep.orchestrator.scheduling.heartbeat import Signs
 from smoothsweep.orchestrator.scheduling.limits import Limit
-from smoothsweep.orchestrator.scheduling.signs import Signs
 from smoothsweep.orchestrator.stages.stage import Stage
 
 GRACE_S = 2.0  # what Ray's own forced cancellation gets before the processes are killed by their numbers

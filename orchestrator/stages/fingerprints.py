@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.tree import TREE
-from smoothsweep.orchestrator.stages.remembered import forget
+from smoothsweep.orchestrator.stages.memo import forget
 from smoothsweep.tasks.planned_files import content_at
 
 PICTURES = ("data.path", "public.path")

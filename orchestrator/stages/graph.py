@@ -15,8 +15,8 @@ from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.kinds import PriorFolder
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.listed_classes import refuse_listed_classes
-from smoothsweep.orchestrator.stages.other_people import refuse_same_people
-from smoothsweep.orchestrator.stages.remembered import remembered
+from smoothsweep.orchestrator.stages.memo import remembered
+from smoothsweep.orchestrator.stages.public_overlap import refuse_same_people
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.data import PublishedData, PublishedPublic
 from smoothsweep.sweeps.imported import ImportedClassifier

@@ -10,12 +10,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from smoothsweep.core.external.address import ADDRESS, named_address
 from smoothsweep.core.metrics.metric import PUBLISHED_FID_JUDGES, Judge
 from smoothsweep.core.metrics.table import METRICS
-from smoothsweep.core.outside.address import ADDRESS, named_address
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised, shipped_file
 from smoothsweep.orchestrator.stages.graph import data_stage, gradients_stage, judging_model_stage
-from smoothsweep.orchestrator.stages.remembered import remembered
+from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, General, PublishedFid
 from smoothsweep.sweeps.schema import InversionSweep

@@ -6,7 +6,7 @@ written with the time its stage finished: written a second time (after a kill, s
 MLflow drops. Only this folder imports mlflow.
 """
 
-from smoothsweep.orchestrator.tracking.pages.arrival import Arrival, arrivals
+from smoothsweep.orchestrator.tracking.pages.landing import Arrival, arrivals
 from smoothsweep.orchestrator.tracking.server.connection import local_uri, refusals, told, tracking_errors
 from smoothsweep.orchestrator.tracking.server.moving import follow
 from smoothsweep.orchestrator.tracking.tracker import Closing, Tracker

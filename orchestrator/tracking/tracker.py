@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from smoothsweep.core.metrics.table import BY_KEY
-from smoothsweep.core.words import note
+from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.results import trial_row
 from smoothsweep.orchestrator.store.base import Store
@@ -18,8 +18,8 @@ from smoothsweep.orchestrator.tracking.names import run_name, trial_params
 from smoothsweep.orchestrator.tracking.origins.datasets import dataset_inputs
 from smoothsweep.orchestrator.tracking.origins.provenance import provenance_tags, write_provenance
 from smoothsweep.orchestrator.tracking.pages.answer import Answer, answer, answer_text
-from smoothsweep.orchestrator.tracking.pages.arrival import MODEL_TRAINING, PRIMARY_METRIC, show
 from smoothsweep.orchestrator.tracking.pages.generations import bring_back, retire
+from smoothsweep.orchestrator.tracking.pages.landing import MODEL_TRAINING, PRIMARY_METRIC, show
 from smoothsweep.orchestrator.tracking.pages.views import route
 from smoothsweep.orchestrator.tracking.points import already_gone, finished_at, trial_points, work_ms, write
 from smoothsweep.orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from ray._raylet import GcsClient, GcsClientOptions, GlobalStateAccessor
 from ray._common.utils import get_default_system_temp_dir
+from ray._raylet import GcsClient, GcsClientOptions, GlobalStateAccessor
 from ray.cluster_utils import Cluster
 from ray.core.generated.autoscaler_pb2 import DRAIN_NODE_REASON_PREEMPTION as PREEMPTION
 from ray.core.generated.gcs_pb2 import ActorTableData, PlacementGroupTableData

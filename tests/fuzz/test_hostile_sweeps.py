@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tiny import searchable, tiny_sweep
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.words import MAX_LINE
+from smoothsweep.core.text import MAX_LINE
 from smoothsweep.orchestrator.planning.plan import make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.local import LocalStore

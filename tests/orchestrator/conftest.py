@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.defenses.words import recipe_words
+from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.orchestrator.reading.numbers.model import (
     Axis,
     ContactSheet,

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster import connection as cluster
-from smoothsweep.orchestrator.doors.reporting.sweep_report import _paper
+from smoothsweep.orchestrator.commands.reporting.sweep_report import _paper
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import write_reaudit
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -21,8 +21,8 @@ from smoothsweep.orchestrator.running.workplace import Workplace
 from smoothsweep.orchestrator.scheduling import scheduler
 from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
 from smoothsweep.orchestrator.search.agenda import Agenda
-from smoothsweep.orchestrator.search.ahead import ahead_of
 from smoothsweep.orchestrator.search.budget import Meter
+from smoothsweep.orchestrator.search.forecast import ahead_of
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json, with_ancestors
 from smoothsweep.orchestrator.store.base import Store

@@ -1,4 +1,4 @@
-"""The doors: exit codes, one line for mistakes, nothing heavy before it is needed."""
+"""The commands: exit codes, one line for mistakes, nothing heavy before it is needed."""
 
 import io
 import re
@@ -11,7 +11,7 @@ from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.doors.confirm import Confirmation, confirm
+from smoothsweep.orchestrator.commands.confirm import Confirmation, confirm
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.code_version import code_version
@@ -19,12 +19,12 @@ from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
 
 
-def test_help_names_every_door(capsys):
+def test_help_names_every_command(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
     shown = capsys.readouterr().out
-    assert all(door in shown for door in ("run", "plan", "status", "report", "ui", "doctor"))
+    assert all(command in shown for command in ("run", "plan", "status", "report", "ui", "doctor"))
 
 
 def test_alone_it_shows_the_doors_and_says_that_nothing_was_done(capsys):
@@ -59,23 +59,23 @@ def test_the_version_is_that_of_the_package_and_of_the_code(capsys, repository):
     assert capsys.readouterr().out == f"smoothsweep {stated}, code {code_version()}\n"
 
 
-@pytest.mark.parametrize("door", [["status", "SWEEP"], ["report", "SWEEP"], ["diff", "a", "b"], ["lineage", "a"]])
+@pytest.mark.parametrize("command", [["status", "SWEEP"], ["report", "SWEEP"], ["diff", "a", "b"], ["lineage", "a"]])
 @pytest.mark.parametrize("there", [False, True])
-def test_who_only_reads_a_store_makes_none(door, there, tmp_path, capsys):
+def test_who_only_reads_a_store_makes_none(command, there, tmp_path, capsys):
     store = tmp_path / "stroe"
     if there:
         store.write_text("a file")
     sweep = str(write_tiny(tmp_path))
-    assert main([*(sweep if word == "SWEEP" else word for word in door), "--store", str(store)]) == 2
+    assert main([*(sweep if word == "SWEEP" else word for word in command), "--store", str(store)]) == 2
     said = capsys.readouterr().err
     assert "expected the store of an earlier run, got " in said and said.count("\n") == 1
     assert store.is_file() if there else not store.exists()
 
 
-@pytest.mark.parametrize("door", ["run", "plan", "status", "report"])
-def test_a_missing_sweep_is_one_line_and_leaves_no_store(door, tmp_path, capsys):
+@pytest.mark.parametrize("command", ["run", "plan", "status", "report"])
+def test_a_missing_sweep_is_one_line_and_leaves_no_store(command, tmp_path, capsys):
     store = tmp_path / "store"
-    assert main([door, str(tmp_path / "none.yaml"), "--store", str(store)]) == 2
+    assert main([command, str(tmp_path / "none.yaml"), "--store", str(store)]) == 2
     assert "expected a sweep file, got no such file" in capsys.readouterr().err
     assert not store.exists()
 
@@ -109,7 +109,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def dear(tmp_path, monkeypatch):
     """A sweep of two trials and a store which knows that training one target takes 30 hours; the rest is unknown."""
-    monkeypatch.setattr("smoothsweep.orchestrator.doors.run.begin_run", lambda **_: pytest.fail("the run was started"))
+    monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", lambda **_: pytest.fail("started"))
     sweep, store = write_tiny(tmp_path), LocalStore(root=tmp_path / "store")
     target = trials_of(load_sweep(sweep))[0].stages[1]
     inputs = {name: {"stage": source.name, "fingerprint": source.fingerprint} for name, source in target.inputs.items()}
@@ -182,7 +182,7 @@ def test_what_another_machine_would_take_asks_above_the_threshold_alone(tmp_path
 @pytest.fixture
 def unknown(tmp_path, monkeypatch):
     """A sweep of a defense that neither the store nor the rates of another machine know, and its store."""
-    monkeypatch.setattr("smoothsweep.orchestrator.doors.run.begin_run", lambda **_: pytest.fail("the run was started"))
+    monkeypatch.setattr("smoothsweep.orchestrator.commands.run.begin_run", lambda **_: pytest.fail("started"))
     grid = {"recipe.defense": [{"kind": "focal", "gamma": 2.0}, {"kind": "at_at"}]}
     return write_tiny(tmp_path, grid=grid, baseline={}), LocalStore(root=tmp_path / "none")
 

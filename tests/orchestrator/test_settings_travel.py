@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.outside.address import ADDRESS
+from smoothsweep.core.external.address import ADDRESS
 from smoothsweep.sweeps.attacks import AnyAttack, schema_of
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.defenses import LabelSmoothing

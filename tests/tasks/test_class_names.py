@@ -8,8 +8,8 @@ import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.address import ADDRESS
 from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.core.outside.address import ADDRESS
 from smoothsweep.tasks.class_names import NAMES_FILE, check_same_classes, class_names_of, with_same_classes
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.registry import TASKS, task

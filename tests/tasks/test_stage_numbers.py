@@ -17,12 +17,12 @@ import torch
 import torch.nn.functional as F
 from PIL import Image
 
-import smoothsweep.tasks.asked
 import smoothsweep.tasks.toy
+import smoothsweep.tasks.vision_judge
 from smoothsweep.core.analysis import toy
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS
+from smoothsweep.core.external.address import ADDRESS
 from smoothsweep.core.models.embedders import GENERAL
-from smoothsweep.core.outside.address import ADDRESS
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.opening import open_store
@@ -83,7 +83,7 @@ def executed(stage, folder, monkeypatch, store=None):
         monkeypatch.setattr(toy, "train_toy", partial(toy.train_toy, steps=1500))
         monkeypatch.setattr(smoothsweep.tasks.toy, "toy_example", partial(toy.run_toy, endless_steps=20))
     monkeypatch.setenv(ADDRESS, "https://host/v1")
-    monkeypatch.setattr(smoothsweep.tasks.asked, "VisionModel", Bright)
+    monkeypatch.setattr(smoothsweep.tasks.vision_judge, "VisionModel", Bright)
     if store is None:
         store = open_store(str(folder / "store"))
         store.open_for_writing()

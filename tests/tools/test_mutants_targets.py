@@ -44,7 +44,7 @@ def test_every_module_of_a_room_is_mutated_once_and_has_tests(repository):
 def test_the_rooms_that_judge_and_read_are_sampled(repository):
     """What says how much leaks, and what reads files of others, are rooms of their own: an even sample reaches them."""
     rooms = {target.module: target.room for target in targets(repository)}
-    for room in ("core/audit", "core/metrics", "core/pickles", "core/outside", "orchestrator/reading"):
+    for room in ("core/audit", "core/metrics", "core/pickles", "core/external", "orchestrator/reading"):
         assert room in ROOMS and sum(found == room for found in rooms.values()) >= 5
     assert rooms["orchestrator/reading/numbers/evidence.py"] == "orchestrator/reading"
     assert rooms["orchestrator/stages/graph.py"] == "orchestrator"

@@ -37,7 +37,7 @@ def test_no_link_of_a_page_leaves_the_site(pages):
 
 
 def test_links_and_fenced_text(repository):
-    text = "[a](docs/judges.md#x) [`b`](core/words.py) [c](https://d.e) [f](#g)\n```\n[a](docs/judges.md)\n```\n"
+    text = "[a](docs/judges.md#x) [`b`](core/text.py) [c](https://d.e) [f](#g)\n```\n[a](docs/judges.md)\n```\n"
     expected = "[a](judges.md#x) `b` [c](https://d.e) [f](#g)\n```\n[a](docs/judges.md)\n```\n"
     assert relinked(text, repository) == expected
     assert relinked("[r](../README.md#from-python) ![o](overview.png)", repository / "docs") == (

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 ROOMS = (
-    "tasks", "sweeps", "core/attacks", "core/audit", "core/metrics", "core/pickles", "core/outside",
+    "tasks", "sweeps", "core/attacks", "core/audit", "core/metrics", "core/pickles", "core/external",
     "orchestrator/reading", "orchestrator",
 )  # fmt: skip
 LEFT_OUT = ("tasks/ray_train.py", "tasks/registry.py")
@@ -57,19 +57,19 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/tasks/test_noisy_target.py", "tests/tasks/test_other_targets.py",
     ),
     "tasks/attacking.py": (
-        "tests/tasks/test_attack.py", "tests/tasks/test_outside.py", "tests/tasks/test_plg.py", OF_AN_ATTACK,
+        "tests/tasks/test_attack.py", "tests/tasks/test_external.py", "tests/tasks/test_plg.py", OF_AN_ATTACK,
     ),
     "tasks/class_names.py": ("tests/tasks/test_class_names.py",),
     "tasks/classes.py": ("tests/tasks/test_classes.py", "tests/tasks/test_attack.py"),
     "tasks/context.py": ("tests/tasks/test_context.py", "tests/tasks/test_training.py"),
     "tasks/data.py": ("tests/tasks/test_data.py", *OF_PICTURES),
-    "tasks/devices.py": ("tests/tasks/test_devices.py", "tests/orchestrator/planning/test_fits.py"),
+    "tasks/devices.py": ("tests/tasks/test_devices.py", "tests/orchestrator/planning/test_capacity.py"),
     "tasks/feature_checks.py": ("tests/tasks/test_feature_space.py",),
     "tasks/fidelity.py": ("tests/tasks/test_fidelity.py",),
     "tasks/files.py": ("tests/tasks/test_files.py", "tests/tasks/test_target.py"),
     "tasks/imported.py": (
         "tests/tasks/test_imported.py", "tests/orchestrator/stages/test_imported_reading.py",
-        "tests/orchestrator/doors/test_programs.py",
+        "tests/orchestrator/commands/test_programs.py",
     ),
     "tasks/judges.py": ("tests/tasks/test_judges.py", "tests/tasks/test_fidelity.py"),
     "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", f"{TRAVEL}::test_of_a_surrogate"),
@@ -86,9 +86,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/stylegan.py": ("tests/tasks/test_prior.py", f"{DATA_TRAVEL}::test_of_a_trained_generator"),
     "tasks/settings.py": (
         "tests/tasks/test_attack.py", "tests/tasks/test_target.py", OF_AN_ATTACK, *OF_A_TRAINING,
-        "tests/orchestrator/doors/test_before_work.py",
+        "tests/orchestrator/commands/test_before_work.py",
     ),
-    "tasks/weight_checks.py": ("tests/tasks/test_weight_checks.py", "tests/orchestrator/doors/test_before_work.py"),
+    "tasks/weight_checks.py": ("tests/tasks/test_weight_checks.py", "tests/orchestrator/commands/test_before_work.py"),
     "tasks/target.py": ("tests/tasks/test_target.py", "tests/tasks/test_defended.py", "tests/tasks/test_protocols.py"),
     "tasks/toy.py": ("tests/tasks/test_toy.py",),
     "tasks/training.py": (
@@ -113,7 +113,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "sweeps/recipes.py": ("tests/sweeps/test_search.py", "tests/orchestrator/search/test_agenda.py"),
     "sweeps/search.py": ("tests/sweeps/test_search.py", FAR),
     "sweeps/space.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
-    "sweeps/shown.py": ("tests/orchestrator/doors/test_programs.py", "tests/sweeps/test_defenses.py"),
+    "sweeps/target_outputs.py": ("tests/orchestrator/commands/test_programs.py", "tests/sweeps/test_defenses.py"),
     "sweeps": SPANNING,
     "core/attacks/ppa/inversion.py": (
         "tests/core/attacks/ppa/test_ppa.py", "tests/core/attacks/ppa/test_ppa_golden.py",
@@ -123,7 +123,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/core/attacks/test_execution.py", "tests/core/attacks/surrogate/test_surrogate.py",
     ),
     "core/attacks/optimisation/crop_rule.py": ("tests/core/attacks/optimisation/test_crops.py", *FAMILY),
-    "core/attacks/ppa/grouping.py": (
+    "core/attacks/ppa/batching.py": (
         "tests/core/attacks/test_execution.py", "tests/core/attacks/ppa/test_ppa.py", "tests/tasks/test_attack.py",
     ),
     "core/attacks/optimisation/objective.py": (
@@ -151,21 +151,21 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/attacks/lowres": ("tests/core/attacks/lowres", DECLARED),
     "core/attacks": FAMILY,
     "core/audit/attacking.py": AUDITS, "core/audit/checking.py": AUDITS, "core/audit/pictures.py": AUDITS,
-    "core/audit/beside.py": ("tests/orchestrator/doors/test_audit.py",),
-    "core/audit/portfolio.py": ("tests/orchestrator/doors/test_audit.py",),
-    "core/audit/timing.py": ("tests/orchestrator/doors/test_audit.py",),
+    "core/audit/references.py": ("tests/orchestrator/commands/test_audit.py",),
+    "core/audit/portfolio.py": ("tests/orchestrator/commands/test_audit.py",),
+    "core/audit/timing.py": ("tests/orchestrator/commands/test_audit.py",),
     "core/audit": ("tests/core/audit", *AUDITS),
     "core/metrics": ("tests/core/metrics",),
     "core/pickles": ("tests/core/pickles/test_checkpoints.py", "tests/core/pickles/test_opcodes.py", *FOREIGN),
-    "core/outside": ("tests/core/outside",),
-    "orchestrator/reading/audit/found.py": ("tests/orchestrator/reading/audit/test_beside.py",),
+    "core/external": ("tests/core/external",),
+    "orchestrator/reading/audit/result.py": ("tests/orchestrator/reading/audit/test_beside.py",),
     "orchestrator/reading/results.py": (
         "tests/orchestrator/reading/test_missing_reasons.py", "tests/sweeps/test_portfolio.py",
-        "tests/orchestrator/reading/test_balanced.py", "tests/orchestrator/doors/reporting/test_search_report.py",
+        "tests/orchestrator/reading/test_balanced.py", "tests/orchestrator/commands/reporting/test_search_report.py",
     ),
     "orchestrator/reading/numbers/model.py": READINGS, "orchestrator/reading/numbers/summary.py": READINGS,
     "orchestrator/reading/toy.py": ("tests/orchestrator/page/test_toy.py", "tests/orchestrator/reading/test_model.py"),
-    "orchestrator/reading/findings/shown.py": READINGS,
+    "orchestrator/reading/findings/display.py": READINGS,
     "orchestrator/reading": READINGS,
     "orchestrator/stages/graph.py": (
         "tests/orchestrator/planning/test_trial.py", "tests/orchestrator/stages/test_identity.py",

@@ -25,9 +25,9 @@ from smoothsweep.core.checks import require, require_choice, require_count, requ
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.black_box.boundary_repulsion import Walks
     from smoothsweep.core.attacks.black_box.latent_images import LatentImages
-    from smoothsweep.core.attacks.given import Given
     from smoothsweep.core.attacks.reconstructions import Reconstructions
     from smoothsweep.core.attacks.view import LabelView
 

@@ -23,7 +23,7 @@ from smoothsweep.core.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.reconstructions import Reconstructions
     from smoothsweep.core.attacks.view import ScoreView
     from smoothsweep.core.network_card import NetworkCard

@@ -23,8 +23,8 @@ from smoothsweep.core.attacks.black_box.latent_settings import GeneratorSettings
 from smoothsweep.core.checks import require, require_choice, require_count, require_number
 
 if TYPE_CHECKING:
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.black_box.rlb_search import Found
-    from smoothsweep.core.attacks.given import Given
     from smoothsweep.core.attacks.reconstructions import Reconstructions
     from smoothsweep.core.attacks.view import ScoreView
 

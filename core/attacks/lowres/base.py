@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from smoothsweep.core.attacks.lowres.config import SIDES, GanTraining
-from smoothsweep.core.attacks.own_gan import OwnGan
+from smoothsweep.core.attacks.trained_gan import OwnGan
 from smoothsweep.core.bounds import Count, NotNegative, Positive
 from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.lowres.search import IdentityLoss
     from smoothsweep.core.attacks.view import GradientView
 

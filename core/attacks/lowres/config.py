@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
+from smoothsweep.core.attacks.distillation_config import TaughtBySGD
 from smoothsweep.core.attacks.importable import Importable, Shared
-from smoothsweep.core.attacks.taught_config import TaughtBySGD
 from smoothsweep.core.bounds import Beta, Count, Positive, Seed
 from smoothsweep.core.checks import require, require_choice, require_count
 from smoothsweep.core.models.image_sizes import LEAST

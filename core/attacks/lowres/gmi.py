@@ -18,7 +18,7 @@ from smoothsweep.core.attacks.lowres.parts import GENERAL, general_gan
 from smoothsweep.core.bounds import Beta, Positive
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.reconstructions import Reconstructions
     from smoothsweep.core.attacks.view import GradientView
 

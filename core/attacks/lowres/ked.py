@@ -25,7 +25,7 @@ from smoothsweep.core.checks import require
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.lowres.search import Objective
     from smoothsweep.core.attacks.reconstructions import Reconstructions
     from smoothsweep.core.attacks.view import GradientView

@@ -22,7 +22,7 @@ from smoothsweep.core.models.image_sizes import check_image_size
 
 if TYPE_CHECKING:
 
-    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.lowres.search import IdentityLoss
     from smoothsweep.core.attacks.view import GradientView
 

@@ -12,7 +12,7 @@ from smoothsweep.core.declared import build
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.given import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.attack_inputs import Given, MadePart, Workshop
     from smoothsweep.core.attacks.lowres.students import StudentState
     from smoothsweep.core.attacks.view import GradientView, ScoreView
     from smoothsweep.core.training.team import Team
@@ -36,9 +36,9 @@ def make_students(settings: Mapping[str, Any], given: Given, view: ScoreView, wo
     """Networks "student0", "student1", ...; tensor losses [students, steps]. One is made after the other."""
     import torch
 
-    from smoothsweep.core.attacks.given import MadePart
+    from smoothsweep.core.attacks.attack_inputs import MadePart
+    from smoothsweep.core.attacks.distillation import last_loss, taught_in_turn
     from smoothsweep.core.attacks.lowres.students import PublicBatches, distil
-    from smoothsweep.core.attacks.taught import last_loss, taught_in_turn
     from smoothsweep.core.data.transforms import resize_uint8
 
     recipe = build(Distillation, settings, what="students", prefix="attack.students.")
@@ -82,7 +82,7 @@ def make_public_features(
     """mean, std [D] over at most 5,050 public images (std unbiased; the published code uses the mean alone)."""
     import torch
 
-    from smoothsweep.core.attacks.given import MadePart
+    from smoothsweep.core.attacks.attack_inputs import MadePart
     from smoothsweep.core.attacks.seeds import generator
     from smoothsweep.core.data.transforms import resize_uint8
 

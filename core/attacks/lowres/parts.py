@@ -12,7 +12,7 @@ from smoothsweep.core.declared import build
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from smoothsweep.core.attacks.given import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.attack_inputs import Given, MadePart, Workshop
     from smoothsweep.core.attacks.lowres.gan_losses import GanObjective
     from smoothsweep.core.attacks.view import GradientView, View
 
@@ -86,7 +86,7 @@ def _trained(
 ) -> MadePart:
     import torch
 
-    from smoothsweep.core.attacks.given import MadePart
+    from smoothsweep.core.attacks.attack_inputs import MadePart
     from smoothsweep.core.attacks.lowres.gan_draws import Draws
     from smoothsweep.core.attacks.lowres.gan_training import new_pair, train_pair
     from smoothsweep.core.data.transforms import resize_uint8

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from smoothsweep.core.attacks.distillation import Taught
 from smoothsweep.core.attacks.lowres.config import Distillation, StudentConfig
 from smoothsweep.core.attacks.seeds import derive_seed, generator
-from smoothsweep.core.attacks.taught import Taught
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.training.team import ALONE, Team, descend

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.attacks.base import Part
-from smoothsweep.core.attacks.own_gan import OwnGan
 from smoothsweep.core.attacks.plg.config import SIDES, ConditionalTraining
 from smoothsweep.core.attacks.ppa.config import LOSSES, Loss
+from smoothsweep.core.attacks.trained_gan import OwnGan
 from smoothsweep.core.checks import require, require_choice, require_count, require_number
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.reconstructions import Reconstructions
     from smoothsweep.core.attacks.view import GradientView
 

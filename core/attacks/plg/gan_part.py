@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from smoothsweep.core.attacks.given import MadePart
+from smoothsweep.core.attacks.attack_inputs import MadePart
 from smoothsweep.core.attacks.plg.config import ConditionalConfig, ConditionalTraining
 from smoothsweep.core.attacks.plg.draws import Draws
 from smoothsweep.core.attacks.plg.training import ConditionalPair, new_state, train
@@ -16,7 +16,7 @@ from smoothsweep.core.data.transforms import resize_uint8
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.given import Given, Workshop
+    from smoothsweep.core.attacks.attack_inputs import Given, Workshop
     from smoothsweep.core.attacks.view import GradientView
 
 CHECKPOINTS = 20  # per training

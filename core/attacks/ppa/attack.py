@@ -23,12 +23,12 @@ from smoothsweep.core.attacks.ppa.config import (
     check_stages,
 )
 from smoothsweep.core.attacks.ppa.pool_parts import FEATURES, pool_and_candidates, pool_features
-from smoothsweep.core.attacks.ppa.tempering import TEMPERATURE, temperature_part
+from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE, temperature_part
 from smoothsweep.core.checks import require_choice
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
     from smoothsweep.core.attacks.reconstructions import Reconstructions
     from smoothsweep.core.attacks.view import GradientView

@@ -28,8 +28,8 @@ from smoothsweep.core.attacks.optimisation.descent import Descent, descend
 from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss, check_protocol
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Target, Transform, target_logits
+from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, groups_of, report_batches, row_scale
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, PPAConfig
-from smoothsweep.core.attacks.ppa.grouping import batch_spans, group_views, groups_of, report_batches, row_scale
 from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
 from smoothsweep.core.attacks.ppa.pool import EXECUTION, preprocess_of, sample_candidates
 from smoothsweep.core.attacks.ppa.restarts import around

@@ -19,7 +19,7 @@ from smoothsweep.core.attacks.optimisation.crops import RowViews, apply_crops
 from smoothsweep.core.attacks.optimisation.losses import Protocol
 from smoothsweep.core.attacks.optimisation.objective import Neighbours
 from smoothsweep.core.attacks.ppa.adaptive_config import Averaging
-from smoothsweep.core.attacks.ppa.grouping import group_views
+from smoothsweep.core.attacks.ppa.batching import group_views
 from smoothsweep.core.attacks.seeds import generator
 from smoothsweep.core.data.rotation import rotated
 

@@ -18,8 +18,8 @@ from smoothsweep.core.attacks.frozen import frozen
 from smoothsweep.core.attacks.optimisation.crops import Crops, DrawCrops, Preprocess
 from smoothsweep.core.attacks.optimisation.losses import Protocol, check_protocol, max_margin_loss
 from smoothsweep.core.attacks.optimisation.objective import Target, Transform, target_logits
+from smoothsweep.core.attacks.ppa.batching import views_of
 from smoothsweep.core.attacks.ppa.config import SelectConfig
-from smoothsweep.core.attacks.ppa.grouping import views_of
 from smoothsweep.core.attacks.ppa.pool import EXECUTION, best_first
 from smoothsweep.core.attacks.ppa.results import Selection
 from smoothsweep.core.devices import ExecutionConfig

@@ -25,7 +25,7 @@ from smoothsweep.core.models.image_sizes import check_image_size
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.given import Given
+    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.ppa.config import PPAConfig
     from smoothsweep.core.attacks.reconstructions import Reconstructions
     from smoothsweep.core.attacks.view import LabelView, ScoreView

@@ -19,7 +19,7 @@ from smoothsweep.core.declared import build
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.given import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.attack_inputs import Given, MadePart, Workshop
     from smoothsweep.core.attacks.surrogate.training import SurrogateState
     from smoothsweep.core.attacks.view import LabelView, ScoreView, View
 
@@ -49,7 +49,7 @@ def make_pictures(settings: Mapping[str, Any], given: Given, view: View, worksho
     """w [Q, num_ws, w_dim]; images uint8 [Q, 3, image_size, image_size], as they are sent to the target."""
     import torch
 
-    from smoothsweep.core.attacks.given import MadePart
+    from smoothsweep.core.attacks.attack_inputs import MadePart
     from smoothsweep.core.attacks.ppa.pool import preprocess_of
     from smoothsweep.core.data.transforms import to_uint8
 
@@ -85,7 +85,7 @@ def make_answered_scores(
 def _answered(given: Given, view: LabelView, ask: Any) -> MadePart:
     import torch
 
-    from smoothsweep.core.attacks.given import MadePart
+    from smoothsweep.core.attacks.attack_inputs import MadePart
 
     pictures = given.parts[PICTURES]["images"]
     check_budget(len(pictures), view.num_classes)
@@ -102,9 +102,9 @@ def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, works
     import torch
     import torch.nn.functional as F
 
-    from smoothsweep.core.attacks.given import MadePart
+    from smoothsweep.core.attacks.attack_inputs import MadePart
+    from smoothsweep.core.attacks.distillation import last_loss, taught_in_turn
     from smoothsweep.core.attacks.surrogate.training import Lesson, answer_weights, teach
-    from smoothsweep.core.attacks.taught import last_loss, taught_in_turn
 
     recipe = build(SurrogateTraining, {key: value for key, value in settings.items() if key != "learns"},
                    what="surrogates", prefix="attack.surrogates.")  # fmt: skip

@@ -11,8 +11,8 @@ import torch
 
 from smoothsweep.core.data.labelling import assign_labels, split_entries
 from smoothsweep.core.data.listing import few
-from smoothsweep.core.data.own.looking import Seen, look_at
-from smoothsweep.core.data.own.shared import Pairs, alike, said, same
+from smoothsweep.core.data.own.overlap import Pairs, alike, said, same
+from smoothsweep.core.data.own.scanning import Seen, look_at
 from smoothsweep.core.data.sources import Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from markupsafe import Markup
 
-from smoothsweep.core.words import minus, upright
+from smoothsweep.core.text import minus, upright
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -19,8 +19,8 @@ from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.sheets import sheet_image
 from smoothsweep.orchestrator.reading.advantage import advantage_panels
 from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
+from smoothsweep.orchestrator.reading.findings.display import MANY, judges_shown
 from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
-from smoothsweep.orchestrator.reading.findings.shown import MANY, judges_shown
 from smoothsweep.orchestrator.reading.numbers.model import FeatureView, ReportData
 from smoothsweep.orchestrator.reading.numbers.search_model import Progress
 from smoothsweep.orchestrator.reading.numbers.summary import Summary

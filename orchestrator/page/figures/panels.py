@@ -19,8 +19,8 @@ from smoothsweep.orchestrator.reading.defenses.families import (
     best_point,
     family_index,
 )
-from smoothsweep.orchestrator.reading.findings.shown import MANY, hover, judges_shown, shown_rows
-from smoothsweep.orchestrator.reading.findings.sureness import share
+from smoothsweep.orchestrator.reading.findings.display import MANY, hover, judges_shown, shown_rows
+from smoothsweep.orchestrator.reading.findings.uncertainty import share
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import is_null, number
 from smoothsweep.orchestrator.reading.numbers.summary import Summary

@@ -13,8 +13,8 @@ from smoothsweep.core.metrics.verdicts import CANNOT_TELL
 from smoothsweep.orchestrator.page.colours import Colours
 from smoothsweep.orchestrator.page.figures.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
 from smoothsweep.orchestrator.page.figures.labels import text_width
+from smoothsweep.orchestrator.reading.findings.display import shown_rows
 from smoothsweep.orchestrator.reading.findings.pairs import by_leak
-from smoothsweep.orchestrator.reading.findings.shown import shown_rows
 from smoothsweep.orchestrator.reading.numbers.format import count, estimate, number
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 

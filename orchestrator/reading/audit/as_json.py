@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from smoothsweep.core.metrics.hiding import HidingVerdict
-from smoothsweep.orchestrator.reading.audit.found import Audit, Reached, Trained
-from smoothsweep.orchestrator.reading.audit.words import audit_sentences, person_name
+from smoothsweep.orchestrator.reading.audit.result import Audit, Reached, Trained
+from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, person_name
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 
 JSON_VERSION = 1

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from smoothsweep.core.defenses.words import FAMILIES, SMOOTHING, RecipeWords
+from smoothsweep.core.defenses.labels import FAMILIES, SMOOTHING, RecipeWords
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 

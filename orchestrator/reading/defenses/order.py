@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from smoothsweep.core.defenses.words import SMOOTHING
+from smoothsweep.core.defenses.labels import SMOOTHING
 from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.verdicts import CANNOT_TELL
-from smoothsweep.core.words import minus
+from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.reading.defenses.families import DefenseGroup, Point
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.published.comparison import NAMES

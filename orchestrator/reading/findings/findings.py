@@ -8,12 +8,12 @@ import pandas as pd
 
 from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.verdicts import CANNOT_TELL, HIGHER, LEAST_SEEDS, LOWER
-from smoothsweep.core.words import NBSP
+from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.defenses.families import CHEAP
 from smoothsweep.orchestrator.reading.findings.fresh import fresh_answer
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
 from smoothsweep.orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
-from smoothsweep.orchestrator.reading.findings.sureness import (
+from smoothsweep.orchestrator.reading.findings.uncertainty import (
     TOO_SMALL,
     flattery,
     gap_words,

@@ -9,7 +9,7 @@ import numpy as np
 
 from smoothsweep.core.metrics.recommendation import Reaudit, reaudit
 from smoothsweep.core.metrics.verdicts import CANNOT_TELL, HIGHER
-from smoothsweep.orchestrator.reading.findings.sureness import named, start
+from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.numbers.estimates import Seeds, rates
 from smoothsweep.orchestrator.reading.numbers.format import count, difference, number
 from smoothsweep.orchestrator.reading.numbers.model import ReportData

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from smoothsweep.core.metrics.frontier import hypervolume
 from smoothsweep.core.metrics.table import metric_of
-from smoothsweep.core.words import NBSP
-from smoothsweep.orchestrator.reading.findings.shown import MANY
-from smoothsweep.orchestrator.reading.findings.sureness import named
+from smoothsweep.core.text import NBSP
+from smoothsweep.orchestrator.reading.findings.display import MANY
+from smoothsweep.orchestrator.reading.findings.uncertainty import named
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, number, significant
 from smoothsweep.orchestrator.reading.numbers.summary import Summary

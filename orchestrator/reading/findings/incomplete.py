@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from smoothsweep.orchestrator.reading.findings.sureness import named
+from smoothsweep.orchestrator.reading.findings.uncertainty import named
 from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases
 from smoothsweep.orchestrator.reading.numbers.format import count, listing
 from smoothsweep.orchestrator.reading.numbers.summary import Summary

@@ -7,9 +7,9 @@ import pandas as pd
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.core.metrics.verdicts import CANNOT_TELL
-from smoothsweep.core.words import NBSP
-from smoothsweep.orchestrator.reading.findings.sureness import named, start
+from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.tables import INTEGRITY
+from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, number
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary

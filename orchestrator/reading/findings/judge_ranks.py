@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from smoothsweep.core.metrics.rank_agreement import LEAST_FOR_INTERVAL, RankAgreement, rank_agreement
 from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
-from smoothsweep.core.words import NBSP, minus
+from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.reading.findings.pairs import SIDE, chosen_recipes
 from smoothsweep.orchestrator.reading.findings.tables import KEY_METRICS
 from smoothsweep.orchestrator.reading.numbers.format import listing, number

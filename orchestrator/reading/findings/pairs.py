@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.core.metrics.verdicts import CANNOT_TELL
-from smoothsweep.core.words import NBSP
+from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
-from smoothsweep.orchestrator.reading.findings.sureness import gap_words, p_words, sample_words
+from smoothsweep.orchestrator.reading.findings.uncertainty import gap_words, p_words, sample_words
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.evidence import Evidence
 from smoothsweep.orchestrator.reading.numbers.format import count, number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from smoothsweep.core.metrics.rank_agreement import RankAgreement
-from smoothsweep.core.words import NBSP
+from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.judge_ranks import ranks_alike, tau_words
 from smoothsweep.orchestrator.reading.numbers.format import (
     ABSENT,

@@ -10,8 +10,8 @@ import pandas as pd
 from smoothsweep.core.metrics.hiding import HidingVerdict, hides_or_removes
 from smoothsweep.core.metrics.reduction import MOST_SEEDS, Bounded
 from smoothsweep.core.metrics.table import metric_of
-from smoothsweep.orchestrator.reading.findings.sureness import named, start
 from smoothsweep.orchestrator.reading.findings.tables import with_interval
+from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, count, listing, signed, signed_interval
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.words import MINUS, NBSP, minus
+from smoothsweep.core.text import MINUS, NBSP, minus
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 
 ABSENT = "\u2013"

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.attacks.access import ACCESS_LEVELS
-from smoothsweep.core.defenses.words import RecipeWords, recipe_words
+from smoothsweep.core.defenses.labels import RecipeWords, recipe_words
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
-from smoothsweep.core.words import NBSP
+from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, collect, estimate
 from smoothsweep.orchestrator.reading.numbers.evidence import Cells, Evidence
 from smoothsweep.orchestrator.reading.numbers.format import axis_value, is_null

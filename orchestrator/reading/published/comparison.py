@@ -12,7 +12,7 @@ import pandas as pd
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.table import BY_KEY, metric_of
-from smoothsweep.core.words import minus
+from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary

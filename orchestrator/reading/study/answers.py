@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from smoothsweep.core.cards import read_card
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.words import brief
+from smoothsweep.core.text import brief
 from smoothsweep.orchestrator.reading.study.key import MOST_BYTES, Digest, Row, StudyKey
 from smoothsweep.sweeps.base import Model, Several
 from smoothsweep.sweeps.mistakes import first_mistake

@@ -9,8 +9,8 @@ from torch import nn
 
 from smoothsweep.core.attacks.execution import Execution, fold_batchnorm, frozen_copy
 from smoothsweep.core.attacks.optimisation.crops import CropRule, Preprocess, draw_crop_per_image, draw_shared_crop
+from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, groups_of, row_scale
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
-from smoothsweep.core.attacks.ppa.grouping import batch_spans, group_views, groups_of, row_scale
 from smoothsweep.core.attacks.ppa.inversion import invert_class, optimise, select
 from smoothsweep.core.attacks.ppa.pool import preprocess_of
 from smoothsweep.core.devices import ExecutionConfig

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.given import Given
 from smoothsweep.core.attacks.ppa.pool_parts import make_candidates
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, make_attack
 from smoothsweep.core.attacks.view import view_of

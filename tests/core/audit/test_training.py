@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from smoothsweep.core.audit.beside import trained_beside
 from smoothsweep.core.audit.portfolio import AUGMENTATION
+from smoothsweep.core.audit.references import trained_beside
 from smoothsweep.core.audit.training import TRAINING as TRAINING_OF_AUDITS
 from smoothsweep.core.audit.training import _new, defended, train_model
 from smoothsweep.core.data.labelled import SplitImages

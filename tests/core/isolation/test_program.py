@@ -8,9 +8,9 @@ import torchvision
 from torch import nn
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.exported import open_exported
+from smoothsweep.core.external.torchscript import open_torchscript
 from smoothsweep.core.isolation import wire
-from smoothsweep.core.outside.exported import open_exported
-from smoothsweep.core.outside.torchscript import open_torchscript
 
 CPU, SIDE = torch.device("cpu"), 48
 

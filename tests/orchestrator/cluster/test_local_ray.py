@@ -20,7 +20,7 @@ import ray
 
 from smoothsweep.orchestrator.cluster import listening, local_ray, run_folder, tokens
 from smoothsweep.orchestrator.cluster.listening import ports_of, ray_methods
-from smoothsweep.orchestrator.doors.health import doctor
+from smoothsweep.orchestrator.commands.health import doctor
 
 OPEN = {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "a-word-that-everybody-knows"}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.defenses.words import recipe_words
+from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
 from smoothsweep.core.metrics.rank_agreement import rank_agreement
 from smoothsweep.orchestrator.page.colours import assign
@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.reading.findings.costs import SHARED, cost_words, 
 from smoothsweep.orchestrator.reading.findings.frontier import covered, frontier_words
 from smoothsweep.orchestrator.reading.findings.judge_ranks import agreement, attack_agreement, judge_agreement
 from smoothsweep.orchestrator.reading.findings.pairs import SIDE, chosen_recipes, sheet_recipes
-from smoothsweep.orchestrator.reading.findings.sureness import share
+from smoothsweep.orchestrator.reading.findings.uncertainty import share
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, Spent, StageLink

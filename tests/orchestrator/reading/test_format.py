@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.metrics.table import metric_of
-from smoothsweep.core.words import MINUS, NBSP
+from smoothsweep.core.text import MINUS, NBSP
 from smoothsweep.orchestrator.reading.numbers.format import (
     ascii_text,
     axis_value,

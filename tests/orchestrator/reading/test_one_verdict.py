@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from smoothsweep.core.metrics.verdicts import CANNOT_TELL
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.reading.findings.findings import find
-from smoothsweep.orchestrator.reading.findings.sureness import standing
 from smoothsweep.orchestrator.reading.findings.tables import text_table
+from smoothsweep.orchestrator.reading.findings.uncertainty import standing
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise

@@ -10,7 +10,7 @@ from smoothsweep.orchestrator.reading.study.answers import Annotator, Answers
 from smoothsweep.orchestrator.reading.study.draw import SURE, draw_questions, least_checks
 from smoothsweep.orchestrator.reading.study.key import Question, StudyKey
 from smoothsweep.orchestrator.reading.study.shares import attentive, study_result
-from smoothsweep.orchestrator.reading.study.words import agreement_words, study_text
+from smoothsweep.orchestrator.reading.study.text import agreement_words, study_text
 
 
 @given(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tiny import tiny_sweep, write_tiny
 
-from smoothsweep.orchestrator.doors import run as door
+from smoothsweep.orchestrator.commands import run as door
 from smoothsweep.orchestrator.planning import trial as planning
 from smoothsweep.orchestrator.planning.trial import inversion_stages, run_trial
 from smoothsweep.orchestrator.planning.trials import trials_of

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.scheduling import tasks_in_flight as running
+from smoothsweep.orchestrator.scheduling.heartbeat import Signs
 from smoothsweep.orchestrator.scheduling.limits import FLOOR_S, TIMES, UNKNOWN_S, Limits
-from smoothsweep.orchestrator.scheduling.signs import Signs
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Running
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.opening import open_store

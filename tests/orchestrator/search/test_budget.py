@@ -7,13 +7,13 @@ from made import ALPHA, finish, load, work_off
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.plan_words import plan_text
+from smoothsweep.orchestrator.planning.plan_text import plan_text
 from smoothsweep.orchestrator.planning.proposals import read_reaudit, reaudit_trials, recipe_of, write_reaudit
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search import budget
 from smoothsweep.orchestrator.search.agenda import Agenda
-from smoothsweep.orchestrator.search.ahead import ahead_of, refuse_small_budget
 from smoothsweep.orchestrator.search.budget import Meter, spent
+from smoothsweep.orchestrator.search.forecast import ahead_of, refuse_small_budget
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.search.record import read_reaudit_record
 from smoothsweep.orchestrator.stages.stage import with_ancestors

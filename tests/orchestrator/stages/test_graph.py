@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.outside.address import ADDRESS
+from smoothsweep.core.external.address import ADDRESS
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.stages import fingerprints, judges

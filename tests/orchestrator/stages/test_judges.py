@@ -5,8 +5,8 @@ import hashlib
 import pytest
 from tiny import tiny_sweep
 
+from smoothsweep.core.external.address import ADDRESS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, weight_file
-from smoothsweep.core.outside.address import ADDRESS
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.stages import judges
 from smoothsweep.orchestrator.stages.judges import loot_sizes, unavailable_judges

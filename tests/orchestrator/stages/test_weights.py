@@ -6,11 +6,11 @@ import re
 import pytest
 from tiny import searchable, tiny_sweep, write_tiny
 
+from smoothsweep.core.external.address import ADDRESS
 from smoothsweep.core.metrics.table import METRICS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, weight_file
-from smoothsweep.core.outside.address import ADDRESS
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.planning.plan_words import weights_text
+from smoothsweep.orchestrator.planning.plan_text import weights_text
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages import judges

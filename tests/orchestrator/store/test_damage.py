@@ -10,9 +10,9 @@ from harm import HARMS, harmed
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import ArtifactDamaged, InputError
-from smoothsweep.orchestrator.doors.damage import healed, set_damaged_aside
-from smoothsweep.orchestrator.doors.health import examining
-from smoothsweep.orchestrator.doors.health.examining import examine_store
+from smoothsweep.orchestrator.commands.damage import healed, set_damaged_aside
+from smoothsweep.orchestrator.commands.health import examining
+from smoothsweep.orchestrator.commands.health.examining import examine_store
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage

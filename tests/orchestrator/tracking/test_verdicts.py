@@ -5,7 +5,7 @@ from mlflow_look import doubled, look, record
 
 from smoothsweep.core.metrics.hiding import HidingVerdict
 from smoothsweep.core.metrics.reduction import Bounded
-from smoothsweep.orchestrator.doors.reporting.sweep_report import report_data
+from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.leak.hiding import Hidings
 from smoothsweep.orchestrator.reading.numbers.summary import summarise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from smoothsweep.core.words import minus
+from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.page.colours import CATEGORIES
 from smoothsweep.orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, plain, words_for
 from smoothsweep.orchestrator.page.figures.curves import lines

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.black_box.boundary_repulsion import enough_inside, walk
 from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
 from smoothsweep.core.attacks.black_box.brep_starts import first_latents, make_starts
 from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.given import Given
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.seeds import generator
 from smoothsweep.core.attacks.view import view_of

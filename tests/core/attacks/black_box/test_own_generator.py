@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.black_box.brep_starts import make_starts
 from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.given import Given
 from smoothsweep.core.attacks.lowres.config import GanTraining, PlainGanConfig
 from smoothsweep.core.attacks.lowres.networks import PlainGenerator
 from smoothsweep.core.attacks.registry import make_attack

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.given import Given
 from smoothsweep.core.attacks.lowres.config import Distillation
 from smoothsweep.core.attacks.lowres.identity import Augmented, feature_pull
 from smoothsweep.core.attacks.lowres.lomma import LommaGMI

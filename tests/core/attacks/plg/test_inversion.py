@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.given import Given
 from smoothsweep.core.attacks.plg import inversion
 from smoothsweep.core.attacks.plg.augment import distort
 from smoothsweep.core.attacks.plg.config import ConditionalConfig

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from smoothsweep.core.attacks.given import Given
+from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.plg.labels import ask, make_labels, top_n
 from smoothsweep.core.attacks.seeds import generator
 from smoothsweep.core.data.celeba64 import central_face

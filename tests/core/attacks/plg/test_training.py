@@ -5,8 +5,8 @@ import copy
 import pytest
 import torch
 
+from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.given import Given
 from smoothsweep.core.attacks.optimisation.losses import attack_loss
 from smoothsweep.core.attacks.plg.config import ConditionalConfig, ConditionalTraining
 from smoothsweep.core.attacks.plg.draws import Draws, Fakes, Reals, dequantised

@@ -16,7 +16,7 @@ from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
 from smoothsweep.core.attacks.ppa.restarts import around
 from smoothsweep.core.attacks.ppa.selection import select, select_by_margin
-from smoothsweep.core.attacks.ppa.tempering import fitted_temperature, make_temperature, mean_confidence
+from smoothsweep.core.attacks.ppa.temperature import fitted_temperature, make_temperature, mean_confidence
 from smoothsweep.core.attacks.seeds import generator
 from smoothsweep.core.attacks.view import view_of
 from smoothsweep.core.data.rotation import MOST

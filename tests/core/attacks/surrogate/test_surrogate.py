@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.given import Given
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
 from smoothsweep.core.attacks.surrogate.parts import (

@@ -8,8 +8,8 @@ from PIL import Image
 
 from smoothsweep.core.data.labelled import load_labelled
 from smoothsweep.core.data.own.check import check_own
-from smoothsweep.core.data.own.shared import refuse_shared
-from smoothsweep.core.data.own.words import own_text
+from smoothsweep.core.data.own.check_text import own_text
+from smoothsweep.core.data.own.overlap import refuse_shared
 from smoothsweep.core.errors import InputError
 from tests.labelled_files import encoded, folders, parquet, scene
 

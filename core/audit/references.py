@@ -1,0 +1,54 @@
+"""What an audit trains beside the model: a reference without any defense, and recipes that may lower the leak."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from smoothsweep.core.audit.portfolio import AUGMENTATION
+from smoothsweep.core.defenses.labels import recipe_words
+
+EPOCHS = 40
+"""Of every training, unless somebody says otherwise."""
+
+PLAIN: Mapping[str, Any] = {"kind": "label_smoothing", "alpha": 0.0}
+
+FIXES: tuple[Mapping[str, Any], ...] = (
+    {"kind": "label_smoothing", "alpha": -0.05},
+    {"kind": "label_smoothing", "alpha": -0.8, "schedule": {"kind": "step", "at": 0.1}},
+    {"kind": "random_erasing"},
+)
+"""Recipes that are said to leak less: the paper's factor and schedule, what a search over schedules found, and a rival
+that costs no more than plain training and goes with every architecture (MIDRE's published setting)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """One training beside the model. label: its defense in words; settings: the recipe as a sweep file has it;
+    is_reference: it has no defense."""
+
+    label: str
+    settings: Mapping[str, Any]
+    is_reference: bool
+
+
+def trained_beside(
+    architecture: str, *, image_size: int, transform_input: bool, epochs: int = EPOCHS, fix: bool
+) -> tuple[Beside, ...]:
+    """The reference, and with `fix` the other recipes after it.
+
+    architecture, image_size (pixels), transform_input: as the model has them. All start from weights of their own seed:
+    nothing is pretrained.
+    """
+    common = {
+        "architecture": architecture, "image_size": image_size, "pretrained": False, "epochs": epochs, "batch_size": 50,
+        "augmentation": dict(AUGMENTATION),
+    }  # fmt: skip
+    if transform_input:
+        common["transform_input"] = True
+    return tuple(
+        Beside(label=recipe_words(defense).label, settings={**common, "defense": dict(defense)},
+               is_reference=defense is PLAIN)
+        for defense in (PLAIN, *(FIXES if fix else ()))
+    )  # fmt: skip

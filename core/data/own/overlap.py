@@ -1,0 +1,69 @@
+"""Which pictures two sets share, or one has twice: the very same ones, and those that only look it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.own.perceptual import ALIKE, NEAR, correlations, nearest
+from smoothsweep.core.data.own.scanning import Seen, look_at
+from smoothsweep.core.data.sources import list_labelled, list_unlabelled
+from smoothsweep.core.errors import InputError
+
+Pairs = tuple[tuple[str, str], ...]
+"""Names of two pictures each: that of the first set, or the later one, comes first."""
+
+
+def same(some: Seen, others: Seen | None = None) -> Pairs:
+    """Pictures of `some` that the others have too, pixel by pixel. others: None for those of `some` before them."""
+    if others is not None:
+        known = dict(zip(others.digests, others.where, strict=True))
+        return tuple((name, known[digest]) for name, digest in _named(some) if digest in known)
+    first: dict[bytes, str] = {}
+    pairs = ((name, first.setdefault(digest, name)) for name, digest in _named(some))
+    return tuple((name, earlier) for name, earlier in pairs if earlier != name)
+
+
+def alike(some: Seen, others: Seen | None = None) -> Pairs:
+    """Pictures of `some` that look like another one; `same` tells of those that are equal.
+
+    Of alike pictures at most 4 of 64 bits differ, and their grey levels correlate by 0.85 or more. others: None for
+    those of `some` that come before. Each picture is named once, with the nearest.
+    """
+    known = {name for name, _ in same(some, others)}
+    rows = np.array([row for row, name in enumerate(some.where) if name not in known], dtype=np.int64)
+    left = some.at(rows)
+    against = left if others is None else others
+    index, distance = nearest(left.hashes, None if others is None else others.hashes)
+    near = np.flatnonzero(distance <= NEAR)
+    near = near[correlations(left.small[near], against.small[index[near]]) >= ALIKE]
+    return tuple((left.where[row], against.where[index[row]]) for row in near)
+
+
+def refuse_shared(private: Path, public: Path) -> Pairs:
+    """Raise InputError where a picture of labelled `private` is in `public` too; gives those that only look it.
+
+    Pictures that cannot be read are passed over: whoever loads them says so.
+    """
+    own, others = look_at(list_labelled(private)[0]), look_at(list_unlabelled(public))
+    refuse_same(private, public, same(own, others))
+    return alike(own, others)
+
+
+def refuse_same(private: Path, public: Path, pairs: Pairs) -> None:
+    """Raise InputError naming them if there are any."""
+    if pairs:
+        expected = f"expected none of the pictures in {private}, got {len(pairs)} of them"
+        raise InputError(f"--public {public}: {expected}: {few(said(pairs, '='))}")
+
+
+def said(pairs: Pairs, sign: str) -> Sequence[str]:
+    """Pairs as they are shown, e.g. "row 3 = row 7"."""
+    return [f"{name} {sign} {other}" for name, other in pairs]
+
+
+def _named(seen: Seen) -> zip[tuple[str, bytes]]:
+    return zip(seen.where, seen.digests, strict=True)

@@ -1,0 +1,126 @@
+"""ONNX models, by onnxruntime: scores or labels; gradients where onnx2torch can make a torch network of them.
+
+A model is a graph of standard operators with its weights in the one file. It is looked through first
+(`core.external.onnx_graph`), and runs in a process that can do nothing but compute (`core.isolation`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.model import Opened
+from smoothsweep.core.external.onnx_graph import check_onnx
+from smoothsweep.core.isolation.process import in_memory
+from smoothsweep.core.isolation.program import IsolatedProgram
+from smoothsweep.core.isolation.serving import Loaded
+
+WHAT = "an ONNX model"
+NEEDED = "expected onnxruntime to run it, which is not installed: pip install 'smoothsweep[onnx]'"
+MOST_BYTES = 2 * 2**30  # of a protocol buffer
+AGREEMENT = 1e-3  # relative to the largest answer: between onnxruntime and the network that onnx2torch made
+
+
+def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    """The model on the device where onnxruntime has it, else on the CPU. Raises InputError, one line.
+
+    settings: `access`, unless nobody knows it yet; below gradients onnx2torch is not asked.
+    """
+    if find_spec("onnxruntime") is None:
+        raise InputError(f"{path}: {NEEDED}")
+    wanted = settings.get("access", "gradients") == "gradients"
+    convert = wanted and find_spec("onnx2torch") is not None
+    content = _content(path)
+    said = {"convert": convert, "compare": "access" not in settings}
+    with in_memory() as program:
+        program.write(content)
+        program.seek(0)
+        isolated = IsolatedProgram(
+            program, loader=f"{__name__}:load", settings=said, device=device, where=str(path), what=WHAT,
+            preload=(__name__, "onnxruntime", *(("onnx2torch",) if convert else ())),
+        )  # fmt: skip
+    facts = isolated.facts
+    if facts["inputs"] != 1:
+        raise InputError(f"{path}: expected one input of images, got {facts['inputs']}")
+    if facts["outputs"] != 1 or len(facts["shape"]) != 4:
+        raise InputError(f"{path}: expected one input of images [N, 3, S, S] and one output, got {facts['outputs']} "
+                         f"and an input {facts['shape']}")  # fmt: skip
+    if not facts["differentiable"] and settings.get("access") == "gradients":
+        raise InputError(f"{path}: expected onnx2torch, by which gradients came back when it was brought in, got none")
+    return Opened(answer=isolated, rows=settings.get("rows") or facts["shape"][0], side=facts["shape"][2],
+                  differentiable=facts["differentiable"])  # fmt: skip
+
+
+def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
+    """In the isolated process: the model as a session, or as a network that answers as the session does."""
+    content = program.read()
+    session = _session(content, device)
+    given, outputs = session.get_inputs(), session.get_outputs()
+    shape = given[0].shape if len(given) == 1 else []
+    fixed = [side if isinstance(side, int) and side > 0 else None for side in shape]
+    facts = {"inputs": len(given), "outputs": len(outputs), "shape": fixed, "differentiable": False}
+
+    def run(images: Tensor) -> Tensor:
+        found = session.run(None, {given[0].name: images.detach().cpu().numpy().astype(np.float32, copy=False)})[0]
+        return torch.from_numpy(np.ascontiguousarray(found))
+
+    if len(given) != 1 or len(outputs) != 1 or len(shape) != 4:
+        return Loaded(answer=run, facts=facts)
+    network = _network(content, device) if settings["convert"] else None
+    if network is not None and settings["compare"] and not _agree(network, run, fixed, device):
+        network = None
+    return Loaded(answer=network or run, facts={**facts, "differentiable": network is not None})
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path}: expected {WHAT} of at most {MOST_BYTES} bytes, got a larger file")
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: expected {WHAT}, got: {error.strerror}") from None
+    check_onnx(content, f"{path}: expected {WHAT}")
+    return content
+
+
+def _session(content: bytes, device: torch.device) -> Any:
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(3)
+    onnxruntime.disable_telemetry_events()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = torch.get_num_threads()
+    wanted = ["CUDAExecutionProvider"] if device.type == "cuda" else []
+    there = [name for name in wanted if name in onnxruntime.get_available_providers()]
+    return onnxruntime.InferenceSession(content, options, providers=[*there, "CPUExecutionProvider"])
+
+
+def _network(content: bytes, device: torch.device) -> nn.Module | None:
+    """A torch network of the same graph, None for operators that onnx2torch does not know."""
+    import onnx
+    from onnx2torch import convert
+
+    try:
+        return convert(onnx.load_model_from_string(content)).to(device).eval().requires_grad_(False)
+    except Exception:  # whatever a graph makes the converter stumble on: scores remain
+        return None
+
+
+def _agree(network: nn.Module, run: Any, fixed: list[int | None], device: torch.device) -> bool:
+    """Whether the network that was made answers as onnxruntime does: gradients of another function help nobody."""
+    side = fixed[2] or 64
+    images = torch.rand(fixed[0] or 2, 3, side, side, generator=torch.Generator().manual_seed(1), device="cpu")
+    try:
+        with torch.no_grad():
+            wanted, got = run(images).float(), network(images.to(device)).float().cpu()
+    except Exception:  # a side that the graph does not take, an operator on another device: scores remain
+        return False
+    return wanted.shape == got.shape and bool((wanted - got).abs().max() <= AGREEMENT * wanted.abs().max().clamp_min(1))

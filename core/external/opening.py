@@ -1,0 +1,71 @@
+"""A model of any kind, opened, and what it is found to give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.kinds import KINDS, Answers
+from smoothsweep.core.external.model import Opened, OutsideModel
+from smoothsweep.core.models.normalisation import Normalisation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """access: the most that the model gives; rows: how many images it takes at once, None for any."""
+
+    access: Access
+    rows: int | None
+
+
+def open_outside(kind: str, source: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    """The model that `source` holds. settings: what its card says. Raises InputError, one line."""
+    module, _, name = KINDS[kind].open.partition(":")
+    return getattr(import_module(module), name)(source, settings, device)
+
+
+def try_outside(
+    opened: Opened, *, answers: Answers, num_classes: int, image_size: int, normalisation: Normalisation, where: str
+) -> Found:
+    """What the model gives, found out by asking: three images, one where it takes no three, and a backward pass.
+
+    Raises InputError, one line, for another size of images or number of classes, and for what answers nothing.
+    """
+    if opened.side is not None and opened.side != image_size:
+        raise InputError(f"--image-size: expected {opened.side}, which {where} takes, got {image_size}")
+    images = torch.rand(3, 3, image_size, image_size, generator=torch.Generator().manual_seed(0)) * 2 - 1
+    rows = opened.rows
+
+    def ask(many: int | None, access: Access) -> OutsideModel:
+        fixed = Opened(answer=opened.answer, rows=many, own_input=opened.own_input)
+        return OutsideModel(fixed, answers=answers, access=access, num_classes=num_classes,
+                            normalisation=normalisation, where=where)  # fmt: skip
+
+    try:
+        ask(rows, "scores")(images)
+    except InputError:
+        if rows is not None:
+            raise
+        ask(1, "scores")(images)
+        rows = 1
+    if answers == "labels":
+        return Found(access="labels", rows=rows)
+    gives = opened.differentiable and _comes_back(ask(rows, "gradients"), images)
+    return Found(access="gradients" if gives else "scores", rows=rows)
+
+
+def _comes_back(model: OutsideModel, images: torch.Tensor) -> bool:
+    """Whether a gradient reaches the images: finite, and not zero everywhere."""
+    shown = images.clone().requires_grad_(True)
+    try:
+        gradient = torch.autograd.grad(model(shown).square().sum(), shown, allow_unused=True)[0]
+    except RuntimeError:  # torch's word for an answer that nothing leads back from
+        return False
+    return gradient is not None and bool(torch.isfinite(gradient).all()) and bool(gradient.any())

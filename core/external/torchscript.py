@@ -1,0 +1,81 @@
+"""TorchScript programs, run by torch's own interpreter, in a process that can do nothing but compute.
+
+`torch.jit.load` reads `data.pkl` by a reader in C++ that makes numbers, containers, tensors and the program's own
+classes, and calls no Python. Loading alone may run some of the program (`__setstate__`), so its code is checked first
+(`core.external.script_code`), and what passes runs in a process of its own (`core.isolation`). Source:
+`pytorch/pytorch`, torch/csrc/jit/serialization/import.cpp and unpickler.cpp.
+"""
+
+from __future__ import annotations
+
+import pickletools
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.archives import Members, members_of
+from smoothsweep.core.external.model import Opened
+from smoothsweep.core.external.script_code import checked_code
+from smoothsweep.core.isolation.process import in_memory
+from smoothsweep.core.isolation.program import IsolatedProgram
+from smoothsweep.core.isolation.serving import Loaded, whole
+
+WHAT = "a TorchScript program"
+MOST_PICKLE = 16 * 2**20  # bytes of data.pkl: names and shapes, no weights
+_CODE = re.compile(r"code/[\w/.]+\.py")
+_TENSORS = re.compile(r"(data|constants)/(\d+)")
+_ALWAYS = ("version", "byteorder")
+_OWN_CLASSES = "torch.classes"
+
+
+def check_torchscript(members: Members, where: str) -> dict[str, bytes | None]:
+    """The members that torch is given, the code written anew; None for tensors, which are taken as they are.
+
+    Raises InputError, one line, for a program that could do more than compute, and for what is none.
+    """
+    kept: dict[str, bytes | None] = {name: members.read(name) for name in _ALWAYS if name in members}
+    for folder in ("data", "constants"):
+        name = f"{folder}.pkl"
+        if name not in members:
+            raise InputError(f"{where}: expected {WHAT}, got an archive without its {name}")
+        kept[name] = members.read(name)
+        named = _texts(kept[name], f"{where}: {name}")
+        tensors = {one: _TENSORS.fullmatch(one) for one in members}
+        kept |= {one: None for one, found in tensors.items() if found and found[1] == folder and found[2] in named}
+    code = {name: members.read(name) for name in members if _CODE.fullmatch(name)}
+    return kept | checked_code(code, where)
+
+
+def _texts(pickled: bytes, where: str) -> set[str]:
+    """Every text in a pickle, which is not unpickled. Raises InputError for objects of a library's own."""
+    if len(pickled) > MOST_PICKLE:
+        raise InputError(f"{where}: expected names and shapes of at most {MOST_PICKLE} bytes, got {len(pickled)}")
+    try:
+        found = {value for _, value, _ in pickletools.genops(pickled) if isinstance(value, str)}
+    except Exception as error:  # pickletools raises what its codecs raise
+        raise InputError(f"{where}: expected a pickle, got: {' '.join(str(error).split())[:100]}") from None
+    if any(_OWN_CLASSES in text.replace(" ", ".") for text in found):
+        raise InputError(f"{where}: expected tensors and plain values, got an object of a library's own")
+    return found
+
+
+def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    """The program on the device, in evaluation mode. Raises InputError, one line."""
+    with in_memory() as program:
+        with members_of(path, WHAT) as members:
+            members.write(check_torchscript(members, str(path)), program)
+        isolated = IsolatedProgram(program, loader=f"{__name__}:load", settings={}, device=device, where=str(path),
+                                   what=WHAT, preload=(__name__,))  # fmt: skip
+    return Opened(answer=isolated, rows=settings.get("rows"))
+
+
+def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
+    """In the isolated process: the program that was checked."""
+    script = torch.jit.load(whole(program), map_location=device).eval()
+    for parameter in script.parameters():
+        parameter.requires_grad_(False)
+    return Loaded(answer=script, facts={})

@@ -1,0 +1,68 @@
+"""A vision-language model that is asked whether pictures show one person, over an OpenAI-compatible address.
+
+The protocol is that of FMLLM (arXiv 2505.03519), with its slips mended: one text for reconstructions and for natural
+pairs, temperature 0, references drawn by a seed, and an answer that is neither yes nor no counts as neither.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.address import TOKEN, bearer
+from smoothsweep.core.external.answers import KeptAnswers
+from smoothsweep.core.external.posting import posted
+from smoothsweep.core.external.wire import MOST_BYTES
+from smoothsweep.core.text import brief
+
+_TEXT = (
+    "The picture has an image A on the left and four reference photographs B on the right. All of B show the same "
+    "person. Does A show that person, too? A may be blurred, or differ in age, light, hair or expression. "
+    "Answer with one word: yes or no."
+)
+_HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
+_YES_OR_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+_MOST_TOKENS = 16
+
+
+class VisionModel:
+    """Asks about one picture after the other; what was answered before is not asked again."""
+
+    def __init__(self, url: str, model: str, kept: KeptAnswers) -> None:
+        self._url, self._model, self._kept = f"{url}/chat/completions", model, kept
+        self._headers = {**_HEADERS, **bearer(TOKEN)}
+
+    def same_person(self, picture: bytes) -> bool | None:
+        """What it says of a PNG of `core.data.question.question_picture`; None: neither yes nor no.
+
+        Raises InputError where the budget is spent, nothing answers, or the answer is of another form.
+        """
+        digest = hashlib.sha256(f"{self._model}\n{_TEXT}\n".encode() + picture).hexdigest()
+        said = self._kept.get(digest)
+        if said is None:
+            said = self._said(posted(self._url, self._kept, self._question(picture), self._headers))
+            self._kept.put(digest, said)
+        found = _YES_OR_NO.match(said)
+        return None if found is None else found[1].lower() == "yes"
+
+    def _question(self, picture: bytes) -> bytes:
+        shown = {"url": "data:image/png;base64," + base64.b64encode(picture).decode("ascii")}
+        content = [{"type": "text", "text": _TEXT}, {"type": "image_url", "image_url": shown}]
+        asked = {"model": self._model, "temperature": 0, "max_tokens": _MOST_TOKENS,
+                 "messages": [{"role": "user", "content": content}]}  # fmt: skip
+        return json.dumps(asked).encode()
+
+    def _said(self, body: bytes) -> str:
+        """The words of the answer, none for a refusal."""
+        try:
+            message = json.loads(body)["choices"][0]["message"] if len(body) <= MOST_BYTES else None
+            said = message["content"] or ""
+        except (ValueError, LookupError, TypeError, RecursionError):
+            said = None
+        if not isinstance(said, str):
+            wanted = '{"choices": [{"message": {"content": "yes"}}]}'
+            raise InputError(f"{self._url}: expected {wanted}, got {brief(body[:200].decode('utf-8', 'replace'))}")
+        return said[:1000]

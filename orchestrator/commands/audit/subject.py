@@ -1,0 +1,199 @@
+"""The model under audit: what was asked, and the model as a folder that a sweep can name."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from smoothsweep.core import screen
+from smoothsweep.core.audit.portfolio import MOST_SEEDS
+from smoothsweep.core.audit.references import EPOCHS, Beside, trained_beside
+from smoothsweep.core.data.sources import TEST, list_labelled
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.kinds import KINDS, Named, Source, is_outside, is_timm, kind_of
+from smoothsweep.core.models.image_sizes import LEAST, check_image_size
+from smoothsweep.core.models.weight_files import file_sha256, find_weight_file, weight_folders
+from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.text import brief
+from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, import_target_file
+from smoothsweep.orchestrator.commands.importing.describing import Reading
+from smoothsweep.orchestrator.commands.importing.named import described_source, kept_beside
+from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
+
+RENDERED = "synthetic"
+EMBEDDERS = (RENDERED, "facenet", "mobilefacenet_a", "mobilefacenet_b", "ir50", "ir152")
+GENERAL = ("swag_vit_b_16",)
+"""Judges of pictures of anything."""
+
+NEEDS_PUBLIC = (
+    "--public: expected images of the same kind that show none of these people (a folder or a Parquet file), got none: "
+    "every attack draws from what such images look like"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRequest(Reading):
+    """The options given on the command line; None where absent. minutes: until when to refine; people: how many
+    to attack at most; seeds: how many before the slow attacks; reference: the architecture to train without defense
+    beside the model, "" for the model's own; fix: train other recipes too; epochs: of these trainings."""
+
+    model: Source
+    data: Path
+    public: Path | None
+    access: str
+    minutes: float
+    out: Path | None
+    people: int
+    judge: str | None
+    redact: bool
+    seeds: int = 1
+    reference: str | None = None
+    fix: bool = False
+    epochs: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where everything goes."""
+        return self.out or Path("audits") / self.model.stem
+
+    @property
+    def _kind(self) -> str | None:
+        """The kind of model that it is, where it is no network of ours."""
+        if isinstance(self.model, Path) and (self.model / CARD).is_file():
+            return ImportedClassifier(imported=str(self.model.resolve())).checked.architecture
+        return kind_of(self.model) or ("torch_export" if is_timm(self.architecture) else None)
+
+    @property
+    def independent(self) -> dict[str, dict[str, str]]:
+        """The independent judge as a sweep file's `judges` have it, empty without one. Raises InputError."""
+        if self.judge is None:
+            return {}
+        name, _, weights = self.judge.partition("=")
+        if name not in (*EMBEDDERS, *GENERAL):
+            raise InputError(f"--judge: expected one of {', '.join((*EMBEDDERS, *GENERAL))}, got {brief(name)!r}")
+        if name == RENDERED:
+            if weights:
+                raise InputError(f"--judge: expected no file with {name}, whose weights are shipped")
+            return {"embedder": {"name": name}}
+        if name in GENERAL and not weights and (staged := find_weight_file(name, weight_folders())) is not None:
+            weights = str(staged)
+        if not weights or not Path(weights).is_file():
+            where = ", or staged by smoothsweep weights stage" if name in GENERAL else ""
+            raise InputError(
+                f"--judge: expected {name}=FILE with the file of its weights{where}, got {brief(self.judge)!r}"
+            )
+        return {"general" if name in GENERAL else "embedder": {"name": name, "weights": str(Path(weights).resolve())}}
+
+    def check(self) -> None:
+        """Raise InputError for what can be seen to be wrong before anything is read."""
+        if isinstance(self.model, Path) and not self.model.exists():
+            raise InputError(f"MODEL {self.model}: expected a checkpoint or an imported folder, got nothing there")
+        self.terms.check(self.model, self._kind)
+        if not math.isfinite(self.minutes) or self.minutes <= 0:
+            raise InputError(f"--minutes: expected more than 0, got {self.minutes:g}")
+        if self.people < 2:
+            raise InputError(f"--people: expected at least 2, got {self.people}")
+        if not 1 <= self.seeds <= MOST_SEEDS:
+            raise InputError(f"--seeds: expected between 1 and {MOST_SEEDS}, got {self.seeds}")
+        self._check_trainings()
+        judges = self.independent
+        if self.public is None and judges != {"embedder": {"name": RENDERED}}:
+            raise InputError(NEEDS_PUBLIC)
+
+    def _check_trainings(self) -> None:
+        """Raise InputError for what can be seen to be wrong of the trainings beside the model."""
+        if self.epochs is not None and not (self.reference is not None or self.fix):
+            raise InputError(f"--epochs: expected only with --reference or --fix, which train, got {self.epochs}")
+        if self.epochs is not None and self.epochs < 1:
+            raise InputError(f"--epochs: expected at least 1, got {self.epochs}")
+        if self.reference and self.reference not in LEAST:
+            got = f"got {brief(self.reference)!r}{suggestion(self.reference, LEAST)}"
+            raise InputError(f"--reference: expected one of {', '.join(LEAST)}, {got}")
+        if (self.fix or self.reference is not None) and not self.reference and is_outside(self._kind):
+            command, words = "--reference" if self.reference is not None else "--fix", KINDS[self._kind].words
+            raise InputError(f"{command}: the model is {words}, which cannot be trained here: expected --reference "
+                             "ARCHITECTURE, the network to train in its place, e.g. resnet18, got none")  # fmt: skip
+        if self.reference and self.image_size is not None:
+            _check_size(self.reference, self.image_size)
+
+    def beside(self, card: TargetCard) -> tuple[Beside, ...]:
+        """What is to be trained beside the model. Raises InputError where the network cannot take its images."""
+        if self.reference is None and not self.fix:
+            return ()
+        architecture = self.reference or card.architecture
+        _check_size(architecture, card.image_size)
+        return trained_beside(
+            architecture, image_size=card.image_size, epochs=self.epochs or EPOCHS, fix=self.fix,
+            transform_input=card.transform_input and architecture == card.architecture,
+        )  # fmt: skip
+
+
+def _check_size(reference: str, image_size: int) -> None:
+    try:
+        check_image_size(reference, image_size)
+    except InputError as error:
+        raise InputError(f"--reference {error}") from None
+
+
+def people_of(data: Path) -> tuple[int, bool]:
+    """How many people the private images show, and whether the data say which are test images.
+
+    Raises InputError for data that cannot be read.
+    """
+    entries, folders = list_labelled(data)
+    return len({entry.label for entry in entries} | set(folders)), any(entry.split == TEST for entry in entries)
+
+
+def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard]:
+    """The model as a folder with a card, converted where it is a checkpoint. A checkpoint that was converted by an
+    earlier audit into the same place is not converted again. Raises InputError, also where the card cannot be true."""
+    if isinstance(request.model, Path) and (request.model / CARD).is_file():
+        _refuse_reading(request)
+        folder = request.model
+    else:
+        folder = request.folder / "model"
+        if not _is_known(request, folder):
+            import_target_file(_as_target(request, folder, people))
+    card = ImportedClassifier(imported=str(folder.resolve())).checked
+    if card.architecture == "endpoint":
+        request.terms.agree(kept_beside(folder))
+    if card.num_classes != people:
+        raise InputError(f"--data {request.data}: expected the model's {card.num_classes} people, got {people}")
+    return folder.resolve(), card
+
+
+def _refuse_reading(request: AuditRequest) -> None:
+    """A folder has a card: nothing that contradicts it is said beside it."""
+    said = {
+        "--architecture": request.architecture, "--image-size": request.image_size, "--mean": request.mean,
+        "--std": request.std, "--input-range": request.input_range, "--class-names": request.class_names,
+        "--transform-input": request.transform_input, "--test-acc": request.stated_acc,
+        "--answers": request.answers,
+    }  # fmt: skip
+    for name, value in said.items():
+        if value is not None:
+            raise InputError(f"{name}: expected none beside an imported folder, whose {CARD} says it, got {value}")
+
+
+def _as_target(request: AuditRequest, folder: Path, people: int) -> TargetRequest:
+    said = {part.name: getattr(request, part.name) for part in fields(Reading)}
+    return TargetRequest(
+        file=request.model, out=folder, classes=people, data=str(request.data), data_path=None, alpha=None, **said
+    )
+
+
+def _is_known(request: AuditRequest, folder: Path) -> bool:
+    """Whether this very checkpoint was converted into `folder` already. Raises InputError if another one was."""
+    if not folder.exists():
+        return False
+    source = ImportedClassifier(imported=str(folder)).checked.source
+    if isinstance(request.model, Named):
+        now = hashlib.sha256(described_source(request.model, folder, request.terms).encode()).hexdigest()
+    else:
+        now = file_sha256(request.model)
+    if source is None or source.sha256 != now:
+        raise InputError(f"--out {request.folder}: expected a folder of this model's audits, got one of another model")
+    screen.out(f"{request.model.name}: converted before, as {folder} says; remove it to state another reading")
+    return True

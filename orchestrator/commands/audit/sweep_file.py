@@ -1,0 +1,101 @@
+"""The audit as a sweep file: one target, the portfolio that its attacker can use, controls, judges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from smoothsweep.core.attacks.access import ACCESS_LEVELS, Access
+from smoothsweep.core.attacks.registry import attack_class
+from smoothsweep.core.audit.portfolio import (
+    COMPONENTS,
+    EVALUATOR_TRAINING,
+    PORTFOLIO,
+    STORED_SIZE,
+    Reach,
+    evaluator_of,
+    portfolio,
+    spread,
+)
+from smoothsweep.core.audit.references import Beside
+from smoothsweep.core.external.kinds import KINDS
+from smoothsweep.sweeps.imported import TargetCard
+from smoothsweep.sweeps.yaml_reader import as_yaml
+
+NAME = "audit"
+
+def lesser(asked: Access, given: Access) -> Access:
+    """What an attacker gets who asks for one access level of a model that gives another."""
+    return min(asked, given, key=ACCESS_LEVELS.index)
+
+
+def untried(asked: Access, card: TargetCard) -> tuple[str, ...]:
+    """For the page: which attacks were left out because the model cannot give what they need, and what it is."""
+    if card.outside is None or lesser(asked, card.access) == asked:
+        return ()
+    reach = range(ACCESS_LEVELS.index(card.access) + 1, ACCESS_LEVELS.index(asked) + 1)
+    beyond = [tried for tried in PORTFOLIO if ACCESS_LEVELS.index(tried.access) in reach]
+    titles = dict.fromkeys((attack_class(tried.settings["kind"]).title, tried.access) for tried in beyond)
+    named = ", ".join(f"{title} (needs {access})" for title, access in titles)
+    return (
+        f"Not tried: {named}, because the model is {KINDS[card.architecture].words} that gives {card.access} alone. "
+        "Whoever holds its weights may find more.",
+    )
+
+
+def audit_sweep(
+    *,
+    model: Path,
+    card: TargetCard,
+    data: Path,
+    public: Path | None,
+    independent: Mapping[str, Any],
+    access: str,
+    people: int,
+    seeds: list[int],
+    reach: Reach,
+    beside: Sequence[Beside] = (),
+) -> dict[str, Any]:
+    """The tree of the sweep file.
+
+    public: None for rendered faces. independent: the judge that somebody brought, as `judges` has it. people: how many
+    to attack at most; seeds: of attacks and trainings; beside: what is trained beside the model, the reference among
+    them. An evaluator is trained where nobody else judges, and where all attacks are tried: the first answer of an
+    independent judge does not wait for a second opinion.
+    """
+    size = min(STORED_SIZE, card.image_size)
+    judged = min(size, 64)
+    judges: dict[str, Any] = dict(independent)
+    if not independent or reach == "whole":
+        taken = (card.architecture, *(one.settings["architecture"] for one in beside))
+        evaluator = {"architecture": evaluator_of(*taken), "image_size": judged, "pretrained": False}
+        judges["evaluator"] = {**evaluator, **EVALUATOR_TRAINING}
+    attacks = portfolio(access, whole=reach == "whole", adapted=reach == "adapted")
+    recipes = [{"imported": str(model)}, *(dict(one.settings) for one in beside)]
+    reference = next((dict(one.settings) for one in beside if one.is_reference), None)
+    return {
+        "name": NAME,
+        "seeds": seeds,
+        "data": {"kind": "labelled", "path": str(data), "size": size},
+        "public": {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
+        if public else {"kind": "synthetic", "size": size},
+        "classes": "all" if card.num_classes <= people else spread(card.num_classes, people),
+        "recipe": recipes[0],
+        "prior": {"kind": "eigenfaces", "components": COMPONENTS},
+        "attack": attacks[0],
+        "judges": judges,
+        **({"cells": [{"recipe": recipe} for recipe in recipes]} if beside else {}),
+        "grid": {"attack": attacks},
+        **({"baseline": {"recipe": reference}} if reference else {}),
+    }
+
+
+def as_file(tree: dict[str, Any]) -> str:
+    """The text of the file, with what a reader should know on top."""
+    return (
+        "# An audit of one model, as `smoothsweep audit` wrote it: the attacks of its portfolio, and controls that\n"
+        "# know nothing of the model. Run it again, change it, or grow it: smoothsweep run FILE --store STORE\n"
+        + as_yaml(json.loads(json.dumps(tree)))  # no anchors for what stands twice
+    )

@@ -1,0 +1,47 @@
+"""`smoothsweep init`: a first sweep file for one's own images, which `smoothsweep plan` takes as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from smoothsweep.core import screen
+from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.own.check import check_own
+from smoothsweep.core.data.own.overlap import refuse_same, said
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.orchestrator.commands.data.own_sweep import Sizes, own_sweep_text, sweep_name
+from smoothsweep.sweeps.loaded import check
+from smoothsweep.sweeps.yaml_reader import read_yaml
+
+
+def write_own_sweep(data: Path | None, public: Path | None, out: Path | None) -> int:
+    """Write it. Returns the exit code; raises InputError, and writes nothing, for images that a sweep would refuse, and
+    where there is something already."""
+    file = out or Path(f"{sweep_name(data)}.yaml")
+    if file.exists() or file.is_symlink():
+        raise InputError(f"--out {file}: expected a name that is free, got one of something else")
+    if not file.parent.is_dir():
+        raise InputError(f"--out {file}: expected a file in a folder that is there, got {file.parent}")
+    data, public = (path and path.expanduser().resolve() for path in (data, public))
+    if data is None and public is not None:
+        raise InputError(f"--public {public}: expected --data beside it, got none")
+    text = own_sweep_text(data, public, Sizes() if data is None else _sizes(data, public))
+    check(read_yaml(text, str(file)), str(file))
+    write_file(file, text)
+    screen.out(f"{file}: a sweep over four smoothing factors and two attack losses; change it as you like")
+    screen.out(f"then: smoothsweep plan {file}")
+    return 0
+
+
+def _sizes(data: Path, public: Path | None) -> Sizes:
+    found = check_own(data, public)
+    if found.faults:
+        raise InputError(f"data {data}: expected images that a sweep takes, got {len(found.faults)} faults "
+                         f"(smoothsweep data check tells them): {few(found.faults, 2)}")  # fmt: skip
+    if public is not None:
+        refuse_same(data, public, found.shared)
+    for where, pairs in found.near.items():
+        if pairs:
+            screen.err(f"smoothsweep: {len(pairs)} near-duplicates {where}: {few(said(pairs, '~'))}")
+    return Sizes.of(found)

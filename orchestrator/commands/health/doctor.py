@@ -1,0 +1,174 @@
+"""What this machine can run, and what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from smoothsweep.core.allotted import allotted_cpus, available_memory
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.tree import TREE
+from smoothsweep.orchestrator.cluster.tokens import live_runs
+from smoothsweep.orchestrator.commands.health.examining import examine_store
+from smoothsweep.orchestrator.stages.fingerprints import SHIPPED_FILES
+from smoothsweep.orchestrator.store.opening import open_store
+
+if TYPE_CHECKING:
+    from smoothsweep.orchestrator.cluster.listening import Port
+
+PACKAGES = (
+    "torch", "torchvision", "ray", "mlflow", "pyarrow", "pandas", "facenet-pytorch", "safetensors", "scikit-learn",
+)  # fmt: skip
+GIB = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One line of the examination. needed: without it the demo does not run."""
+
+    fine: bool
+    needed: bool
+    text: str
+
+
+def examine_artifacts(location: str) -> list[Finding]:
+    """Read everything in a store."""
+    store = open_store(location)
+    found = examine_store(store)
+    if not found.artifacts and not found.damaged and not found.unread:
+        return [Finding(fine=False, needed=False, text=f"store {store.location}: no artifacts there")]
+    damaged = [Finding(fine=False, needed=True, text=f"store: {line}; a run makes it again") for line in found.damaged]
+    size = f", {found.bytes / GIB:.2f} GiB" if found.bytes else ""  # older manifests tell none
+    read = f"{found.artifacts} artifacts{size}, as they were written"
+    unsealed = f"{found.unsealed} of them have no seal: they are from before manifests had one"
+    return [
+        *damaged,
+        *(Finding(fine=False, needed=True, text=f"store: {line}") for line in found.unread),
+        Finding(fine=True, needed=True, text=f"store {store.location}: {read}"),
+        *([Finding(fine=False, needed=False, text=unsealed)] if found.unsealed else []),
+    ]
+
+
+def examine(store: str, *, only_read: bool = False) -> list[Finding]:
+    """Look at Python, packages, cores, memory, devices, disk, the files that come with smoothsweep, and what runs.
+
+    only_read: whether the store need not be written.
+    """
+    machine = [_python(), *map(_package, PACKAGES), _cores(), _memory(), _device()]
+    return [*machine, *map(_shipped, SHIPPED_FILES.values()), _staged(), *_store(store, not only_read), *running()]
+
+
+def running() -> list[Finding]:
+    """What the Ray of every run of this user on this machine listens on, and whether it asks for the token."""
+    findings = []
+    for driver, _ in live_runs():
+        try:
+            from smoothsweep.orchestrator.cluster.listening import ports_of  # brings Ray, which only a run needs
+
+            ports = ports_of(driver)
+        except (ImportError, psutil.Error):  # no Ray to ask with; it has just ended
+            continue
+        guarded = [port for port in ports if port.is_guarded and port.is_loopback]
+        findings += [_open_port(driver, port) for port in ports if port not in guarded]
+        calls = sum(port.refused for port in guarded)
+        said = f"run {driver}: its Ray listens on {len(guarded)} ports of the loopback interface"
+        said += f"; all of {calls} calls without the run's token were refused"
+        findings.append(Finding(fine=True, needed=False, text=said))
+    return findings
+
+
+def _open_port(driver: int, port: Port) -> Finding:
+    where = "the loopback interface" if port.is_loopback else "every interface" if port.is_any else port.address
+    answered = f"answers {', '.join(port.answered[:3])} to anybody" if port.answered else "asks nobody for a token"
+    guard = "asks for the run's token" if port.is_guarded else answered
+    text = f"run {driver}: {port.process} (process {port.pid}) listens on port {port.port} of {where}; {guard}"
+    return Finding(fine=False, needed=False, text=text)
+
+
+def _python() -> Finding:
+    got = ".".join(map(str, sys.version_info[:3]))
+    return Finding(fine=sys.version_info >= (3, 11), needed=True, text=f"Python {got} (3.11 or newer)")
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(fine=True, needed=True, text=f"{name} {version(name)}")
+    except PackageNotFoundError:
+        return Finding(fine=False, needed=True, text=f"{name} is not installed: make env")
+
+
+def _cores() -> Finding:
+    cores = allotted_cpus()
+    return Finding(fine=cores >= 2, needed=False, text=f"{cores} CPU cores to use (the demo is timed for 2)")
+
+
+def _memory() -> Finding:
+    free = available_memory() / GIB
+    return Finding(fine=free >= 6, needed=False, text=f"{free:.1f} GiB of memory free (the demo takes up to 6)")
+
+
+def _device() -> Finding:
+    try:
+        import torch
+    except ImportError:
+        return Finding(fine=False, needed=False, text="no GPU check without torch")
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return Finding(fine=bool(names), needed=False, text=f"GPUs: {', '.join(names) or 'none, CPUs will do the work'}")
+
+
+def _shipped(name: str) -> Finding:
+    path = TREE / name
+    missing = "missing: the README beside it says how to make it"
+    size = f"{path.stat().st_size / 2**20:.1f} MiB" if path.is_file() else missing
+    return Finding(fine=path.is_file(), needed=True, text=f"{name} ({size})")
+
+
+def _staged() -> Finding:
+    try:
+        from smoothsweep.core.models.weight_files import WEIGHT_FILES, find_weight_file, weight_folders
+    except ImportError:
+        return Finding(fine=False, needed=False, text="no look for published weights without torch")
+    here = [name for name in WEIGHT_FILES if find_weight_file(name, weight_folders())]
+    found = f"{len(here)} of {len(WEIGHT_FILES)}{': ' if here else ''}{', '.join(here)}"
+    return Finding(
+        fine=bool(here),
+        needed=False,
+        text=f"published weights here: {found} (the paper's sweeps need some: smoothsweep weights stage)",
+    )
+
+
+def _store(given: str, written: bool) -> list[Finding]:
+    """written: whether it is needed that the store can be written."""
+    if "://" in given:
+        return [_remote_store(given, written)]
+    location = Path(given)
+    existing = next(p for p in [location.resolve(), *location.resolve().parents] if p.exists())
+    free = shutil.disk_usage(existing).free / GIB
+    findings = [Finding(fine=free >= 5, needed=False, text=f"{free:.0f} GiB of disk free at {existing}")]
+    try:
+        if location.exists():
+            open_store(str(location)).prove_writable()
+        writable = os.access(existing, os.W_OK)
+    except InputError:
+        writable = False
+    can = "can" if writable else "cannot"
+    return [*findings, Finding(fine=writable, needed=written, text=f"store {location.resolve()} {can} be written")]
+
+
+def _remote_store(url: str, written: bool) -> Finding:
+    try:
+        store = open_store(url)
+    except InputError as error:
+        return Finding(fine=False, needed=True, text=str(error))
+    try:
+        store.prove_writable()
+    except InputError as error:
+        return Finding(fine=False, needed=written, text=str(error))
+    return Finding(fine=True, needed=True, text=f"store {url} can be read and written")

@@ -1,0 +1,131 @@
+"""`smoothsweep import prior|target|judge|gan`: weights of others brought in, converted once, nothing of it executed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.kinds import is_timm, kind_of
+from smoothsweep.core.files import making_folder, write_file
+from smoothsweep.orchestrator.commands.importing.describing import (
+    TargetRequest,
+    described,
+    refuse_existing,
+    said_of,
+    tried,
+)
+from smoothsweep.orchestrator.commands.importing.programs import import_program, import_timm
+from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard, checked_card
+
+
+def import_prior_file(file: Path, out: Path) -> int:
+    """Convert an official StyleGAN2 pickle into a folder that a sweep can name. Returns the exit code."""
+    from smoothsweep.core.priors.official.importer import import_prior
+    from smoothsweep.core.priors.official.writing import write_imported_prior
+
+    imported = import_prior(file)
+    write_imported_prior(imported, out)
+    config = imported.generator.config
+    screen.out(f"{file.name}: StyleGAN2 of {config.resolution} pixels, {config.num_ws} w vectors of {config.w_dim}")
+    screen.out(f"SHA-256 {imported.facts.sha256}")
+    screen.out(imported.facts.licence)
+    screen.out(f"in a sweep file:  prior: {{kind: folder, path: {out}}}")
+    return 0
+
+
+def import_target_file(request: TargetRequest) -> int:
+    """Convert a checkpoint into a folder that a sweep can name; tried on real images where the data are given.
+
+    Raises InputError, one line, for a description that cannot be true, and for one that real images contradict.
+    Returns the exit code.
+    """
+    kind = kind_of(request.file)
+    request.terms.check(request.file, kind)
+    if kind is not None:
+        return import_program(request, kind)
+    if is_timm(request.architecture):
+        return import_timm(request)
+    from smoothsweep.core.models.official_targets import import_target
+
+    if request.architecture is None:
+        held = f"the network that {request.file.name} holds, e.g. resnet18"
+        raise InputError(f"--architecture: expected {held}, got none")
+    if request.answers is not None:
+        raise InputError(f"--answers: expected none with a checkpoint, which gives logits, got {request.answers}")
+    card = described(request, architecture=request.architecture)
+    refuse_existing(request.out)
+    model, facts = import_target(
+        request.file, architecture=card.architecture, num_classes=card.num_classes,
+        transform_input=request.transform_input, protocol="paper",
+    )  # fmt: skip
+    weights = {name: value.contiguous() for name, value in model.state_dict().items()}
+    found = tried(request, card, partial(_adopt, weights))
+    source = {"file": request.file.name, **asdict(facts)}
+    card = checked_card(card.model_dump() | {"source": source, **found}, "import target")
+    write_folder(request.out, card, weights)
+    tensors = f"{facts.tensors} tensors ({facts.wrapping})"
+    screen.out(f"{request.file.name}: {card.architecture} of {card.num_classes} classes, {tensors}")
+    for line in said_of(card):
+        screen.out(line)
+    folder = f"{{imported: {request.out}}}"
+    screen.out(f"in a sweep file:  recipe: {folder}   or   judges: {{evaluator: {folder}}}")
+    return 0
+
+
+def import_judge_file(file: Path, out: Path) -> int:
+    """Convert published weights of a face embedder into a file that a sweep can name. Returns the exit code.
+
+    Raises InputError, one line, for a checkpoint that is none of theirs; nothing is written then.
+    """
+    from safetensors.torch import save
+
+    from smoothsweep.core.models.official_judges import PUBLISHED, import_judge
+
+    refuse_existing(out, "file")
+    judge = import_judge(file)
+    write_file(out, save({name: value.contiguous() for name, value in judge.state.items()}), parents=True)
+    screen.out(f"{file.name}: {PUBLISHED[judge.name]}, {len(judge.state)} tensors")
+    screen.out(f"SHA-256 {judge.sha256}")
+    screen.out(f"in a sweep file:  judges: {{embedder: {{name: {judge.name}, weights: {out}}}}}")
+    screen.out(f"for an audit:     --judge {judge.name}={out}")
+    return 0
+
+
+def import_gan_files(part: str, generator: Path, discriminator: Path | None, out: Path) -> int:
+    """Convert the official checkpoints of a GAN into a folder that a sweep can name. Returns the exit code.
+
+    Raises InputError, one line, for a tensor that is missing, left over, or of another shape; nothing is written then.
+    """
+    from smoothsweep.core.attacks.networks import save_network
+    from smoothsweep.core.attacks.official_gans import official_networks
+
+    refuse_existing(out)
+    networks = official_networks(part, generator, discriminator)
+    with making_folder(out) as draft:
+        for name, network in networks.items():
+            save_network(network, draft, name)
+    for name, network in networks.items():
+        weights = sum(tensor.numel() for tensor in network.parameters())
+        screen.out(f"{name}: {type(network).__name__} of {network.config.resolution} pixels, {weights:,} weights")
+    screen.out(f"in a sweep file:  attack: {{kind: ..., gan: {{imported: {out}}}}}   (part {part})")
+    return 0
+
+
+def write_folder(out: Path, card: TargetCard, weights: dict[str, Any]) -> None:
+    """weights.safetensors and target.json, written beside `out` and renamed: nothing is ever half there."""
+    from safetensors.torch import save
+
+    with making_folder(out) as draft:
+        write_file(draft / WEIGHTS, save(weights))
+        write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
+
+
+def _adopt(weights: dict[str, Any], *given: Any, where: str) -> dict[str, Any]:
+    from smoothsweep.tasks.imported import adopt
+
+    return adopt(weights, *given, where=where)

@@ -1,0 +1,189 @@
+"""What whoever brings a classifier in says of it, as a card; and what real images say to that."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smoothsweep.core.data.names import PUBLISHED_SETS
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.kinds import KINDS, Source, is_outside
+from smoothsweep.core.readers.files import read_whole
+from smoothsweep.orchestrator.commands.importing.named import Terms
+from smoothsweep.sweeps.data import LabelledData
+from smoothsweep.sweeps.imported import CARD_VERSION, TargetCard, checked_card
+
+CUSTOMARY_SIZE = {"inception_v3": 299}  # pixels; networks with one possible size say so themselves
+MOST_NAME_BYTES = 8 * 2**20
+LABELLED = "labelled"  # data of the user's own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What whoever has a classifier says of it; None where nothing was said.
+
+    stated_acc: in [0, 1]. architecture: needed for weights alone; answers: what a program says of an image, a word of
+    `core.external.kinds.Answers`; terms: how an endpoint is asked.
+    """
+
+    architecture: str | None
+    image_size: int | None
+    transform_input: bool | None
+    mean: list[float] | None
+    std: list[float] | None
+    input_range: list[float] | None
+    class_names: Path | None
+    stated_acc: float | None
+    answers: str | None = None
+    terms: Terms = field(default_factory=Terms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetRequest(Reading):
+    """A classifier to bring in. data: a published set's name, or the path of own data; data_path: where the published
+    set lies."""
+
+    file: Source
+    out: Path
+    classes: int
+    data: str | None
+    data_path: Path | None
+    alpha: float | None
+
+
+def refuse_existing(out: Path, what: str = "folder") -> None:
+    """Raise InputError rather than write over an earlier import."""
+    if out.exists():
+        raise InputError(f"--out {out}: expected a new {what}, got one that exists; name another or remove it")
+
+
+def described(
+    request: TargetRequest, *, architecture: str, image_size: int | None = None,
+    outside: Mapping[str, Any] | None = None,
+) -> TargetCard:  # fmt: skip
+    """The card as far as the request tells it. Raises InputError for what contradicts itself.
+
+    image_size: what a file says, where nothing else was said; outside: how a model answers that is no network of ours.
+    """
+    from smoothsweep.core.models.image_sizes import check_image_size, fixed_image_size
+
+    size = image_size if request.image_size is None else request.image_size
+    if size is None and not is_outside(architecture):
+        size = fixed_image_size(architecture) or CUSTOMARY_SIZE.get(architecture)
+    if size is None:
+        what = KINDS[architecture].words.split(" ", 1)[1] if is_outside(architecture) else architecture
+        raise InputError(f"--image-size: expected the side in pixels that this {what} was trained at, got none")
+    if not is_outside(architecture):
+        check_image_size(architecture, size)
+    _check_data(request)
+    names = None if request.class_names is None else _names_in(request.class_names)
+    return checked_card(
+        {
+            "version": CARD_VERSION,
+            "architecture": architecture,
+            "num_classes": request.classes,
+            "image_size": size,
+            "transform_input": bool(request.transform_input),
+            **_normalisation(request, architecture),
+            "outside": outside,
+            "class_names": names,
+            "data": request.data if request.data in (None, *PUBLISHED_SETS) else LABELLED,
+            "defense": None if request.alpha is None else {"kind": "label_smoothing", "alpha": request.alpha},
+            "stated_acc": request.stated_acc,
+        },
+        "import target",
+    )
+
+
+def _normalisation(request: TargetRequest, architecture: str) -> dict[str, tuple[float, ...]]:
+    from smoothsweep.core.models.classifiers import usual_input
+    from smoothsweep.core.models.normalisation import Normalisation
+
+    if (request.mean is None) != (request.std is None):
+        raise InputError("--mean, --std: expected both or neither, got one")
+    if request.input_range is not None and request.mean is not None:
+        raise InputError("--input-range: expected it or --mean and --std, got both")
+    if request.input_range is not None:
+        wanted = Normalisation.of_range(*request.input_range)
+    elif request.mean is not None and request.std is not None:
+        wanted = Normalisation(mean=tuple(request.mean), std=tuple(request.std))
+    else:
+        wanted = usual_input(architecture)
+    return asdict(wanted)
+
+
+def _check_data(request: TargetRequest) -> None:
+    from smoothsweep.core.data.published import PUBLISHED
+
+    published = PUBLISHED.get(request.data or "")
+    if published is not None and published.classes != request.classes:
+        raise InputError(f"--classes: expected {published.classes} for {request.data}, got {request.classes}")
+    if published is None and request.data_path is not None:
+        raise InputError("--data-path: expected only with --data and the name of a published set")
+    if request.data is not None and published is None and not Path(request.data).expanduser().exists():
+        raise InputError(f"--data {request.data}: expected a folder, a Parquet file or one of "
+                         f"{', '.join(PUBLISHED_SETS)}, got neither")  # fmt: skip
+
+
+def _names_in(path: Path) -> list[str]:
+    """The lines of a file, in their order; the card checks that there is one for each class."""
+    try:
+        lines = read_whole(path.expanduser(), most_bytes=MOST_NAME_BYTES).decode("utf-8-sig").splitlines()
+    except InputError as error:
+        raise InputError(f"--class-names {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--class-names {path}: expected a text file with a name per line, got: {error}") from None
+    names = [line.strip() for line in lines]
+    if "" in names:
+        raise InputError(f"--class-names {path}: line {names.index('') + 1}: expected a name, got an empty line")
+    return names
+
+
+def tried(request: TargetRequest, card: TargetCard, adopt: Callable[..., Mapping[str, Any]]) -> dict[str, Any]:
+    """What the data told: test accuracy and class names; nothing without data.
+
+    adopt: (config, data, out, context, where=) -> metrics, as `tasks.imported` has it.
+    Raises InputError if the card does not fit them.
+    """
+    if request.data is None or (card.data != LABELLED and request.data_path is None):
+        return {}
+    import torch
+
+    from smoothsweep.tasks.context import TaskContext
+    from smoothsweep.tasks.data import prepare_private
+    from smoothsweep.tasks.files import load_images
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    common = {"size": card.image_size, "split_seed": 42, "on_corrupt": "refuse"}
+    if card.data == LABELLED:
+        config = LabelledData(kind="labelled", path=request.data, **common).model_dump(exclude_none=True)
+    else:
+        config = {"kind": card.data, "path": str(request.data_path), **common}
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        context = TaskContext(work=place, device=device)
+        prepare_private(config, {}, place, context)
+        out = place / "adopted"
+        out.mkdir()
+        reading = {**card.reading, "seed": 0, "protocol": "clean"}
+        metrics = adopt(reading, place, out, context, where=f"import {request.file.name}")
+        names = load_images(place, "test").names
+    accuracies = {name: metrics[name] for name in ("test_acc", "test_acc_other_input") if name in metrics}
+    unique = names if len(set(names)) == len(names) else None  # else only the data's order tells them apart
+    return {"class_names": card.class_names or unique, **accuracies}
+
+
+def said_of(card: TargetCard) -> list[str]:
+    """How the weights will be read, and what was measured."""
+    mean, std = (" ".join(f"{value + 0.0:g}" for value in values) for values in (card.mean, card.std))  # no -0
+    order = "the data's own order" if card.class_names is None else f"{card.class_names[0]}, {card.class_names[1]}, ..."
+    shown = "sent as pictures" if card.architecture == "endpoint" else f"mean {mean}, std {std}"
+    lines = [f"images of {card.image_size} pixels, {shown}; classes: {order}"]
+    measured = {"test accuracy": card.test_acc, "test accuracy other input": card.test_acc_other_input}
+    lines += [f"{name}: {value:.2%}" for name, value in measured.items() if value is not None]
+    if card.test_acc is None:
+        lines.append("test accuracy: not measured (give --data); every sweep measures it before it attacks")
+    return lines

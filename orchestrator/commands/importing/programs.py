@@ -1,0 +1,128 @@
+"""Models that answer and show no layers, brought in as they are: opened, tried, and kept with a card."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.consent import agree_to, needs_consent
+from smoothsweep.core.external.kinds import BY_CONSENT, KINDS
+from smoothsweep.core.files import making_folder, write_file
+from smoothsweep.orchestrator.commands.importing.describing import (
+    TargetRequest,
+    described,
+    refuse_existing,
+    said_of,
+    tried,
+)
+from smoothsweep.orchestrator.commands.importing.named import kept_beside, source_file
+from smoothsweep.sweeps.imported import CARD, checked_card
+
+if TYPE_CHECKING:
+    from smoothsweep.core.models.official_targets import ImportFacts
+
+GIVES = {
+    "gradients": "gradients come back through it, so that every attack on answers can be tried",
+    "scores": "it gives scores and no gradients",
+    "labels": "it gives the class alone",
+}
+
+
+def import_program(request: TargetRequest, kind: str) -> int:
+    """As `_import`, with a place for what describes a model that is no file."""
+    with tempfile.TemporaryDirectory() as place:
+        return _import(request, kind, Path(place))
+
+
+def import_timm(request: TargetRequest) -> int:
+    """As `_import`, of a checkpoint of one of timm's networks, which is made a program first."""
+    from smoothsweep.core.external.timm_network import export_timm
+
+    if request.answers is not None:
+        raise InputError(f"--answers: expected none with a checkpoint, which gives logits, got {request.answers}")
+    refuse_existing(request.out)
+    with tempfile.TemporaryDirectory() as place:
+        made = Path(place) / KINDS["torch_export"].file
+        facts = export_timm(
+            request.architecture, request.file, num_classes=request.classes, image_size=request.image_size, out=made
+        )
+        return _import(replace(request, architecture=None), "torch_export", Path(place), made=made, facts=facts)
+
+
+def _import(
+    request: TargetRequest, kind: str, place: Path, *, made: Path | None = None, facts: ImportFacts | None = None
+) -> int:
+    """Keep a program with a card that says what it gives; tried on real images where the data are given.
+
+    made, facts: the program, where it was made here of the request's file, and what that was.
+
+    Raises InputError, one line, for a description that cannot be true, for a file that does more than compute, and for
+    a model that real images contradict; nothing is written then. Returns the exit code.
+    """
+    import torch
+
+    from smoothsweep.core.external.opening import open_outside, try_outside
+    from smoothsweep.core.models.normalisation import Normalisation
+    from smoothsweep.core.models.weight_files import file_sha256
+
+    _refuse_layers(request, kind)
+    refuse_existing(request.out)
+    answers = request.answers or "logits"
+    stated: dict[str, Any] = {"answers": answers, "access": "labels" if answers == "labels" else "scores"}
+    if kind == "endpoint":
+        described(request, architecture=kind, outside=stated)  # before anything of it is written, or asked
+        request.terms.agree(kept_beside(request.out))
+    file = made or source_file(request.file, request.out, request.terms, place)
+    if needs_consent(kind):
+        agree_to(file)  # the user who runs this command named it
+        if kind not in BY_CONSENT:
+            screen.err(
+                f"{request.file}: this system cannot isolate a program, which could therefore do what you can do"
+            )
+    opened = open_outside(kind, file, {"answers": answers}, torch.device("cpu"))
+    card = described(request, architecture=kind, image_size=opened.side, outside=stated)
+    found = try_outside(
+        opened, answers=answers, num_classes=card.num_classes, image_size=card.image_size,
+        normalisation=Normalisation(mean=card.mean, std=card.std), where=str(request.file),
+    )  # fmt: skip
+    outside = {**stated, "access": found.access, "rows": found.rows}
+    card = checked_card(card.model_dump() | {"outside": outside}, "import target")
+    measured = tried(request, card, partial(_adopt, file))
+    source = {"file": request.file.name} | (asdict(facts) if facts else {
+        "architecture": kind, "num_classes": card.num_classes, "protocol": "paper", "sha256": file_sha256(file),
+        "wrapping": "program", "prefix": "",
+    })  # fmt: skip
+    card = checked_card(card.model_dump() | {"source": source, **measured}, "import target")
+    with making_folder(request.out) as draft:
+        shutil.copyfile(file, draft / KINDS[kind].file)
+        write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
+    screen.out(f"{request.file.name}: {KINDS[kind].words} of {card.num_classes} classes; {GIVES[found.access]}")
+    if kind == "function":
+        screen.out(f"every use of it runs the code of {request.file.name}, here and in every worker")
+    for line in said_of(card):
+        screen.out(line)
+    screen.out(f"in a sweep file:  recipe: {{imported: {request.out}}}")
+    return 0
+
+
+def _adopt(file: Path, *given: Any, where: str) -> dict[str, Any]:
+    from smoothsweep.tasks.imported import adopt_outside
+
+    return adopt_outside(file, *given, where=where)
+
+
+def _refuse_layers(request: TargetRequest, kind: str) -> None:
+    """What is said of a network of ours says nothing of a program."""
+    for option, value in (("--architecture", request.architecture), ("--transform-input", request.transform_input)):
+        if value is not None:
+            raise InputError(f"{option}: expected none with {KINDS[kind].words}, which brings its own, got {value}")
+    for option, value in (("--mean", request.mean), ("--std", request.std), ("--input-range", request.input_range)):
+        if kind == "endpoint" and value is not None:
+            raise InputError(f"{option}: expected none with an endpoint, which is sent pictures, got {value}")

@@ -1,0 +1,82 @@
+"""`smoothsweep diff A B`: what differs between two trials, recipes or runs, stage by stage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+
+from smoothsweep.core import screen
+from smoothsweep.core.text import printable, shown
+from smoothsweep.orchestrator.commands.records.ancestry import Maker
+from smoothsweep.orchestrator.commands.records.chosen import Chosen, chosen
+from smoothsweep.orchestrator.commands.records.differences import Change, Differences, Number, differences
+from smoothsweep.orchestrator.store.opening import open_existing_store
+
+_TITLES = {"setting": "settings", "input": "inputs", "version": "versions of stages (what their numbers mean)",
+           "made by": "made by", "missing": "not compared"}  # fmt: skip
+_MOST = 20
+_VALUE = 60  # characters
+
+
+def tell_differences(a: str, b: str, location: str, other_location: str | None, *, as_json: bool) -> int:
+    """Print them. Returns the exit code, 0 however much differs; raises InputError for what names nothing.
+
+    other_location: of B's store; None for that of A.
+    """
+    store = open_existing_store(location)
+    other = store if other_location is None else open_existing_store(other_location)
+    one, two = chosen(store, a), chosen(other, b)
+    makers = (Maker(store), Maker(other))
+    found = differences(one, two, makers)
+    if as_json:
+        screen.out_text(json.dumps({"a": one.title, "b": two.title, **asdict(found)}, indent=1, default=str))
+    else:
+        screen.out_text("\n".join(map(printable, differences_text(one, two, found))))
+    return 0
+
+
+def differences_text(a: Chosen, b: Chosen, found: Differences) -> list[str]:
+    """Lines for a terminal."""
+    lines = [f"A  {a.title}", f"B  {b.title}"]
+    several = not (a.is_one and b.is_one)
+    if several:
+        lines.append(f"{found.pairs} pairs of trials that agree on the seed and on what both vary")
+    for name, only in (("A", found.only_a), ("B", found.only_b)):
+        if only:
+            lines.append(f"{len(only)} trials of {name} have no counterpart: {_few(only)}")
+    for what, title in _TITLES.items():
+        rows = [_change(change, count, found.pairs) for change, count in found.changes if change.what == what]
+        lines += ["", f"{title}:", *(f"  {row}" for row in rows)] if rows else []
+    alike = [kind for kind, count in found.same.items() if count == found.pairs]
+    differing = [number for number in found.numbers if number.a != number.b or number.apart]
+    if differing:
+        lines += ["", "numbers:", *(f"  {_number(number)}" for number in differing)]
+    if equal := len(found.numbers) - len(differing):
+        lines += ["", f"{equal} numbers are equal"]
+    if alike:
+        lines += ["", f"one and the same artifact: {', '.join(alike)}"]
+    if not found.changes and not differing and found.pairs and not found.only_a and not found.only_b:
+        lines += ["", "nothing differs"]
+    return lines
+
+
+def _change(change: Change, count: int, pairs: int) -> str:
+    often = f"  ({count} of {pairs} pairs)" if count != pairs else ""
+    place = " ".join(part for part in (change.stage, change.key) if part)
+    return f"{place}: {_value(change.a)} -> {_value(change.b)}{often}"
+
+
+def _value(value: object) -> str:
+    return printable(value, most=_VALUE) if isinstance(value, str) else shown(value, most=_VALUE)
+
+
+def _number(number: Number) -> str:
+    text = f"{number.stage} {number.key}: {number.a:.6g} -> {number.b:.6g} ({number.b - number.a:+.3g})"
+    return text if number.pairs == 1 else f"{text}; means of {number.pairs}, at most {abs(number.apart):.3g} apart"
+
+
+def _few(labels: Sequence[str] | Iterable[str]) -> str:
+    labels = list(labels)
+    more = f" and {len(labels) - _MOST} more" if len(labels) > _MOST else ""
+    return "; ".join(labels[:_MOST]) + more

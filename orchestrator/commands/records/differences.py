@@ -1,0 +1,181 @@
+"""How two trials, recipes or runs differ, told by the manifests of their stages: settings, inputs, code, numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from smoothsweep.orchestrator.commands.records.ancestry import Made, Maker, leaves
+from smoothsweep.orchestrator.commands.records.chosen import Chosen
+from smoothsweep.orchestrator.planning.trial_notes import TrialNote
+
+ABSENT = "(none)"
+CONTENT = "content"  # the key of a configuration that says what a file or folder held
+_MADE_BY = ("code_version", "device", "libraries")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One thing that differs. stage: whose own it is, by its kind and maybe by what it is to another stage. what:
+    "setting", "input" (of files what they held, of stages which there are), "version" (what the stage's numbers mean),
+    "made by" (code, device, libraries) or "missing" (one side has not finished it). key: dotted, "" where the stage
+    itself is meant.
+    """
+
+    stage: str
+    what: str
+    key: str
+    a: Any
+    b: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number of the results. a, b: means over the trials compared that have it on both sides; apart: the largest
+    difference of a pair; pairs: how many."""
+
+    stage: str
+    key: str
+    a: float
+    b: float
+    apart: float
+    pairs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Differences:
+    """pairs: how many trials of A have a counterpart in B; only_a, only_b: labels of those that have none. changes:
+    with the number of pairs that they are seen in. same: kind -> pairs whose stage is one artifact.
+    """
+
+    pairs: int
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    changes: tuple[tuple[Change, int], ...]
+    same: dict[str, int]
+    numbers: tuple[Number, ...]
+
+
+def differences(a: Chosen, b: Chosen, makers: tuple[Maker, Maker]) -> Differences:
+    """Trial by trial: those that agree on seed, phase and every axis that both vary. One trial is compared with one
+    whatever they are."""
+    pairs, only_a, only_b = _paired(a, b)
+    seen: Counter[str] = Counter()
+    changes: dict[str, Change] = {}
+    same: Counter[str] = Counter()
+    numbers: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for one, other in pairs:
+        found = _Walk()
+        ends = [{kind: maker(kind, fingerprint) for kind, fingerprint in trial.stages.items()}
+                for trial, maker in zip((one, other), makers, strict=True)]  # fmt: skip
+        found.ends(*ends)
+        for change in found.changes:
+            changes.setdefault(repr(change), change)
+        seen.update({repr(change) for change in found.changes})
+        same.update(found.same)
+        for kind, key, values in _numbers(*ends):
+            numbers.setdefault((kind, key), []).append(values)
+    return Differences(
+        pairs=len(pairs), only_a=only_a, only_b=only_b,
+        changes=tuple((change, seen[text]) for text, change in changes.items()), same=dict(same),
+        numbers=tuple(_number(kind, key, values) for (kind, key), values in numbers.items()),
+    )  # fmt: skip
+
+
+def _paired(
+    a: Chosen, b: Chosen
+) -> tuple[list[tuple[TrialNote, TrialNote]], tuple[str, ...], tuple[str, ...]]:
+    if a.is_one and b.is_one:
+        return [(a.trials[0], b.trials[0])], (), ()
+    shared = _varied(a) & _varied(b)
+
+    def key(trial: TrialNote) -> str:
+        return repr((trial.seed, trial.phase, sorted((axis, str(trial.axes.get(axis))) for axis in shared)))
+
+    others: dict[str, list[TrialNote]] = {}
+    for trial in b.trials:
+        others.setdefault(key(trial), []).append(trial)
+    pairs, only_a = [], []
+    for trial in a.trials:
+        if there := others.get(key(trial)):
+            pairs.append((trial, there.pop(0)))
+        else:
+            only_a.append(trial.label)
+    return pairs, tuple(only_a), tuple(trial.label for left in others.values() for trial in left)
+
+
+def _varied(chosen: Chosen) -> set[str]:
+    """Axes in which the trials themselves differ: what one recipe is compared with another by is no axis of either."""
+    axes = {axis for trial in chosen.trials for axis in trial.axes}
+    return {axis for axis in axes if len({str(trial.axes.get(axis)) for trial in chosen.trials}) > 1}
+
+
+class _Walk:
+    """Two trials side by side, each pair of stages once."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.same: set[str] = set()
+        self._seen: set[tuple[str, str]] = set()
+
+    def ends(self, a: Mapping[str, Made], b: Mapping[str, Made]) -> None:
+        for kind in dict.fromkeys((*a, *b)):
+            if kind in a and kind in b:
+                self._stages(a[kind], b[kind])
+            else:
+                self._note("", "input", f"stage {kind}", *(ABSENT if kind not in side else "there" for side in (a, b)))
+
+    def _stages(self, a: Made, b: Made, role: str | None = None) -> None:
+        if (a.fingerprint, b.fingerprint) in self._seen:
+            return
+        self._seen.add((a.fingerprint, b.fingerprint))
+        name = a.kind if role in (None, a.kind) else f"{a.kind} ({role})"  # a judge's classifier is a target, too
+        if a.fingerprint == b.fingerprint:
+            self.same.add(name)
+            self._mapping(name, "made by", *({key: made.says(key) for key in _MADE_BY} for made in (a, b)))
+            return
+        self._note(name, "input", "", a.kind, b.kind)
+        if a.manifest is None or b.manifest is None:
+            sides = [made.why or "there" for made in (a, b)]
+            self.changes.append(Change(stage=name, what="missing", key="", a=sides[0], b=sides[1]))
+            return
+        self._mapping(name, "setting", a.manifest["config"], b.manifest["config"])
+        self._note(name, "version", "", a.says("version"), b.says("version"))
+        self._mapping(name, "made by", *({key: made.says(key) for key in _MADE_BY} for made in (a, b)))
+        for role in dict.fromkeys((*a.inputs, *b.inputs)):
+            if role in a.inputs and role in b.inputs:
+                self._stages(a.inputs[role], b.inputs[role], role)
+            else:
+                labels = (side.inputs[role].label if role in side.inputs else ABSENT for side in (a, b))
+                self._note(name, "input", role, *labels)
+
+    def _mapping(self, stage: str, what: str, a: dict[str, Any], b: dict[str, Any]) -> None:
+        one, other = dict(leaves(a)), dict(leaves(b))
+        for key in dict.fromkeys((*one, *other)):
+            kind = "input" if what == "setting" and key.split(".")[-1] == CONTENT else what
+            self._note(stage, kind, key, one.get(key, ABSENT), other.get(key, ABSENT))
+
+    def _note(self, stage: str, what: str, key: str, a: Any, b: Any) -> None:
+        if a != b:
+            self.changes.append(Change(stage=stage, what=what, key=key, a=a, b=b))
+
+
+def _numbers(a: Mapping[str, Made], b: Mapping[str, Made]) -> Iterator[tuple[str, str, tuple[float, float]]]:
+    for kind in a.keys() & b.keys():
+        ours, theirs = (side[kind].says("metrics") or {} for side in (a, b))
+        for key in ours.keys() & theirs.keys():
+            if _is_number(ours[key]) and _is_number(theirs[key]):
+                yield kind, key, (float(ours[key]), float(theirs[key]))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(kind: str, key: str, values: list[tuple[float, float]]) -> Number:
+    ours, theirs = zip(*values, strict=True)
+    apart = max((other - one for one, other in values), key=abs)
+    return Number(stage=kind, key=key, a=fmean(ours), b=fmean(theirs), apart=apart, pairs=len(values))

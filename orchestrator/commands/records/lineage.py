@@ -1,0 +1,153 @@
+"""`smoothsweep lineage TRIAL|FILE`: from a number, or a file of the store, to every manifest that it stands on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from smoothsweep.core import screen
+from smoothsweep.core.durations import duration
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.spelling import suggestion
+from smoothsweep.core.text import brief, printable, shown
+from smoothsweep.orchestrator.commands.records.ancestry import Made, Maker, in_order
+from smoothsweep.orchestrator.commands.records.chosen import chosen
+from smoothsweep.orchestrator.store.artifacts import MANIFEST
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.opening import open_existing_store
+from smoothsweep.orchestrator.store.sealing import FINGERPRINT, KIND
+from smoothsweep.orchestrator.store.verifying import checksum
+from smoothsweep.tasks.registry import TASKS
+
+_DIGITS = 6
+
+
+def tell_lineage(name: str, location: str, number: str | None, *, as_json: bool) -> int:
+    """Print it. The exit code is 1 where a manifest is gone or damaged, or a file is not what its manifest says.
+
+    number: a column of the results; only what it stands on is told. Raises InputError for what names nothing.
+    """
+    store = open_existing_store(location)
+    title, ends, wrong = _of_file(store, name, number) if _is_place(name) else _of_trial(store, name, number)
+    stages = in_order(ends)
+    if as_json:
+        screen.out_text(json.dumps({"of": title, "stages": [_row(store, made) for made in stages]}, indent=1))
+    else:
+        screen.out_text("\n".join(map(printable, [title, *wrong, *lineage_text(store, stages)])))
+    return 1 if wrong or any(made.manifest is None for made in stages) else 0
+
+
+def lineage_text(store: Store, stages: Sequence[Made]) -> list[str]:
+    """A block of lines for every stage, inputs first, and what all of it took."""
+    lines: list[str] = []
+    for made in stages:
+        lines += ["", *_block(store, made)]
+    seconds = [made.manifest["seconds"] for made in stages if made.manifest is not None]
+    codes = sorted({made.manifest["code_version"] for made in stages if made.manifest is not None})
+    told = f"{len(seconds)} of {len(stages)} stages, {duration(sum(seconds))} in all"
+    return [*lines, "", f"{told}; code {', '.join(codes)}" if codes else told]
+
+
+def _block(store: Store, made: Made) -> list[str]:
+    if made.manifest is None:
+        return [f"{made.label}: {made.why}"]
+    said = made.manifest
+    facts = [_version(made), duration(said["seconds"]), f"{said.get('device')} on {said.get('host')}",
+             f"code {said['code_version']}", _when(said["finished_at"])]  # fmt: skip
+    lines = [f"{made.label}: {', '.join(facts)}"]
+    if made.inputs:
+        lines.append(f"  from {', '.join(_input(role, source) for role, source in made.inputs.items())}")
+    if numbers := {key: value for key, value in said["metrics"].items() if value is not None}:
+        lines.append(f"  {', '.join(f'{key} {_value(value)}' for key, value in numbers.items())}")
+    return [*lines, f"  {store.root / made.kind / made.fingerprint / MANIFEST}"]
+
+
+def _version(made: Made) -> str:
+    """Of the stage's meaning; and the present one where that is another."""
+    version, now = made.says("version"), TASKS.get(made.kind)
+    if now is None:
+        return f"version {version}, a kind of stage that is no more"
+    return f"version {version}" if version == now.version else f"version {version} (now {now.version})"
+
+
+def _input(role: str, source: Made) -> str:
+    return source.label if role == source.kind else f"{role}: {source.label}"
+
+
+def _value(value: Any) -> str:
+    return f"{value:.{_DIGITS}g}" if isinstance(value, int | float) else shown(value)
+
+
+def _when(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _row(store: Store, made: Made) -> dict[str, Any]:
+    row = {"stage": made.kind, "fingerprint": made.fingerprint, "missing": made.why,
+           "manifest": str(store.root / made.kind / made.fingerprint / MANIFEST),
+           "inputs": {role: source.fingerprint for role, source in made.inputs.items()}}  # fmt: skip
+    keys = ("version", "seconds", "device", "host", "code_version", "finished_at", "libraries", "config", "metrics")
+    return row | {key: made.says(key) for key in keys}
+
+
+# What was named.
+
+
+def _of_trial(store: Store, name: str, number: str | None) -> tuple[str, list[Made], list[str]]:
+    asked = chosen(store, name)
+    if not asked.is_one:
+        trials = ", ".join(trial.trial for trial in asked.trials[:5])
+        expected = "expected one trial, by its id or as SWEEP:axis=value,seed=value"
+        raise InputError(f"{expected}, got {brief(name)} with {len(asked.trials)}: {trials}, ...")
+    read, trial = Maker(store), asked.trials[0]
+    made = {kind: read(kind, fingerprint) for kind, fingerprint in trial.stages.items()}
+    if number is None:
+        return asked.title, list(made.values()), []
+    kind = _measuring(number, made)
+    value = (made[kind].says("metrics") or {}).get(number)
+    return f"{number} {'not there' if value is None else _value(value)} of {asked.title}", [made[kind]], []
+
+
+def _measuring(number: str, made: dict[str, Made]) -> str:
+    """The stage whose manifest has the number, or that the table says it comes from."""
+    for kind, one in made.items():
+        if number in (one.says("metrics") or {}):
+            return kind
+    if number not in BY_KEY:
+        known = {key for one in made.values() for key in one.says("metrics") or {}} | set(BY_KEY)
+        near = suggestion(number, known)
+        raise InputError(f"--number: expected a column of results.parquet, got {shown(number)}{near}")
+    kind = BY_KEY[number].stage
+    if kind not in made:
+        raise InputError(f"--number {number}: expected one that the trial measures, got one that no stage of it does")
+    return kind
+
+
+def _is_place(name: str) -> bool:
+    return "/" in name or Path(name).exists()
+
+
+def _of_file(store: Store, name: str, number: str | None) -> tuple[str, list[Made], list[str]]:
+    if number is not None:
+        raise InputError(f"--number {number}: expected none beside a file, whose artifact is told of as a whole")
+    path = Path(name).expanduser().resolve()
+    parts = path.relative_to(store.root).parts if path.is_relative_to(store.root) else ()
+    if len(parts) < 2 or not KIND.fullmatch(parts[0]) or not FINGERPRINT.fullmatch(parts[1]) or not path.exists():
+        expected = f"expected a trial, or a file of an artifact in --store {store.location} (STAGE/FINGERPRINT/FILE)"
+        raise InputError(f"{brief(name)}: {expected}, got something else or nothing there")
+    made = Maker(store)(parts[0], parts[1])
+    return f"{brief('/'.join(parts[2:]) or parts[0])} of {made.label}", [made], _wrong(path, parts[2:], made)
+
+
+def _wrong(path: Path, inside: Sequence[str], made: Made) -> list[str]:
+    """Whether the file is one that the manifest knows, and as it was written."""
+    if not inside or made.manifest is None or inside == (MANIFEST,):
+        return []
+    expected = made.manifest["files"].get("/".join(inside))
+    if expected is None:
+        return ["  its manifest knows no such file: somebody else put it there"]
+    return [] if checksum(path) == expected else ["  it is not what was written: its checksum differs"]

@@ -1,0 +1,109 @@
+"""What of a sweep is done, running (and how far), failed, missing; open is what a spent budget has left."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from smoothsweep.core.text import printable
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.stage_progress import Inside, inside
+from smoothsweep.orchestrator.planning.state import read_state
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_sentences
+from smoothsweep.orchestrator.reading.numbers.complete_cases import complete_cases
+from smoothsweep.orchestrator.reading.numbers.model import Axis
+from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
+from smoothsweep.orchestrator.store.base import Store
+
+
+def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[Axis] = ()) -> dict[str, Any]:
+    """Trials by state, stages by kind, what runs at this moment and what was begun and runs no longer, as JSON values.
+
+    axes: what the sweep varies, for sentences on the recipes that cannot be compared yet; without them none are made.
+    Epochs and classes are told from the store: from what stages leave there while they are at work.
+    """
+    plan = make_plan(trials, store)
+    state = read_state(store, name) or {"alive": False, "running": [], "failures": {}}
+    stopped = state.get("stopped", {})
+    far = inside(plan.missing, store)
+    running = [_at_work(entry, far.pop(entry["fingerprint"], None)) for entry in state["running"] if state["alive"]]
+    rows = []
+    for trial in trials:
+        done = [stage for stage in trial.stages if stage.fingerprint in plan.cached]
+        row = {
+            "trial": trial.id,
+            "label": trial.label,
+            "stages_done": len(done),
+            "stages": len(trial.stages),
+            "state": _trial_state(len(done) == len(trial.stages), trial.id in state["failures"], state["alive"]),
+        }
+        if row["state"] == "failed":
+            row["cause"] = state["failures"][trial.id]
+        elif row["state"] == "missing" and trial.id in stopped:
+            row["state"], row["cause"] = "open", stopped[trial.id]
+        rows.append(row)
+    kinds = Counter(stage.name for stage in plan.stages)
+    done_kinds = Counter(stage.name for stage in plan.stages if stage.fingerprint in plan.cached)
+    return {
+        "sweep": name,
+        "alive": state["alive"],
+        "trials": rows,
+        "counts": dict(Counter(row["state"] for row in rows)),
+        "stages": {kind: {"done": done_kinds[kind], "total": total} for kind, total in kinds.items()},
+        "incomplete": list(_incomplete(trials, rows, axes)),
+        "running": running,
+        "begun": [
+            {"stage": stage.name, "fingerprint": stage.fingerprint, **vars(far[stage.fingerprint])}
+            for stage in plan.missing if stage.fingerprint in far
+        ],
+    }  # fmt: skip
+
+
+def status_text(summary: dict[str, Any]) -> str:
+    """The same as lines for a terminal."""
+    counts = ", ".join(f"{count} {state}" for state, count in sorted(summary["counts"].items()))
+    driver = "its driver is running" if summary["alive"] else "no driver is running"
+    lines = [f"{summary['sweep']}: {len(summary['trials'])} trials: {counts}; {driver}", ""]
+    for row in summary["trials"]:
+        cause = f"  {row['cause']}" if "cause" in row else ""
+        lines.append(f"  {row['trial']}  {row['state']:<8} {row['stages_done']}/{row['stages']}  {row['label']}{cause}")
+    lines.append("")
+    stages = ", ".join(f"{kind} {row['done']}/{row['total']}" for kind, row in summary["stages"].items())
+    lines.append(f"stages: {stages}")
+    lines += summary["incomplete"]
+    for title, entries in (("running:", summary["running"]), ("begun, not running:", summary["begun"])):
+        lines += [title, *map(_line, entries)] if entries else []
+    return "\n".join(map(printable, lines))
+
+
+def _incomplete(trials: list[Trial], rows: Sequence[dict[str, Any]], axes: Sequence[Axis]) -> tuple[str, ...]:
+    """Which recipes lack trials that others have, and so cannot be compared with them."""
+    met: dict[str, dict[str, set[int]]] = {}
+    for trial, row in zip(trials, rows, strict=True):
+        if trial.phase == "sweep" and not trial.is_control and axes:
+            recipe, attack = (label(axes, trial.cell.axes) for label in (recipe_label, attack_label))
+            seeds = met.setdefault(recipe, {}).setdefault(attack, set())
+            seeds.update({trial.seed} if row["state"] == "done" else ())
+    attacks = dict.fromkeys(attack for under in met.values() for attack in under)
+    return incomplete_sentences(complete_cases(met), planned=tuple(attacks))
+
+
+def _at_work(entry: dict[str, Any], known: Inside | None) -> dict[str, Any]:
+    """What the driver says of a stage in work, and what the stage has left since."""
+    said = Inside(fraction=entry["fraction"], words=entry["text"])
+    return {**entry, **vars(known or said)}
+
+
+def _line(entry: dict[str, Any]) -> str:
+    percent = f"{100 * entry['fraction']:3.0f} %"
+    return f"  {entry['stage']:<16} {entry['fingerprint'][:8]}  {percent}  {entry['words']}".rstrip()
+
+
+def _trial_state(done: bool, failed: bool, alive: bool) -> str:
+    if done:
+        return "done"
+    if failed:
+        return "failed"
+    return "pending" if alive else "missing"

@@ -1,0 +1,210 @@
+"""From the store to the report: fills the report's data model and writes table, page and figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.orchestrator.commands.reporting.search_report import search_view
+from smoothsweep.orchestrator.page.pictures import comparison_sheet
+from smoothsweep.orchestrator.page.writing import figure_files, write_report
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.axes import by_attack, first_finished, sweep_axes
+from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
+from smoothsweep.orchestrator.reading.findings.tables import text_table
+from smoothsweep.orchestrator.reading.leak.hiding import Hidings, hiding_frame, hiding_text, hidings
+from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, query_frame
+from smoothsweep.orchestrator.reading.numbers.model import (
+    Axis,
+    ContactSheet,
+    FeatureView,
+    PaperReference,
+    ReportData,
+    Spent,
+)
+from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
+from smoothsweep.orchestrator.reading.published.comparison import beside_paper, published_frame
+from smoothsweep.orchestrator.reading.published.text import published_text
+from smoothsweep.orchestrator.reading.results import per_class_rows, relative_links, write_results, write_rows
+from smoothsweep.orchestrator.search.budget import spent
+from smoothsweep.orchestrator.stages.code_version import code_version
+from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.tracking.verdicts import Verdicts, verdicts_of
+from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.paper_settings import standing
+
+COMPARISON = "published_comparison.parquet"
+VERDICTS = "verdicts.parquet"
+QUERIES = "queries.parquet"
+FEATURE_FILES = ("map.parquet", "distances.parquet")
+CURVES = "gradients.parquet"
+HISTORY = ("loss", "train_acc", "test_acc")
+
+
+def write_sweep_report(
+    loaded: LoadedSweep, trials: list[Trial], store: Store, failures: dict[str, str], out: Path
+) -> tuple[str, list[Path], Verdicts]:
+    """Write results.parquet, report.html and figures into `out`; returns the table as text, the files, what is said of
+    each recipe."""
+    table = write_results(trials, store, failures, out)
+    data = report_data(loaded, trials, store, table, out)
+    summary = summarise(data)
+    asked = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
+    sheets = tuple(_sheets(_of_sweep(trials), data.axes, store, sheet_recipes(summary)))
+    data = replace(data, sheets=sheets, queries=asked if len(asked) else None)
+    page = write_report(data, out, summary)
+    files = [out / "results.parquet", page, *figure_files(out)]
+    texts, found = [text_table(summary)], Hidings()
+    if len(summary.attacks) > 1 and len(summary.recipes) > 1:
+        found = hidings(summary)
+        texts.append(hiding_text(summary, found))
+        if found.verdicts:
+            write_rows(hiding_frame(found), out / VERDICTS)
+            files.append(out / VERDICTS)
+    if len(asked):
+        write_rows(asked, out / QUERIES)
+        files.append(out / QUERIES)
+    published = beside_paper(data, summary)
+    if published is not None:
+        write_rows(published_frame(published), out / COMPARISON)
+        texts.append(published_text(published))
+        files.append(out / COMPARISON)
+    return "\n\n".join(texts), files, verdicts_of(summary, found)
+
+
+def report_data(
+    loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path
+) -> ReportData:
+    """Everything the page shows but the contact sheets, read from the artifacts."""
+    axes = sweep_axes(loaded, trials)
+    per_class = per_class_rows(trials, store)
+    compared, phase = _of_sweep(trials), table["phase"]
+    known = partial(first_finished, compared, axes, store)
+    targets = known("target").items()
+    histories = {r: pd.read_parquet(store.needed_file(stage, "history.parquet")) for r, stage in targets}
+    return ReportData(
+        title=loaded.sweep.name, axes=axes, protocol=loaded.sweep.protocol, facts=_facts(loaded, trials, store),
+        intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
+        results=table[phase == "sweep"].reset_index(drop=True),
+        fresh=_rows(table, phase == "reaudit"),
+        others=_rows(table, ~phase.isin(("sweep", "reaudit"))),
+        per_class=per_class if len(per_class) else None,
+        defenses={trial.id: defense for trial in trials if (defense := trial.stated_defense)},
+        baseline=_baseline(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
+        reasons=_reasons(table), paper=_paper(loaded, compared),
+        search=search_view(loaded, store, partial(recipe_label, axes)),
+        alpha_curves={recipe: history["alpha"].tolist() for recipe, history in histories.items()},
+        training_curves={recipe: _by_epoch(history) for recipe, history in histories.items()},
+        features={recipe: _features(store, stage) for recipe, stage in known("judge_features").items()},
+        gradient_curves={r: pd.read_parquet(store.needed_file(s, CURVES)) for r, s in known("judge_gradients").items()},
+        links={t.id: relative_links(t, store, out, workers=float(t.settings.recipe.workers)) for t in trials},
+        spent=_spent(loaded, store), real_images=_test_images(trials, store),
+    )  # fmt: skip
+
+
+def _of_sweep(trials: list[Trial]) -> list[Trial]:
+    """The trials that recipes are compared by, without cheap attacks and fresh seeds."""
+    return [trial for trial in trials if trial.phase == "sweep"]
+
+
+def _rows(table: pd.DataFrame, chosen: pd.Series) -> pd.DataFrame | None:
+    return table[chosen].reset_index(drop=True) if chosen.any() else None
+
+
+def _primary(loaded: LoadedSweep, table: pd.DataFrame) -> str | None:
+    """The leak that a search drives down decides its report too; None: as in any other sweep."""
+    leak = loaded.sweep.leak_searched
+    return leak if leak in BY_KEY and leak in table and table[leak].notna().any() else None
+
+
+def _spent(loaded: LoadedSweep, store: Store) -> Spent | None:
+    device_s, wall_s = spent(store, loaded.sweep.name)
+    return Spent(device_s=device_s, wall_s=wall_s) if wall_s else None
+
+
+def _paper(loaded: LoadedSweep, trials: list[Trial]) -> PaperReference | None:
+    """How every trial stands to the table of the paper that the sweep names."""
+    reference = loaded.sweep.paper
+    if reference is None:
+        return None
+    standings = {t.id: standing(t.settings, reference.dataset_of(t.settings.data), reference.table) for t in trials}
+    datasets = dict.fromkeys(reference.dataset_of(trial.settings.data) for trial in trials)
+    return PaperReference(table=reference.table, datasets=tuple(datasets), standings=standings)
+
+
+def _baseline(loaded: LoadedSweep) -> dict[str, Any]:
+    names, search = axis_names(axis_keys(loaded)), loaded.sweep.search
+    stated = loaded.sweep.baseline
+    # What a search's space holds and the baseline does not is null there.
+    absent = dict.fromkeys(key for key in (search.space if search and stated else ()) if key not in stated)
+    return {names[key]: axis_value(value) for key, value in {**stated, **absent}.items() if key in names}
+
+
+def _reasons(table: pd.DataFrame) -> dict[str, str]:
+    """Reasons for metrics that no finished trial has."""
+    done = table[table["status"] == "done"]
+    reasons: dict[str, str] = {}
+    for row in done["reasons"]:
+        reasons.update(pd.io.json.ujson_loads(row))
+    return {k: v for k, v in reasons.items() if k in BY_KEY and (k not in done or done[k].isna().all())}
+
+
+def _test_images(trials: list[Trial], store: Store) -> int | None:
+    """Of the private data, the fewest of any trial; None before they are read."""
+    stages = [stage for trial in trials for stage in with_ancestors(trial.stages) if stage.name == "data"]
+    counts = [_counts(store.manifest(stage)) for stage in dict.fromkeys(stages) if store.has(stage)]
+    return min((int(count["num_test"]) for count in counts if "num_test" in count), default=None)
+
+
+def _counts(manifest: Mapping[str, Any]) -> dict[str, float]:
+    """Those numbers of a manifest that are finite."""
+    numbers = {key: value for key, value in manifest["metrics"].items() if value is not None}
+    return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
+
+
+def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
+    facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": ", ".join(map(str, loaded.sweep.seeds)),
+             "Code": code_version()}  # fmt: skip
+    stages = with_ancestors([stage for trial in trials for stage in trial.stages])
+    manifests = [store.manifest(stage) for stage in stages if store.has(stage)]
+    for manifest in manifests:
+        m = _counts(manifest)
+        if manifest["stage"] == "data" and {"num_classes", "num_train", "num_test"} <= m.keys():
+            facts["Private data"] = (
+                f"{m['num_classes']:.0f} classes, {m['num_train']:.0f} training and {m['num_test']:.0f} test images"
+            )
+    if manifests:
+        facts["Device time"] = f"{sum(m['seconds'] for m in manifests) / 60:.1f} min over {len(manifests)} stages"
+        facts["Devices"] = ", ".join(sorted({f"{m.get('device')} on {m.get('host')}" for m in manifests}))
+        facts["Libraries"] = ", ".join(f"{k} {v}" for k, v in (manifests[-1].get("libraries") or {}).items() if v)
+    return facts
+
+
+def _by_epoch(history: pd.DataFrame) -> list[dict[str, float]]:
+    return [row.dropna().to_dict() for _, row in history[["epoch", *HISTORY]].iterrows()]
+
+
+def _features(store: Store, stage: Stage) -> FeatureView:
+    points, distances = (pd.read_parquet(store.needed_file(stage, name)) for name in FEATURE_FILES)
+    return FeatureView(points=points, distances=distances)
+
+
+def _sheets(
+    trials: list[Trial], axes: tuple[Axis, ...], store: Store, recipes: Collection[str]
+) -> list[ContactSheet]:
+    """One sheet per attack, of the first seed: these recipes in columns."""
+    of_first_seed = [trial for trial in trials if trial.seed == trials[0].seed]
+    sheets = []
+    for attack, columns in by_attack(of_first_seed, axes).items():
+        shown = {recipe: cells[0] for recipe, cells in columns.items() if recipe in recipes}
+        sheets.append(comparison_sheet([*shown.values()], [*shown], store, title=attack or "Reconstructions"))
+    return [sheet for sheet in sheets if sheet is not None]

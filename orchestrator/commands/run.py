@@ -1,0 +1,178 @@
+"""`smoothsweep run` and `smoothsweep report`, from the sweep file to the last line on the screen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from smoothsweep.core import screen
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.same_code import code_digest
+from smoothsweep.core.uris import shown_uri
+from smoothsweep.orchestrator.commands.confirm import Confirmation, confirm
+from smoothsweep.orchestrator.commands.damage import healed, set_damaged_aside
+from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
+from smoothsweep.orchestrator.planning.proposals import reaudit_trials, write_reaudit
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trial_notes import write_trial_notes
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.running.driver import run_search, run_trials
+from smoothsweep.orchestrator.running.progress import Display
+from smoothsweep.orchestrator.running.recorder import REPORT, Recorder, open_recorder
+from smoothsweep.orchestrator.running.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
+from smoothsweep.orchestrator.running.workplace import Workplace
+from smoothsweep.orchestrator.search.agenda import Agenda
+from smoothsweep.orchestrator.search.budget import Meter, spent
+from smoothsweep.orchestrator.search.forecast import ahead_of, hours_left, refuse_small_budget
+from smoothsweep.orchestrator.search.reaudit import frontier_recipes
+from smoothsweep.orchestrator.search.record import write_end
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.stages.weights import settings_met, stops_of, unmeasured_line
+from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.opening import open_existing_store, open_store
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.toy import ToySweep
+
+
+def run_and_report(
+    sweep_file: Path,
+    overrides: list[str],
+    location: str,
+    tracking_uri: str | None,
+    address: str | None,
+    out: Path | None,
+    asked: Confirmation | None = None,
+    *,
+    guard: Callable[[Plan], None] | None = None,
+) -> int:
+    """Run what is missing, record, report. Returns the exit code; InputError before anything is started.
+
+    asked: when to have a person confirm the expected cost; None for the usual thresholds. guard: raises InputError for
+    a plan that the caller does not want to be run.
+    """
+    started, code = time.monotonic(), code_digest()
+    loaded = load_sweep(sweep_file, overrides)
+    store = open_store(location)
+    trials, agenda = trials_of(loaded, store), _agenda(loaded, store)
+    first = agenda.preview() if agenda else trials
+    first[0].stages  # noqa: B018 - a missing file is found before the store is touched
+    met = settings_met(loaded, [*first, *trials])
+    for stop in stops_of(loaded, met, elsewhere=bool(address)):
+        raise InputError(stop.message)
+    set_damaged_aside(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
+    plan = make_plan(trials, store, ahead_of(loaded, store))
+    work = make_plan([*trials, *first], store, plan.ahead)
+    refuse_impossible(work)
+    if guard is not None:
+        guard(plan)
+    refuse_small_budget(loaded, work, store)
+    confirm(plan, store, asked or Confirmation(), hours_left(loaded, store))
+    with Workplace(address, loaded.sweep.resources, store, work.missing, code=code) as place:
+        if work.missing and place.is_elsewhere:
+            place.facts  # noqa: B018 - an unfit cluster is found before anything is written
+        recorder = open_recorder(loaded, store, tracking_uri, models=loaded.sweep.tracking.models)
+        store.open_for_writing()
+        run = begin_run(
+            name=loaded.sweep.name,
+            trials=trials,
+            store=store,
+            resources=loaded.sweep.resources.model_dump(),
+            recorder=recorder,
+            display=Display(),
+            meter=Meter(store, loaded.sweep.name, loaded.sweep.budget),
+            kept_back=loaded.sweep.reaudit.share if agenda and loaded.sweep.reaudit else 0.0,
+            code=code,
+        )
+        _run_phases(run, loaded, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
+    recorder.finish()
+    folder = out or store.sweep_folder(loaded.sweep.name)
+    known = trials_of(loaded, store)  # none where the budget was spent before anything was proposed
+    report = partial(_report, loaded, known, store, run.failures, folder, recorder)
+    page, damaged = healed(report) if known else (None, False)
+    closing = closing_lines(run, time.monotonic() - started, page, may_end=agenda is not None)
+    for line in (*closing, *unmeasured_line(met), *_where_to_compare(recorder, tracking_uri, location)):
+        run.display.say(line)
+    return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
+
+
+def _run_phases(
+    run: SweepRun, loaded: LoadedSweep, trials: list[Trial], agenda: Agenda | None, place: Workplace
+) -> None:
+    """The sweep's trials, then those of its re-audit."""
+    store = run.store
+    try:
+        if agenda is None:
+            run_trials(run, trials, place)
+        else:
+            run_search(run, loaded, agenda, place)
+            write_end(loaded, store, _end_of(run, agenda))
+        if loaded.sweep.reaudit and not run.stopped:
+            write_reaudit(loaded, store, frontier_recipes(loaded, trials_of(loaded, store), store))
+            run_trials(run, reaudit_trials(loaded, store), place)
+    finally:
+        run.save_state()
+    run.save_state(finished=True)
+
+
+def _end_of(run: SweepRun, agenda: Agenda) -> str | None:
+    if run.stopped:
+        return f"budget: {run.stopped}"
+    kept = f"budget: {agenda.closed}, the rest kept for the re-audit" if agenda.closed else None
+    return agenda.ended_by or kept
+
+
+def _agenda(loaded: LoadedSweep, store: Store) -> Agenda | None:
+    return Agenda(loaded, store) if loaded.sweep.search else None
+
+
+def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path | None) -> int:
+    """Write the report from what is in the store now. Raises InputError where there is no store."""
+    loaded = load_sweep(sweep_file, overrides)
+    store = open_existing_store(location)
+    folder = out or store.sweep_folder(loaded.sweep.name)
+    trials = trials_of(loaded, store)
+    if not trials:
+        raise InputError(f"{loaded.source}: expected a search that has proposed something in {location}, got none")
+    failures = earlier_failures(store, loaded.sweep.name)
+    page, _ = healed(lambda: _report(loaded, trials, store, failures, folder, None))
+    screen.err(f"report: {page}")
+    return 0
+
+
+def _report(
+    loaded: LoadedSweep,
+    trials: list[Trial],
+    store: Store,
+    failures: dict[str, str],
+    out: Path,
+    recorder: Recorder | None,
+) -> Path:
+    """Print the table, write the page, add it to the sweep's MLflow run."""
+    if isinstance(loaded.sweep, ToySweep):
+        from smoothsweep.orchestrator.commands.reporting.toy_report import write_toy_report as write
+    else:
+        from smoothsweep.orchestrator.commands.reporting.sweep_report import write_sweep_report as write
+    text, files, verdicts = write(loaded, trials, store, failures, out)
+    screen.out_text(text)
+    if recorder is not None or out == store.sweep_folder(loaded.sweep.name):
+        write_trial_notes(store, loaded.sweep.name, trials)
+    if out == store.sweep_folder(loaded.sweep.name):
+        store.publish(out, loaded.sweep.name)
+    if recorder is not None:
+        _, wall_s = spent(store, loaded.sweep.name)
+        recorder.close(files, failed=len(failures), verdicts=verdicts, wall_s=wall_s)
+    return out / "report.html"
+
+
+def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: str) -> list[str]:
+    if recorder.unwritten:
+        reason = next(iter(recorder.unwritten.values()))
+        trials = len(set(recorder.unwritten) - {REPORT})
+        missing = f"{trials} trials are" if trials else "means over seeds and report are"
+        return [f"{missing} not in MLflow yet ({reason}); the same command records them and runs nothing again"]
+    here = f"compare in MLflow: smoothsweep ui --store {location}"
+    page = recorder.tracker.page if recorder.tracker else ""
+    return [*recorder.remarks, f"MLflow: {shown_uri(tracking_uri).rstrip('/')}{page}" if tracking_uri else here]

@@ -1,0 +1,119 @@
+"""A plan in words, for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from smoothsweep.core.text import printable
+
+
+def plan_text(summary: dict[str, Any]) -> str:
+    """The plan as lines for a terminal."""
+    lines = [
+        f"{summary['trials']} trials ({summary['trials_complete']} complete), {summary['stages']} stages: "
+        f"{summary['stages_cached']} in the store, {summary['stages_to_run']} to run",
+        "",
+        f"  {'stage':<16} {'total':>6} {'cached':>7} {'to run':>7}   {'reused':<19} device time to run",
+    ]
+    for name, row in summary["by_stage"].items():
+        counts = f"{name:<16} {row['total']:>6} {row['cached']:>7} {row['to_run']:>7}"
+        lines.append(f"  {counts}   {_saved(row['cached'], row['reused']):<19} {time_text(row)}")
+    reused = summary["reused"]
+    if reused["stages"]:
+        saved = _saved(reused["stages"], reused)
+        lines += ["", f"reused: {reused['stages']} stages, which would cost {saved} of device time"]
+    if summary["search"] is not None:
+        lines += ["", *search_text(summary)]
+    absent = [f"{key}: nothing at {place} yet; planned as if no stage had seen it"
+              for key, place in summary.get("absent", {}).items()]  # fmt: skip
+    stated = summary.get("stated")
+    says = [f"the sweep file says: {stated}"] if stated and summary["device_hours"] is None else []
+    return "\n".join(map(printable, [*lines, "", *expectation(summary), *says, *absent, *weights_text(summary)]))
+
+
+def weights_text(summary: dict[str, Any]) -> list[str]:
+    """What is not measured and what `run` stops for, for want of weights: a line each."""
+    unheard = [
+        f"not measured by judge {one['judge']} ({one['reason']}: {one['remedy']}): {', '.join(one['columns'])}"
+        for one in summary.get("unmeasured", [])
+    ]
+    return [*unheard, *(f"run will stop: {stop['message']}" for stop in summary.get("stops", []))]
+
+
+def search_text(summary: dict[str, Any]) -> list[str]:
+    """What a search may still propose and audit again: one or two lines."""
+    search = summary["search"]
+    more, again = search["at_most_more_recipes"], search["at_most_audited_again"]
+    parts = [f"at most {more} more recipes, not proposed yet"] if more else []
+    parts += [f"at most {again} recipes audited again, not chosen yet"] if again else []
+    lines = [f"search: {'; '.join(parts)}: {time_text({**search, 'to_run': more + again})}"]
+    if (left := search["budget_device_hours_left"]) is not None:
+        lines.append(f"budget: {_hours(left)} of device time left; the search ends there at the latest")
+    return lines
+
+
+def expectation(summary: dict[str, Any]) -> list[str]:
+    """Device time and, where there is a price, dollars that are to be spent: one line each."""
+    search = summary["search"]
+    ahead = search["at_most_more_recipes"] + search["at_most_audited_again"] if search else 0
+    if summary["stages_to_run"] == 0 and not ahead:
+        return ["expected device time: none, every stage is in the store"]
+    measured = f", measured on {' and '.join(summary['measured_on'])}" if summary["measured_on"] else ""
+    most = "at most " if ahead and summary["device_hours"] is not None else ""
+    whole = {**summary, "to_run": summary["stages_to_run"] + ahead}
+    lines = [f"expected device time: {most}{time_text(whole)}{measured}"]
+    if summary["about"]:
+        lines = [f"{lines[0]} ({summary['about']['machine']})"]
+    if (price := summary["price_per_device_hour"]) is not None:
+        lines.append(f"expected price: {most}{dollars_text(whole)} at ${price:,.2f} per device-hour")
+    return lines
+
+
+def time_text(cost: dict[str, Any]) -> str:
+    """Device time of what is to run, with its range: '3.0 h (between 2.5 h and 3.5 h)', what it took elsewhere, or why
+    it is unknown."""
+    if about := cost.get("about"):
+        known = cost["known_device_hours"]
+        measured = f"{_hours(known)} + " if known else ""
+        return f"{measured}about {_hours(about['hours'] - known)}, from another machine"
+    return _with_range(cost, cost["device_hours"], cost["device_hours_range"], cost["known_device_hours"], _hours)
+
+
+def dollars_text(cost: dict[str, Any]) -> str:
+    """Dollars of what is to run, with their range, or why they are unknown."""
+    return _with_range(cost, cost["dollars"], cost["dollars_range"], cost["known_dollars"], _dollars)
+
+
+def _with_range(
+    cost: dict[str, Any],
+    mean: float | None,
+    between: list[float] | None,
+    known: float,
+    write: Callable[[float], str],
+) -> str:
+    if cost.get("to_run", cost.get("stages_to_run")) == 0:
+        return "-"
+    if mean is None or between is None:
+        known_part = f"{write(known)} + " if known else ""
+        return f"{known_part}unknown ({cost['stages_of_unknown_cost']} stages never measured in this store)"
+    low, high = between
+    if low == high:
+        return f"{write(mean)} (no range: measured once, or always alike)"
+    return f"{write(mean)} (between {write(low)} and {write(high)})"
+
+
+def _saved(stages: int, cost: dict[str, Any]) -> str:
+    if stages == 0:
+        return "-"
+    if cost["device_hours"] is not None:
+        return _hours(cost["device_hours"])
+    return f"{_hours(cost['known_device_hours'])} + unknown" if cost["known_device_hours"] else "unknown"
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:.1f} h" if hours >= 1 else f"{hours * 60:.1f} min" if hours >= 1 / 60 else f"{hours * 3600:.1f} s"
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:,.2f}"

@@ -1,0 +1,180 @@
+"""The audit of one model in sentences."""
+
+from __future__ import annotations
+
+from smoothsweep.core.audit.portfolio import MOST_SEEDS
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
+from smoothsweep.orchestrator.reading.audit.result import Audit, Person, Reached, Trained
+from smoothsweep.orchestrator.reading.findings.findings import SEES
+from smoothsweep.orchestrator.reading.findings.uncertainty import named
+from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
+from smoothsweep.orchestrator.reading.numbers.format import count, difference, duration, listing, number
+
+
+def more_seeds(seeds: int) -> str:
+    """` (--seeds 3, or more --minutes, adds some)`; empty where an audit has all that it goes up to."""
+    return f" (--seeds {min(seeds + 2, MOST_SEEDS)}, or more --minutes, adds some)" if seeds < MOST_SEEDS else ""
+
+
+def audit_sentences(audit: Audit, *, anonymous: bool = False) -> dict[str, tuple[str, ...]]:
+    """The words of the audit: `answer` (first the finding, then how sure), `beside` (how a reference and other recipes
+    compare), `trainings` (what these took, what they rest on, what there was no time for), `access` (what each attacker
+    gets), `people`, `unknown` (what this does not say). anonymous: no names."""
+    return {
+        "answer": _answer(audit),
+        "beside": (*_reference(audit), *_fixes(audit)),
+        "trainings": (*_spent(audit), *_seen_before(audit), *audit.unfit),
+        "access": tuple(_of_access(audit, level, one) for level, one in audit.by_access().items()),
+        "people": _exposed(audit, anonymous=anonymous),
+        "unknown": _unknown(audit),
+    }
+
+
+def share(audit: Audit, value: float) -> str:
+    """A leak of this audit's judge for a sentence: `48 %`."""
+    return number(metric_of(audit.judge), value)
+
+
+def person_name(person: Person, *, anonymous: bool) -> str:
+    return f"person {person.label}" if anonymous else person.name
+
+
+def _answer(audit: Audit) -> tuple[str, ...]:
+    best, judge = audit.strongest, metric_of(audit.judge).label
+    line = audit.controls[0] if audit.controls else None
+    beside = f"; of what the best control ({line.attack}) draws, {share(audit, line.leak)}" if line else ""
+    first = (
+        f"Of what the strongest attack ({best.attack}) draws from this model, the {judge} takes "
+        f"{share(audit, best.leak)} for the person{beside}. {audit.recognised} of "
+        f"{count(len(audit.people), 'person', 'people')} are recognised in half or more of their images."
+    )
+    if audit.beyond.verdict == HIGHER:
+        sure = "The model gives away more to it than to any control: the difference is clear."
+    elif audit.beyond.n < 2:
+        sure = "One run of the attacks does not tell how much of that is chance: give it --seeds 3, or more --minutes."
+    else:
+        more = more_seeds(audit.beyond.n)
+        sure = f"Whether that is more than a control reaches cannot be told from these numbers{more}."
+    return first, sure
+
+
+def _reference(audit: Audit) -> tuple[str, ...]:
+    """What the reference leaks, and how the model stands to it."""
+    model, plain = audit.model, audit.reference
+    if model is None or plain is None:
+        return ()
+    network = f"{audit.architecture}, {count(audit.epochs, 'epoch')}"
+    first = (
+        f"A reference, trained here on the same images without any defense ({network}), leaks {_leak(audit, plain)} at "
+        f"{accuracy(plain)} test accuracy; this model leaks {_leak(audit, model)} at {accuracy(model)}."
+    )
+    return first, _model_sureness(audit, model.leak)
+
+
+def _leak(audit: Audit, one: Trained) -> str:
+    return share(audit, one.reached.leak)
+
+
+def accuracy(one: Trained) -> str:
+    """Its test accuracy: `94.1 %`."""
+    return number(metric_of("test_acc"), one.test_acc)
+
+
+def _model_sureness(audit: Audit, gap: Comparison) -> str:
+    if gap.n < LEAST_SEEDS:
+        return f"Which of the two leaks more one seed cannot tell{more_seeds(gap.n)}."
+    shown = gap_words(audit, gap)
+    if gap.verdict not in (HIGHER, LOWER):
+        return f"Which of the two leaks more cannot be told at {count(gap.n, 'seed')} ({shown})."
+    side = "less" if leaks_less(audit, gap) else "more"
+    return (
+        f"This model leaks clearly {side} than trainings like the reference ({shown}, {count(gap.n, 'seed')}); what "
+        "another training of it would leak is not known."
+    )
+
+
+def _seen_before(audit: Audit) -> tuple[str, ...]:
+    if audit.own_test or not audit.beside:
+        return ()
+    return (
+        "This model's accuracy may be of images that it has learnt from: the data do not say which are for testing, "
+        "and the tenth that was drawn here is new to the other trainings alone.",
+    )
+
+
+def _spent(audit: Audit) -> tuple[str, ...]:
+    plain = audit.reference
+    if plain is None:
+        return ()
+    expected = f" (expected of its first seed, both together: {duration(plain.planned_s)})" if plain.planned_s else ""
+    seeds = f" with {count(plain.reached.seeds, 'seed')}" if plain.reached.seeds > 1 else ""
+    return (
+        f"The reference took {duration(plain.training_s or 0)} of a device to train{seeds} and "
+        f"{duration(plain.attacking_s or 0)} to attack and judge{expected}.",
+    )
+
+
+def _fixes(audit: Audit) -> tuple[str, ...]:
+    """What recipes change, as far as the seeds tell."""
+    if not audit.fixes:
+        return ()
+    seeds = min(one.leak.n for one in audit.fixes)
+    if seeds < LEAST_SEEDS:
+        return (f"Whether a recipe lowers the leak one seed cannot tell{more_seeds(seeds)}.",)
+    less = [one for one in audit.fixes if leaks_less(audit, one.leak)]
+    if not less:
+        return (
+            f"At {count(seeds, 'seed')} no recipe tried leaks clearly less than plain training does on these images; a "
+            f"small difference needs more seeds to show{more_seeds(seeds)}.",
+        )
+    told = [f"{one.recipe} ({_leak(audit, one)} at {accuracy(one)} test accuracy; {gap_words(audit, one.leak)})"
+            for one in less]  # fmt: skip
+    return (
+        f"Clearly less than plain training on these images leaks {listing(told)}, by the attacks tried, at "
+        f"{count(seeds, 'seed')}.",
+    )
+
+
+def leaks_less(audit: Audit, gap: Comparison) -> bool:
+    """Whether the difference in leak is clearly one for the better."""
+    return gap.verdict == (LOWER if metric_of(audit.judge).sign > 0 else HIGHER)
+
+
+def gap_words(audit: Audit, gap: Comparison) -> str:
+    """A difference in leak with its interval: `-10.2 points [-17, -4]`."""
+    return difference(metric_of(audit.judge), gap.difference, gap.low, gap.high)
+
+
+def _of_access(audit: Audit, level: str, one: Reached) -> str:
+    asked = f"{one.queries:,.0f} queries" if one.queries else "no queries"
+    return (
+        f"Whoever sees {SEES[level]} gets {share(audit, one.leak)} ({one.attack}), at {asked} and "
+        f"{duration(one.seconds)} of a device per person."
+    )
+
+
+def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
+    top = [person for person in audit.people if person.share > 0][:5]
+    if not top:
+        return ("Nobody was recognised in a single image.",)
+    listed = ", ".join(f"{person_name(p, anonymous=anonymous)} ({share(audit, p.share)})" for p in top)
+    return (f"Exposed most: {listed}.",)
+
+
+def _unknown(audit: Audit) -> tuple[str, ...]:
+    lines = []
+    if audit.judge == "attack_acc1":
+        lines.append(
+            "The judge is a second classifier of the same images, which accepts what only classifiers accept: the true "
+            "likeness is lower. Give an independent judge with --judge."
+        )
+    if audit.ceiling is not None:
+        lines.append(f"Of real photographs of these people the judge recognises {share(audit, audit.ceiling)}.")
+    lines.append(
+        f"Tried: {listing(named(one.attack) for one in audit.attacks)}. A stronger attack may find more; nothing here "
+        "says that a model is safe."
+    )
+    return (*lines, *audit.untried)
+
+

@@ -1,0 +1,127 @@
+"""How sure the choice is, in sentences: the difference, the probability of being best, who is left beside it."""
+
+from __future__ import annotations
+
+import math
+
+from smoothsweep.core.metrics.recommendation import Optimism, selection_optimism
+from smoothsweep.core.metrics.verdicts import CANNOT_TELL, LEAST_SEEDS
+from smoothsweep.core.text import NBSP
+from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
+from smoothsweep.orchestrator.reading.numbers.evidence import Evidence
+from smoothsweep.orchestrator.reading.numbers.format import count, difference, listing, points, significant
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+
+TOO_SMALL = "n too small to tell"
+NAMED = 3
+"""Runners-up that a sentence names."""
+
+
+def named(recipe: str) -> str:
+    """A recipe's name as a sentence holds it: in quotes where commas would take it apart."""
+    return f"\u201c{recipe}\u201d" if ", " in recipe else recipe
+
+
+def start(sentence: str) -> str:
+    """With a capital, as sentences begin."""
+    return sentence[:1].upper() + sentence[1:]
+
+
+def gap_words(summary: Summary, gap: Comparison) -> str:
+    """`-10.2 points [-17, -4]`, by the metric that decides."""
+    return difference(summary.spec, gap.difference, gap.low, gap.high)
+
+
+def p_words(p: float) -> str:
+    """`p = 0.03`; never 0, which no finite sample can claim."""
+    return f"p{NBSP}<{NBSP}0.001" if p < 0.001 else f"p{NBSP}={NBSP}{p:.2g}"
+
+
+def sureness(summary: Summary, gap: Comparison) -> str:
+    """How sure a difference in leak is, as the end of a sentence."""
+    if gap.n == 0:
+        return "the two have no seed in common, so their difference has no interval."
+    sample = sample_words(summary, gap.n)
+    if gap.n < LEAST_SEEDS:
+        return f"at {sample} nothing can be told: another training run may turn the difference round."
+    if gap.low == gap.high == 0:
+        return f"at {sample} there is no difference between the two."
+    counted = _counted(summary, gap)
+    if gap.verdict == CANNOT_TELL:
+        return f"at {sample} the difference cannot be told from chance{counted}: {TOO_SMALL}."
+    return f"at {sample} that difference is clear{counted}."
+
+
+def sample_words(summary: Summary, seeds: int) -> str:
+    """`n = 2 seeds and 48 classes`."""
+    classes = summary.evidence.classes if summary.evidence is not None else None
+    return f"n = {count(seeds, 'seed')}" + (f" and {count(classes, 'class', 'classes')}" if classes else "")
+
+
+def _counted(summary: Summary, gap: Comparison) -> str:
+    """` (p = 0.01 when corrected for the 6 pairs of 4 recipes)`."""
+    if gap.p is None:
+        return ""
+    pairs, recipes = summary.evidence.pairs, len(summary.evidence.compared)
+    corrected = f" when corrected for the {pairs:,} pairs of {recipes} recipes" if pairs > 1 else ""
+    return f" ({p_words(gap.p)}{corrected})"
+
+
+def standing(summary: Summary) -> tuple[str, ...]:
+    """The probability that the choice is the best of all, and the recipes it cannot be told from."""
+    evidence = summary.evidence
+    if evidence is None or evidence.recommendation.best is None or len(evidence.recommendation.allowed) < 2:
+        return ()
+    choice, shares = evidence.recommendation, evidence.recommendation.probability_best
+    many, best = len(choice.allowed), named(evidence.recommendation.best)
+    told = [recipe for recipe in choice.allowed if recipe not in (choice.best, *choice.runners_up)]
+    if shares is None:
+        return (f"With one seed per recipe, nothing tells how probable it is that {best} is the best of {many}.",)
+    capped = bool(choice.runners_up) and shares[choice.best] >= summary.settings.level
+    bound = "at most " if capped else ""
+    sentence = f"The probability that {best} is the best of the {many} is {bound}{share(shares[choice.best])}"
+    if not choice.runners_up:
+        every = "the other" if many == 2 else "each of the others"
+        return (f"{sentence}; it leaks clearly less than {every}.",)
+    shown = [f"{named(recipe)} ({share(shares[recipe])})" for recipe in choice.runners_up[:NAMED]]
+    rest = len(choice.runners_up) - NAMED
+    corrected = "corrected for all pairs, " if evidence.pairs > 1 else ""
+    if not told and rest > 0:
+        others = f"any of the others, of which {listing(shown)} come next"
+    else:
+        others = listing([*shown, f"{count(rest, 'other')}"]) if rest > 0 else listing(shown)
+    return (f"{sentence}; {corrected}it cannot be told from {others}.",)
+
+
+def share(probability: float) -> str:
+    """A probability in whole per cents, never quite 0 or 100."""
+    if probability < 0.01:
+        return f"below 1{NBSP}%"
+    return f"above 99{NBSP}%" if probability > 0.99 else f"{100 * probability:.0f}{NBSP}%"
+
+
+def optimism(evidence: Evidence, resamples: int, seed: int) -> Optimism | None:
+    """By how much the least leak flatters itself; None where fewer than two were chosen among."""
+    allowed = evidence.recommendation.allowed
+    if len(allowed) < 2:
+        return None
+    chosen_among = {recipe: evidence.values[recipe] for recipe in allowed}
+    return selection_optimism(chosen_among, resamples=resamples, seed=seed)
+
+
+def flattery(summary: Summary) -> tuple[str, ...]:
+    """The caution that the least of several noisy numbers is too small, and by how much here."""
+    evidence, spec = summary.evidence, summary.spec
+    found = optimism(evidence, summary.settings.resamples, summary.settings.seed)
+    if found is None or len(evidence.recommendation.allowed) < 3:
+        return ()
+    many = len(evidence.recommendation.allowed)
+    if math.isnan(found.optimism):
+        return (f"The least of {many} noisy numbers flatters itself, by how much cannot be told.",)
+    if found.optimism < 0.0005 and spec.unit == "percent":
+        return (f"The least of {many} noisy numbers flatters itself; here they lie too far apart for that to matter.",)
+    shown = points(spec, found.optimism) if spec.unit == "percent" else significant(found.optimism)
+    return (
+        f"The least of {many} noisy numbers flatters itself, here by about {shown}. Only fresh seeds tell what it "
+        "really leaks.",
+    )

@@ -1,0 +1,54 @@
+"""Models that answer and show no layers, as targets: kept in an artifact, and opened from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.consent import agreed_to, needs_consent
+from smoothsweep.core.external.kinds import KINDS, is_outside
+from smoothsweep.core.external.model import OutsideModel
+from smoothsweep.core.external.opening import open_outside
+from smoothsweep.core.files import write_file
+from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.tasks.context import Config
+from smoothsweep.tasks.files import load_tensors, save_tensors
+from smoothsweep.tasks.training import load_classifier, normalisation_from
+
+ORDER = "order"
+
+
+def keep_outside(file: Path, config: Config, order: Tensor, out: Path) -> None:
+    """What an artifact needs to open the model again: its file, and the order of its outputs."""
+    write_file(out / KINDS[config["architecture"]].file, file.read_bytes())
+    save_tensors(out / f"{ORDER}.safetensors", {ORDER: order})
+
+
+def load_outside(folder: Path, config: Config, device: str, *, where: str | None = None) -> OutsideModel:
+    """The model of an `imported` artifact, opened on a device.
+
+    Raises InputError, one line, also for code and endpoints that only a store from elsewhere names.
+    """
+    said, kind = config["outside"], config["architecture"]
+    if needs_consent(kind) and not agreed_to(folder / KINDS[kind].file):
+        words = f"{KINDS[kind].words} that you have brought in on this machine (`smoothsweep import target`, `audit`)"
+        raise InputError(f"{folder}: expected {words}, got one from elsewhere")
+    return OutsideModel(
+        open_outside(kind, folder / KINDS[kind].file, said, torch.device(device)),
+        answers=said["answers"],
+        access=said["access"],
+        num_classes=config["num_classes"],
+        normalisation=normalisation_from(config),
+        order=load_tensors(folder / f"{ORDER}.safetensors")[ORDER],
+        where=where or str(folder),
+    )
+
+
+def load_target(folder: Path, config: Config, device: str, *, readout: str | None = None) -> Classifier | OutsideModel:
+    """The model under attack: a classifier with its defense in place (`load_classifier`), or whatever answers."""
+    if is_outside(config["architecture"]):
+        return load_outside(folder, config, device)
+    return load_classifier(folder, config, device, readout=readout)

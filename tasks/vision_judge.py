@@ -1,0 +1,105 @@
+"""The judge that asks a vision-language model of the user's: is this the person of these four photographs?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.data.question import question_picture
+from smoothsweep.core.data.transforms import to_uint8
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.address import ADDRESS, named_address
+from smoothsweep.core.external.answers import KeptAnswers
+from smoothsweep.core.external.vision_model import VisionModel
+from smoothsweep.core.metrics.accuracy import class_means, result_slots
+from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.files import load_images, save_rows
+from smoothsweep.tasks.loot import loot_images
+
+REFERENCES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """kind: "loot", "same" or "other" (natural pairs); of_class: whose image it is, or is meant to be; rank: of the
+    image among those of its kind and class."""
+
+    kind: str
+    of_class: int
+    rank: int
+    image: Tensor
+    references: Tensor
+
+
+def judge_by_asking(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
+    """Shares of yes among what was answered; per_image.parquet holds every answer, per_class.parquet those of the loot.
+
+    config: model; images, of each class at most; pairs, natural ones of each class and kind at most; seed, of the
+    references and the order of asking; questions and per_second, the budget. Raises InputError without an address.
+    """
+    url = named_address()
+    if url is None:
+        raise InputError(f"judges.asked: expected the address of a vision-language model in {ADDRESS}, got none")
+    kept = KeptAnswers(context.work / "answers.sqlite", more="judges.asked.questions")
+    kept.agree(queries=config["questions"], per_second=config["per_second"])
+    asked, rows = VisionModel(url, config["model"], kept), []
+    questions = list(_questions(config, inputs))
+    order = torch.randperm(len(questions), generator=generator(config["seed"], "order")).tolist()
+    for number, place in enumerate(order, start=1):
+        one = questions[place]
+        answer = asked.same_person(question_picture(one.image, one.references))
+        rows.append({"kind": one.kind, "class": one.of_class, "rank": one.rank, "hit": answer})
+        context.progress(number / len(order), f"question {number}/{len(order)}")
+    found = pd.DataFrame(rows).sort_values(["kind", "class", "rank"], ignore_index=True)
+    save_rows(out / "per_image.parquet", found.astype({"hit": "boolean"}))
+    return _shares(found, out)
+
+
+def _shares(found: pd.DataFrame, out: Path) -> Metrics:
+    answered = found[found["hit"].notna()]
+    share = {kind: rows["hit"].astype(float).mean() for kind, rows in answered.groupby("kind")}
+    loot = answered[answered["kind"] == "loot"]
+    said = torch.tensor(loot["hit"].tolist(), dtype=torch.bool)
+    classes, hits = class_means(said, torch.tensor(loot["class"].tolist(), dtype=torch.int64))
+    save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), "asked_acc1": hits.numpy()}))
+    return {
+        "asked_acc1": share.get("loot"),
+        "asked_unclear": float(found["hit"].isna().mean()),
+        "asked_real_acc": share.get("same"),
+        "asked_false": share.get("other"),
+    }
+
+
+def _questions(config: Config, inputs: Inputs) -> Iterator[Question]:
+    """The best reconstructions of every attacked class, and as many natural pairs of each class as there can be."""
+    loot, train, test = loot_images(inputs["loot"], None), *(load_images(inputs["data"], p) for p in ("train", "test"))
+    attacked, slots = loot["labels"].unique().tolist(), result_slots(loot["labels"])
+    shown = loot["images"] if loot["images"].dtype == torch.uint8 else to_uint8(loot["images"])
+    for label in attacked:
+        own = (train.labels == label).nonzero()[:, 0]
+        for row in ((loot["labels"] == label) & (slots < config["images"])).nonzero()[:, 0].tolist():
+            rank = int(slots[row])
+            yield _question("loot", label, rank, shown[row], train.images[own], config["seed"])
+        real = test.images[test.labels == label][: config["pairs"]]
+        others = [other for other in attacked if other != label]
+        for rank, image in enumerate(real):
+            yield _question("same", label, rank, image, train.images[own], config["seed"])
+            if others:
+                chosen = others[int(torch.randint(len(others), (1,), generator=generator(config["seed"], label, rank)))]
+                pool = train.images[train.labels == chosen]
+                yield _question("other", label, rank, image, pool, config["seed"])
+
+
+def _question(kind: str, label: int, rank: int, image: Tensor, pool: Tensor, seed: int) -> Question:
+    """References drawn without repetition while there are enough of them."""
+    draws = generator(seed, kind, label, rank)
+    rounds = math.ceil(REFERENCES / len(pool))
+    chosen = torch.cat([torch.randperm(len(pool), generator=draws) for _ in range(rounds)])[:REFERENCES]
+    return Question(kind=kind, of_class=label, rank=rank, image=image, references=pool[chosen])

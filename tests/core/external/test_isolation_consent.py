@@ -1,0 +1,47 @@
+"""Where the kernel cannot isolate a process, a program counts as code: it needs consent, by its digest."""
+
+import pytest
+
+from smoothsweep.core.external import consent
+from smoothsweep.core.external.consent import agree_to, agreed_to, needs_consent
+from smoothsweep.core.external.kinds import BY_CONSENT, KINDS
+from smoothsweep.core.isolation import seccomp
+from smoothsweep.core.isolation.limits import can_isolate
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "resnet18", "a kind of tomorrow"])
+@pytest.mark.parametrize("able", [True, False])
+def test_programs_need_consent_where_they_cannot_be_isolated(kind, able, monkeypatch):
+    monkeypatch.setattr(consent, "can_isolate", lambda: able)
+    assert needs_consent(kind) is (kind in BY_CONSENT or (kind in KINDS and not able))
+
+
+def test_a_kernel_without_filters_cannot(monkeypatch):
+    monkeypatch.setattr(seccomp, "_libc", lambda: type("None", (), {"syscall": lambda *given: -1})())
+    assert not can_isolate()
+
+
+@pytest.mark.parametrize(("platform", "machine"), [("darwin", "arm64"), ("linux", "riscv64"), ("win32", "AMD64")])
+def test_other_systems_cannot(monkeypatch, platform, machine):
+    monkeypatch.setattr(seccomp.sys, "platform", platform)
+    monkeypatch.setattr(seccomp.os, "uname", lambda: type("Name", (), {"machine": machine})())
+    assert not can_isolate()
+
+
+def test_consent_is_to_the_content_and_not_to_the_name(home):
+    first, second = home / "a.pt", home / "b.pt"
+    first.write_bytes(b"one")
+    second.write_bytes(b"two")
+    assert not agreed_to(first) and not agreed_to(second)
+    agree_to(first)
+    assert agreed_to(first) and not agreed_to(second)
+    second.write_bytes(b"one")
+    assert agreed_to(second)
+    first.write_bytes(b"One")
+    assert not agreed_to(first)

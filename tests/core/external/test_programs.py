@@ -1,0 +1,276 @@
+"""Programs of torch: the network's own answers come back, and one that does more than compute is refused unrun."""
+
+import io
+import json
+import pickle
+import zipfile
+
+import pytest
+import torch
+from torch import nn
+
+from smoothsweep.core.attacks.execution import Execution, Prepared
+from smoothsweep.core.attacks.view import GradientView, LabelView, ScoreView, view_of
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.kinds import kind_of_file
+from smoothsweep.core.external.model import OutsideModel
+from smoothsweep.core.external.opening import open_outside, try_outside
+from smoothsweep.core.external.reading import sums_to_one
+from smoothsweep.core.models.normalisation import USUAL
+from tests.foreign_classifier import SIDE
+from tests.made_programs import Deciding, Shades, Softmaxed, exported, torchscript
+
+CPU = torch.device("cpu")
+IMAGENET, OURS = USUAL["ImageNet mean/std"], USUAL["inputs in [-1, 1]"]
+CLASSES = 4
+
+
+@pytest.fixture(scope="module")
+def network():
+    return Shades(torch.linspace(-1, 1, CLASSES)).eval()
+
+
+@pytest.fixture(scope="module")
+def files(network, tmp_path_factory):
+    """kind and answers -> file."""
+    root = tmp_path_factory.mktemp("programs")
+    made = {"logits": network, "probabilities": Softmaxed(network), "labels": Deciding(network)}
+    found = {("torchscript", answers): torchscript(one, root / f"{answers}.pt") for answers, one in made.items()}
+    found |= {("torch_export", answers): exported(one, root / f"{answers}.pt2") for answers, one in made.items()}
+    return found
+
+
+def opened(path, answers, access, normalisation=OURS, **more):
+    return OutsideModel(open_outside(kind_of_file(path), path, more, CPU), answers=answers, access=access,
+                        num_classes=CLASSES, normalisation=normalisation, where="here")  # fmt: skip
+
+
+def pictures(count, seed=0):
+    shades = torch.linspace(-1, 1, count)[:, None, None, None]
+    noise = torch.rand(count, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(seed))
+    return (shades + 0.2 * noise - 0.1).clamp(-1, 1)
+
+
+@pytest.mark.parametrize("kind", ["torchscript", "torch_export"])
+def test_a_program_answers_as_its_network_does_and_gives_its_gradients(files, network, kind):
+    path, images = files[kind, "logits"], pictures(5).requires_grad_(True)
+    assert kind_of_file(path) == kind
+    model = opened(path, "logits", "gradients", IMAGENET)
+    mean, std = (torch.tensor(values)[:, None, None] for values in (IMAGENET.mean, IMAGENET.std))
+    expected = network(((images + 1) / 2 - mean) / std)
+    torch.testing.assert_close(model(images), expected)
+    got, wanted = (torch.autograd.grad(answer.square().sum(), images)[0] for answer in (model(images), expected))
+    torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("kind", ["torchscript", "torch_export"])
+def test_probabilities_and_labels_are_what_the_softmax_of_the_logits_gives_back(files, network, kind):
+    images = pictures(5)
+    wanted = network(images).softmax(1)
+    scores = opened(files[kind, "probabilities"], "probabilities", "gradients")(images).softmax(1)
+    torch.testing.assert_close(scores, wanted)
+    decided = opened(files[kind, "labels"], "labels", "labels")(images).softmax(1)
+    assert torch.equal(decided.argmax(1), wanted.argmax(1)) and torch.all(decided.amax(1) == 1)
+
+
+@pytest.mark.parametrize("kind", ["torchscript", "torch_export"])
+@pytest.mark.parametrize(("answers", "access"), [("logits", "gradients"), ("probabilities", "gradients"),
+                                                 ("labels", "labels")])  # fmt: skip
+def test_what_a_program_gives_is_found_out_by_asking(files, kind, answers, access):
+    path = files[kind, answers]
+    found = try_outside(open_outside(kind, path, {}, CPU), answers=answers, num_classes=CLASSES, image_size=SIDE,
+                        normalisation=OURS, where="here")  # fmt: skip
+    assert (found.access, found.rows) == (access, None)
+
+
+def test_a_program_that_takes_a_fixed_number_of_images_is_shown_so_many_each_time(network, tmp_path):
+    path = exported(network, tmp_path / "two.pt2", rows=2)
+    program = open_outside("torch_export", path, {}, CPU)
+    assert (program.rows, program.side) == (2, SIDE)
+    images = pictures(5)
+    torch.testing.assert_close(opened(path, "logits", "gradients")(images), network(images))
+    with pytest.raises(InputError, match="--image-size: expected 32, which here takes, got 64"):
+        try_outside(program, answers="logits", num_classes=CLASSES, image_size=64, normalisation=OURS, where="here")
+
+
+def test_a_script_for_single_images_is_found_to_be_one(tmp_path):
+    class Single(nn.Module):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return images.reshape(1, 3, -1).mean(2)
+
+    path = torchscript(Single(), tmp_path / "single.pt")
+    found = try_outside(open_outside("torchscript", path, {}, CPU), answers="logits", num_classes=3, image_size=SIDE,
+                        normalisation=OURS, where="here")  # fmt: skip
+    assert (found.rows, found.access) == (1, "gradients")
+
+
+def test_answers_of_another_kind_or_shape_than_said_are_one_line(files):
+    for said, made, line in (
+        ("logits", "probabilities", "got numbers that add up to one: say --answers probabilities"),
+        ("probabilities", "logits", "got numbers that do not add up to one: say --answers logits"),
+        ("logits", "labels", r"expected logits of shape \[5, 4\], got \[5\]"),
+        ("labels", "logits", r"expected labels of shape \[5\], got \[5, 4\]"),
+    ):
+        with pytest.raises(InputError, match=line):
+            opened(files["torchscript", made], said, "labels").check_answers(pictures(5))
+    assert sums_to_one(torch.tensor([[0.25, 0.75]])) and not sums_to_one(torch.tensor([[-0.5, 1.5]]))
+
+
+def test_below_gradients_no_gradient_leads_back_and_no_view_of_more_is_made(files):
+    model = opened(files["torchscript", "logits"], "logits", "scores")
+    assert not model(pictures(2).requires_grad_(True)).requires_grad
+
+    def view(access):
+        execution = Execution(ExecutionConfig(), "cpu")
+        return view_of(Prepared(model), access, num_classes=CLASSES, image_size=SIDE, execution=execution,
+                       gives=model.access)  # fmt: skip
+
+    assert type(view("labels")) is LabelView and type(view("scores")) is ScoreView
+    with pytest.raises(InputError, match="expected access to its gradients, got a model that gives scores alone"):
+        view("gradients")
+
+
+def test_an_attack_that_looks_at_layers_is_told_that_there_are_none(files):
+    model = opened(files["torchscript", "logits"], "logits", "gradients")
+    view = view_of(Prepared(model), "gradients", num_classes=CLASSES, image_size=SIDE,
+                   execution=Execution(ExecutionConfig(), "cpu"), gives="gradients")  # fmt: skip
+    assert isinstance(view, GradientView)
+    for look in (lambda: view.features(pictures(2)), lambda: view.scores_in_training(pictures(2), 0)):
+        with pytest.raises(InputError, match="got one that shows its answers alone"):
+            look()
+
+
+# What a file from outside could try.
+
+
+def rewritten(path, out, change):
+    """The archive with members changed: name -> bytes, None to drop it."""
+    with zipfile.ZipFile(path) as source, zipfile.ZipFile(out, "w") as target:
+        root = source.namelist()[0].partition("/")[0]
+        members = {entry.filename.partition("/")[2]: source.read(entry) for entry in source.infolist()}
+        for name, content in {**members, **change(members)}.items():
+            if content is not None:
+                target.writestr(f"{root}/{name}", content)
+    return out
+
+
+class Saving(nn.Module):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        torch.save(images, "stolen")
+        return images.mean((2, 3))
+
+
+class Reading(nn.Module):
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.mean((2, 3)) + torch.from_file("secret", size=3)
+
+
+class ReadingWhenLoaded(nn.Module):
+    """TorchScript runs `__setstate__` while it loads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = torch.zeros(3)
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[torch.Tensor, bool]:
+        return self.held, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[torch.Tensor, bool]) -> None:
+        self.held = torch.from_file("made", shared=True, size=3)
+        self.training = state[1]
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return images.mean((2, 3)) + self.held
+
+
+@pytest.mark.parametrize("network", [Saving(), Reading(), ReadingWhenLoaded()])
+def test_a_script_that_reaches_files_is_refused_before_anything_of_it_runs(network, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = torchscript(network, tmp_path / "evil.pt")
+    with pytest.raises(InputError, match="which is not listed as arithmetic"):
+        open_outside("torchscript", path, {}, CPU)
+    assert [one.name for one in tmp_path.iterdir()] == ["evil.pt"]
+
+
+def graph_with(change):
+    def changed(members):
+        graph = json.loads(members["models/model.json"])
+        change(graph)
+        return {"models/model.json": json.dumps(graph).encode()}
+
+    return changed
+
+
+def set_target(text):
+    return graph_with(lambda graph: graph["graph_module"]["graph"]["nodes"][0].update(target=text))
+
+
+def set_formula(graph):
+    values = graph["graph_module"]["graph"]["tensor_values"]
+    symbol = next(size["as_expr"] for one in values.values() for size in one["sizes"] if "as_expr" in size)
+    symbol["expr_str"] = "__import__('os').system('true')"
+
+
+def set_name(graph):
+    graph["graph_module"]["graph"]["nodes"][0]["name"] = "x = __import__('os')"
+
+
+def pickled(config, file):
+    def changed(members):
+        described = json.loads(members[config])
+        described["config"]["evil"] = {"path_name": file, "is_param": False, "use_pickle": True, "tensor_meta": None}
+        return {config: json.dumps(described).encode(), f"{config.rpartition('/')[0]}/{file}": b""}
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (set_target("torch.hub.load"), "of torch.ops.aten that are listed as arithmetic, got torch.hub.load"),
+        (set_target("torch.ops.aten.from_file.default"), "expected operations of torch.ops.aten"),
+        (set_target("#anything"), "expected operations of torch.ops.aten"),
+        (graph_with(set_formula), "expected a size as a plain formula"),
+        (graph_with(set_name), "expected a name"),
+        (pickled("data/weights/model_weights_config.json", "weight_0"), "expected raw numbers, got something pickled"),
+        (pickled("data/constants/model_constants_config.json", "custom_obj_0"), "got something pickled"),
+        (lambda members: {"models/model.json": b"[]"}, "expected an object in JSON, got list"),
+        (lambda members: {"archive_version": None}, "got an archive without archive_version"),
+    ],
+)  # fmt: skip
+def test_an_exported_program_of_more_than_arithmetic_is_refused(files, tmp_path, change, line):
+    path = rewritten(files["torch_export", "logits"], tmp_path / "evil.pt2", change)
+    with pytest.raises(InputError, match=line):
+        open_outside("torch_export", path, {}, CPU)
+
+
+class Bomb:
+    def __reduce__(self):
+        return exec, ("raise SystemExit('unpickled')",)
+
+
+def test_sample_inputs_and_guards_of_an_exported_program_are_never_read(files, network, tmp_path):
+    def change(members):
+        samples = io.BytesIO()
+        torch.save(Bomb(), samples)
+        graph = graph_with(lambda graph: graph.update(guards_code=["raise SystemExit('run')"]))(members)
+        bombs = {"data/sample_inputs/model.pt": samples.getvalue(), "data/weights/model.pt": pickle.dumps(Bomb())}
+        return {**bombs, **graph}
+
+    path = rewritten(files["torch_export", "logits"], tmp_path / "evil.pt2", change)
+    images = pictures(3)
+    torch.testing.assert_close(opened(path, "logits", "gradients")(images), network(images))
+
+
+def test_what_is_no_program_is_one_line(tmp_path):
+    path = tmp_path / "noise.pt"
+    path.write_bytes(b"PK\x03\x04 nothing")
+    assert kind_of_file(path) is None
+    for kind in ("torchscript", "torch_export"):
+        with pytest.raises(InputError, match="expected a"):
+            open_outside(kind, path, {}, CPU)
+    torch.save({"a": torch.zeros(1)}, tmp_path / "weights.pth")
+    assert kind_of_file(tmp_path / "weights.pth") is None

@@ -1,0 +1,344 @@
+"""`smoothsweep ui`: what it prints, what it opens, what it refuses; the pages themselves in a real browser."""
+
+import contextlib
+import http.client
+import http.server
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
+from urllib.request import url2pathname
+
+import psutil
+import pytest
+from chromium import browsing, find_chromium
+from mlflow import MlflowClient
+from mlflow_look import record
+from tiny import write_tiny
+
+from benchmarks import tracking as made_up
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.records import opening, ui
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory, empty_database):
+    """A store with one recorded sweep of two recipes under two seeds, its artifacts made up."""
+    folder = tmp_path_factory.mktemp("ui")
+    with pytest.MonkeyPatch.context() as small:
+        for name, value in {"EPOCHS": 5, "CLASSES": 4, "SIDE": 16}.items():
+            small.setattr(made_up, name, value)
+        store = LocalStore(root=folder / "store")
+        store.root.mkdir()
+        shutil.copy(empty_database, store.root / "mlflow.db")
+        loaded = load_sweep(write_tiny(folder, seeds=[1, 2]))
+        trials = trials_of(loaded)
+        made_up.write_artifacts(trials, store)
+        record(loaded, store, trials)
+    return store
+
+
+class Became(Exception):
+    """The process would be the server now."""
+
+
+def test_it_prints_where_each_sweep_is_compared_and_becomes_the_server(swept, monkeypatch, capsys):
+    asked, tokens, opened = [], [], []
+
+    def become(uri, listening, token):
+        asked.append((uri, listening.getsockname()))
+        tokens.append(token)
+        raise Became
+
+    monkeypatch.setattr(ui, "become_server", become)
+    monkeypatch.setattr(ui, "open_beside", lambda *arguments: opened.append(arguments))
+    port = free_port()
+    for options in ([], ["--no-browser"]):
+        with pytest.raises(Became):
+            main(["ui", "--store", str(swept.root), "--port", str(port), *options])
+    said = capsys.readouterr().out
+    tables, charts = ([f"http://127.0.0.1:{port}/?token={token}#/experiments/1/runs?viewStateShareKey=trials"
+                       f"&workflowType=machine_learning&compareRunsMode={mode}" for token in tokens]
+                      for mode in ("TABLE", "CHART"))  # fmt: skip
+    assert all(said.count(address) == 1 for address in (*tables, *charts))
+    assert all(f"MLflow on http://127.0.0.1:{port}/?token={token} (" in said for token in tokens)
+    assert opened == [(port, tables[0])], "and nothing where nothing is to be opened"
+    assert asked == [(f"sqlite:///{swept.root}/mlflow.db", ("127.0.0.1", port))] * 2
+    assert len(set(tokens)) == 2 and all(len(token) >= 43 for token in tokens), "a new one for each run"
+
+
+@pytest.mark.parametrize("port", [None, -1, 65536, 99999999999])
+def test_a_port_that_cannot_be_had_is_refused_before_anything_is_opened(port, swept, monkeypatch, capsys):
+    monkeypatch.setattr(ui, "become_server", lambda *_: pytest.fail("a server was started"))
+    monkeypatch.setattr(ui, "open_beside", lambda *_: pytest.fail("a browser was opened"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1] if port is None else port
+        assert main(["ui", "--store", str(swept.root), "--port", str(port)]) == 2
+    assert f"--port {port}: expected a free port" in capsys.readouterr().err
+
+
+def test_the_links_name_the_port_that_the_system_chose(swept, monkeypatch, capsys):
+    monkeypatch.setattr(ui, "become_server", lambda uri, listening, token: ports.append(listening.getsockname()[1]))
+    ports = []
+    main(["ui", "--store", str(swept.root), "--port", "0", "--no-browser"])
+    assert capsys.readouterr().out.count(f"http://127.0.0.1:{ports[0]}/?token=") == 3 and ports[0] > 0
+
+
+class Answering(http.server.BaseHTTPRequestHandler):
+    def do_HEAD(self):
+        self.send_response(403)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+@contextlib.contextmanager
+def answering(port=0):
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), Answering) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_the_link_is_opened_as_soon_as_the_server_answers_and_not_before(monkeypatch):
+    opened, port = [], free_port()
+    monkeypatch.setattr(opening.webbrowser, "open", lambda address: opened.append((time.monotonic(), address)) or True)
+    with socket.create_server(("127.0.0.1", port)):  # listens, as the command's own socket does, and says nothing
+        page = opening.leading_page("http://x")
+        assert not opening.open_when_served(port, page, patience_s=0.3) and not opened
+        assert not page.parent.exists()
+    page, started = opening.leading_page("http://x"), time.monotonic()
+    helper = threading.Thread(target=opening.open_when_served, args=(port, page, 30.0, 0.5))
+    helper.start()
+    time.sleep(0.5)
+    assert not opened
+    with answering(port):
+        helper.join(timeout=60)
+    assert opened[0][0] - started >= 0.4 and opened[0][1] == page.as_uri()
+    assert not page.parent.exists(), "it holds a token"
+
+
+def test_it_is_opened_by_the_browser_that_the_user_names(tmp_path, monkeypatch):
+    """By a real process, from a server that stands in for MLflow's; no command line shows the token."""
+    told, browser = tmp_path / "told", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {told}.new\nmv {told}.new {told}\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{browser} %s")
+    with answering() as port:
+        helper = opening.open_beside(port, "http://127.0.0.1/?token=secret#/experiments/1")
+        late = time.monotonic() + 60
+        while not told.exists() and time.monotonic() < late:
+            time.sleep(0.1)
+        page = Path(url2pathname(urlsplit(told.read_text().strip()).path))
+        assert 'location.replace("http://127.0.0.1/?token=secret#/experiments/1")' in page.read_text()
+        assert page.stat().st_mode & 0o777 == 0o600 and page.parent.stat().st_mode & 0o777 == 0o700
+        assert "secret" not in Path(f"/proc/{helper.pid}/cmdline").read_text()
+        helper.send_signal(signal.SIGINT)
+        assert helper.wait(timeout=60) == 0 and not page.parent.exists()
+
+
+def test_an_address_stays_an_address_in_the_page_that_leads_to_it():
+    page = opening.leading_page('http://x/?a="</script><script>alert(1)</script>')
+    assert page.read_text().count("</script>") == 1
+    shutil.rmtree(page.parent)
+
+
+def test_without_a_window_no_text_browser_takes_the_terminal(monkeypatch):
+    for name in opening.WINDOWED:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(opening.sys, "platform", "linux")
+    monkeypatch.setattr(opening.subprocess, "Popen", lambda *_: pytest.fail("a browser was opened"))
+    assert opening.open_beside(1, "http://x") is None
+
+
+def cookie_of(port, token):
+    return {"Cookie": f"smoothsweep_ui_{port}={token}"}
+
+
+def ask(port, path, method="GET", body=None, **headers):
+    """Status, headers and body of one answer; no redirect is followed."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request(method, path, body=body, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read()
+    finally:
+        connection.close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    port: int
+    token: str
+    links: list[str]
+    pid: int
+
+
+@pytest.fixture(scope="module")
+def served(swept):
+    """The real command, its server answering."""
+    port = free_port()
+    command = [sys.executable, "-m", "orchestrator", "ui", "--no-browser", "--store", str(swept.root)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    command = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True, env=environment,
+                            start_new_session=True, cwd=swept.root.parent)  # fmt: skip
+    try:
+        said = "".join(command.stdout.readline() for _ in range(3))
+        late = time.monotonic() + 120
+        while not opening.answers(port) and time.monotonic() < late:
+            time.sleep(0.2)
+        links = re.findall(r"http://\S+#\S+", said)
+        yield Served(port=port, token=parse_qs(urlsplit(links[0]).query)["token"][0], links=links, pid=command.pid)
+    finally:
+        os.killpg(command.pid, 9)
+        command.wait()
+        command.stdout.close()
+
+
+SEARCH = json.dumps({"max_results": 5})
+STATIC = re.compile(rb'src="(static-files/[^"]+\.js)"')
+PLACES = [  # method, path, body
+    ("GET", "/", None), ("HEAD", "/", None), ("GET", "/health", None), ("GET", "/version", None),
+    ("POST", "/api/2.0/mlflow/experiments/search", SEARCH), ("POST", "/ajax-api/2.0/mlflow/experiments/search", SEARCH),
+    ("POST", "/api/2.0/mlflow/experiments/create", json.dumps({"name": "x", "artifact_location": "/tmp"})),
+    ("GET", "/get-artifact?run_uuid=0&path=x", None), ("POST", "/ajax-api/2.0/mlflow/upload-artifact", "x"),
+    ("GET", "/api/2.0/mlflow-artifacts/artifacts", None), ("PUT", "/api/2.0/mlflow-artifacts/artifacts/x", "x"),
+    ("POST", "/graphql", "{}"), ("GET", "/static-files/index.html", None), ("OPTIONS", "/", None),
+    ("GET", "/ajax-api/3.0/mlflow/assistant/config", None), ("POST", "/v1/traces", "x"), ("GET", "/none", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "body"), PLACES)
+def test_nothing_answers_without_the_token(method, path, body, served):
+    good = cookie_of(served.port, served.token)
+    wrong = served.token[:-1] + ("A" if served.token[-1] != "A" else "B")
+    refused = [
+        {}, cookie_of(served.port, wrong), cookie_of(served.port, ""), cookie_of(1, served.token),
+        {"Authorization": f"Bearer {wrong}"}, {"Authorization": f"Basic {served.token}"}, {"Authorization": "Bearer "},
+        {**good, "Host": "evil.example"}, {**good, "Host": f"127.0.0.1.evil.example:{served.port}"},
+        {**good, "Origin": "http://127.0.0.1:1"}, {**good, "Sec-Fetch-Site": "same-site"},
+    ]  # fmt: skip
+    for headers in refused:
+        status, told, text = ask(served.port, path, method, body, **headers)
+        assert status == 403 and "Set-Cookie" not in told, headers
+        assert method == "HEAD" or (text.startswith(b"403: ") and text.count(b"\n") == 1)
+    status, _, _ = ask(served.port, f"{path}{'&' if '?' in path else '?'}token={wrong}", method, body, **good)
+    assert status == 403 or method not in ("GET", "HEAD")
+
+
+def test_with_the_token_everything_answers(served):
+    status, told, _ = ask(served.port, f"/?token={served.token}")
+    cookie = told["set-cookie"]
+    assert (status, told["location"]) == (303, "/") and served.token not in told["location"]
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {part.strip() for part in cookie.split(";")[1:]}
+    for headers in ({"Cookie": cookie.split(";")[0]}, {"Authorization": f"Bearer {served.token}"}):
+        status, _, page = ask(served.port, "/", **headers)
+        assert status == 200 and b"<title>MLflow</title>" in page
+        status, _, script = ask(served.port, "/" + STATIC.search(page)[1].decode(), **headers)
+        assert status == 200 and len(script) > 1000
+        for api in ("api", "ajax-api"):
+            status, _, found = ask(served.port, f"/{api}/2.0/mlflow/experiments/search", "POST", SEARCH,
+                                   **{**headers, "Content-Type": "application/json"})  # fmt: skip
+            assert status == 200 and len(json.loads(found)["experiments"]) == 2  # the sweep's, and MLflow's own
+
+
+def test_the_token_opens_mlflows_own_client_and_its_artifacts(served, swept, monkeypatch, tmp_path):
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", served.token)
+    client = MlflowClient(tracking_uri=f"http://127.0.0.1:{served.port}")
+    runs = client.search_runs(["1"])
+    assert runs
+    held = [(run.info.run_id, entry) for run in runs for entry in client.list_artifacts(run.info.run_id)]
+    run_id, entry = next((run_id, entry) for run_id, entry in held if not entry.is_dir)
+    status, _, content = ask(served.port, f"/get-artifact?run_uuid={run_id}&path={quote(entry.path)}",
+                             **cookie_of(served.port, served.token))  # fmt: skip
+    assert status == 200 and len(content) == entry.file_size > 0
+
+
+def test_the_token_stands_on_no_command_line_and_in_no_environment(served):
+    for process in [psutil.Process(served.pid), *psutil.Process(served.pid).children(recursive=True)]:
+        assert served.token not in " ".join(process.cmdline())
+        assert served.token not in str(process.environ())
+
+
+def test_it_listens_on_the_loopback_interface_alone(served):
+    own = psutil.Process(served.pid)
+    listening = [one.laddr for process in (own, *own.children(recursive=True))
+                 for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]  # fmt: skip
+    assert [tuple(address) for address in listening] == [("127.0.0.1", served.port)]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can try it as another user")
+def test_another_user_reads_neither_the_page_with_the_token_nor_the_servers_memory(served):
+    page = opening.leading_page("http://127.0.0.1/?token=secret")
+    try:
+        tries = [
+            f"open({str(page)!r})", f"__import__('os').listdir({str(page.parent)!r})",
+            f"open('/proc/{served.pid}/environ').read()", f"__import__('os').listdir('/proc/{served.pid}/fd')",
+        ]  # fmt: skip
+        for one in tries:
+            done = subprocess.run(["/usr/bin/env", "python3", "-c", one], user="nobody", extra_groups=[], cwd="/",
+                                  capture_output=True, text=True)  # fmt: skip
+            assert done.returncode and "PermissionError" in done.stderr, (one, done.stderr)
+    finally:
+        shutil.rmtree(page.parent)
+
+
+def until(tab, script, seconds=60):
+    """The value of the expression as soon as it is true."""
+    late = time.monotonic() + seconds
+    while not (value := tab.run(script)) and time.monotonic() < late:
+        time.sleep(0.3)
+    return value
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine: apt-get install chromium")
+def test_the_links_lead_to_filled_pages(served, tmp_path):
+    table, charts = served.links
+    with browsing(find_chromium(), tmp_path / "profile") as tab:
+        tab.resize(1800, 1000)
+        tab.open(table)
+        assert until(tab, "document.querySelectorAll('.ag-center-cols-container [row-index]').length >= 4")
+        shown = tab.run("document.body.innerText")
+        assert shown.count("alpha -0.2 · seed") == shown.count("alpha 0 · seed") == 2
+        for column in ("Duration", "test_acc", "embedder_acc1", "attack_acc1"):
+            assert column in shown, column
+        tab.open("about:blank")
+        tab.open(charts)
+        assert until(tab, "document.querySelectorAll('.js-plotly-plot .trace, .js-plotly-plot .points').length > 0")
+        shown = tab.run("document.body.innerText")
+        assert "Accuracy against leak" in shown and "No charts in this section" not in shown
+        assert tab.run("location.href").startswith(f"http://127.0.0.1:{served.port}/#/experiments/1/")
+        assert tab.run("document.cookie") == "", "scripts cannot read the cookie"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_chromium() is None, reason="no Chromium on this machine: apt-get install chromium")
+def test_the_file_that_a_browser_is_given_leads_to_the_page(served, tmp_path):
+    """From a file, which to the browser is another site."""
+    page = opening.leading_page(served.links[0])
+    with browsing(find_chromium(), tmp_path / "profile") as tab:
+        tab.open(page.as_uri())
+        assert until(tab, "document.querySelectorAll('.ag-center-cols-container [row-index]').length >= 4")
+        where = tab.run("location.href")
+        assert where.startswith(f"http://127.0.0.1:{served.port}/#/experiments/1/") and served.token not in where
+    shutil.rmtree(page.parent)

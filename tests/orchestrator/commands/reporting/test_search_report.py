@@ -1,0 +1,146 @@
+"""The report of a search, from what lies in a store to the page: proposals, rungs, a second audit."""
+
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from smoothsweep.orchestrator.commands.reporting import sweep_report as reporting
+from smoothsweep.orchestrator.commands.reporting.search_report import (
+    budget_words,
+    constraint_words,
+    dimension_words,
+    rung_words,
+)
+from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
+from smoothsweep.orchestrator.page.render import render
+from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, write_reaudit
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.reading.results import results_table
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
+
+ALPHA, KIND, START = (f"recipe.defense.{key}" for key in ("alpha", "schedule.kind", "schedule.start"))
+SWEEP = """
+name: searched
+seeds: [1, 2]
+data: {kind: synthetic, identities: 12, train_per_class: 4, test_per_class: 2, size: 64, seed: 7}
+public: {kind: synthetic, identities: 40, per_identity: 2, size: 64, seed: 7}
+recipe: {architecture: resnet_small, pretrained: false, image_size: 32, epochs: 4, defense: {kind: label_smoothing}}
+prior: {kind: eigenfaces, components: 20}
+attack: {candidates: 4, steps: 8, selected: 2}
+judges: {embedder: {name: synthetic}}
+search:
+  strategy: halving
+  recipes: 6
+  space:
+    recipe.defense.alpha: {low: -0.4, high: 0.1, step: 0.05}
+    recipe.defense.schedule.kind: {choices: [constant, ramp]}
+    recipe.defense.schedule.start: {low: 0.0, high: 0.7, step: 0.1, when: {recipe.defense.schedule.kind: ramp}}
+  objectives: {test_acc: max, embedder_acc1: min}
+  constraints: {test_acc: {at_least: 0.8}}
+  rungs: [{keep: 0.5, set: {classes: [0, 1, 2, 3], attack.steps: 2}}]
+  audit: 1
+grid: {attack.loss: [poincare, cross_entropy]}
+reaudit: {seeds: [101, 102], recipes: 2}
+baseline: {recipe.defense.alpha: 0.0}
+budget: {device_hours: 2.0}
+"""
+RECIPES = [{ALPHA: 0.0}, *({ALPHA: -0.05 * k, KIND: "ramp", START: 0.1 * k} if k % 2 else
+                           {ALPHA: -0.05 * k, KIND: "constant"} for k in range(1, 7))]  # fmt: skip
+
+
+def finish(store, trial, number):
+    """Leave what the trial's stages would have made: a recipe's leak falls with the factor's distance from 0."""
+    alpha = trial.settings.recipe.defense.final_alpha
+    rng = np.random.default_rng([number, trial.seed])
+    classes = trial.settings.classes if trial.settings.classes != "all" else range(12)
+    loss = trial.settings.attack.loss == "poincare"
+    rates = np.clip(rng.normal(0.7 + alpha + 0.1 * loss, 0.1, len(classes)), 0, 1)
+    hits = pd.DataFrame({"class": [f"p{c}" for c in classes], "embedder_acc1": rates})
+    metrics = {"target": {"test_acc": 0.95 + alpha / 2}, "judge_embedder": {"embedder_acc1": rates.mean()}}
+    for stage in trial.stages:
+        if store.has(stage):
+            continue
+        folder = store.draft(stage)
+        if stage.name == "target":
+            curve = pd.DataFrame({"epoch": range(4), "alpha": alpha, "loss": 1.0, "train_acc": 0.9, "test_acc": 0.9})
+            curve.to_parquet(folder / "history.parquet")
+        if stage.name == "judge_embedder":
+            hits.to_parquet(folder / "per_class.parquet")
+        manifest = {"stage": stage.name, "seconds": 36.0, "device": "cpu", "host": "h", "libraries": {}, "config": {},
+                    "inputs": {}, "files": {}, "metrics": {"num_classes": 12, "num_train": 48, "num_test": 24}
+                    | metrics.get(stage.name, {})}  # fmt: skip
+        store.commit(stage, folder, manifest)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """A search by halving with a baseline, a rung, an audit, a second audit of two recipes, one trial still open."""
+    place = tmp_path_factory.mktemp("search")
+    (place / "searched.yaml").write_text(SWEEP)
+    loaded, store = load_sweep(place / "searched.yaml", []), open_store(str(place / "store"))
+    proposals = ProposalFile(loaded, store)
+    proposals.open_for_appending()
+    plan = [Proposal(number=0, values=RECIPES[0], origin="baseline")]
+    plan += [Proposal(number=k, values=RECIPES[k], rung=0) for k in range(1, 7)]
+    plan += [Proposal(number=4 + k, values=RECIPES[k], origin="survivor", of=k) for k in (3, 4, 5)]
+    plan += [Proposal(number=10, values=RECIPES[1], origin="audit", of=1)]
+    for proposal in plan:
+        proposals.append(proposal)
+    write_reaudit(loaded, store, [RECIPES[5], RECIPES[4]])
+    trials = trials_of(loaded, store)
+    for number, trial in enumerate(trials[:-1]):
+        finish(store, trial, number)
+    return loaded, store, trials
+
+
+def test_a_search_is_reported_from_its_store(searched, tmp_path, monkeypatch):
+    monkeypatch.setattr(reporting, "comparison_sheet", lambda *_, **__: None)
+    loaded, store, trials = searched
+    data = report_data(loaded, trials, store, results_table(trials, store, {}), tmp_path)
+    assert data.min_test_acc == 0.8 and data.primary == "embedder_acc1"
+    assert set(data.fresh["seed"]) == {101, 102} and len(data.others) == 6 * 4 and len(data.results) == 5 * 4
+    summary = summarise(data, resamples=100)
+    assert summary.baseline_recipe is not None and len(summary.recipes) == 5
+    view = data.search
+    assert view.strategy == "halving" and len(view.proposals) == 11 and len(dict(view.on_rungs)[0]) == 6
+    assert {p.recipe for p in view.full} == set(summary.recipes)
+    assert view.space[2] == "start: 0 to 0.7 in steps of 0.1, with kind ramp"
+    page = ascii_text(render(data, summary))
+    for ident in ("search", "fresh", "pairs", "cost", "results"):
+        assert f'id="{ident}"' in page
+    assert "Among the recipes with at least 80.0 % test accuracy" in page
+    assert "4 recipes met both it and the full attack, 1 of them though dropped" in page
+    assert "Checked again: " in page and "flatters itself" not in page
+    assert "4 classes, steps 2" in page and "with fresh seeds" in page and "80.0 % asked for" in page
+    assert "51 done and 1 missing" in page  # the second audit's, which is no trial of the comparison
+
+
+def test_the_whole_report_is_written_with_every_trial_in_the_table(searched, tmp_path, monkeypatch):
+    monkeypatch.setattr(reporting, "comparison_sheet", lambda *_, **__: None)
+    loaded, store, trials = searched
+    text, files, _ = reporting.write_sweep_report(loaded, trials, store, {}, tmp_path)
+    table = pd.read_parquet(tmp_path / "results.parquet")
+    assert table["phase"].value_counts().to_dict() == {"proxy": 24, "sweep": 20, "reaudit": 8}
+    assert "proxy" not in text and tmp_path / "report.html" in files
+
+
+def test_spaces_rungs_and_limits_in_words():
+    names = {"recipe.lr": "lr", START: "start", KIND: "kind"}
+    assert dimension_words("lr", {"low": 1e-4, "high": 0.01, "log": True}, names) == (
+        "lr: 0.0001 to 0.01, evenly in the logarithm"
+    )
+    above = {"low": 0.1, "high": 1.0, "step": 0.1, "above": START, "when": {KIND: ["ramp", "linear"]}}
+    assert dimension_words("end", above, names) == (
+        "end: 0.1 to 1 in steps of 0.1, above start, with kind ramp or linear"
+    )
+    assert dimension_words("kind", {"choices": ("constant", "ramp")}, names) == "kind: constant, ramp"
+    assert ascii_text(constraint_words("test_acc", {"at_least": 0.9})) == "test accuracy at least 90 %"
+    assert ascii_text(rung_words({"classes": [0, 1], "attack.steps": 3})) == "2 classes, steps 3"
+    assert ascii_text(budget_words({"device_hours": 3.0, "minutes": 60.0})) == (
+        "3 h 0 min of device time and 1 h 0 min by the clock"
+    )
+    assert budget_words({}) == ""

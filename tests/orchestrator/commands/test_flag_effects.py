@@ -1,0 +1,217 @@
+"""What flags are for, of those that no other test looks at."""
+
+import json
+import re
+import shutil
+import zlib
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from tests.orchestrator.reading.audit.test_found import NAMES, data
+
+from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.audit.portfolio import spread
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.audit import pages, rounds
+from smoothsweep.orchestrator.commands.audit.forecast import Cost
+from smoothsweep.orchestrator.reading.audit.result import AuditNotes
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.load import load_sweep
+from tests.foreign_classifier import PEOPLE, SIDE
+from tests.orchestrator.commands.test_audit import IMAGENET, imported, owned  # noqa: F401 - fixtures
+from tests.tiny import write_tiny
+
+
+@pytest.fixture
+def one_round(monkeypatch):
+    """An audit whose first round does nothing, and for whose others there is no time."""
+    monkeypatch.setattr(rounds, "run_and_report", lambda *_, **__: 0)
+    monkeypatch.setattr(rounds, "forecast", lambda tree, store: Cost(training=1e9, rest=1e9))
+    monkeypatch.setattr(rounds, "_look_for_the_same", lambda request: None)
+
+
+@pytest.fixture
+def unwritten(one_round, monkeypatch):
+    """The same, and no pages."""
+    monkeypatch.setattr(rounds.Work, "write", lambda work, *more: None)
+    monkeypatch.setattr(rounds, "_say_where", lambda request: None)
+
+
+def audited(owned, model, out, *more):  # noqa: F811
+    """The exit code of an audit of these people."""
+    _, people, public = owned
+    given = ["--data", str(people), "--public", str(public), "--minutes", "0.001", "--out", str(out)]
+    return main(["audit", str(model), *given, *map(str, more)])
+
+
+@pytest.fixture
+def found(one_round, imported, monkeypatch):  # noqa: F811
+    """The pages of an audit whose store would hold what `data` says: photographs are of a shade, by their row."""
+    made = data()
+    trial = SimpleNamespace(id="ppa-1", settings=SimpleNamespace(recipe=ImportedClassifier(imported=str(imported))),
+                            seed=1, cell=SimpleNamespace(axes={}))  # fmt: skip
+    labels = np.array([2, 0, 1, 0, 3, 1])
+    fakes = {
+        "trials_of": lambda loaded, store: [trial], "results_table": lambda *_: None, "report_data": lambda *_: made,
+        "class_names": lambda *_: NAMES, "inversion_stages": lambda *_: None, "recipe_label": lambda *_: None,
+        "training_labels": lambda *_: labels,
+        "training_image": lambda store, stages, row: np.full((3, 8, 8), 10 * row, np.uint8),
+        "reconstruction": lambda store, stages, label, rank: np.full((3, 8, 8), 100 + label, np.uint8),
+    }  # fmt: skip
+    for name, fake in fakes.items():
+        monkeypatch.setattr(pages, name, fake)
+    return labels
+
+
+def pictures_of(pdf):
+    """How many images a PDF holds, its compressed streams looked into as well."""
+    streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL)
+    inflated = []
+    for stream in streams:
+        try:
+            inflated.append(zlib.decompress(stream))
+        except zlib.error:
+            inflated.append(stream)
+    return pdf.count(b"/Subtype /Image") + sum(part.count(b"/Subtype /Image") for part in inflated)
+
+
+@pytest.mark.parametrize("redact", [False, True])
+def test_a_redacted_audit_leaves_no_name_and_no_picture_of_anybody(
+    owned, imported, found, tmp_path, capsys, redact  # noqa: F811
+):  # fmt: skip
+    """From the command to what lies on the disk and what the terminal says; without the flag all of it is there."""
+    out = tmp_path / "out"
+    assert audited(owned, imported, out, "--people", "3", *(["--redact"] if redact else [])) == 0
+    printed = capsys.readouterr().out
+    written = {name: (out / name).read_bytes() for name in ("audit.html", "audit.json", "audit.pdf")}
+    text = printed + written["audit.html"].decode() + written["audit.json"].decode()
+    named = [name for name in ("Zoe", "Ann", "Bob") if re.search(rf"\b{name}\b", text)]
+    images = written["audit.html"].count(b"data:image")
+    assert (named, images > 0, pictures_of(written["audit.pdf"]) > 0) == (
+        ([], False, False) if redact else (["Zoe", "Ann", "Bob"], True, True)
+    )
+    people = json.loads(written["audit.json"])["people"]
+    assert [one["label"] for one in people] == [0, 1, 2, 3]
+    assert not redact or [one["person"] for one in people] == ["person 0", "person 1", "person 2", "person 3"]
+
+
+def test_a_photograph_is_of_the_person_it_stands_for(found):
+    """Several people, whose images lie in no order: the first of each."""
+    made = data()
+    audit = pages.read_audit(made, summarise(made), AuditNotes(names=NAMES, classes=20))
+    trial = SimpleNamespace(id="ppa-1", settings=None, seed=1)
+    shown = pages._portraits(audit, trial, None)
+    assert [one.label for one in shown] == [0, 1, 2]  # whose share is above nothing, most exposed first
+    for one in shown:
+        assert (one.photograph == 10 * found.tolist().index(one.label)).all()
+        assert (one.reconstruction == 100 + one.label).all() and one.photograph.shape == (8, 8, 3)
+
+
+def test_the_place_of_another_models_audits_is_refused(owned, unwritten, tmp_path, capsys):  # noqa: F811
+    """The same file goes on, under another name too; one whose weights differ a little does not."""
+    root, out = owned[0], tmp_path / "out"
+    reading = ["--architecture", "resnet18", "--image-size", SIDE, *IMAGENET]
+    assert audited(owned, root / "own.pth", out, *reading) == 0
+    before = {path: path.read_bytes() for path in (out / "model").iterdir()}
+    capsys.readouterr()
+    shutil.copy(root / "own.pth", tmp_path / "again.pth")
+    assert audited(owned, tmp_path / "again.pth", out, *reading) == 0
+    assert "converted before" in capsys.readouterr().out
+    state = torch.load(root / "own.pth", weights_only=True)
+    state["fc.bias"] = state["fc.bias"] + 1e-3
+    torch.save(state, tmp_path / "other.pth")
+    assert audited(owned, tmp_path / "other.pth", out, *reading) == 2
+    said = capsys.readouterr().err
+    assert said == f"smoothsweep: --out {out}: expected a folder of this model's audits, got one of another model\n"
+    assert {path: path.read_bytes() for path in (out / "model").iterdir()} == before
+    assert audited(owned, tmp_path / "other.pth", tmp_path / "elsewhere", *reading) == 0
+
+
+@pytest.mark.parametrize("access", ["labels", "scores", "gradients"])
+@pytest.mark.parametrize("people", [2, 4])
+def test_an_audit_shows_no_more_than_its_access(owned, imported, unwritten, tmp_path, access, people):  # noqa: F811
+    """And attacks so many people, evenly from all."""
+    assert audited(owned, imported, tmp_path / "out", "--access", access, "--people", people) == 0
+    sweep = load_sweep(tmp_path / "out" / "audit.yaml").sweep
+    tried = [ATTACKS[one["kind"]].access for one in sweep.grid["attack"]]
+    assert max(map(ACCESS_LEVELS.index, tried)) == ACCESS_LEVELS.index(access) and len(set(tried)) > 1
+    assert list(sweep.classes) == spread(len(PEOPLE), people) and len(sweep.classes) == people
+
+
+@pytest.mark.parametrize(("stated", "code"), [(None, 0), ("0.5", 0), ("0.97", 2), ("1.5", 2)])
+def test_a_stated_accuracy_is_held_against_real_images(owned, tmp_path, capsys, stated, code):  # noqa: F811
+    """A classifier that has forgotten two of its six people is taken as it is, unless more is stated of it."""
+    root, people, _ = owned
+    state = torch.load(root / "own.pth", weights_only=True)
+    state["fc.bias"][[1, 4]] -= 1000
+    torch.save(state, tmp_path / "blunt.pth")
+    given = ["--architecture", "resnet18", "--classes", str(len(PEOPLE)), "--image-size", str(SIDE), *IMAGENET]
+    command = ["import", "target", str(tmp_path / "blunt.pth"), *given, "--data", str(people)]
+    command += ["--test-acc", stated] if stated else []
+    assert main([*command, "--class-names", str(alphabetical(tmp_path)), "--out", str(tmp_path / "out")]) == code
+    said = capsys.readouterr().err
+    assert (tmp_path / "out").exists() == (code == 0) and said.count("\n") == (code != 0)
+    if code == 0:
+        card = ImportedClassifier(imported=str(tmp_path / "out")).checked
+        assert card.stated_acc == (None if stated is None else pytest.approx(0.5))
+    elif stated == "0.97":
+        assert "its card states 97.0%" in said
+
+
+def alphabetical(folder):
+    (folder / "names.txt").write_text("\n".join(sorted(PEOPLE)))
+    return folder / "names.txt"
+
+
+@pytest.mark.parametrize(("command", "function", "place"), [
+    (("prior", "ffhq.pkl"), "import_prior_file", "priors/ffhq"),
+    (("target", "net.v2.pth", "--classes", "3"), "import_target_file", "targets/net.v2"),
+    (("gan", "g.tar", "--part", "plg_gan"), "import_gan_files", "gans/g"),
+    (("judge", "backbone.v2.pth"), "import_judge_file", "judges/backbone.v2.safetensors"),
+])  # fmt: skip
+@pytest.mark.parametrize("named", [True, False])
+def test_what_is_imported_goes_into_the_store_it_names(tmp_path, monkeypatch, command, function, place, named):
+    monkeypatch.chdir(tmp_path)
+    given = []
+    monkeypatch.setattr(f"smoothsweep.orchestrator.commands.importing.converting.{function}",
+                        lambda *arguments: given.append(getattr(arguments[0], "out", arguments[-1])) or 0)  # fmt: skip
+    assert main(["import", *command, *(["--store", "there"] if named else [])]) == 0
+    assert [out.resolve() for out in given] == [tmp_path / ("there" if named else "store") / "imported" / place]
+
+
+def test_the_report_goes_where_it_is_told(tmp_path, capsys):
+    sweep, store = write_tiny(tmp_path), LocalStore(root=tmp_path / "store")
+    store.open_for_writing()
+    command = ["report", str(sweep), "--store", str(store.root)]
+    assert main([*command, "--out", str(tmp_path / "there"), "--set", "name=renamed"]) == 0, capsys.readouterr().err
+    assert "renamed" in (tmp_path / "there" / "report.html").read_text()
+    assert not list(store.root.glob("sweeps/*/report.html"))
+    assert main([*command, "--set", "name=other"]) == 0
+    assert [path.parent.name for path in store.root.glob("sweeps/*/report.html")] == ["other"]
+
+
+def test_a_cluster_that_is_not_there_is_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "ray"))  # where no other test's Ray has left its address
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    sweep = write_tiny(tmp_path)
+    assert main(["run", str(sweep), "--store", str(tmp_path / "store"), "--address", "auto"]) == 2
+    said = capsys.readouterr().err
+    assert "--address auto: expected a Ray cluster there, got" in said
+    assert not list(tmp_path.glob("store/*/*/manifest.json"))
+
+
+@pytest.mark.parametrize("yes", [True, False])
+def test_a_dear_rejudging_asks_unless_it_is_told_yes(tmp_path, monkeypatch, yes):
+    """What it hands to the run: the answer where that would ask."""
+    asked = []
+    sweep, store = write_tiny(tmp_path), LocalStore(root=tmp_path / "store")
+    store.open_for_writing()
+    monkeypatch.setattr("smoothsweep.orchestrator.commands.records.rejudge.run_and_report",
+                        lambda *arguments, guard: asked.append(arguments[-1].yes) or 0)  # fmt: skip
+    command = ["rejudge", str(sweep), "--store", str(store.root), "--judges", "knowledge=null"]
+    assert main([*command, *(["--yes"] if yes else [])]) == 0 and asked == [yes]

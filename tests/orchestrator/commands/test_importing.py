@@ -1,0 +1,202 @@
+"""The commands that bring things in: official weights, data sets on disk, published weight files."""
+
+import json
+import os
+
+import pytest
+import torch
+from official_pickle import write_official_pickle
+from published_trees import facescrub
+from safetensors.torch import load_file
+from tiny import write_tiny
+from torchvision.models import inception_v3, resnet18
+
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.registry import load_discriminator, load_prior
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.tasks.training import restored_classifier
+
+TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=128, channel_max=8)
+PEOPLE = (("actors", "A_B", 12), ("actresses", "C_D", 12), ("actresses", "E_F", 12))
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """As the official trainer writes it."""
+    path = tmp_path_factory.mktemp("checkpoint") / "Classifier_9000.pth"
+    torch.manual_seed(0)
+    state = {f"model._orig_mod.{key}": value for key, value in resnet18(num_classes=3).state_dict().items()}
+    torch.save({"epoch": 100, "model_state_dict": state, "optimizer_state_dict": {}}, path)
+    return path
+
+
+def target_arguments(checkpoint, out, **changes):
+    options = {"architecture": "resnet18", "classes": 3, "image_size": 32, "out": out, **changes}
+    flags = [part for key, value in options.items() for part in (f"--{key.replace('_', '-')}", str(value))]
+    return ["import", "target", str(checkpoint), *flags]
+
+
+def test_a_pickle_becomes_a_prior_that_a_sweep_can_name(tmp_path, capsys):
+    write_official_pickle(tmp_path / "ffhq.pkl", TINY)
+    assert main(["import", "prior", str(tmp_path / "ffhq.pkl"), "--store", str(tmp_path / "store")]) == 0
+    folder = tmp_path / "store" / "imported" / "priors" / "ffhq"
+    said = capsys.readouterr().out
+    assert "non-commercial" in said and f"prior: {{kind: folder, path: {folder}}}" in said
+    assert load_prior(folder).config == load_discriminator(folder).config == TINY
+
+
+def test_a_pickle_that_is_none_is_one_line_and_leaves_nothing(tmp_path, capsys):
+    (tmp_path / "ffhq.pkl").write_text("<!DOCTYPE html><title>404</title>")
+    assert main(["import", "prior", str(tmp_path / "ffhq.pkl"), "--out", str(tmp_path / "prior")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "ffhq.pkl" in error and not (tmp_path / "prior").exists()
+
+
+def test_a_checkpoint_becomes_a_target_with_its_card(tmp_path, checkpoint, capsys):
+    out = tmp_path / "target"
+    tree = facescrub(tmp_path / "facescrub", PEOPLE, size=40)
+    assert main([*target_arguments(checkpoint, out, alpha=-0.05)]) == 0
+    card = json.loads((out / "target.json").read_text())
+    assert (card["defense"]["kind"], card["defense"]["alpha"]) == ("label_smoothing", -0.05)
+    assert card["source"]["epoch"] == 100
+    assert (card["version"], card["image_size"], card["mean"], card["class_names"]) == (3, 32, [0.5] * 3, None)
+    assert load_file(out / "weights.safetensors")["head.weight"].shape == (3, 512)
+    assert "recipe: {imported:" in capsys.readouterr().out
+    assert main(target_arguments(checkpoint, out)) == 2  # never over an earlier import
+    assert "expected a new folder" in capsys.readouterr().err
+    assert main(["data", "check", str(tree), "--as", "facescrub", "--classes", "3"]) == 1
+    assert "identities: 3, recorded are 530" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("flags", "mean", "std"), [([], 0.0, 1.0), (["--input-range", "-1", "1"], 0.5, 0.5)])
+def test_a_low_resolution_checkpoint_is_shown_pictures_in_0_to_1_unless_it_says_otherwise(tmp_path, flags, mean, std):
+    backbone = build_classifier("efficientnet_b0", 3, protocol="paper", seed=1)
+    named = {key.removeprefix("backbone.").replace("head.", "fc_layer."): value
+             for key, value in backbone.state_dict().items()}  # fmt: skip
+    torch.save({"state_dict": {f"module.{key}": value for key, value in named.items()}}, tmp_path / "student.tar")
+    out = tmp_path / "target"
+    assert main([*target_arguments(tmp_path / "student.tar", out, architecture="efficientnet_b0"), *flags]) == 0
+    card = json.loads((out / "target.json").read_text())
+    assert (card["mean"], card["std"]) == ([mean] * 3, [std] * 3)
+    reading = ImportedClassifier(imported=str(out)).checked.reading
+    weights = load_file(out / "weights.safetensors")
+    read = restored_classifier({**reading, "protocol": "paper", "seed": 0}, weights, where="import").eval()
+    images = torch.rand(1, 3, 32, 32) * 2 - 1
+    with torch.no_grad():
+        unit = (images + 1) / 2 if std == 1.0 else images
+        torch.testing.assert_close(read(images), backbone.eval().head(backbone.backbone(unit)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"classes": 4}, "expected 4 classes, got 3"),
+        ({"classes": 3, "data": "facescrub"}, "--classes: expected 530 for facescrub, got 3"),
+        ({"data_path": "x"}, "--data-path: expected only with --data"),
+        ({"architecture": "resnet34"}, "resnet34"),
+        ({"architecture": "resnet19"}, "expected one of"),
+        ({"image_size": 8}, "at least 32 pixels, got 8"),
+        ({"image_size": 0}, "at least 32 pixels, got 0"),
+        ({"image_size": 10**9}, "image_size: expected less than or equal to 2048"),
+        ({"classes": 10**9}, "num_classes: expected less than or equal to 100000"),
+        ({"classes": -1}, "num_classes: expected greater than or equal to 2"),
+        ({"alpha": "nan"}, "defense.alpha: expected a finite number"),
+        ({"alpha": 7}, "defense.alpha: expected less than or equal to 1"),
+        ({"test_acc": 81.8}, "stated_acc: expected less than or equal to 1"),
+        ({"data": "no/such/place"}, "--data no/such/place: expected a folder, a Parquet file or one of"),
+        ({"class_names": "no-such-file"}, "--class-names no-such-file: expected a text file"),
+        ({"transform_input": "true"}, "transform_input"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_one_line(tmp_path, checkpoint, capsys, changes, words):
+    assert main(target_arguments(checkpoint, tmp_path / "target", **changes)) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and words in error
+    assert not (tmp_path / "target").exists() and not list(tmp_path.glob(".target*"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--mean", "0.5", "0.5", "0.5"], "--mean, --std: expected both or neither"),
+        (["--input-range", "1", "0"], "input range: expected two numbers, the lower one first"),
+        (["--input-range", "nan", "1"], "input range: expected two numbers"),
+        (["--mean", "0", "0", "0", "--std", "0", "1", "1"], "std: expected three numbers > 0"),
+        (["--mean", "0", "0", "nan", "--std", "1", "1", "1"], "mean: expected three numbers"),
+        (["--input-range", "0", "1", "--mean", "0", "0", "0", "--std", "1", "1", "1"], "got both"),
+    ],
+)
+def test_an_impossible_normalisation_is_one_line(tmp_path, checkpoint, capsys, flags, words):
+    assert main([*target_arguments(checkpoint, tmp_path / "target"), *flags]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and words in error and not (tmp_path / "target").exists()
+
+
+def test_the_image_size_is_not_guessed(tmp_path, checkpoint, capsys):
+    arguments = target_arguments(checkpoint, tmp_path / "target")
+    at = arguments.index("--image-size")
+    assert main(arguments[:at] + arguments[at + 2 :]) == 2
+    assert "--image-size: expected the side in pixels" in capsys.readouterr().err
+
+
+def test_inception_must_say_how_it_sees_its_inputs(tmp_path, capsys):
+    torch.save(inception_v3(num_classes=3, aux_logits=True, init_weights=False).state_dict(), tmp_path / "eval.pt")
+    arguments = target_arguments(tmp_path / "eval.pt", tmp_path / "out", architecture="inception_v3", image_size=299)
+    assert main(arguments) == 2
+    assert "transform_input: expected true or false" in capsys.readouterr().err
+
+
+def test_staging_says_what_could_not_be_had_and_where_to_put_it(tmp_path, capsys, monkeypatch):
+    from smoothsweep.core.models import weight_files
+
+    def unreachable(*_, **__):
+        raise OSError("no network here")
+
+    monkeypatch.setattr(weight_files.urllib.request, "urlopen", unreachable)
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "hub"))
+    assert main(["weights", "stage", "sweeps/table1_facescrub.yaml", "--dir", str(tmp_path / "w")]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        ["MISS", name] for name in ("resnet152", "inception_v3", "resnet50", "facenet", "fid_inception")
+    ]
+    assert all("put it there" in line and "no network here" in line for line in lines)
+    assert not list((tmp_path / "w").glob("*")) if (tmp_path / "w").exists() else True
+
+
+def test_a_sweep_without_its_imagenet_weights_starts_nothing(tmp_path, capsys, monkeypatch):
+    from smoothsweep.orchestrator.stages.judges import staged_file
+
+    staged_file.cache_clear()
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "hub"))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    arguments = ["run", "sweeps/quickstart.yaml", "--store", str(tmp_path / "store")]
+    changes = ["recipe.pretrained=true", "recipe.architecture=resnet18"]
+    assert main([*arguments, *(part for change in changes for part in ("--set", change))]) == 2
+    assert "pretrained resnet18: expected its ImageNet weights here" in capsys.readouterr().err
+    assert not os.path.exists(tmp_path / "store")
+
+
+def test_the_priors_discriminator_pulls_the_attack_where_it_is_weighted(tmp_path):
+    from smoothsweep.core.priors.card import StyleGAN2Config as Config
+    from smoothsweep.orchestrator.planning.trial import inversion_stages
+    from smoothsweep.orchestrator.planning.trials import trials_of
+    from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+    from smoothsweep.orchestrator.store.opening import open_store
+    from smoothsweep.sweeps.load import load_sweep
+
+    config = Config(resolution=32, z_dim=8, w_dim=8, mapping_layers=1, channel_base=256, channel_max=8)
+    write_official_pickle(tmp_path / "ffhq.pkl", config)
+    assert main(["import", "prior", str(tmp_path / "ffhq.pkl"), "--out", str(tmp_path / "prior")]) == 0
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    prior = {"kind": "folder", "path": str(tmp_path / "prior")}
+    path = write_tiny(tmp_path, prior=prior, public=None, judges={}, grid={}, baseline={})
+    found = []
+    for overrides in ([], ["attack.discriminator_weight=0.0"], ["attack.discriminator_weight=0.5"]):
+        [trial] = trials_of(load_sweep(path, overrides))
+        attack = inversion_stages(trial.settings, trial.seed).attack
+        execute_with_inputs(store, attack)
+        found.append(load_file(store.path(attack) / "reconstructions.safetensors")["w"])
+    assert torch.equal(found[0], found[1]) and not torch.allclose(found[0], found[2], atol=1e-3)

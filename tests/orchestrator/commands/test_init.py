@@ -1,0 +1,95 @@
+"""`smoothsweep init`: the file fits the images, `smoothsweep plan` takes it, and nothing wrong is written."""
+
+import json
+
+import pytest
+
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.data.own_sweep import Sizes, own_sweep_text, sweep_name
+from smoothsweep.sweeps.load import load_sweep
+from tests.labelled_files import encoded, folders, regular_folders, scene
+
+
+def written(capsys, out, *more):
+    assert main(["init", "--out", str(out), *map(str, more)]) == 0
+    capsys.readouterr()
+    return load_sweep(out).sweep
+
+
+def planned(capsys, out, tmp_path):
+    assert main(["plan", str(out), "--store", str(tmp_path / "store"), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def public(tmp_path):
+    return folders(tmp_path / "public", {f"{i}.png": encoded(scene(300 + i, side=40)) for i in range(30)})
+
+
+def test_sizes_and_counts_are_those_of_the_data_and_plan_takes_the_file(tmp_path, public, capsys):
+    own = folders(tmp_path / "our: #people", {
+        f"{who}/{i}.png": encoded(scene(10 * who + i, side=90)) for who in range(3) for i in range(4)})  # fmt: skip
+    sweep = written(capsys, tmp_path / "own.yaml", "--data", own, "--public", public)
+    assert sweep.data.path == str(own) and sweep.public.path == str(public)
+    assert (sweep.data.size, sweep.public.size) == (32, 32), "public images have 40 pixels"
+    assert sweep.data.largest_classes is None and sweep.public.limit is None
+    assert sweep.prior.components == 15 and sweep.recipe.batch_size == 2
+    text = (tmp_path / "own.yaml").read_text()
+    assert "# Your images: 3 classes with 9 training images, 3 to 3 of each." in text
+    assert planned(capsys, tmp_path / "own.yaml", tmp_path)["trials"] == 16
+
+
+def test_without_data_the_file_has_names_to_fill_in_and_plan_takes_it_too(tmp_path, capsys):
+    sweep = written(capsys, tmp_path / "own.yaml")
+    assert (sweep.data.path, sweep.public.path) == ("faces.parquet", "other-people.parquet")
+    assert planned(capsys, tmp_path / "own.yaml", tmp_path)["trials"] == 16
+
+
+@pytest.mark.parametrize(
+    ("sizes", "side", "largest", "batch", "components"),
+    [
+        (Sizes(classes=500, training=(30,) * 500, median=250, public=20_000), 64, 20, 50, 150),
+        (Sizes(classes=5, training=(2,) * 5, median=20, public=1), 32, None, 2, 1),
+        (Sizes(classes=20, training=(9,) * 20, median=50, public=None), 48, None, 45, 150),
+        (Sizes(), 64, 20, 50, 150),
+    ],
+)
+def test_numbers_follow_the_sizes(sizes, side, largest, batch, components):
+    assert (sizes.side, sizes.largest, sizes.batch, sizes.components) == (side, largest, batch, components)
+
+
+@pytest.mark.parametrize("name", ["faces", "my faces & co", "…", "x" * 200, "-a.", "2024"])
+def test_a_name_is_made_of_any_path(tmp_path, name):
+    file = tmp_path / "s.yaml"
+    file.write_text(own_sweep_text(tmp_path / f"{name}.parquet", None, Sizes(classes=3, training=(5, 5, 5), median=64)))
+    assert load_sweep(file).sweep.name == sweep_name(tmp_path / f"{name}.parquet")
+
+
+@pytest.mark.parametrize(
+    ("harm", "line"),
+    [
+        ("there", "expected a name that is free"),
+        ("folder", "expected a file in a folder that is there"),
+        ("bare", "expected --data beside it, got none"),
+        ("broken", "got 1 faults (smoothsweep data check tells them): unreadable: ann/0.png"),
+        ("shared", "got 1 of them: ann/1.png = copy.png"),
+        ("nothing", "got nothing at this path"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(tmp_path, public, capsys, harm, line):
+    own, out = regular_folders(tmp_path / "own"), tmp_path / ("no/own.yaml" if harm == "folder" else "own.yaml")
+    given = ["--data", own, "--public", public]
+    if harm == "there":
+        out.write_text("mine")
+    elif harm == "bare":
+        given = ["--public", public]
+    elif harm == "broken":
+        (own / "ann" / "0.png").write_bytes(b"x")
+    elif harm == "shared":
+        (public / "copy.png").write_bytes((own / "ann" / "1.png").read_bytes())
+    elif harm == "nothing":
+        given = ["--data", tmp_path / "nowhere"]
+    assert main(["init", "--out", str(out), *map(str, given)]) == 2
+    said = capsys.readouterr().err
+    assert line in said and said.count("\n") == 1
+    assert out.read_text() == "mine" if harm == "there" else not out.exists()

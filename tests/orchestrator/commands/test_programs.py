@@ -1,0 +1,194 @@
+"""Models that answer and show no layers: brought in with what they give, refused to attacks that need more."""
+
+import json
+
+import pytest
+
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS, access_needed, looks_at_layers
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, portfolio, untried
+from smoothsweep.sweeps.data import LabelledData
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.tasks.attacking import OpenTarget
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.data import prepare_private
+from smoothsweep.tasks.files import load_images
+from smoothsweep.tasks.imported import adopt_classifier
+from smoothsweep.tasks.training import load_classifier
+from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, write_people
+from tests.made_programs import NAMES, Deciding, Softmaxed, exported, shades_of, torchscript
+
+IMAGENET = ["--mean", *map(str, IMAGENET_MEAN), "--std", *map(str, IMAGENET_STD)]
+SIZED = ["--image-size", str(SIDE)]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Somebody's people, and programs that know them."""
+    root = tmp_path_factory.mktemp("made")
+    people = write_people(root / "people")
+    network = shades_of(people)
+    torchscript(network, root / "logits.pt")
+    torchscript(Softmaxed(network), root / "scores.pt")
+    torchscript(Deciding(network), root / "labels.pt")
+    exported(network, root / "logits.pt2")
+    return root
+
+
+def bring(made, name, out, *more):
+    given = ["import", "target", str(made / name), "--classes", str(len(PEOPLE)), "--data", str(made / "people")]
+    return main([*given, "--out", str(out), *IMAGENET, *more])
+
+
+@pytest.fixture(scope="module")
+def brought(made, tmp_path_factory):
+    """name -> the folder that the import wrote."""
+    root = tmp_path_factory.mktemp("brought")
+    said = {"logits.pt": SIZED, "logits.pt2": [], "labels.pt": [*SIZED, "--answers", "labels"],
+            "scores.pt": [*SIZED, "--answers", "probabilities"]}  # fmt: skip
+    for name, more in said.items():
+        assert bring(made, name, root / name, *more) == 0
+    return root
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "access"),
+    [("logits.pt", "torchscript", "gradients"), ("scores.pt", "torchscript", "gradients"),
+     ("labels.pt", "torchscript", "labels"), ("logits.pt2", "torch_export", "gradients")],
+)  # fmt: skip
+def test_the_card_says_what_a_program_is_and_gives(brought, name, kind, access):
+    card = ImportedClassifier(imported=str(brought / name)).checked
+    assert (card.architecture, card.access, card.image_size) == (kind, access, SIDE)
+    assert card.test_acc > 0.9 and set(card.class_names) == set(NAMES)
+    assert card.source.sha256 and card.reading["outside"]["access"] == access
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "line"),
+    [
+        ("logits.pt", [], "--image-size: expected the side in pixels that this TorchScript program was trained at"),
+        ("logits.pt", [*SIZED, "--answers", "probabilities"], "say that the answers are logits"),
+        ("scores.pt", SIZED, "add up to one: say --answers probabilities"),
+        ("logits.pt", [*SIZED, "--architecture", "resnet18"], "--architecture: expected none with a TorchScript"),
+        ("logits.pt2", ["--image-size", "64"], "--image-size: expected 32, which"),
+        ("logits.pt", [*SIZED, "--classes", "7"], "expected logits of shape [1, 7], got [1, 6]"),
+    ],
+)  # fmt: skip
+def test_what_a_program_contradicts_is_one_line_and_nothing_is_written(made, tmp_path, capsys, name, more, line):
+    assert bring(made, name, tmp_path / "out", *more) == 2
+    said = capsys.readouterr().err
+    assert line in said and said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_program_that_recognises_nobody_as_stated_is_refused_with_the_reading_that_fits(made, tmp_path, capsys):
+    given = ["import", "target", str(made / "labels.pt"), "--classes", str(len(PEOPLE)), "--out", str(tmp_path / "out")]
+    given += ["--data", str(made / "people"), "--answers", "labels", *SIZED, "--input-range", "0", "255"]
+    assert main(given) == 2
+    assert "with ImageNet mean/std" in capsys.readouterr().err
+
+
+def adopted(made, folder, place):
+    """The artifact of an imported program, as the stage leaves it, with its manifest."""
+    model = ImportedClassifier(imported=str(folder))
+    data, out = place / "data", place / "artifact"
+    data.mkdir(), out.mkdir()
+    context = TaskContext(work=place, device="cpu")
+    settings = LabelledData(kind="labelled", path=str(made / "people"), size=SIDE).model_dump(exclude_none=True)
+    prepare_private(settings, {}, data, context)
+    config = {**model.checked.reading, "path": str(folder), "seed": 0, "protocol": "clean"}
+    metrics = adopt_classifier(config, {"data": data}, out, context)
+    (out / "manifest.json").write_text(json.dumps({"config": config, "metrics": metrics}))
+    return out, config, metrics, data
+
+
+def test_views_of_an_adopted_program_answer_in_the_datas_order_and_no_further_than_it_gives(made, brought, tmp_path):
+    out, config, metrics, data = adopted(made, brought / "logits.pt", tmp_path)
+    assert metrics["test_acc"] > 0.9 and metrics["ece"] is not None
+    target = OpenTarget(out, {"image_size": SIDE}, "cpu")
+    test = load_images(data, "test")
+    view = target.view("gradients")
+    images = test.images.float() / 127.5 - 1
+    assert (view.labels(images) == test.labels).double().mean() == metrics["test_acc"]
+    assert view.logits(images[:2].requires_grad_(True)).requires_grad and view.queries == len(images) + 2
+    with pytest.raises(InputError, match="expected a network with layers, got a TorchScript program"):
+        load_classifier(out, config, "cpu")
+
+
+def test_a_program_that_says_the_class_alone_has_no_calibration_and_shows_no_scores(made, brought, tmp_path):
+    out, _, metrics, data = adopted(made, brought / "labels.pt", tmp_path)
+    assert metrics["test_acc"] > 0.9 and metrics["ece"] is None
+    target = OpenTarget(out, {"image_size": SIDE}, "cpu")
+    images = load_images(data, "test").images[:4].float() / 127.5 - 1
+    assert target.view("labels").labels(images).shape == (4,)
+    with pytest.raises(InputError, match="expected access to its scores, got a model that gives labels alone"):
+        target.view("scores")
+
+
+def audit_file(made, folder, tmp_path, access, change=lambda tree: None):
+    card = ImportedClassifier(imported=str(folder)).checked
+    tree = audit_sweep(model=folder, card=card, data=made / "people", public=made / "people", independent={},
+                       access=access, people=3, seeds=[1], reach="whole")  # fmt: skip
+    change(tree)
+    file = tmp_path / "audit.yaml"
+    file.write_text(as_file(tree))
+    return file
+
+
+def test_an_attack_that_needs_more_than_the_program_gives_is_refused_at_the_start(made, brought, tmp_path):
+    file = audit_file(made, brought / "labels.pt", tmp_path, "gradients")
+    with pytest.raises(InputError, match="expected an attack on labels, which is all that a TorchScript program gives "
+                                         "here, got ppa, which needs gradients"):  # fmt: skip
+        load_sweep(file)
+    load_sweep(audit_file(made, brought / "labels.pt", tmp_path, "labels"))
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda tree: tree["judges"].update(evaluator=tree["recipe"]), "judges.evaluator: expected a classifier with"),
+        (lambda tree: tree["judges"].update(features={}), "judges.features: expected none for a TorchScript program"),
+        (lambda tree: tree["judges"].update(robustness={}), "judges.robustness: expected none for a TorchScript"),
+    ],
+)  # fmt: skip
+def test_judges_that_look_at_layers_are_refused(made, brought, tmp_path, change, line):
+    with pytest.raises(InputError, match=line):
+        load_sweep(audit_file(made, brought / "logits.pt", tmp_path, "gradients", change))
+
+
+def test_an_audit_leaves_out_what_the_model_cannot_be_shown_and_says_so(brought):
+    card = ImportedClassifier(imported=str(brought / "labels.pt")).checked
+    assert lesser("gradients", card.access) == "labels" and lesser("labels", "gradients") == "labels"
+    [said] = untried("gradients", card)
+    left = {settings["kind"] for settings in portfolio("gradients", whole=True)}
+    left -= {settings["kind"] for settings in portfolio("labels", whole=True)} | {"selection_only"}
+    assert left and all(ATTACKS[kind].title in said for kind in left) and "gives labels alone" in said
+    assert untried("labels", card) == ()
+
+
+def test_every_part_that_looks_at_layers_is_declared_so():
+    """Whoever calls `view.features` or `view.scores_in_training` from a part says so in the table."""
+    from pathlib import Path
+
+    import smoothsweep.core.attacks
+
+    folder = Path(smoothsweep.core.attacks.__file__).parent
+    looking = {name for name, part in PARTS.items()
+               if part.access == "gradients" and _function(folder, part.make)}  # fmt: skip
+    assert looking == {name for name, part in PARTS.items() if part.layers}
+
+
+def _function(folder, make):
+    text = (folder.parent.parent / (make.partition(":")[0].replace(".", "/") + ".py")).read_text()
+    return "view.features(" in text or "view.scores_in_training(" in text
+
+
+def test_every_attack_says_what_it_needs_of_the_target():
+    for kind, attack in ATTACKS.items():
+        if kind.startswith("lomma") or kind == "ked":
+            assert looks_at_layers(attack()), kind
+        assert access_needed(attack()) in ("none", "labels", "scores", "gradients")
+
+

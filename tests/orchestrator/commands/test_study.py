@@ -1,0 +1,274 @@
+"""`smoothsweep study`: what the page shows and hides, what is refused, and the way back from the answers."""
+
+import json
+import re
+import shutil
+
+import pytest
+from study_answers import ALPHAS, PEOPLE, REAL_RED, answers_file, choosing, colours, made_sweep, red_of
+from tiny import write_tiny
+
+from smoothsweep.core.files import write_file
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.study import build
+from smoothsweep.orchestrator.commands.study.chosen import published_preferences
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
+
+BUILD = ("--seed", "7")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return made_sweep(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture(scope="module")
+def built(made, tmp_path_factory):
+    """The folder of a study of all three recipes, and its key."""
+    sweep, store = made
+    out = tmp_path_factory.mktemp("built")
+    assert main(["study", "build", str(sweep), "--store", str(store), "--out", str(out), *BUILD]) == 0
+    return out, json.loads((out / "study.json").read_text())
+
+
+def pictures_of(page):
+    """By question: (examples, options), each as colours."""
+    found = []
+    for section in page.split('<section class="question"')[1:]:
+        before, after = section.split("<fieldset>")
+        found.append([[colours(uri) for uri in re.findall(r'src="([^"]+)"', part)] for part in (before, after)])
+    return found
+
+
+def near(colour, expected):
+    return all(abs(a - b) <= 6 for a, b in zip(colour, expected, strict=True) if b is not None)
+
+
+def test_every_picture_is_where_the_key_says(built):
+    folder, key = built
+    assert key["recipes"] == ["alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1"]
+    assert len(key["questions"]) == PEOPLE + 8
+    shown = pictures_of((folder / "study.html").read_text())
+    for question, (examples, options) in zip(key["questions"], shown, strict=True):
+        green = question["person"] * 16 + 8
+        assert all(near(one, (REAL_RED, green, 50 * (row % 4))) for one, row in
+                   zip(examples, question["examples"], strict=True))  # fmt: skip
+        for colour, option in zip(options, question["options"], strict=True):
+            if option is None:
+                assert near(colour, (REAL_RED, green, 50 * (question["real"] % 4)))
+            else:
+                assert near(colour, (red_of(ALPHAS[option]), green, 0)), "the best of this recipe's reconstructions"
+
+
+def test_the_page_tells_nothing_that_the_key_hides(built):
+    folder, key = built
+    page = (folder / "study.html").read_text()
+    words = re.sub(r"data:image/jpeg;base64,[A-Za-z0-9+/=]+", "", page)
+    for secret in ("alpha", "smooth", "recipe", "tiny", "Person", "0.2", "fingerprint", "attention", key["pictures"]):
+        assert secret not in words, secret
+    assert key["digest"] in words
+    sections = [re.sub(r"\d+", "", one) for one in words.split('<section class="question"')[1:-1]]
+    assert len(set(sections)) == 1 and len(sections) > PEOPLE, "an attention check looks like any other question"
+
+
+def test_positions_are_drawn_and_follow_the_seed(made, built, tmp_path):
+    sweep, store = made
+    folder, key = built
+    placed = [[question["options"].index(recipe) for question in key["questions"] if recipe in question["options"]]
+              for recipe in range(3)]  # fmt: skip
+    assert all(set(places) == {0, 1, 2} for places in placed)
+    command = ["study", "build", str(sweep), "--store", str(store), "--out"]
+    assert main([*command, str(tmp_path / "again"), *BUILD]) == 0
+    for name in ("study.html", "study.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+    drawn = []
+    for name in ("a", "b"):
+        assert main([*command, str(tmp_path / name), "--people", "3"]) == 0
+        drawn.append(json.loads((tmp_path / name / "study.json").read_text())["seed"])
+    assert drawn[0] != drawn[1], "without --seed nobody can guess the order"
+
+
+def test_both_seeds_of_the_sweep_are_shown(built):
+    _, key = built
+    trained = [question["trained"] for question in key["questions"] if question["real"] is None]
+    assert trained.count(1) == trained.count(2) == PEOPLE // 2
+
+
+def refused(capsys, *arguments):
+    """The one line of an exit code 2."""
+    assert main([str(argument) for argument in arguments]) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.count("\n") == 1 and told.err.startswith("smoothsweep: ")
+    return told.err
+
+
+@pytest.mark.parametrize("options, said", [
+    (("--people", 13), "--people: expected at most the 12 people reconstructed, got 13"),
+    (("--people", 0), "--people: expected at least 1, got 0"),
+    (("--examples", 0), "--examples: expected at least 1, got 0"),
+    (("--checks", 7), "--checks: expected at least 8"),
+    (("--seed", -1), "--seed: expected at least 0, got -1"),
+    (("--recipe", "alpha 0", "--recipe", "alpha 7"), "--recipe: expected one of 'alpha -0.2', 'alpha 0', 'alpha 0.1', "
+                                                     "got 'alpha 7'"),
+    (("--recipe", "alpha 0", "--recipe", "alpha 0"), "--recipe: expected each once, got 'alpha 0' twice"),
+    (("--recipe", "alpha 0"), "expected at least 2 recipes to choose between, got 1"),
+    (("--set", "grid={recipe.defense.alpha: [0.0]}"), "expected at least 2 recipes to choose between, got 1"),
+    (("--attack", "gmi"), "--attack: expected none, since there is one, got 'gmi'"),
+    (("--set", "recipe.lr=0.5"), "got none: smoothsweep run makes them"),
+])  # fmt: skip
+def test_what_cannot_be_asked_is_refused(made, tmp_path, capsys, options, said):
+    sweep, store = made
+    line = refused(capsys, "study", "build", sweep, "--store", store, "--out", tmp_path / "out", *options)
+    assert said in line and not (tmp_path / "out").exists()
+
+
+def test_the_two_dimensional_example_has_no_people(repository, tmp_path, capsys):
+    line = refused(capsys, "study", "build", repository / "sweeps" / "toy.yaml", "--store", tmp_path)
+    assert "expected a sweep that inverts people" in line
+
+
+def test_a_sweep_that_inverts_nothing_has_nothing_to_show(tmp_path, capsys):
+    changes = {"attack": None, "prior": None, "public": None, "judges": {}}
+    line = refused(capsys, "study", "build", write_tiny(tmp_path, **changes), "--store", tmp_path / "store")
+    assert "attack: expected one whose reconstructions are shown, got null" in line
+
+
+def test_another_study_is_not_written_over(made, built, tmp_path, capsys):
+    sweep, store = made
+    shutil.copytree(built[0], tmp_path / "there")
+    there = ("study", "build", sweep, "--store", store, "--out", tmp_path / "there")
+    before = (tmp_path / "there" / "study.html").read_bytes()
+    assert "expected no other study in this place" in refused(capsys, *there, "--seed", 8)
+    assert (tmp_path / "there" / "study.html").read_bytes() == before
+    assert main([str(one) for one in (*there, *BUILD)]) == 0, "the same study again changes nothing"
+
+
+@pytest.fixture
+def study(built, tmp_path):
+    """A copy to which answers may be put."""
+    shutil.copy(built[0] / "study.json", tmp_path)
+    return tmp_path, built[1]
+
+
+def test_from_the_answers_to_the_shares(study, capsys):
+    """Ann always chooses the first recipe, Ben half the time the second: the people are the first's or level."""
+    folder, key = study
+    ann = answers_file(folder / "answers-ann.json", key, choosing(key, 0))
+    ben = answers_file(folder / "answers-ben.json", key, choosing(key, lambda number: number % 2), who="Ben", number=2)
+    assert main(["study", "read", str(ann), str(ben), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    asked = [number for number, question in enumerate(key["questions"]) if question["real"] is None]
+    odd = sum(number % 2 for number in asked)
+    assert found["undecided"] == odd
+    assert [share["count"] for share in found["preferred"]] == [PEOPLE - odd, 0, 0]
+    assert found["preferred"][0]["value"] == 1 and found["preferred"][0]["low"] > 0.5
+    assert [share["count"] for share in found["answers"]] == [2 * PEOPLE - odd, odd, 0]
+    assert [one["attentive"] for one in found["annotators"]] == [True, True]
+    assert main(["study", "read", str(ann), str(ben)]) == 0
+    told = capsys.readouterr().out
+    assert f"{PEOPLE - odd} people decided, {odd} level and left out" in told and "Fleiss' kappa" in told
+    assert "alpha -0.2" in told and "8 of 8 passed" in told
+
+
+def test_who_takes_the_photograph_for_least_like_the_person_is_named_and_left_out(study, capsys):
+    folder, key = study
+    careless = [question["options"].index(None) if question["real"] is not None else choice
+                for question, choice in zip(key["questions"], choosing(key, 2), strict=True)]  # fmt: skip
+    ann = answers_file(folder / "a.json", key, choosing(key, 0))
+    bob = answers_file(folder / "b.json", key, careless, who="Bob\x1b[2J", number=2)
+    assert main(["study", "read", str(ann), str(bob)]) == 0
+    told = capsys.readouterr().out
+    assert "left out, because their attention checks look like guessing: Bob\\x1b[2J (8 of 8 failed)" in told
+    assert "0 of 8 passed: guessing?" in told
+    assert main(["study", "read", str(ann), str(bob), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [share["count"] for share in found["preferred"]] == [PEOPLE, 0, 0], "only Ann counts"
+
+
+def other(content, **changes):
+    return json.dumps({**content, **changes})
+
+
+@pytest.mark.parametrize("damage, said", [
+    (lambda good: json.dumps(good)[:-9], "expected the answers of one annotator, got: "),
+    (lambda good: "[1, 2]", "expected the answers of one annotator, got no object"),
+    (lambda good: "[" * 100_000, "expected the answers of one annotator, got: nested too deeply"),
+    (lambda good: other(good, study="0" * 64), "expected answers to the study"),
+    (lambda good: other(good, answers=good["answers"][:-1]), "answers: expected 20, got 19"),
+    (lambda good: other(good, answers=[3, *good["answers"][1:]]), "answers.0: expected a position below 3 or null"),
+    (lambda good: other(good, answers=[-1, *good["answers"][1:]]), "answers.0"),
+    (lambda good: other(good, answers=[0.5, *good["answers"][1:]]), "answers.0"),
+    (lambda good: other(good, answers=[None] * 20), "expected at least one question answered, got none"),
+    (lambda good: other(good, recipe=1), "recipe: expected no such key"),
+    (lambda good: json.dumps({key: value for key, value in good.items() if key != "annotator"}), "annotator"),
+])  # fmt: skip
+def test_damaged_answers_are_one_line(study, capsys, damage, said):
+    folder, key = study
+    good = json.loads(answers_file(folder / "good.json", key, choosing(key, 0)).read_text())
+    (folder / "bad.json").write_text(damage(good))
+    line = refused(capsys, "study", "read", folder / "bad.json")
+    assert said in line and "bad.json" in line
+
+
+def test_one_annotator_counts_once(study, capsys):
+    folder, key = study
+    first = answers_file(folder / "one.json", key, choosing(key, 0))
+    again = answers_file(folder / "two.json", key, choosing(key, 1))
+    assert "expected every annotator once, got Ann here and in" in refused(capsys, "study", "read", first, again)
+    assert "expected every annotator once" in refused(capsys, "study", "read", first, folder / "." / "one.json")
+
+
+def test_a_key_that_was_changed_is_refused(study, capsys):
+    folder, key = study
+    answers = answers_file(folder / "one.json", key, choosing(key, 0))
+    key["questions"][0]["options"].reverse()
+    (folder / "study.json").write_text(json.dumps(key))
+    assert "expected the key as it was written" in refused(capsys, "study", "read", answers)
+    (folder / "study.json").unlink()
+    assert "or --study FILE; got neither" in refused(capsys, "study", "read", answers)
+    line = refused(capsys, "study", "read", answers, "--study", folder / "no.json")
+    assert "no.json: expected the key of a study, got" in line
+
+
+@pytest.mark.parametrize("dataset, theirs", [
+    ("facescrub", (0.4776, 0.1716, 0.3507)), ("celeba", (0.7153, 0.1022, 0.1825)),
+])  # fmt: skip
+def test_the_papers_shares_stand_beside_the_same_three_recipes_alone(repository, dataset, theirs):
+    """A share depends on what else there was to choose."""
+    loaded = load_sweep(repository / "sweeps" / f"table1_{dataset}.yaml")
+    plain, positive, *three = [Trial(cell=cell, seed=1) for cell in expand(loaded)]
+    assert published_preferences(loaded, three) == theirs
+    assert published_preferences(loaded, three[::-1]) == theirs[::-1]
+    assert published_preferences(loaded, [plain, *three]) == (None,) * 4
+    assert published_preferences(loaded, [positive, *three[1:]]) == (None,) * 3
+
+
+@pytest.mark.parametrize("written", [0, 1])
+def test_a_build_killed_between_its_files_is_finished_by_the_same_command(made, tmp_path, monkeypatch, written):
+    sweep, store = made
+    command = ["study", "build", str(sweep), "--store", str(store), "--out", str(tmp_path)]
+    done = []
+
+    def killed(path, content, **how):
+        if len(done) == written:
+            raise KeyboardInterrupt
+        done.append(path)
+        write_file(path, content, **how)
+
+    monkeypatch.setattr(build, "write_file", killed)
+    assert main(command) == 130
+    monkeypatch.setattr(build, "write_file", write_file)
+    assert main(command) == 0
+    key = json.loads((tmp_path / "study.json").read_text())
+    assert key["digest"] in (tmp_path / "study.html").read_text()
+
+
+def test_a_key_without_its_page_gives_the_same_page_again(made, built, tmp_path):
+    """As a build of an earlier version left it, killed after the key; or where the page was moved to annotators."""
+    sweep, store = made
+    shutil.copy(built[0] / "study.json", tmp_path)
+    assert main(["study", "build", str(sweep), "--store", str(store), "--out", str(tmp_path)]) == 0
+    for file in ("study.json", "study.html"):
+        assert (tmp_path / file).read_bytes() == (built[0] / file).read_bytes()

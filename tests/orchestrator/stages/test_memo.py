@@ -1,0 +1,68 @@
+"""What the trials of a cell share is made once, and is the same stage as if it were made for each of them."""
+
+from tiny import write_tiny
+
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages.memo import KEPT, forget, remembered
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.sweeps.load import load_sweep
+
+GRID = {"recipe.defense.alpha": [0.0, -0.2], "recipe.lr": [0.001, 0.002]}
+
+
+def test_a_function_is_called_once_for_the_same_objects_and_again_for_others():
+    called = []
+
+    @remembered
+    def pair(one, two="b"):
+        called.append((one, two))
+        return [one, two]
+
+    first, second = ["a"], ["a"]
+    assert pair(first) is pair(first) and pair(second) is not pair(first) and pair(first, two="c") != pair(first)
+    assert called == [(["a"], "b"), (["a"], "b"), (["a"], "c")]
+    many = [[number] for number in range(KEPT + 5)]
+    for one in many:
+        pair(one)
+    assert pair(many[0]) == [[0], "b"] and called.count(([0], "b")) == 2, "the oldest was let go"
+    forget()
+    before = len(called)
+    pair(many[-1])
+    assert len(called) == before + 1
+
+
+def test_every_fingerprint_is_the_one_of_a_trial_made_alone(tmp_path):
+    """All trials planned together, in whatever order; and each made anew, with nothing remembered of another."""
+    trials = trials_of(load_sweep(write_tiny(tmp_path, grid=GRID, baseline={}, seeds=[1, 2, 3])))
+    make_plan(trials, LocalStore(root=tmp_path / "store"))
+    for trial in trials:
+        forget()
+        alone = Trial(cell=trial.cell, seed=trial.seed)
+        assert [(s.name, s.fingerprint) for s in alone.stages] == [(s.name, s.fingerprint) for s in trial.stages]
+    assert len({trial.id for trial in trials}) == 12
+
+
+def test_a_setting_that_only_one_seed_of_one_cell_has_wrong_is_found(tmp_path, capsys):
+    """The check that is left out for further seeds is left out for no other cell."""
+    grid = {"recipe.defense": [{"alpha": 0.0}, {"kind": "dp_sgd", "noise": 1.0}], "recipe.batch_size": [16, 33]}
+    path = write_tiny(tmp_path, grid=grid, baseline={}, seeds=[1, 2])
+    assert main(["plan", str(path), "--store", str(tmp_path / "store")]) == 2
+    assert "a batch_size of at most the 32 images, got 33" in capsys.readouterr().err
+
+
+def test_the_work_of_a_plan_grows_as_its_trials_do(tmp_path, monkeypatch):
+    """Calls counted, not seconds: of ten times the seeds ten times the stages, and no more settings checked."""
+    from smoothsweep.tasks import settings
+
+    checks, make = [], settings.recipe_from
+    monkeypatch.setattr(settings, "recipe_from", lambda config: checks.append(1) or make(config))
+    seen = []
+    for number in (3, 30):
+        path = write_tiny(tmp_path, grid=GRID, baseline={}, seeds=list(range(number)))
+        checks.clear()
+        assert main(["plan", str(path), "--store", str(tmp_path / "store"), "--json"]) == 0
+        seen.append(len(checks))
+    assert seen[0] == seen[1] and seen[0] <= 4 * 4  # four cells: target, evaluator, surrogate

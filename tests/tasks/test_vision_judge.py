@@ -1,0 +1,140 @@
+"""The judge that asks: who is shown beside whom, in which order, and what its shares are shares of."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from PIL import Image
+
+from smoothsweep.core.data.question import EDGE, GAP, HEAD, SIDE, question_picture
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external import posting
+from smoothsweep.core.external.address import ADDRESS
+from smoothsweep.tasks import vision_judge as asked
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import save_tensors
+from smoothsweep.tasks.vision_judge import judge_by_asking
+from tests.made_vision_model import serving
+
+CLASSES, EACH = 3, 6
+CONFIG = {"model": "seer", "images": 2, "pairs": 2, "seed": 0, "questions": 1000, "per_second": 1e4}
+
+
+def colour(label, shade=0):
+    """Of a person; shades tell images of one apart."""
+    return torch.tensor([60 + 60 * label, 10, 9 * shade], dtype=torch.uint8)[:, None, None].expand(3, 16, 16)
+
+
+def shown(pixels):
+    """Red of the image, and of the four references."""
+    top, right = EDGE + HEAD, EDGE + SIDE + GAP
+    places = [(top + (SIDE + EDGE) // 2, EDGE)]
+    places += [(top + row * (SIDE + EDGE), right + column * (SIDE + EDGE)) for row in (0, 1) for column in (0, 1)]
+    return [int(pixels[y + 9, x + 9, 0]) for y, x in places]
+
+
+def likeness(pixels):
+    image, *references = shown(pixels)
+    return "yes" if all(abs(image - one) < 9 for one in references) else "no"
+
+
+@pytest.fixture
+def inputs(tmp_path, monkeypatch):
+    """Three people of one colour each; the loot's second image of every class, and all of class 2, is of another."""
+    monkeypatch.setattr(posting, "LONGEST_PAUSE_S", 0.01)
+    folders = {name: tmp_path / name for name in ("data", "loot", "out")}
+    for folder in folders.values():
+        folder.mkdir()
+    labels = torch.arange(CLASSES).repeat_interleave(EACH)
+    for first, part in enumerate(("train", "test")):
+        images = torch.stack([colour(label, 12 * first + row % EACH) for row, label in enumerate(labels)])
+        save_tensors(folders["data"] / f"{part}.safetensors", {"images": images, "labels": labels})
+    (folders["data"] / "names.json").write_text('["a", "b", "c"]')
+    whose = [[c if rank == 0 and c < 2 else (c + 1) % 3 for rank in range(3)] for c in range(CLASSES)]
+    loot = torch.stack([colour(c, 20 + rank) for ranks in whose for rank, c in enumerate(ranks)])
+    ranks = torch.arange(CLASSES).repeat_interleave(3)
+    save_tensors(folders["loot"] / "images.safetensors", {"images": loot, "labels": ranks})
+    return folders
+
+
+def judge(inputs, monkeypatch, says, **changes):
+    with serving(says) as server:
+        monkeypatch.setenv(ADDRESS, server.url)
+        metrics = judge_by_asking({**CONFIG, **changes}, inputs, inputs["out"], TaskContext(work=inputs["out"]))
+    return metrics, server
+
+
+def test_its_shares_are_those_of_what_it_was_shown(inputs, monkeypatch):
+    metrics, server = judge(inputs, monkeypatch, likeness)
+    of_loot = pytest.approx(2 / 6)
+    assert metrics == {"asked_acc1": of_loot, "asked_unclear": 0.0, "asked_real_acc": 1.0, "asked_false": 0.0}
+    rows = pd.read_parquet(inputs["out"] / "per_image.parquet")
+    assert rows.groupby("kind").size().to_dict() == {"loot": 6, "other": 6, "same": 6}
+    assert rows[rows["kind"] == "loot"]["hit"].tolist() == [True, False, True, False, False, False]
+    classes = pd.read_parquet(inputs["out"] / "per_class.parquet")
+    assert classes["asked_acc1"].tolist() == [0.5, 0.5, 0.0]
+    for _, _, _, _, pixels in server.asked:
+        assert len(set(shown(pixels)[1:])) == 1, "references are all of one person"
+
+
+def test_reconstructions_and_natural_pairs_come_in_an_order_of_the_seeds(inputs, monkeypatch):
+    orders = []
+    for seed in (0, 0, 1):
+        config = {**CONFIG, "seed": seed}
+        made = [question_picture(one.image, one.references) for one in asked._questions(config, inputs)]
+        assert len(set(made)) == len(made) == 18
+        _, server = judge({**inputs, "out": fresh(inputs)}, monkeypatch, likeness, seed=seed)
+        sent = [pixels.tobytes() for *_, pixels in server.asked]
+        pictures = [np.asarray(Image.open(io.BytesIO(one))).tobytes() for one in made]
+        orders.append([pictures.index(one) for one in sent])
+    assert orders[0] == orders[1] != orders[2] and sorted(orders[0]) == list(range(18)) != orders[0]
+
+
+def test_refusals_count_as_neither_and_are_stated(inputs, monkeypatch):
+    metrics, _ = judge(inputs, monkeypatch, lambda pixels: None if shown(pixels)[0] == 180 else likeness(pixels))
+    rows = pd.read_parquet(inputs["out"] / "per_image.parquet")
+    assert metrics["asked_unclear"] == pytest.approx(rows["hit"].isna().mean()) and 0 < metrics["asked_unclear"] < 1
+    assert metrics["asked_acc1"] == pytest.approx(rows[rows["kind"] == "loot"]["hit"].dropna().astype(float).mean())
+    nothing, _ = judge({**inputs, "out": fresh(inputs)}, monkeypatch, lambda pixels: "I would rather not say")
+    assert nothing == {"asked_acc1": None, "asked_unclear": 1.0, "asked_real_acc": None, "asked_false": None}
+
+
+def fresh(inputs):
+    """Another place to write to, and to keep answers in."""
+    folder = inputs["out"].with_name(f"again{len(list(inputs['out'].parent.iterdir()))}")
+    folder.mkdir()
+    return folder
+
+
+def test_what_was_answered_before_it_stopped_is_not_asked_again(inputs, monkeypatch):
+    with pytest.raises(InputError, match=r"expected no more than 5 queries.* say more with judges\.asked\.questions$"):
+        judge(inputs, monkeypatch, likeness, questions=5)
+    metrics, server = judge(inputs, monkeypatch, likeness)
+    whole, complete = judge({**inputs, "out": fresh(inputs)}, monkeypatch, likeness)
+    assert metrics == whole and len(server.asked) == len(complete.asked) - 5
+
+
+def test_without_an_address_nothing_is_sent(inputs, monkeypatch):
+    monkeypatch.delenv(ADDRESS, raising=False)
+    with pytest.raises(InputError, match=rf"^judges\.asked: expected the address .* in {ADDRESS}, got none$"):
+        judge_by_asking(CONFIG, inputs, inputs["out"], TaskContext(work=inputs["out"]))
+
+
+def test_references_come_without_repetition_while_there_are_enough():
+    pool = torch.arange(6, dtype=torch.uint8)[:, None, None, None].expand(6, 3, 2, 2)
+    for rank in range(20):
+        found = asked._question("loot", 1, rank, pool[0], pool, 0).references[:, 0, 0, 0]
+        assert len(set(found.tolist())) == 4
+    assert asked._question("loot", 1, 0, pool[0], pool[:3], 0).references.shape[0] == 4
+    drawn = [asked._question("loot", 1, 0, pool[0], pool, seed).references[:, 0, 0, 0] for seed in range(5)]
+    assert len({tuple(one.tolist()) for one in drawn}) > 1
+
+
+def test_the_picture_is_a_png_of_the_images_it_is_made_of(inputs, monkeypatch):
+    _, server = judge(inputs, monkeypatch, likeness)
+    written = io.BytesIO()
+    Image.fromarray(server.asked[0][-1]).save(written, "PNG")
+    height, width = 3 * EDGE + HEAD + 2 * SIDE, 3 * EDGE + 3 * SIDE + GAP
+    assert np.asarray(Image.open(written)).shape == (height, width, 3)
