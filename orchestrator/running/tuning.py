@@ -23,7 +23,7 @@ from orchestrator.planning.proposals import TrialMaker
 from orchestrator.planning.trial import Trial, run_trial
 from orchestrator.scheduling.scheduler import one_line
 from orchestrator.search.agenda import Agenda
-from orchestrator.search.setup import Wait
+from orchestrator.search.strategies.setup import Wait
 from orchestrator.stages.stage import Stage
 from sweeps.loaded import LoadedSweep, check
 

@@ -11,7 +11,7 @@ from orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, 
 from orchestrator.planning.trial import Trial
 from orchestrator.search.agenda import setup_of
 from orchestrator.search.budget import spent
-from orchestrator.search.setup import Setup
+from orchestrator.search.strategies.setup import Setup
 from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
 from sweeps.dimension import Values

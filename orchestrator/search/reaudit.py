@@ -11,8 +11,8 @@ from core.metrics.frontier import Direction, accuracy_leak_frontier
 from core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from orchestrator.planning.proposals import recipe_of
 from orchestrator.planning.trial import Trial
-from orchestrator.search.outcomes import metrics_of, worst_mean
-from orchestrator.search.ranking import crowding
+from orchestrator.search.strategies.outcomes import metrics_of, worst_mean
+from orchestrator.search.strategies.ranking import crowding
 from orchestrator.stages.stage import canonical_json
 from orchestrator.store.base import Store
 from sweeps.loaded import LoadedSweep

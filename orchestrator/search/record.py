@@ -14,7 +14,7 @@ from orchestrator.planning.state import read_failures
 from orchestrator.planning.trial import Trial
 from orchestrator.search.agenda import aims_of
 from orchestrator.search.budget import spent
-from orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
+from orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome, outcome_of
 from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
 from orchestrator.store.notes import read_note

@@ -47,7 +47,7 @@ def test_a_whole_replay_tries_every_recorded_recipe_once(table, name):
 
 
 def test_the_comparison_is_told_in_lines(table, capsys):
-    found = compare(read_table(table), seeds=2, in_flight=2)
+    found = compare(read_table(table), seeds=range(2), in_flight=2, searches=["gp", "random"])
     assert all(0 < value <= 1 or value == math.inf for value in found["gp"]["device_time_to_goal"])
     main([str(table), "--seeds", "1", "--reference", "0.5", "0.7"])
     out = capsys.readouterr().out

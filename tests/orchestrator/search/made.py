@@ -7,7 +7,7 @@ import yaml
 from tiny import searchable
 
 from orchestrator.search.agenda import Agenda
-from orchestrator.search.setup import Wait
+from orchestrator.search.strategies.setup import Wait
 from orchestrator.store.base import Store
 from sweeps.load import load_sweep
 

@@ -9,9 +9,9 @@ from core.errors import InputError
 from orchestrator.planning.proposals import PROPOSALS, ProposalFile, TrialMaker
 from orchestrator.planning.trials import trials_of
 from orchestrator.search.agenda import Agenda, setup_of
-from orchestrator.search.optuna_choice import _place
 from orchestrator.search.record import read_search, write_end
-from orchestrator.search.setup import Wait
+from orchestrator.search.strategies.places import place as place_of
+from orchestrator.search.strategies.setup import Wait
 from orchestrator.store.local import LocalStore
 
 OPTUNA = {"strategy": "optuna", "recipes": 8, "in_flight": 3}  # four to start with, four that the model chooses
@@ -155,11 +155,11 @@ def test_a_stopped_search_proposes_nothing_more(tmp_path):
 def test_a_baseline_lies_in_the_space_where_the_sweep_file_puts_it(tmp_path):
     loaded = load(tmp_path, {**RANDOM, "strategy": "optuna"}, baseline={ALPHA: 0.0})
     setup = setup_of(loaded, TrialMaker(loaded))
-    place = _place(setup, setup.baseline)
+    place = place_of(setup, setup.baseline)
     by_key = {dimension.key: dimension for dimension in setup.space.dimensions}
     assert set(place) == set(by_key)
     assert by_key[ALPHA].at(place[ALPHA], {}) == 0.0 and by_key[KIND].at(place[KIND], {}) == "constant"
-    assert _place(setup, {**setup.baseline, "recipe.epochs": 3}) is None  # another recipe than the space has
+    assert place_of(setup, {**setup.baseline, "recipe.epochs": 3}) is None  # another recipe than the space has
 
 
 def test_a_closed_search_ends_what_is_open_and_proposes_nothing_more(tmp_path):

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from orchestrator.planning.proposals import Proposal
-from orchestrator.search.outcomes import Outcome
-from orchestrator.search.ranking import best
-from orchestrator.search.setup import Outcomes, Setup, Wait, is_settled
+from orchestrator.search.strategies.outcomes import Outcome
+from orchestrator.search.strategies.ranking import best
+from orchestrator.search.strategies.setup import Outcomes, Setup, Wait, is_settled
 
 
 def propose_halving(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:

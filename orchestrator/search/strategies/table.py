@@ -11,8 +11,9 @@ from typing import Any
 
 from core.errors import InputError
 from orchestrator.planning.proposals import Proposal
-from orchestrator.search.halving import propose_halving
-from orchestrator.search.setup import Outcomes, Setup, Strategy, baseline_first
+from orchestrator.search.strategies.halving import propose_halving
+from orchestrator.search.strategies.noise_aware import propose_noise_aware
+from orchestrator.search.strategies.setup import Outcomes, Setup, Strategy, baseline_first
 
 
 def propose_grid(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:
@@ -36,7 +37,7 @@ def propose_random(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcom
 
 def propose_optuna(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:
     """Optuna's choice, from the outcomes of the proposals up to i - lag."""
-    from orchestrator.search.optuna_choice import choose  # a second of imports
+    from orchestrator.search.strategies.optuna_choice import choose  # a second of imports
 
     number = len(proposals)
     told = number - (setup.lag or 1) + 1
@@ -57,6 +58,7 @@ STRATEGIES: dict[str, Strategy] = {
     "random": baseline_first(propose_random),
     "optuna": baseline_first(propose_optuna),
     "halving": baseline_first(propose_halving),
+    "noise_aware": baseline_first(propose_noise_aware),
 }
 
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from made import ALPHA, load
 
 from orchestrator.planning.proposals import Proposal
-from orchestrator.search.halving import audits, propose_halving, survivors
-from orchestrator.search.outcomes import Aims, Outcome, worst_mean
-from orchestrator.search.ranking import best, crowding, fronts, ordered
-from orchestrator.search.setup import Setup, Wait
+from orchestrator.search.strategies.halving import audits, propose_halving, survivors
+from orchestrator.search.strategies.outcomes import Aims, Outcome, worst_mean
+from orchestrator.search.strategies.ranking import best, crowding, fronts, ordered
+from orchestrator.search.strategies.setup import Setup, Wait
 from sweeps.dimension import Dimension
 from sweeps.search import Constraint, Rung
 from sweeps.space import make_space
