@@ -229,7 +229,8 @@ class Search(Model):
     def check_seeds(self, seeds: int) -> None:
         """Raise ValueError for more first seeds than the sweep has."""
         if self.seeds_at_first > seeds:
-            raise ValueError(f"search.first_seeds: expected at most the {seeds} of seeds, got {self.first_seeds}")
+            got = self.first_seeds
+            raise ValueError(f"search.first_seeds: expected at most {seeds}, the number of seeds, got {got}")
 
     def check_columns(self, judges: Any) -> None:
         """Raise ValueError for objectives or constraints that no judge of the sweep measures."""

@@ -14,6 +14,7 @@ from sweeps.dimension import Values
 TRIES = 50  # random designs of which the one with the widest gaps is taken
 MOST = 512  # recipes that the model compares; a smaller space is compared as a whole
 NEAR = 128  # of them so many near recipes that were tried
+OTHERS_MOVE = 0.3  # probability that a dimension is moved beside the one that is
 STEP = 0.15  # standard deviation of a step to a near recipe, as a share of a dimension
 
 
@@ -50,7 +51,8 @@ def new_recipes(setup: Setup, known: Sequence[Tried], number: int) -> list[Value
         centres = [shares_of(space, one.positions) for one in known if one.positions is not None and one.by_seed]
         for index in range(NEAR if centres else 0):
             centre = centres[index % len(centres)]
-            moved = random.random(len(centre)) < max(0.3, 1 / len(centre))
+            moved = random.random(len(centre)) < OTHERS_MOVE
+            moved[random.integers(len(centre))] = True
             steps = moved * random.normal(0.0, STEP, len(centre))
             found.append(from_shares(space, np.clip(centre + steps, 0.0, 1.0)))
     there = {repr(sorted(one.values.items())) for one in known}

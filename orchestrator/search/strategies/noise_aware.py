@@ -44,14 +44,16 @@ def _new_or_more(setup: Setup, proposals: Sequence[Proposal], known: Sequence[Tr
         return _new(setup, proposals, _first(setup, known), "startup")[0]
     pool = new_recipes(setup, known, number)
     more = [one for one in _measured(known) if one.wants_seeds]
-    worth = _expected(setup, known, [*(one.positions for one in more), *(place(setup, one) for one in pool)], number)
-    order = np.argsort(-worth[len(more) :], kind="stable")
+    asked = [*(one.positions for one in more), *(place(setup, one) for one in pool)]
+    worth = expected_worth(setup, known, asked, number)
+    by_chance = np.random.default_rng([setup.seed, number, 2]).random(len(pool))  # among equals, such as none of worth
+    order = np.lexsort((by_chance, -worth[len(more) :]))
     found, drawn = _new(setup, proposals, [pool[index] for index in order], "noise_aware")
     if found is None or not more:
         return found
     best = int(np.argmax(worth[: len(more)]))
     of_new = worth[len(more) + order[drawn]] if drawn < len(order) else 0.0
-    return _more(more[best], number, more[best].seeds + 1) if worth[best] >= of_new else found
+    return _more(more[best], number, more[best].seeds + 1) if worth[best] > of_new else found
 
 
 def _last_seeds(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:
@@ -66,7 +68,7 @@ def _last_seeds(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes)
     more = [one for one in _measured(known) if one.wants_seeds]
     if not more or len(_measured(known)) < 2:
         return None
-    worth = _expected(setup, known, [one.positions for one in more], len(proposals))
+    worth = expected_worth(setup, known, [one.positions for one in more], len(proposals))
     best = int(np.argmax(worth))
     return _more(more[best], len(proposals), setup.seeds) if worth[best] > WORTH else None
 
@@ -117,7 +119,7 @@ def _measured(known: Sequence[Tried]) -> list[Tried]:
     return [one for one in known if one.by_seed and one.positions is not None]
 
 
-def _expected(setup: Setup, known: Sequence[Tried], candidates: Sequence[Positions], number: int) -> np.ndarray:
+def expected_worth(setup: Setup, known: Sequence[Tried], candidates: Sequence[Positions], number: int) -> np.ndarray:
     """By how much each candidate is expected to extend the frontier, as a fraction of the frontier's box: [c]."""
     measured = _measured(known)
     offered = [one for one in known if one.is_on_offer and one.positions is not None]
