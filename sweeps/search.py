@@ -6,7 +6,6 @@ import math
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from core.bounds import MOST, Count, Positive, Seed
@@ -113,12 +112,6 @@ class Constraint(Model):
         high = -math.inf if self.at_most is None else value - self.at_most
         return max(low, high)
 
-    def is_met(self, values: np.ndarray) -> np.ndarray:
-        """Which of these values meet it: bool, of the values' shape."""
-        low = -math.inf if self.at_least is None else self.at_least
-        high = math.inf if self.at_most is None else self.at_most
-        return (values >= low) & (values <= high)
-
 
 class Rung(Model):
     """A cheap attack and the share of recipes it lets through. set: keys of the attack, or classes -> values."""
@@ -138,13 +131,14 @@ class Rung(Model):
 class Search(Model):
     """Proposes recipes out of a space. See `sweeps/search_schedules.yaml`.
 
+    strategy: noise_aware (the default), random, optuna, halving on cheap attacks, or the whole space as a grid.
     sampler: of strategy optuna: a Gaussian process (gp, the default), or tpe, which costs nothing to ask and suits
     hundreds of recipes.
     first_seeds: of strategy noise_aware: how many of the sweep's seeds a recipe meets at first (1, the default). It
     meets more where it may extend the frontier.
     """
 
-    strategy: Literal["grid", "random", "optuna", "halving", "noise_aware"]
+    strategy: Literal["grid", "random", "optuna", "halving", "noise_aware"] = "noise_aware"
     sampler: Literal["gp", "tpe"] | None = None
     recipes: Annotated[Count, Field(le=MAX_TRIALS)] | None = None
     seed: Seed | None = None

@@ -123,10 +123,18 @@ def test_a_mistake_is_one_line_and_nothing_is_written(tmp_path, capsys, search, 
     assert not store.exists()
 
 
+def test_a_search_without_a_strategy_is_noise_aware(tmp_path):
+    path = sweep(tmp_path)
+    path.write_text(path.read_text().replace("  strategy: optuna\n", ""))
+    search = load_sweep(path).sweep.search
+    assert (search.strategy, search.seeds_at_first, search.lag) == ("noise_aware", 1, 4)
+
+
 def test_a_search_is_read_with_its_defaults(tmp_path):
     loaded = load_sweep(sweep(tmp_path, grid={"attack.loss": ["poincare", "cross_entropy"]}))
     search = loaded.sweep.search
     assert (search.lag, search.start, search.leaks) == (4, 0, {"embedder_acc1": "min"})
+    assert (search.strategy, search.seeds_at_first) == ("optuna", 1)
     assert axis_keys(loaded) == [*SPACE, "attack.loss"]
     assert len(expand(loaded)) == 2  # the file's own recipe under either attack
     assert search.dimensions.count == 9 * (1 + 9)

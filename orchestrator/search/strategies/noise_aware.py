@@ -134,7 +134,10 @@ def expected_worth(setup: Setup, known: Sequence[Tried], candidates: Sequence[Po
     costs = np.stack([drawn[key] * (-1 if way == "max" else 1) for key, way in setup.aims.objectives.items()], axis=2)
     counts = np.ones(costs.shape[:2], dtype=bool)
     for column, constraint in setup.aims.constraints.items():
-        counts &= constraint.is_met(drawn[column])
+        if constraint.at_least is not None:
+            counts &= drawn[column] >= constraint.at_least
+        if constraint.at_most is not None:
+            counts &= drawn[column] <= constraint.at_most
     seen = costs[:, : len(measured)].mean(axis=0)
     best, worst = seen.min(axis=0), seen.max(axis=0)
     reference = worst + BEYOND * (worst - best)
