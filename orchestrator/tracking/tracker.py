@@ -244,7 +244,7 @@ class Tracker:
             found = self._runs.get("trial", trial_id)
             if found is not None and found.content != tags[PROPOSAL]:
                 if PHASE in tags and trial_id in by_id:
-                    tags["mlflow.runName"] = run_name(by_id[trial_id], self._loaded)
+                    self._client.update_run(found.run_id, name=run_name(by_id[trial_id], self._loaded))
                 write(self._client, found.run_id, params={}, tags=tags, points=[])
                 self._runs.note("trial", trial_id, replace(found, content=tags[PROPOSAL]))
                 progress()
