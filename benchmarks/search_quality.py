@@ -1,13 +1,16 @@
 """How good is the search? Replayed on a recorded grid of real trials, of which the whole frontier is known.
 
-python -m benchmarks.search_quality [TABLE.csv] [--seeds 10] [--in-flight 2] [--reference ACCURACY LEAK] [--json]
+python -m benchmarks.search_quality [TABLE.csv] [--seeds 20] [--first-seed 0] [--in-flight 2] [--search NAME ...]
+    [--reference ACCURACY LEAK] [--json]
 
 The table (default: recorded_grid.csv beside this file) has one row per recipe and seed: the recipe's axes (empty
 where a schedule does not have one), `seed`, `test_acc`, `embedder_acc1` and `device_seconds`. Search and random choice
 go through the very code that drives a sweep (orchestrator/search), among the recorded recipes alone: the proposer sees
-a recipe's mean over its seeds once it has "finished", in_flight proposals later. Told is the share of the grid's
-hypervolume against the share of its device time, where everything that was begun counts in full. A replay ends at
-UNTIL of the device time, and at the goal.
+a recipe's values by seed once it has "finished", in_flight proposals later. Told is the share of the grid's
+hypervolume against the share of its device time, where everything that was begun counts in full. A strategy that gives
+a recipe some seeds first pays for these alone, and the recipe counts as found once it has met all of them: hypervolume
+is of means over all seeds. A replay ends at UNTIL of the device time, and at the goal. --first-seed: settings of a
+strategy are chosen on other seeds than those they are judged by.
 """
 
 from __future__ import annotations
@@ -15,10 +18,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -27,9 +30,9 @@ import pandas as pd
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.frontier import hypervolume_share
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.outcomes import Aims, Outcome
-from smoothsweep.orchestrator.search.setup import Setup, Wait
-from smoothsweep.orchestrator.search.strategies import strategy
+from smoothsweep.orchestrator.search.strategies.outcomes import Aims, Outcome
+from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait
+from smoothsweep.orchestrator.search.strategies.table import strategy
 from smoothsweep.sweeps.dimension import Dimension, Values
 from smoothsweep.sweeps.space import Space, make_space
 
@@ -37,19 +40,28 @@ TABLE = Path(__file__).with_name("recorded_grid.csv")
 ACCURACY, LEAK, COST = "test_acc", "embedder_acc1", "device_seconds"
 DIRECTIONS = {ACCURACY: "max", LEAK: "min"}
 GOAL, UNTIL = 0.95, 0.7
-SEARCHES = {"gp": ("optuna", "gp"), "tpe": ("optuna", "tpe"), "random": ("random", "gp")}  # name -> strategy, sampler
+SEARCHES = {  # name -> strategy, sampler
+    "noise_aware": ("noise_aware", "gp"), "gp": ("optuna", "gp"), "tpe": ("optuna", "tpe"), "random": ("random", "gp"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """A grid of recipes that were tried. recipes: axis -> value, absent axes left out; points: [n, 2] mean accuracy and
-    leak; seconds: [n] device-seconds over all seeds; reference: the point that hypervolume is measured from.
+    """A grid of recipes that were tried.
+
+    Attributes:
+        recipes: axis -> value, absent axes left out.
+        points: [n, 2] mean accuracy and leak.
+        seconds: [n] device-seconds over all seeds.
+        reference: the point that hypervolume is measured from.
+        trials: [n] of each recipe, seed -> column -> value, device-seconds among them.
     """
 
     recipes: list[Values]
     points: np.ndarray
     seconds: np.ndarray
     reference: tuple[float, float]
+    trials: list[dict[int, dict[str, float]]]
 
     @property
     def space(self) -> Space:
@@ -87,9 +99,16 @@ def read_table(path: Path, reference: tuple[float, float] | None = None) -> Reco
     recipes = [{a: _plain(v) for a, v in zip(axes, _key(key), strict=True) if not pd.isna(v)} for key, _ in groups]
     points = groups[[ACCURACY, LEAK]].mean().to_numpy(dtype=float)
     worst = (float(points[:, 0].min()), float(points[:, 1].max()))
+    trials = [
+        {int(row["seed"]): {name: float(row[name]) for name in (ACCURACY, LEAK, COST)} for _, row in rows.iterrows()}
+        for _, rows in groups
+    ]
+    if len({tuple(of_one) for of_one in trials}) > 1:
+        raise InputError(f"{path}: expected every recipe under the same seeds in the same order, got others")
     return Recorded(
-        recipes=recipes, points=points, seconds=groups[COST].sum().to_numpy(dtype=float), reference=reference or worst
-    )
+        recipes=recipes, points=points, seconds=groups[COST].sum().to_numpy(dtype=float), reference=reference or worst,
+        trials=trials,
+    )  # fmt: skip
 
 
 def replay(
@@ -106,26 +125,28 @@ def replay(
 
     setup = Setup(
         space=recorded.space, aims=Aims(objectives=DIRECTIONS), identity=identity, seed=seed,
-        recipes=len(recorded.recipes), lag=in_flight, sampler=sampler,
+        recipes=len(recorded.recipes), lag=in_flight, sampler=sampler, seeds=len(recorded.trials[0]),
     )  # fmt: skip
     propose, proposals, outcomes, chosen = strategy(name), [], {}, []
     whole = recorded.seconds.sum()
-    done = 0
+    spent, done, found = 0.0, 0, []
 
     def finish() -> tuple[float, float]:
         """The oldest recipe that runs has ended; all that were begun with it have been paid for."""
         nonlocal done
-        outcomes[done] = _outcome(setup.aims, recorded.points[chosen[done]])
+        outcomes[done] = _outcome(setup.aims, recorded.trials[chosen[done]], proposals[done].seeds)
+        if proposals[done].seeds is None:
+            found.append(chosen[done])
         done += 1
-        share = hypervolume_share(
-            recorded.points[chosen[:done]], recorded.points, recorded.reference, list(DIRECTIONS.values())
-        )
-        return float(recorded.seconds[chosen].sum() / whole), share
+        points = recorded.points[found].reshape(-1, 2)
+        share = hypervolume_share(points, recorded.points, recorded.reference, list(DIRECTIONS.values()))
+        return float(spent / whole), share
 
     while (proposal := propose(setup, proposals, outcomes)) is not None:
         if isinstance(proposal, Proposal):
             proposals.append(proposal)
             chosen.append(places[identity(proposal.values)])
+            spent += _cost(recorded.trials[chosen[-1]], proposals)
         if isinstance(proposal, Wait) or done <= len(proposals) - in_flight:
             yield finish()
     while done < len(proposals):
@@ -146,12 +167,13 @@ def _until_goal(curve: Iterator[tuple[float, float]]) -> list[tuple[float, float
     return found
 
 
-def compare(recorded: Recorded, *, seeds: int, in_flight: int) -> dict[str, Any]:
+def compare(recorded: Recorded, *, seeds: Sequence[int], in_flight: int, searches: Sequence[str]) -> dict[str, Any]:
     """The times of search and random choice, seed by seed, and what they have reached at fixed shares of the time."""
     found: dict[str, Any] = {"recipes": len(recorded.recipes), "reference": list(recorded.reference), "goal": GOAL}
-    for name, (way, sampler) in SEARCHES.items():
+    for name in searches:
+        way, sampler = SEARCHES[name]
         curves = [
-            _until_goal(replay(recorded, way, seed=seed, in_flight=in_flight, sampler=sampler)) for seed in range(seeds)
+            _until_goal(replay(recorded, way, seed=seed, in_flight=in_flight, sampler=sampler)) for seed in seeds
         ]
         times = [time_to(curve) for curve in curves]
         found[name] = {
@@ -166,8 +188,18 @@ def compare(recorded: Recorded, *, seeds: int, in_flight: int) -> dict[str, Any]
     return found
 
 
-def _outcome(aims: Aims, point: np.ndarray) -> Outcome:
-    return aims.outcome({ACCURACY: float(point[0]), LEAK: float(point[1])})
+def _outcome(aims: Aims, trials: Mapping[int, Mapping[str, float]], seeds: int | None) -> Outcome:
+    """What is known of a recipe under its first seeds; None for all."""
+    met = {seed: dict(trials[seed]) for seed in list(trials)[:seeds]}
+    return aims.outcome({column: fmean(one[column] for one in met.values()) for column in (ACCURACY, LEAK)}, met)
+
+
+def _cost(trials: Mapping[int, Mapping[str, float]], proposals: Sequence[Proposal]) -> float:
+    """Device-seconds of the last proposal: of the seeds that its recipe has not met before."""
+    last = proposals[-1]
+    before = [p for p in proposals[:-1] if last.of is not None and last.of in (p.number, p.of)]
+    met = before[-1].seeds if before else 0
+    return sum(trials[seed][COST] for seed in list(trials)[met : last.seeds])
 
 
 def _key(key: Any) -> tuple[Any, ...]:
@@ -182,23 +214,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print the comparison."""
     parser = argparse.ArgumentParser(description="The search against random choice on a recorded grid.")
     parser.add_argument("table", nargs="?", type=Path, default=TABLE)
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--in-flight", type=int, default=2)
+    parser.add_argument("--search", nargs="+", choices=list(SEARCHES), default=list(SEARCHES))
     parser.add_argument("--reference", type=float, nargs=2, metavar=("ACCURACY", "LEAK"))
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     recorded = read_table(options.table, tuple(options.reference) if options.reference else None)
-    found = compare(recorded, seeds=options.seeds, in_flight=options.in_flight)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    found = compare(recorded, seeds=seeds, in_flight=options.in_flight, searches=options.search)
     if options.json:
         print(json.dumps(found, indent=1))
         return
     print(f"{found['recipes']} recorded recipes; reference {found['reference']}; {options.seeds} seeds")
-    for name in SEARCHES:
+    for name in options.search:
         row = found[name]
         reached = ", ".join(f"{value:.1%} at {limit}" for limit, value in row["hypervolume_at"].items())
-        print(f"{name:<7} {GOAL:.0%} of the hypervolume at {row['median']:.1%} of the device time (median; worst "
+        print(f"{name:<11} {GOAL:.0%} of the hypervolume at {row['median']:.1%} of the device time (median; worst "
               f"{row['worst']:.1%}); median share: {reached}")  # fmt: skip
-        print(f"        per seed: {', '.join(f'{value:.1%}' for value in row['device_time_to_goal'])}")
+        print(f"            per seed: {', '.join(f'{value:.1%}' for value in row['device_time_to_goal'])}")
 
 
 if __name__ == "__main__":

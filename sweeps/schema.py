@@ -193,6 +193,7 @@ class InversionSweep(AnySweep):
     def _fits_search(self) -> None:
         if self.search:
             self.search.check_columns(self.judges)
+            self.search.check_seeds(len(self.seeds))
             if self.cells:
                 raise ValueError("cells: expected none beside search, which proposes the recipes")
             if self.min_test_acc is not None:

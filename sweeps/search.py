@@ -131,11 +131,14 @@ class Rung(Model):
 class Search(Model):
     """Proposes recipes out of a space. See `sweeps/search_schedules.yaml`.
 
+    strategy: noise_aware (the default), random, optuna, halving on cheap attacks, or the whole space as a grid.
     sampler: of strategy optuna: a Gaussian process (gp, the default), or tpe, which costs nothing to ask and suits
     hundreds of recipes.
+    first_seeds: of strategy noise_aware: how many of the sweep's seeds a recipe meets at first (1, the default). It
+    meets more where it may extend the frontier.
     """
 
-    strategy: Literal["grid", "random", "optuna", "halving"]
+    strategy: Literal["grid", "random", "optuna", "halving", "noise_aware"] = "noise_aware"
     sampler: Literal["gp", "tpe"] | None = None
     recipes: Annotated[Count, Field(le=MAX_TRIALS)] | None = None
     seed: Seed | None = None
@@ -145,6 +148,7 @@ class Search(Model):
     constraints: dict[str, Constraint] = Field(default_factory=dict)
     rungs: Several[Rung] = ()
     audit: Annotated[int, Field(ge=0, le=MOST)] | None = None
+    first_seeds: Count | None = None
 
     @cached_property
     def dimensions(self) -> Space:
@@ -159,7 +163,12 @@ class Search(Model):
     @property
     def lag(self) -> int | None:
         """How many recipes may be open at once; None for any number."""
-        return self.in_flight or (LAG if self.strategy == "optuna" else None)
+        return self.in_flight or (LAG if self.strategy in ("optuna", "noise_aware") else None)
+
+    @property
+    def seeds_at_first(self) -> int:
+        """How many of the sweep's seeds a recipe of strategy noise_aware meets at first."""
+        return self.first_seeds or 1
 
     @property
     def leaks(self) -> dict[str, Direction]:
@@ -201,6 +210,8 @@ class Search(Model):
             raise ValueError(f"recipes: expected how many to propose at most with strategy {self.strategy}, got none")
         if self.sampler and self.strategy != "optuna":
             raise ValueError(f"sampler: expected only with strategy optuna, got strategy {self.strategy}")
+        if self.first_seeds and self.strategy != "noise_aware":
+            raise ValueError(f"first_seeds: expected only with strategy noise_aware, got strategy {self.strategy}")
         if self.strategy == "halving" and not self.rungs:
             raise ValueError("rungs: expected at least one cheap attack with strategy halving, got none")
         if self.strategy != "halving":
@@ -208,6 +219,12 @@ class Search(Model):
                 if getattr(self, name):
                     raise ValueError(f"{name}: expected only with strategy halving, got strategy {self.strategy}")
         return self
+
+    def check_seeds(self, seeds: int) -> None:
+        """Raise ValueError for more first seeds than the sweep has."""
+        if self.seeds_at_first > seeds:
+            got = self.first_seeds
+            raise ValueError(f"search.first_seeds: expected at most {seeds}, the number of seeds, got {got}")
 
     def check_columns(self, judges: Any) -> None:
         """Raise ValueError for objectives or constraints that no judge of the sweep measures."""

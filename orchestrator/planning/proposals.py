@@ -35,6 +35,7 @@ class _ProposalLine(BaseModel, extra="forbid"):
     rung: int | None = None
     origin: str = "random"
     of: int | None = None
+    seeds: int | None = None
 
 
 class _ReauditNote(BaseModel, extra="forbid"):
@@ -44,9 +45,15 @@ class _ReauditNote(BaseModel, extra="forbid"):
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """One recipe to try. number: from 0, in the order of proposing. values: dotted key -> value. rung: index of the
-    cheap attack it meets, None for the full one. origin: how it was come by. of: the number of the proposal that
-    brought this recipe to a later rung or an audit.
+    """One recipe to try.
+
+    Attributes:
+        number: from 0, in the order of proposing.
+        values: dotted key -> value.
+        rung: index of the cheap attack it meets, None for the full one.
+        origin: how it was chosen.
+        of: the number of an earlier proposal of this recipe, which now meets a later rung, an audit or more seeds.
+        seeds: how many of the sweep's seeds it meets, in their order; None for all.
     """
 
     number: int
@@ -54,6 +61,7 @@ class Proposal:
     rung: int | None = None
     origin: str = "random"
     of: int | None = None
+    seeds: int | None = None
 
 
 class ProposalFile:
@@ -118,8 +126,9 @@ class TrialMaker:
     def __call__(self, proposal: Proposal) -> list[Trial]:
         """Every attack under the first seed, then all under the next."""
         rung = None if proposal.rung is None else self.loaded.sweep.search.rungs[proposal.rung]
-        phase = "sweep" if rung is None else "proxy"
-        return self.under(proposal.values, self.loaded.sweep.seeds, phase, rung.set if rung else None)
+        phase = "sweep" if rung is None and proposal.seeds is None else "proxy"
+        seeds = self.loaded.sweep.seeds[: proposal.seeds]
+        return self.under(proposal.values, seeds, phase, rung.set if rung else None)
 
     def under(
         self, recipe: dict[str, Any], seeds: tuple[int, ...], phase: str, beside: dict[str, Any] | None = None
@@ -135,9 +144,15 @@ class TrialMaker:
 
 
 def proposed_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
-    """The trials of everything proposed so far, in the order of proposing."""
-    make = TrialMaker(loaded)
-    return [trial for proposal in ProposalFile(loaded, store).read() for trial in make(proposal)]
+    """The trials of everything proposed so far, in the order of proposing.
+
+    Those of a recipe that met more seeds later are there once, as part of the last that was proposed of it.
+    """
+    make, proposals = TrialMaker(loaded), ProposalFile(loaded, store).read()
+    trials = [trial for proposal in proposals for trial in make(proposal)]
+    if any(proposal.seeds is not None for proposal in proposals):
+        trials = list({trial.id: trial for trial in trials}.values())
+    return trials
 
 
 def write_reaudit(loaded: LoadedSweep, store: Store, recipes: list[dict[str, Any]]) -> None:

@@ -48,7 +48,8 @@ class InversionStages(JudgeStages):
 class Trial:
     """One row of the results. `id` is the fingerprint (12 hex digits) of the stages that make its numbers.
 
-    phase: what the row is for: "sweep", "proxy" (the cheap attack of a rung) or "reaudit" (fresh seeds).
+    phase: what the row is for: "sweep", "proxy" (the cheap attack of a rung, or a recipe that has met only some of the
+    seeds) or "reaudit" (fresh seeds).
     """
 
     cell: Cell

@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.planning.proposals import TrialMaker
 from smoothsweep.orchestrator.planning.trial import Trial, run_trial
 from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.search.agenda import Agenda
-from smoothsweep.orchestrator.search.setup import Wait
+from smoothsweep.orchestrator.search.strategies.setup import Wait
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 

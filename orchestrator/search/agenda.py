@@ -12,9 +12,9 @@ from typing import Any
 
 from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
-from smoothsweep.orchestrator.search.setup import Setup, Wait
-from smoothsweep.orchestrator.search.strategies import strategy
+from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome, outcome_of
+from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait
+from smoothsweep.orchestrator.search.strategies.table import strategy
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.recipes import baseline_recipe, stated_values
@@ -42,6 +42,7 @@ class Agenda:
         self._trials: dict[int, list[Trial]] = {}  # of proposals that are open
         self._waiting: dict[str, set[int]] = {}  # trial id -> proposals that wait for it
         self._failures: dict[str, str] = {}
+        self._met: set[str] = set()  # ids of the trials of all proposals
 
     def preview(self) -> list[Trial]:
         """The trials of the first proposal, made or to be made. Writes nothing."""
@@ -119,13 +120,15 @@ class Agenda:
         trials = self._trials[proposal.number] = self.make(proposal)
         for trial in trials:
             if all(self.store.has(stage) for stage in trial.stages):
-                self.news.put(("found", trial))
+                if trial.id not in self._met:  # else it was opened or found before, under fewer seeds of its recipe
+                    self.news.put(("found", trial))
             elif trial.id in self._waiting:
                 self._waiting[trial.id].add(proposal.number)
             else:
                 self._waiting[trial.id] = {proposal.number}
                 self._open[trial.id] = trial
                 self._queue.append(trial)
+            self._met.add(trial.id)
         self._settle(proposal.number)
 
     def _settle(self, number: int) -> None:
@@ -148,6 +151,8 @@ def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
         baseline=baseline_recipe(loaded),
         stated=stated_values(loaded),
         sampler=search.sampler or "gp",
+        seeds=len(loaded.sweep.seeds),
+        first_seeds=search.seeds_at_first,
         rungs=search.rungs,
         audit=search.audit or 0,
     )

@@ -11,7 +11,7 @@ from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, 
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.agenda import setup_of
 from smoothsweep.orchestrator.search.budget import spent
-from smoothsweep.orchestrator.search.setup import Setup
+from smoothsweep.orchestrator.search.strategies.setup import Setup
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.dimension import Values

@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.planning.state import read_failures
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.agenda import aims_of
 from smoothsweep.orchestrator.search.budget import spent
-from smoothsweep.orchestrator.search.outcomes import OPEN, Aims, Outcome, outcome_of
+from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome, outcome_of
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_note
@@ -30,7 +30,8 @@ class _EndNote(BaseModel, extra="forbid"):
 @dataclass(frozen=True, kw_only=True)
 class ProposalRecord:
     """One recipe that was tried. rung: None for the full attack. status: done, failed or open. objectives: column ->
-    mean over seeds of the worst case over attacks, None where unknown. device_hours: of its finished stages that no
+    mean over seeds of the worst case over attacks, None where unknown. seeds: how many of the sweep's seeds it was
+    tried under, None for all. device_hours: of its finished stages that no
     earlier proposal has. kept: of a rung, whether the recipe went on; else None. audited: dropped by a rung, met the
     full attack to check on it.
     """
@@ -48,6 +49,7 @@ class ProposalRecord:
     origin: str = "random"
     feasible: bool | None = None
     of: int | None = None
+    seeds: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +151,7 @@ def _records(loaded: LoadedSweep, store: Store) -> list[ProposalRecord]:
                 origin=proposal.origin,
                 feasible=_feasible(outcome, aims),
                 of=proposal.of,
+                seeds=proposal.seeds,
             )
         )
     return records

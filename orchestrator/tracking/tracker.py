@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.tracking.pages.views import route
 from smoothsweep.orchestrator.tracking.points import already_gone, finished_at, trial_points, work_ms, write
 from smoothsweep.orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
 from smoothsweep.orchestrator.tracking.runs import CONTENT, Found, Runs
-from smoothsweep.orchestrator.tracking.searching import PROPOSAL, proposal_tags, strategy_tags
+from smoothsweep.orchestrator.tracking.searching import PHASE, PROPOSAL, proposal_tags, strategy_tags
 from smoothsweep.orchestrator.tracking.server import connection
 from smoothsweep.orchestrator.tracking.server.moving import artifact_folder, follow
 from smoothsweep.orchestrator.tracking.server.scratch import scratch, sweep_away_scratch
@@ -177,7 +177,7 @@ class Tracker:
         """
         self.store.check_there()
         self._runs.read()  # another driver may have written the same trials
-        self._tag_proposals(progress)
+        self._tag_proposals(closing.trials, progress)
         recipes = self._record_recipes(closing.trials, parent, progress)
         present = {"trial": {one.id for one in closing.trials}, "recipe": {recipe_id(one) for one in closing.trials}}
         if retired := retire(self._client, self._runs, present):
@@ -237,11 +237,14 @@ class Tracker:
             tell(self._client, found.run_id, told, before=found.told, at=at)
             self._runs.note(kind, fingerprint, replace(found, told=told.fingerprint))
 
-    def _tag_proposals(self, progress: Callable[[], None]) -> None:
+    def _tag_proposals(self, trials: Iterable[Trial], progress: Callable[[], None]) -> None:
         """Which proposal of the search each trial belongs to, where its run does not say it yet."""
+        by_id = {trial.id: trial for trial in trials}
         for trial_id, tags in proposal_tags(self._loaded, self.store).items():
             found = self._runs.get("trial", trial_id)
             if found is not None and found.content != tags[PROPOSAL]:
+                if PHASE in tags and trial_id in by_id:
+                    self._client.update_run(found.run_id, name=run_name(by_id[trial_id], self._loaded))
                 write(self._client, found.run_id, params={}, tags=tags, points=[])
                 self._runs.note("trial", trial_id, replace(found, content=tags[PROPOSAL]))
                 progress()

@@ -3,6 +3,7 @@
 import csv
 import math
 
+import numpy as np
 import pytest
 
 from benchmarks.search_quality import compare, main, read_table, replay, time_to
@@ -46,8 +47,17 @@ def test_a_whole_replay_tries_every_recorded_recipe_once(table, name):
     assert curve == list(replay(read_table(table), name, seed=0, in_flight=3))
 
 
+def test_a_recipe_pays_for_each_seed_once_and_counts_when_it_has_met_all(table):
+    curve = list(replay(read_table(table), "noise_aware", seed=0, in_flight=1))
+    steps = [spent - before for before, (spent, _) in zip([0.0, *(s for s, _ in curve)], curve, strict=False)]
+    assert steps[:4] == pytest.approx([11 / 138] * 4) and curve[0][1] == 0.0  # first seeds alone: nothing is found yet
+    assert set(np.round(np.array(steps) * 138).tolist()) == {11.0, 12.0}
+    assert curve[-1][0] <= 1 + 1e-9 and curve[-1][1] > 0.9
+    assert curve == list(replay(read_table(table), "noise_aware", seed=0, in_flight=1))
+
+
 def test_the_comparison_is_told_in_lines(table, capsys):
-    found = compare(read_table(table), seeds=2, in_flight=2)
+    found = compare(read_table(table), seeds=range(2), in_flight=2, searches=["gp", "random"])
     assert all(0 < value <= 1 or value == math.inf for value in found["gp"]["device_time_to_goal"])
     main([str(table), "--seeds", "1", "--reference", "0.5", "0.7"])
     out = capsys.readouterr().out
@@ -57,6 +67,12 @@ def test_the_comparison_is_told_in_lines(table, capsys):
 def test_time_to_the_goal():
     assert time_to([(0.1, 0.5), (0.2, 0.95), (0.3, 1.0)]) == 0.2
     assert time_to([(0.1, 0.5)]) == math.inf
+
+
+def test_recipes_under_different_seeds_are_refused(table):
+    table.write_text(table.read_text() + "0.1,ramp,0.25,3,0.9,0.5,10\n")
+    with pytest.raises(InputError, match="expected every recipe under the same seeds in the same order, got others"):
+        read_table(table)
 
 
 def test_wrong_tables_are_named(tmp_path):

@@ -26,6 +26,7 @@ OPTUNA = {
     "sampler": "tpe", "in_flight": 2,
 }  # fmt: skip
 RANDOM = {key: value for key, value in OPTUNA.items() if key not in ("sampler", "in_flight")} | {"strategy": "random"}
+NOISE_AWARE = RANDOM | {"strategy": "noise_aware"}
 START, END = "recipe.defense.schedule.start", "recipe.defense.schedule.end"
 RAMPS = {
     ALPHA: SPACE[ALPHA], KIND: {"choices": ["ramp", "linear"]}, START: {"low": 0.0, "high": 0.6},
@@ -184,6 +185,7 @@ OF_DEFENSES_AND_SEARCHES: Cases = {
         "in_flight": ({"/search": OPTUNA}, 1), "space": {ALPHA: {"low": -0.5, "high": 0.3}},
         "objectives": {"embedder_acc1": "min"}, "constraints": {"embedder_acc1": {"at_most": 0.3}},
         "rungs": [{"keep": 0.3, "set": {"attack.steps": 2}}], "audit": 3,
+        "first_seeds": ({"/seeds": [1, 2], "/search": NOISE_AWARE}, 2),
     }),
     "Range": (lambda: SEARCH(search={**HALVING, "space": RAMPS}), f"search.space[{END}]", {
         "choices": ({"/search": CHOICES}, [0.7, 0.9]), "low": 0.7, "high": 0.8, "step": 0.1, "log": True,

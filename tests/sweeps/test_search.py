@@ -78,7 +78,7 @@ MISTAKES = [
     ({"strategy": "grid", "recipes": 3}, {}, "recipes: expected none with strategy grid, since the space says it, got 3"),
     ({"strategy": "grid", "recipes": None, **space(lr={"low": 0.1, "high": 0.2})}, {},
      "space.recipe.lr: expected choices or a step with strategy grid, got a range"),
-    ({"strategy": "tpe"}, {}, "search.strategy: expected one of 'grid', 'random', 'optuna' or 'halving', got 'tpe'"),
+    ({"strategy": "tpe"}, {}, "search.strategy: expected one of 'grid', 'random', 'optuna', 'halving' or 'noise_aware', got 'tpe'"),
     ({"recipes": 0}, {}, "search.recipes: expected greater than or equal to 1, got 0"),
     ({"recipes": None}, {}, "recipes: expected how many to propose at most with strategy optuna, got none"),
     ({"rungs": HALVING["rungs"]}, {}, "rungs: expected only with strategy halving, got strategy optuna"),
@@ -99,6 +99,11 @@ MISTAKES = [
     ({}, {"budget": {"device_hours": 0}}, "budget.device_hours: expected greater than 0, got 0"),
     ({}, {"budget": {"minutes": -1}}, "budget.minutes: expected greater than 0, got -1"),
     ({"strategy": "random", "sampler": "gp"}, {}, "sampler: expected only with strategy optuna, got strategy random"),
+    ({"first_seeds": 1}, {}, "first_seeds: expected only with strategy noise_aware, got strategy optuna"),
+    ({"strategy": "noise_aware", "first_seeds": 3}, {"seeds": [1, 2]}, "search.first_seeds: expected at most 2, the number of seeds, got 3"),
+    ({"strategy": "noise_aware", "first_seeds": 0}, {}, "search.first_seeds: expected greater than or equal to 1, got 0"),
+    ({"strategy": "noise_aware", "sampler": "gp"}, {}, "sampler: expected only with strategy optuna, got strategy noise_aware"),
+    ({"strategy": "noise_aware", "recipes": None}, {}, "recipes: expected how many to propose at most with strategy noise_aware"),
     ({}, {"reaudit": {"seeds": []}}, "reaudit.seeds"),
     ({}, {"reaudit": {"seeds": [3, 3]}}, "reaudit.seeds: expected each once, got 3 twice"),
     ({}, {"reaudit": {"seeds": [2, 3]}}, "reaudit.seeds: expected other seeds than those of the sweep, got 2 in both"),
@@ -118,10 +123,18 @@ def test_a_mistake_is_one_line_and_nothing_is_written(tmp_path, capsys, search, 
     assert not store.exists()
 
 
+def test_a_search_without_a_strategy_is_noise_aware(tmp_path):
+    path = sweep(tmp_path)
+    path.write_text(path.read_text().replace("  strategy: optuna\n", ""))
+    search = load_sweep(path).sweep.search
+    assert (search.strategy, search.seeds_at_first, search.lag) == ("noise_aware", 1, 4)
+
+
 def test_a_search_is_read_with_its_defaults(tmp_path):
     loaded = load_sweep(sweep(tmp_path, grid={"attack.loss": ["poincare", "cross_entropy"]}))
     search = loaded.sweep.search
     assert (search.lag, search.start, search.leaks) == (4, 0, {"embedder_acc1": "min"})
+    assert (search.strategy, search.seeds_at_first) == ("optuna", 1)
     assert axis_keys(loaded) == [*SPACE, "attack.loss"]
     assert len(expand(loaded)) == 2  # the file's own recipe under either attack
     assert search.dimensions.count == 9 * (1 + 9)

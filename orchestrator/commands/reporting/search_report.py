@@ -98,7 +98,8 @@ def _proposed(record: ProposalRecord, names: Mapping[str, str], label: Callable[
     return Proposed(
         number=record.number, values=values, key=same_recipe(record.values), rung=record.rung, status=record.status,
         objectives=record.objectives, device_hours=record.device_hours, kept=record.kept, audited=record.audited,
-        recipe=label(record.axes) if record.rung is None else None, feasible=record.feasible is not False,
+        recipe=label(record.axes) if record.rung is None and record.seeds is None else None,
+        feasible=record.feasible is not False, seeds=record.seeds,
     )  # fmt: skip
 
 

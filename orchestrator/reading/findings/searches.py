@@ -30,6 +30,7 @@ STRATEGIES = {
     "random": "Recipes were drawn by chance",
     "optuna": "Optuna's sampler proposed recipes from what the earlier ones showed",
     "halving": "Many recipes met cheap attacks, and the best of them the full one",
+    "noise_aware": "Recipes met the first seeds, and the rest of the seeds where they might extend the frontier",
 }
 
 
@@ -142,5 +143,6 @@ def marks(proposal: Proposed, gone: Progress | None) -> list[str]:
     words = (
         "" if done else proposal.status, "frontier" if gone is not None and proposal.number in gone.best else "",
         "misses a constraint" if done and not proposal.feasible else "", decided, "audit" if proposal.audited else "",
+        count(proposal.seeds, "seed") + " only" if proposal.seeds else "",
     )  # fmt: skip
     return [word for word in words if word]

@@ -39,7 +39,8 @@ class Proposed:
     makes it the same recipe as another proposal. rung: the cheap attack it met, None for the full one. objectives:
     column -> value, None where it was not measured. recipe: its label in this report, where it met the full attack.
     kept: whether its rung let it through, None where that is not decided or no rung. audited: it met the full attack
-    though its rung had dropped it. feasible: it meets the constraints.
+    though its rung had dropped it. feasible: it meets the constraints. seeds: how many of the sweep's seeds it met,
+    None for all.
     """
 
     number: int
@@ -53,6 +54,12 @@ class Proposed:
     kept: bool | None = None
     audited: bool = False
     feasible: bool = True
+    seeds: int | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it met the full attack under all seeds."""
+        return self.rung is None and self.seeds is None
 
     def point(self, objectives: Sequence[Objective]) -> list[float] | None:
         """Its objectives in their order, None where any is missing."""
@@ -86,8 +93,8 @@ class SearchView:
 
     @property
     def full(self) -> tuple[Proposed, ...]:
-        """Proposals that met the full attack."""
-        return tuple(proposal for proposal in self.proposals if proposal.rung is None)
+        """Proposals that met the full attack under all seeds."""
+        return tuple(proposal for proposal in self.proposals if proposal.is_full)
 
     @property
     def on_rungs(self) -> tuple[tuple[int, tuple[Proposed, ...]], ...]:
@@ -99,8 +106,8 @@ class SearchView:
 @dataclass(frozen=True, kw_only=True)
 class Progress:
     """Hypervolume (or, with one objective, the best value) over the device-hours spent. met, hours, values: a step for
-    each proposal of the full attack, all in the order of the proposals. reference: the point that the hypervolume is
-    measured from, empty with one objective. best: which proposals no other beats, by number.
+    each proposal of the full attack under all seeds, in the order of the proposals. reference: the point that the
+    hypervolume is measured from, empty with one objective. best: which proposals no other beats, by number.
     """
 
     met: tuple[Proposed, ...]
@@ -121,7 +128,7 @@ def progress(view: SearchView) -> Progress | None:
     steps = [
         (proposal, hours, point)
         for proposal, hours in zip(view.proposals, spent, strict=True)
-        if proposal.rung is None and proposal.status == "done" and proposal.feasible
+        if proposal.is_full and proposal.status == "done" and proposal.feasible
         and (point := proposal.point(view.objectives)) is not None
     ]  # fmt: skip
     if not steps:

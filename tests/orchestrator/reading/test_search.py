@@ -6,7 +6,7 @@ import pytest
 from made_searches import OBJECTIVES, halving, proposed, view
 
 from smoothsweep.orchestrator.page.render import part, render
-from smoothsweep.orchestrator.reading.findings.searches import agreement_words, ended, search_words
+from smoothsweep.orchestrator.reading.findings.searches import agreement_words, ended, marks, search_words
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.search_model import Objective, paired_with_full, progress
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -30,6 +30,17 @@ def test_cheap_attacks_cost_time_but_add_nothing_and_neither_does_what_misses_a_
     found = progress(view(cheap, missed, open_one, failed, proposed(4, 0.5, 0.5)))
     assert found.hours == pytest.approx((0.5,)) and found.values == pytest.approx((0.25,)) and found.best == (4,)
     assert progress(view(cheap, missed, open_one, failed)) is None and progress(view()) is None
+
+
+def test_a_recipe_under_some_of_the_seeds_costs_time_and_is_no_result_yet():
+    lucky, other, again = proposed(0, 0.99, 0.01, seeds=1), proposed(1, 0.5, 0.5), proposed(2, 0.8, 0.4)
+    shown = view(lucky, other, again, strategy="noise_aware")
+    found = progress(shown)
+    assert found.hours == pytest.approx((0.2, 0.3)) and found.values == pytest.approx((0.25, 0.48))
+    assert found.best == (2,) and [one.number for one in shown.full] == [1, 2]
+    assert text(*marks(lucky, found)) == "1 seed only" and marks(again, found) == ["frontier"]
+    assert text(*marks(proposed(3, 0.9, 0.2, seeds=2), None)) == "2 seeds only"
+    assert "met the first seeds, and the rest of the seeds where they might extend" in text(*search_words(shown))
 
 
 def test_one_objective_shows_the_best_so_far():

@@ -7,7 +7,7 @@ import yaml
 from tiny import searchable
 
 from smoothsweep.orchestrator.search.agenda import Agenda
-from smoothsweep.orchestrator.search.setup import Wait
+from smoothsweep.orchestrator.search.strategies.setup import Wait
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.load import load_sweep
 

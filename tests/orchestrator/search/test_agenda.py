@@ -9,15 +9,16 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.proposals import PROPOSALS, ProposalFile, TrialMaker
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.agenda import Agenda, setup_of
-from smoothsweep.orchestrator.search.optuna_choice import _place
 from smoothsweep.orchestrator.search.record import read_search, write_end
-from smoothsweep.orchestrator.search.setup import Wait
+from smoothsweep.orchestrator.search.strategies.places import place as place_of
+from smoothsweep.orchestrator.search.strategies.setup import Wait
 from smoothsweep.orchestrator.store.local import LocalStore
 
 OPTUNA = {"strategy": "optuna", "recipes": 8, "in_flight": 3}  # four to start with, four that the model chooses
 RANDOM = {"strategy": "random", "recipes": 14}
 RUNGS = [{"keep": 0.5, "set": {"attack.steps": 1, "classes": [0, 1]}}, {"keep": 0.5, "set": {"attack.steps": 2}}]
 HALVING = {"strategy": "halving", "recipes": 8, "audit": 2, "rungs": RUNGS}
+NOISE_AWARE = {"strategy": "noise_aware", "recipes": 9, "in_flight": 3}
 SMALL_GRID = {"strategy": "grid", "space": {ALPHA: {"choices": [-0.2, 0.0]}, KIND: {"choices": ["constant", "ramp"]}}}
 
 
@@ -29,7 +30,7 @@ def proposed(loaded, store):
 def undisturbed(tmp_path_factory):
     """strategy -> what an undisturbed search of it proposes."""
     found = {}
-    for search in (OPTUNA, RANDOM, HALVING):
+    for search in (OPTUNA, RANDOM, HALVING, NOISE_AWARE):
         folder = tmp_path_factory.mktemp(search["strategy"])
         loaded, store = load(folder, search), LocalStore(root=folder / "store")
         work_off(loaded, store)
@@ -37,7 +38,7 @@ def undisturbed(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("search", [OPTUNA, RANDOM, HALVING], ids=lambda search: search["strategy"])
+@pytest.mark.parametrize("search", [OPTUNA, RANDOM, HALVING, NOISE_AWARE], ids=lambda search: search["strategy"])
 @pytest.mark.parametrize("shuffle", [1, 2])
 def test_the_order_in_which_trials_end_changes_no_proposal(tmp_path, undisturbed, search, shuffle):
     loaded, store = load(tmp_path, search), LocalStore(root=tmp_path / "store")
@@ -46,7 +47,7 @@ def test_the_order_in_which_trials_end_changes_no_proposal(tmp_path, undisturbed
     assert agenda.ended_by == "recipes" and len({trial.id for trial in ended}) == len(ended)
 
 
-@pytest.mark.parametrize("search", [OPTUNA, HALVING], ids=lambda search: search["strategy"])
+@pytest.mark.parametrize("search", [OPTUNA, HALVING, NOISE_AWARE], ids=lambda search: search["strategy"])
 @pytest.mark.parametrize("killed_after", [[1], [7, 5], [4, 4, 4]])
 def test_a_killed_search_goes_on_as_if_nothing_had_happened(tmp_path, undisturbed, search, killed_after):
     loaded, store = load(tmp_path, search), LocalStore(root=tmp_path / "store")
@@ -97,12 +98,13 @@ def test_a_grid_tries_every_recipe_once(tmp_path):
     assert {ALPHA: 0.0, KIND: "ramp"} not in recipes
 
 
-@pytest.mark.parametrize("strategy", ["random", "optuna"])
+@pytest.mark.parametrize("strategy", ["random", "optuna", "noise_aware"])
 def test_a_small_space_ends_when_it_is_exhausted(tmp_path, strategy):
     loaded = load(tmp_path, {**SMALL_GRID, "strategy": strategy, "recipes": 50})
     agenda, ended = work_off(loaded, LocalStore(root=tmp_path / "store"))
-    assert agenda.ended_by == "exhausted" and len(agenda.proposals) == 3
-    assert len(ended) == 6  # three recipes under two seeds
+    assert agenda.ended_by == "exhausted" and sum(proposal.of is None for proposal in agenda.proposals) == 3
+    assert len({trial.id for trial in ended}) == len(ended)
+    assert 3 <= len(ended) <= 6 if strategy == "noise_aware" else len(ended) == 6  # three recipes under two seeds
 
 
 def test_the_baseline_comes_first_and_is_one_of_the_recipes(tmp_path):
@@ -155,11 +157,11 @@ def test_a_stopped_search_proposes_nothing_more(tmp_path):
 def test_a_baseline_lies_in_the_space_where_the_sweep_file_puts_it(tmp_path):
     loaded = load(tmp_path, {**RANDOM, "strategy": "optuna"}, baseline={ALPHA: 0.0})
     setup = setup_of(loaded, TrialMaker(loaded))
-    place = _place(setup, setup.baseline)
+    place = place_of(setup, setup.baseline)
     by_key = {dimension.key: dimension for dimension in setup.space.dimensions}
     assert set(place) == set(by_key)
     assert by_key[ALPHA].at(place[ALPHA], {}) == 0.0 and by_key[KIND].at(place[KIND], {}) == "constant"
-    assert _place(setup, {**setup.baseline, "recipe.epochs": 3}) is None  # another recipe than the space has
+    assert place_of(setup, {**setup.baseline, "recipe.epochs": 3}) is None  # another recipe than the space has
 
 
 def test_a_closed_search_ends_what_is_open_and_proposes_nothing_more(tmp_path):

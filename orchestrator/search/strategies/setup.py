@@ -9,7 +9,7 @@ import numpy as np
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.outcomes import OPEN, Aims, Outcome
+from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome
 from smoothsweep.sweeps.dimension import Values
 from smoothsweep.sweeps.search import Rung
 from smoothsweep.sweeps.space import Space
@@ -29,9 +29,10 @@ class Setup:
 
     identity: the same for two recipes that are the same work; raises InputError for one that is not valid. recipes:
     how many to propose at most, None where the space says it. lag: how many may be open at once, None for any number;
-    for `optuna`, proposal i is made of the outcomes of those up to i - lag. baseline: tried first, {} for none.
-    stated: all that the baseline's recipe has at keys of the space, also where it does not name them. sampler: of
-    `optuna`, gp or tpe.
+    for `optuna` and `noise_aware`, proposal i is made of the outcomes of those up to i - lag. baseline: tried first, {}
+    for none. stated: all that the baseline's recipe has at keys of the space, also where it does not name them.
+    sampler: of `optuna`, gp or tpe. seeds: how many seeds the sweep has. first_seeds: of `noise_aware`, how many of
+    them a recipe meets at first.
     """
 
     space: Space
@@ -43,6 +44,8 @@ class Setup:
     baseline: Values = field(default_factory=dict)
     stated: Values = field(default_factory=dict)
     sampler: str = "gp"
+    seeds: int = 1
+    first_seeds: int = 1
     rungs: tuple[Rung, ...] = ()
     audit: int = 0
     _identities: dict[int, str] = field(default_factory=dict)
@@ -92,13 +95,18 @@ def is_settled(outcomes: Outcomes, number: int) -> bool:
     return number in outcomes and outcomes[number].status != OPEN
 
 
+def all_tried(setup: Setup, proposals: Sequence[Proposal]) -> bool:
+    """Whether there are as many recipes as may be tried."""
+    return setup.recipes is not None and setup.recipes <= sum(one.of is None for one in proposals)
+
+
 def baseline_first(propose: Strategy) -> Strategy:
     """The strategy with the sweep's baseline before everything else, so that there is something to compare with."""
 
     def with_baseline(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:
         if setup.baseline and not proposals:
             return Proposal(number=0, values=dict(setup.baseline), origin="baseline")
-        if setup.recipes is not None and setup.recipes <= len(proposals) and not setup.rungs:
+        if all_tried(setup, proposals) and not (setup.rungs or any(one.seeds for one in proposals)):
             return None
         return propose(setup, proposals, outcomes) if settled(setup, proposals, outcomes) else Wait()
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.halving import propose_halving
-from smoothsweep.orchestrator.search.setup import Outcomes, Setup, Strategy, baseline_first
+from smoothsweep.orchestrator.search.strategies.halving import propose_halving
+from smoothsweep.orchestrator.search.strategies.noise_aware import propose_noise_aware
+from smoothsweep.orchestrator.search.strategies.setup import Outcomes, Setup, Strategy, baseline_first
 
 
 def propose_grid(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:
@@ -36,7 +37,7 @@ def propose_random(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcom
 
 def propose_optuna(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:
     """Optuna's choice, from the outcomes of the proposals up to i - lag."""
-    from smoothsweep.orchestrator.search.optuna_choice import choose  # a second of imports
+    from smoothsweep.orchestrator.search.strategies.optuna_choice import choose  # a second of imports
 
     number = len(proposals)
     told = number - (setup.lag or 1) + 1
@@ -57,6 +58,7 @@ STRATEGIES: dict[str, Strategy] = {
     "random": baseline_first(propose_random),
     "optuna": baseline_first(propose_optuna),
     "halving": baseline_first(propose_halving),
+    "noise_aware": baseline_first(propose_noise_aware),
 }
 
 

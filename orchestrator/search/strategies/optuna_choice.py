@@ -20,8 +20,9 @@ from optuna.trial import TrialState, create_trial
 from scipy.stats import qmc
 
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.outcomes import Outcome
-from smoothsweep.orchestrator.search.setup import Setup
+from smoothsweep.orchestrator.search.strategies.outcomes import Outcome
+from smoothsweep.orchestrator.search.strategies.places import place
+from smoothsweep.orchestrator.search.strategies.setup import Setup
 from smoothsweep.sweeps.dimension import Dimension, Values
 from smoothsweep.sweeps.space import Space
 
@@ -57,7 +58,7 @@ def choose(
         if trial is not None:
             study.add_trial(trial)
     for values in refused:
-        if (positions := _place(setup, values)) is not None:
+        if (positions := place(setup, values)) is not None:
             study.add_trial(create_trial(state=TrialState.RUNNING, params=positions, distributions=distributions))
     return setup.space.suggest(study.ask(distributions)), "optuna"
 
@@ -93,7 +94,7 @@ def _as_trial(
     counts: bool,
 ) -> optuna.trial.FrozenTrial | None:
     """A proposal as the study knows it: finished, failed, or running. None for a recipe outside of the space."""
-    positions = _place(setup, proposal.values)
+    positions = place(setup, proposal.values)
     if positions is None:
         return None
     state, values, constraints = TrialState.RUNNING, None, None
@@ -109,24 +110,6 @@ def _as_trial(
         distributions=distributions,
         constraints=constraints,
     )
-
-
-def _place(setup: Setup, values: Values) -> dict[str, float | int] | None:
-    """A recipe's position on every dimension of the space; the middle on those that it does not have.
-
-    Where a baseline names a part of them only, the others are as the sweep file has them. None for what lies outside.
-    """
-    found: Values = {}
-    positions: dict[str, float | int] = {}
-    for dimension in setup.space.dimensions:
-        key, position = dimension.key, None
-        if dimension.exists(found) and (key in values or key in setup.stated):
-            found[key] = values[key] if key in values else setup.stated[key]
-            position = dimension.position(found[key], found)
-            if position is None:
-                return None
-        positions[key] = dimension.spread(0.5) if position is None else position
-    return positions if set(values) <= set(found) else None
 
 
 def _spread(space: Space, seed: int, number: int, attempt: int, startup: int) -> Values:

@@ -6,6 +6,7 @@ So of a column that is to be small the largest value counts under each seed, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -24,11 +25,13 @@ class Outcome:
 
     status: open (some trial is missing), done, or failed (some trial failed, or an objective has no value).
     violations: per constraint by how much it is missed, at most 0 where it is met.
+    by_seed: of what is done, seed -> column -> the worst case over the attacks, of objectives and constraints.
     """
 
     status: str
     objectives: Mapping[str, float | None] = field(default_factory=dict)
     violations: Mapping[str, float] = field(default_factory=dict)
+    by_seed: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def feasible(self) -> bool:
@@ -43,8 +46,10 @@ class Aims:
     objectives: Mapping[str, Direction]
     constraints: Mapping[str, Constraint] = field(default_factory=dict)
 
-    def outcome(self, values: Mapping[str, float | None]) -> Outcome:
-        """The outcome of a recipe whose columns have these values."""
+    def outcome(
+        self, values: Mapping[str, float | None], by_seed: Mapping[int, Mapping[str, float]] | None = None
+    ) -> Outcome:
+        """The outcome of a recipe whose columns have these values, and these under each seed."""
         objectives = {column: values.get(column) for column in self.objectives}
         known = all(values.get(column) is not None for column in (*self.objectives, *self.constraints))
         violations = {
@@ -52,7 +57,12 @@ class Aims:
             for column, constraint in self.constraints.items()
             if (value := values.get(column)) is not None
         }
-        return Outcome(status=DONE if known else FAILED, objectives=objectives, violations=violations)
+        return Outcome(
+            status=DONE if known else FAILED,
+            objectives=objectives,
+            violations=violations,
+            by_seed=(by_seed or {}) if known else {},
+        )
 
     def ways(self) -> dict[str, Direction]:
         """Every column that is looked at -> the direction a defender wants: the worst case is the other."""
@@ -72,7 +82,11 @@ def outcome_of(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mappin
             status=FAILED if lost and ended else OPEN, objectives=dict.fromkeys(aims.objectives)
         )
     rows = [(trial.seed, metrics_of(trial, store)) for trial in trials if not trial.is_control]
-    return aims.outcome({column: worst_mean(rows, column, way) for column, way in aims.ways().items()})
+    ways = aims.ways()
+    by_column = {column: worst_by_seed(rows, column, way) for column, way in ways.items()}
+    values = {column: worst_mean(rows, column, way) for column, way in ways.items()}
+    by_seed = {seed: {column: by_column[column].get(seed, math.nan) for column in ways} for seed, _ in rows}
+    return aims.outcome(values, by_seed)
 
 
 def metrics_of(trial: Trial, store: Store) -> dict[str, Any]:
@@ -85,11 +99,17 @@ def metrics_of(trial: Trial, store: Store) -> dict[str, Any]:
 
 def worst_mean(rows: Sequence[tuple[int, Mapping[str, Any]]], column: str, way: Direction) -> float | None:
     """Mean over seeds of the worst case over attacks; None if some trial has no value. rows: (seed, metrics)."""
+    worst = worst_by_seed(rows, column, way)
+    return fmean(worst.values()) if worst else None
+
+
+def worst_by_seed(rows: Sequence[tuple[int, Mapping[str, Any]]], column: str, way: Direction) -> dict[int, float]:
+    """Seed -> the worst case over attacks; empty if some trial has no value. rows: (seed, metrics)."""
     by_seed: dict[int, list[float]] = {}
     for seed, metrics in rows:
         value = metrics.get(column)
         if value is None or value != value:
-            return None
+            return {}
         by_seed.setdefault(seed, []).append(float(value))
     worst = max if way == "min" else min
-    return fmean(worst(values) for values in by_seed.values()) if by_seed else None
+    return {seed: worst(values) for seed, values in by_seed.items()}
