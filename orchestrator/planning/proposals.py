@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from orchestrator.planning.trial import Trial
-from orchestrator.stages.stage import canonical_json
+from orchestrator.stages.shared import canonical_json
 from orchestrator.store.base import Store
 from orchestrator.store.notes import read_lines, read_note, write_lines
 from sweeps.expand import OF_THE_ATTACKER, CellMaker, attacks_of, expand

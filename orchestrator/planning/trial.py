@@ -10,12 +10,8 @@ from typing import Any
 
 from core.defenses.words import recipe_words
 from core.words import printable
-from orchestrator.stages.graph import (
-    attack_stage,
-    data_stage,
-    loot_stage,
-    target_stage,
-)
+from orchestrator.stages.graph import attack_stage, loot_stage, target_stage
+from orchestrator.stages.images import data_stage
 from orchestrator.stages.judges import JudgeStages, judge_stages, loot_sizes, wants_decoded
 from orchestrator.stages.stage import Stage, with_ancestors
 from sweeps.axes import settings_words

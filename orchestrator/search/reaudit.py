@@ -13,7 +13,7 @@ from orchestrator.planning.proposals import recipe_of
 from orchestrator.planning.trial import Trial
 from orchestrator.search.outcomes import metrics_of, worst_mean
 from orchestrator.search.ranking import crowding
-from orchestrator.stages.stage import canonical_json
+from orchestrator.stages.shared import canonical_json
 from orchestrator.store.base import Store
 from sweeps.loaded import LoadedSweep
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,8 +13,10 @@ from core.metrics.metric import PUBLISHED_FID_JUDGES, Judge
 from core.metrics.table import METRICS
 from core.outside.address import ADDRESS, named_address
 from orchestrator.stages.fingerprints import content_of, normalised, shipped_file
-from orchestrator.stages.graph import data_stage, gradients_stage, judging_model_stage
+from orchestrator.stages.graph import gradients_stage, judging_model_stage
+from orchestrator.stages.images import data_stage
 from orchestrator.stages.remembered import remembered
+from orchestrator.stages.shared import NOTHING, Shared
 from orchestrator.stages.stage import Stage
 from sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, General, PublishedFid
 from sweeps.schema import InversionSweep
@@ -27,6 +28,7 @@ STAGING = "smoothsweep weights stage"
 EMBEDDING = ("embedder", "general")
 """Judges with a linear head on features learnt elsewhere."""
 
+_OF_TRAINING = Shared({"network": "target", "parts": ["train"]})
 _HINTS_OF_ASKED = ("questions", "per_second")
 
 
@@ -72,6 +74,7 @@ def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) ->
     )
 
 
+@remembered(lambda settings: (settings.judges,))
 def loot_sizes(settings: InversionSweep) -> list[int]:
     """The input sizes at which protocol `paper` keeps the loot, one for every judge; 0 is the size as decoded."""
     judges = settings.judges
@@ -108,6 +111,7 @@ class Unheard:
         return tuple(metric.key for metric in METRICS if metric.stage == self.stage)
 
 
+@remembered(lambda settings: (settings.judges,))
 def unheard_judges(settings: InversionSweep) -> tuple[Unheard, ...]:
     """The judges that are asked for and cannot be heard: weights that would have to be staged and are not."""
     judges, found = settings.judges, []
@@ -130,6 +134,7 @@ def _without_weights(judge: Judge, file: str, what: str) -> Unheard:
     return Unheard(judge=judge, weights=file, reason=f"the weights of {what} are not here", remedy=STAGING)
 
 
+@remembered(lambda settings: (settings.judges,))
 def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
     """Judge's stage name -> why it cannot be heard, and what to do about it."""
     return {judge.stage: f"{judge.reason}: {judge.remedy}" for judge in unheard_judges(settings)}
@@ -153,17 +158,22 @@ def _evaluator(settings: InversionSweep, loot: Stage, target: Stage) -> Stage:
     data = data_stage(settings, evaluator.image_size, for_judges=True)
     model = judging_model_stage(evaluator, data, settings.protocol)
     real = _embedded_by(model, data)
-    config: dict[str, Any] = {"protocol": settings.protocol}
+    config = _evaluator_config(settings)
     inputs = {"evaluator": model, "real": real, "loot": loot}
-    if report := _report(settings):
-        config["report"] = report
+    if report := config.get("report"):
         inputs |= {"attack": loot.inputs["attack"]} | ({"target": target} if report["of"] == "gmi" else {})
     return Stage(name="judge_evaluator", config=config, inputs=inputs)
 
 
-@remembered
+@remembered(lambda settings: (settings.attack, settings.protocol))
+def _evaluator_config(settings: InversionSweep) -> Shared:
+    report = _report(settings)
+    return Shared({"protocol": settings.protocol, **({"report": report} if report else {})})
+
+
+@remembered(lambda model, data: (model, data))
 def _embedded_by(model: Stage, data: Stage) -> Stage:
-    return Stage(name="embeddings", config={"network": "target"}, inputs={"data": data, "network": model})
+    return Stage(name="embeddings", config=Shared({"network": "target"}), inputs={"data": data, "network": model})
 
 
 def _embedder(settings: InversionSweep, judge: str, loot: Stage) -> Stage:
@@ -171,7 +181,7 @@ def _embedder(settings: InversionSweep, judge: str, loot: Stage) -> Stage:
     return Stage(name=f"judge_{judge}", config=real.config, hints=real.hints, inputs={"real": real, "loot": loot})
 
 
-@remembered
+@remembered(lambda settings, judge: (settings.judges, judge, settings.data))
 def _embedded(settings: InversionSweep, judge: str) -> Stage:
     embedder: Embedder | General = getattr(settings.judges, judge)
     weights = _weights_of(embedder)
@@ -180,7 +190,7 @@ def _embedded(settings: InversionSweep, judge: str) -> Stage:
         {"path": embedder.weights} if embedder.weights is not None else {}
     )  # else the worker knows where, and checks
     data = data_stage(settings, FACENET_SIZE, for_judges=True)
-    return Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
+    return Stage(name="embeddings", config=Shared(config), hints=Shared(hints), inputs={"data": data})
 
 
 def _weights_of(embedder: Embedder | General) -> Path:
@@ -198,69 +208,79 @@ def _asked(settings: InversionSweep, loot: Stage) -> Stage:
 
 
 def _fidelity(settings: InversionSweep, loot: Stage) -> Stage:
+    real, config = _fidelity_made(settings)
+    return Stage(name="judge_fidelity", config=config, hints=real.hints, inputs={"real": real, "loot": loot})
+
+
+@remembered(lambda settings: (settings.judges, settings.data, settings.protocol))
+def _fidelity_made(settings: InversionSweep) -> tuple[Stage, Shared]:
     fidelity: Fidelity = settings.judges.fidelity
     weights = Path(fidelity.weights) if fidelity.weights is not None else staged_file(STAGED_FID)
     network = {"network": STAGED_FID, "protocol": settings.protocol, **content_of(weights, "judges.fidelity.weights")}
-    hints = {"path": str(weights), **({"sha256": fidelity.sha256} if fidelity.sha256 else {})}
-    data = data_stage(settings, FID_SIZE, for_judges=True)
-    real = Stage(name="embeddings", config={**network, "parts": ["train"]}, hints=hints, inputs={"data": data})
-    config = {**network, "neighbours": fidelity.neighbours}
-    return Stage(name="judge_fidelity", config=config, hints=hints, inputs={"real": real, "loot": loot})
+    hints = Shared({"path": str(weights), **({"sha256": fidelity.sha256} if fidelity.sha256 else {})})
+    data, config = data_stage(settings, FID_SIZE, for_judges=True), Shared({**network, "parts": ["train"]})
+    real = Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
+    return real, Shared({**network, "neighbours": fidelity.neighbours})
 
 
 def _published_fid(settings: InversionSweep, name: str, loot: Stage, evaluator: Stage) -> Stage:
+    real, config = _published_fid_made(settings, name)
+    inputs = {"real": real, "loot": loot, "verdicts": evaluator}
+    return Stage(name=f"judge_{name}", config=config, hints=real.hints, inputs=inputs)
+
+
+@remembered(lambda settings, name: (settings.judges, name, settings.data, settings.recipe.image_size))
+def _published_fid_made(settings: InversionSweep, name: str) -> tuple[Stage, Shared]:
     judge: PublishedFid = getattr(settings.judges, name)
     weights = Path(judge.weights) if judge.weights is not None else staged_file(STAGED_FIDS[name])
     side = settings.recipe.image_size
-    config = {"network": name, "side": side, **content_of(weights, f"judges.{name}.weights")}
-    hints = {"path": str(weights), **({"sha256": judge.sha256} if judge.sha256 else {})}
-    data = data_stage(settings, side, for_judges=True)
-    real = Stage(name="embeddings", config={**config, "parts": ["train"]}, hints=hints, inputs={"data": data})
-    return Stage(
-        name=f"judge_{name}", config=config, hints=hints, inputs={"real": real, "loot": loot, "verdicts": evaluator}
-    )
+    config = Shared({"network": name, "side": side, **content_of(weights, f"judges.{name}.weights")})
+    hints = Shared({"path": str(weights), **({"sha256": judge.sha256} if judge.sha256 else {})})
+    data, of_train = data_stage(settings, side, for_judges=True), Shared({**config, "parts": ["train"]})
+    return Stage(name="embeddings", config=of_train, hints=hints, inputs={"data": data}), config
 
 
 def _knowledge(settings: InversionSweep, loot: Stage) -> Stage:
-    knowledge = settings.judges.knowledge
-    return Stage(
-        name="knowledge",
-        config=_knowledge_config(settings),
-        hints={"checkpoint_every": knowledge.checkpoint_every},
-        inputs={"data": data_stage(settings, knowledge.image_size), "loot": loot},
-    )
+    config, hints = _knowledge_config(settings)
+    inputs = {"data": data_stage(settings, settings.judges.knowledge.image_size), "loot": loot}
+    return Stage(name="knowledge", config=config, hints=hints, inputs=inputs)
 
 
-@remembered
-def _knowledge_config(settings: InversionSweep) -> Mapping[str, Any]:
+@remembered(lambda settings: (settings.judges, settings.protocol))
+def _knowledge_config(settings: InversionSweep) -> tuple[Shared, Shared]:
+    """Configuration and hints."""
     config = normalised(settings.judges.knowledge, without={"checkpoint_every"})
     if settings.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
         config["augmentation"]["shared"] = True
-    return {**config, "protocol": settings.protocol}
+    hints = Shared({"checkpoint_every": settings.judges.knowledge.checkpoint_every})
+    return Shared({**config, "protocol": settings.protocol}), hints
 
 
-@remembered
-def _stated(judge: BaseModel) -> Mapping[str, Any]:
-    return normalised(judge)
+@remembered(lambda judge: (judge,))
+def _stated(judge: BaseModel) -> Shared:
+    return Shared(normalised(judge))
 
 
 def _features(settings: InversionSweep, target: Stage) -> Stage:
     data = target.inputs["data"]
-    features = Stage(
-        name="embeddings", config={"network": "target", "parts": ["train"]}, inputs={"data": data, "network": target}
-    )
+    features = Stage(name="embeddings", config=_OF_TRAINING, inputs={"data": data, "network": target})
     config = _stated(settings.judges.features)
     return Stage(name="judge_features", config=config, inputs={"features": features, "data": data})
 
 
 def _robustness(settings: InversionSweep, target: Stage) -> Stage:
-    config = {"settings": _stated(settings.judges.robustness)}
+    config = _robustness_config(settings.judges.robustness)
     return Stage(name="judge_robustness", config=config, inputs={"target": target, "data": target.inputs["data"]})
+
+
+@remembered(lambda judge: (judge,))
+def _robustness_config(judge: BaseModel) -> Shared:
+    return Shared({"settings": normalised(judge)})
 
 
 def _backdoor(target: Stage) -> Stage:
     inputs = {"target": target, "poison": target.inputs["poison"], "data": target.inputs["data"]}
-    return Stage(name="backdoor", config={}, inputs=inputs)
+    return Stage(name="backdoor", config=NOTHING, inputs=inputs)
 
 
 @lru_cache

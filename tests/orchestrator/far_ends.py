@@ -24,7 +24,8 @@ from orchestrator.search.agenda import Agenda
 from orchestrator.search.ahead import ahead_of
 from orchestrator.search.budget import Meter
 from orchestrator.search.reaudit import frontier_recipes
-from orchestrator.stages.stage import Stage, canonical_json, with_ancestors
+from orchestrator.stages.shared import canonical_json
+from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
 from orchestrator.store.local import LocalStore
 from sweeps.loaded import LoadedSweep, check

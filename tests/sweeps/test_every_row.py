@@ -4,7 +4,7 @@ from pathlib import Path
 
 from orchestrator.planning.trial import Trial
 from orchestrator.stages.fingerprints import pictures_may_be_absent
-from orchestrator.stages.graph import data_stage
+from orchestrator.stages.images import data_stage
 from orchestrator.stages.judges import judging_model_stage
 from sweeps.expand import expand
 from sweeps.load import load_sweep

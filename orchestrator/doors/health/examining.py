@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator.stages.stage import canonical_json
+from orchestrator.stages.shared import canonical_json
 from orchestrator.store.base import Store
 from orchestrator.store.sealing import RESULT, SEAL, Damage
 from tasks.registry import TASKS

@@ -16,7 +16,7 @@ GRID = {"recipe.defense.alpha": [0.0, -0.2], "recipe.lr": [0.001, 0.002]}
 def test_a_function_is_called_once_for_the_same_objects_and_again_for_others():
     called = []
 
-    @remembered
+    @remembered(lambda one, two="b": (one, two))
     def pair(one, two="b"):
         called.append((one, two))
         return [one, two]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from core.errors import InputError
 from core.files import replacing
-from orchestrator.stages.stage import Stage, canonical_json, with_ancestors
+from orchestrator.stages.shared import canonical_json
+from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.local import LocalStore
 from orchestrator.store.opening import open_store
 
