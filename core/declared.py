@@ -48,13 +48,14 @@ class _Known:
     """A field of settings, looked up once for its class.
 
     hint: its type with bounds; holds: `quick_check` of it; nested: the settings that its mappings make, None where it
-    takes none; is_needed: whether it has no default.
+    takes none; usual: its default where that is of these settings; is_needed: whether it has no default.
     """
 
     field: Field[Any]
     hint: Any
     holds: Callable[[Any], bool]
     nested: type | None
+    usual: Any
     is_needed: bool
 
 
@@ -65,11 +66,14 @@ def _known(declared: type) -> dict[str, _Known]:
 
 
 def _looked_up(field: Field[Any], hint: Any) -> _Known:
+    nested = next(filter(_is_settings, (hint, *get_args(hint))), None)
+    default = None if nested is None else _default(field)
     return _Known(
         field=field,
         hint=hint,
         holds=quick_check(hint),
-        nested=next(filter(_is_settings, (hint, *get_args(hint))), None),
+        nested=nested,
+        usual=default if nested is not None and isinstance(default, nested) else None,
         is_needed=field.default is MISSING and field.default_factory is MISSING,
     )
 
@@ -77,9 +81,7 @@ def _looked_up(field: Field[Any], hint: Any) -> _Known:
 def _value(one: _Known, value: Any, what: str, prefix: str) -> Any:
     name = one.field.name
     if one.nested is not None and isinstance(value, Mapping):
-        default = _default(one.field)
-        usual = default if isinstance(default, one.nested) else None
-        return build(one.nested, value, what=f"{what}: {name}", prefix=f"{prefix}{name}.", default=usual)
+        return build(one.nested, value, what=f"{what}: {name}", prefix=f"{prefix}{name}.", default=one.usual)
     value = tuple(value) if isinstance(value, list) else value
     if not one.holds(value):
         check_value(one.hint, value, f"{prefix}{name}")

@@ -230,6 +230,7 @@ def _plan(options: argparse.Namespace) -> int:
     from orchestrator.planning.plan import make_plan, plan_summary, refuse_impossible
     from orchestrator.planning.plan_words import plan_text
     from orchestrator.planning.trials import trials_of
+    from orchestrator.planning.uncollected import without_collection
     from orchestrator.search.ahead import ahead_of
     from orchestrator.stages.fingerprints import pictures_may_be_absent
     from orchestrator.stages.weights import weights_summary
@@ -239,7 +240,7 @@ def _plan(options: argparse.Namespace) -> int:
     price = None if options.price is None else amount("--price", options.price)
     store = open_store(options.store)
     loaded = load_sweep(options.sweep, options.overrides)
-    with pictures_may_be_absent() as absent:
+    with without_collection(), pictures_may_be_absent() as absent:
         trials = trials_of(loaded, store)
         planned = make_plan(trials, store, ahead_of(loaded, store))
         refuse_impossible(planned)

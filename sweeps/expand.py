@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -197,7 +198,7 @@ def _check_count(loaded: LoadedSweep) -> None:
 
 def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
     """Two cells of the same settings would count as two measurements, and those of the same axes as one cell."""
-    for what, content in (("settings", _SettingsSaid()), ("columns", _columns_of)):
+    for what, content in (("settings", _SettingsSaid(cells)), ("columns", _columns_of)):
         seen: dict[object, Cell] = {}
         for cell in cells:
             if (other := seen.setdefault(content(cell), cell)) is not cell:
@@ -210,18 +211,20 @@ def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
 class _SettingsSaid:
     """What all settings of a cell are, as a key: each part is written out once, however many cells share it."""
 
-    def __init__(self) -> None:
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        """cells: of one sweep, so that they have alike whatever none of them sets."""
         self._known: dict[int, bytes] = {}  # by object: the cells keep them alive
+        self._parts = sorted({key.partition(".")[0] for cell in cells for key in (*cell.values, *cell.beside)})
 
     def __call__(self, cell: Cell) -> tuple[object, ...]:
-        return tuple([self._of(value) for value in vars(cell.settings).values()])
+        return tuple([self._of(getattr(cell.settings, part)) for part in self._parts])
 
     def _of(self, value: Any) -> object:
+        if (found := self._known.get(id(value))) is not None:
+            return found
         if not isinstance(value, BaseModel):
             return value if isinstance(value, str | int | tuple | None) else repr(value)
-        found = self._known.get(id(value))
-        if found is None:
-            found = self._known[id(value)] = sha256(value.model_dump_json().encode()).digest()
+        found = self._known[id(value)] = sha256(value.model_dump_json().encode()).digest()
         return found
 
 

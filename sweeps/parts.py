@@ -29,6 +29,8 @@ class PartsOfCells:
         self._raw = raw
         self._shared: dict[str, Any] = {}  # parts as no cell changes them
         self._checked: dict[tuple[str, str], BaseModel] = {}  # what and its values -> the part
+        self._names: dict[frozenset[str], set[str]] = {}
+        self._unchanged: dict[tuple[str, str], BaseModel] = {}  # part, key -> what the file has there
 
     def settings(self, values: Mapping[str, Any]) -> Sweep:
         """The settings with these values under dotted keys, set in their order.
@@ -45,15 +47,30 @@ class PartsOfCells:
             given[part] = found
         settings = self.schema.model_validate(given)
         self._note(settings, given, made)
+        for part in (settings, *[getattr(settings, part, None) for part in made]):
+            if isinstance(part, BaseModel):
+                self._share_names(part)
         return settings
+
+    def _share_names(self, part: BaseModel) -> None:
+        """Hold one set of the names that were given for all parts with the same: it is most of what a part takes."""
+        names = self._names.setdefault(frozenset(part.model_fields_set), part.model_fields_set)
+        object.__setattr__(part, "__pydantic_fields_set__", names)
 
     def _with_values(self, part: str, values: Mapping[str, Any]) -> Any:
         """The raw part with values set, and in it what was checked before."""
         raw = with_values({part: self._raw[part]} if part in self._raw else {}, values)[part]
         if part not in INSIDE or not isinstance(raw, dict):
             return raw
-        known = {key: self._checked.get((f"{part}.{key}", repr(raw[key]))) for key in INSIDE[part] if key in raw}
-        return {**raw, **{key: checked for key, checked in known.items() if checked is not None}}
+        inside = [(key, self._inside(part, key, raw[key])) for key in INSIDE[part] if key in raw]
+        return {**raw, **{key: checked for key, checked in inside if checked is not None}}
+
+    def _inside(self, part: str, key: str, raw: Any) -> BaseModel | None:
+        """What was checked of this value under a key of a part, None if it was not."""
+        as_written = self._raw.get(part)
+        if isinstance(as_written, dict) and raw is as_written.get(key):  # no cell has changed it
+            return self._unchanged.get((part, key))
+        return self._checked.get((f"{part}.{key}", repr(raw)))
 
     def _note(self, settings: Sweep, given: Mapping[str, Any], made: Mapping[str, tuple[str, Any]]) -> None:
         """Keep the parts that were checked just now."""
@@ -65,6 +82,8 @@ class PartsOfCells:
             for key in INSIDE.get(part, ()) if isinstance(checked, Recipe) else ():
                 if isinstance(raw.get(key), dict):
                     self._checked[f"{part}.{key}", repr(raw[key])] = getattr(checked, key)
+                    if raw[key] is (self._raw.get(part) or {}).get(key):
+                        self._unchanged[part, key] = getattr(checked, key)
         if not self._shared:
             parts = {part: getattr(settings, part, None) for part in self._raw if given[part] is self._raw[part]}
             self._shared = {part: checked for part, checked in parts.items() if isinstance(checked, BaseModel)}

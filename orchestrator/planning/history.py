@@ -93,9 +93,9 @@ class History:
         """As `_drivers`, once for all stages that share a configuration: none is a seed."""
         if not isinstance(stage.config, Shared):
             return _drivers(stage.name, stage.config, keys)
-        of = (stage.name, id(stage.config.kin), id(keys))
+        of = (stage.name, stage.config.alike, id(keys))
         if of not in self._described:
-            self._described[of] = stage.config.kin, _drivers(stage.name, stage.config, keys)
+            self._described[of] = stage.config, _drivers(stage.name, stage.config, keys)
         return self._described[of][1]
 
     def _input_of_manifest(self, store: Store, name: str, source: dict[str, str]) -> tuple[str, int]:

@@ -97,7 +97,8 @@ def refuse_impossible(plan: Plan) -> None:
         if kind.check is None or (told := _told(stage, kind.check_reads)) in seen:
             continue
         seen.add(told)
-        inputs = {name: {**source.config, **source.hints} for name, source in stage.inputs.items()}
+        read = {name: stage.inputs[name] for name in kind.check_reads if name in stage.inputs}
+        inputs = {name: {**source.config, **source.hints} for name, source in read.items()}
         try:
             kind.refuse({**stage.config, **stage.hints}, inputs)
         except InputError as error:
@@ -118,7 +119,7 @@ def _told(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
 
 def _objects(config: Mapping[str, Any]) -> Iterable[object]:
     if isinstance(config, Shared):
-        return (id(config.kin),)
+        return (config.alike,)
     return [part for key, value in config.items() if key not in SEEDS for part in (key, id(value))]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -35,9 +35,13 @@ class InversionStages(JudgeStages):
     loot: Stage | None
 
     def __iter__(self) -> Iterable[Stage]:
-        judges = [field.name for field in fields(JudgeStages)]
-        before = [field.name for field in fields(self) if field.name not in judges]
-        return (stage for name in (*before, *judges) if (stage := getattr(self, name)) is not None)
+        return (stage for name in _in_order() if (stage := getattr(self, name)) is not None)
+
+
+@lru_cache(maxsize=1)
+def _in_order() -> tuple[str, ...]:
+    judges = [field.name for field in fields(JudgeStages)]
+    return (*(field.name for field in fields(InversionStages) if field.name not in judges), *judges)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,8 @@ from orchestrator.planning.trial import Trial
 from orchestrator.reading.numbers.balanced import balanced_accuracies
 from orchestrator.reading.numbers.format import is_null
 from orchestrator.reading.numbers.model import StageLink
-from orchestrator.stages.judges import unavailable_judges
 from orchestrator.stages.stage import with_ancestors
+from orchestrator.stages.unheard import unavailable_judges
 from orchestrator.store.artifacts import MANIFEST
 from orchestrator.store.base import Store
 from sweeps.imported import ImportedClassifier

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from core.attacks.base import Attack, Part
 from core.attacks.registry import PARTS
 from core.errors import InputError
@@ -16,6 +18,7 @@ from orchestrator.stages.other_people import refuse_same_people
 from orchestrator.stages.remembered import remembered
 from orchestrator.stages.shared import Shared
 from orchestrator.stages.stage import Stage
+from sweeps.defenses import LabelSmoothing, OtherDefense
 from sweeps.imported import ImportedClassifier
 from sweeps.schema import InversionSweep
 from sweeps.training import OtherTrial, Poison, Recipe, Training
@@ -36,10 +39,10 @@ def target_stage(settings: InversionSweep, seed: int) -> Stage:
     data = data_stage(settings, recipe.image_size)
     if isinstance(recipe, ImportedClassifier):
         return imported_stage(recipe, data, settings.protocol)
-    config, hints = _target_config(recipe, settings.protocol)
+    config, hints, kin = _target_config(recipe, settings.protocol)
     return Stage(
         name="target",
-        config=Shared({**config, "seed": seed}, but_for_seeds=config),
+        config=Shared({**config, "seed": seed}, kin=kin, is_kept=False),
         hints=hints,
         inputs={
             "data": data,
@@ -53,7 +56,7 @@ def poison_stage(settings: InversionSweep, data: Stage, seed: int) -> Stage:
     """Which training images carry the backdoor's trigger, and the trigger."""
     config, own = _poison_config(settings.recipe.poison, settings.recipe.image_size)
     return Stage(
-        name="poison", config=Shared({**config, "seeds": [own, seed]}, but_for_seeds=config), inputs={"data": data}
+        name="poison", config=Shared({**config, "seeds": [own, seed]}, kin=config), inputs={"data": data}
     )
 
 
@@ -125,7 +128,7 @@ def _of_attack(settings: InversionSweep, seed: int | None = None) -> tuple[objec
 def _attack_told(settings: InversionSweep, seed: int) -> Shared:
     """What the attack's stage is told under a seed."""
     config = _attack_config(settings)
-    return Shared({**config, "seed": [settings.attack.seed, seed]}, but_for_seeds=config)
+    return Shared({**config, "seed": [settings.attack.seed, seed]}, kin=config)
 
 
 @remembered(_of_attack)
@@ -147,7 +150,16 @@ def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage])
     inputs = {name: made[name] for name in part.needs}
     if part.imported is not None:
         return _imported_part(part, settings.recipe.image_size, inputs)
-    return Stage(name=part.name, config=_part_config(settings, part), inputs=inputs)
+    config = _part_config(settings, part)
+    if "target" in inputs:
+        return Stage(name=part.name, config=config, inputs=inputs)
+    return _part_of_all(part.name, config, *inputs.items())
+
+
+@remembered(lambda name, config, *inputs: (name, config, *[part for item in inputs for part in item]))
+def _part_of_all(name: str, config: Shared, *inputs: tuple[str, Stage]) -> Stage:
+    """A part that sees no target is one for all that are attacked so."""
+    return Stage(name=name, config=config, inputs=dict(inputs))
 
 
 def _of_part(settings: InversionSweep, part: Part) -> tuple[object, ...]:
@@ -261,12 +273,27 @@ def _execution(settings: InversionSweep) -> dict[str, Any]:
 
 
 @remembered(lambda recipe, protocol: (recipe, protocol))
-def _target_config(recipe: Recipe, protocol: str) -> tuple[Shared, Shared]:
-    """Configuration but for the seed, and hints."""
+def _target_config(recipe: Recipe, protocol: str) -> tuple[dict[str, Any], Shared, object]:
+    """Configuration but for the seed, hints, and what all seeds of it hold."""
     # How often we save does not change what is learnt, and what is poisoned comes as an input.
-    config = normalised(recipe, without={"checkpoint_every", "poison"})
+    config = normalised(recipe, without={"checkpoint_every", "poison", "augmentation", "defense"})
     if not isinstance(config.get("stop_at_test_acc"), float):  # another trial's accuracy comes as an input
         config.pop("stop_at_test_acc", None)
-    defense = recipe.defense.resolved(protocol)
-    config = Shared({**config, "defense": defense, "protocol": protocol})
-    return config, Shared({"checkpoint_every": recipe.checkpoint_every})
+    augmentation, defense = _stated(recipe.augmentation), _resolved(recipe.defense, protocol)
+    config |= {"augmentation": augmentation, "defense": defense, "protocol": protocol}
+    return config, _saving(recipe.checkpoint_every), object()
+
+
+@remembered(lambda settings: (settings,))
+def _stated(settings: BaseModel) -> dict[str, Any]:
+    return normalised(settings)
+
+
+@remembered(lambda defense, protocol: (defense, protocol))
+def _resolved(defense: LabelSmoothing | OtherDefense, protocol: str) -> dict[str, Any]:
+    return defense.resolved(protocol)
+
+
+@remembered(lambda every: (every,))
+def _saving(every: int) -> Shared:
+    return Shared({"checkpoint_every": every})

@@ -1,33 +1,25 @@
-"""The judges' stages: what each needs, at which image size, and why one cannot be heard."""
+"""The judges' stages: what each needs, and at which image size."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from core.metrics.metric import PUBLISHED_FID_JUDGES, Judge
-from core.metrics.table import METRICS
-from core.outside.address import ADDRESS, named_address
+from core.metrics.metric import PUBLISHED_FID_JUDGES
 from orchestrator.stages.fingerprints import content_of, normalised, shipped_file
 from orchestrator.stages.graph import gradients_stage, judging_model_stage
 from orchestrator.stages.images import data_stage
 from orchestrator.stages.remembered import remembered
 from orchestrator.stages.shared import NOTHING, Shared
 from orchestrator.stages.stage import Stage
+from orchestrator.stages.unheard import EMBEDDING, STAGED_FID, heard_judges, staged_file
 from sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, General, PublishedFid
 from sweeps.schema import InversionSweep
 
 FACENET_SIZE, FID_SIZE = 160, 299  # pixels
-STAGED_FID = STAGED_FIDS["fidelity"]
-STAGING = "smoothsweep weights stage"
-"""The command that brings published weights here."""
-EMBEDDING = ("embedder", "general")
-"""Judges with a linear head on features learnt elsewhere."""
-
 _OF_TRAINING = Shared({"network": "target", "parts": ["train"]})
 _HINTS_OF_ASKED = ("questions", "per_second")
 
@@ -52,9 +44,7 @@ class JudgeStages:
 
 def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) -> JudgeStages:
     """Every judge of the sweep: of the same loot (None where nothing is inverted), and of the target itself."""
-    judges, missing = settings.judges, unavailable_judges(settings)
-    need_weights = (*EMBEDDING, *STAGED_FIDS)
-    heard = {name for name in need_weights if getattr(judges, name) and f"judge_{name}" not in missing}
+    judges, heard = settings.judges, heard_judges(settings)
     evaluator = _evaluator(settings, loot, target) if judges.evaluator else None
     published = {
         f"judge_{name}": _published_fid(settings, name, loot, evaluator) if evaluator and name in heard else None
@@ -63,7 +53,7 @@ def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) ->
     return JudgeStages(
         judge_evaluator=evaluator,
         **{f"judge_{name}": _embedder(settings, name, loot) if name in heard else None for name in EMBEDDING},
-        judge_asked=_asked(settings, loot) if judges.asked and "judge_asked" not in missing else None,
+        judge_asked=_asked(settings, loot) if "asked" in heard else None,
         judge_fidelity=_fidelity(settings, loot) if "fidelity" in heard else None,
         knowledge=_knowledge(settings, loot) if judges.knowledge else None,
         judge_features=_features(settings, target) if judges.features else None,
@@ -87,59 +77,6 @@ def loot_sizes(settings: InversionSweep) -> list[int]:
     return sorted(sizes or {0})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Unheard:
-    """A judge that the sweep asks for and that cannot measure anything here.
-
-    judge: its key under `judges`. weights: the weight file it lacks, None where it lacks something else. reason: what
-    is missing. remedy: what to do about it.
-    """
-
-    judge: Judge
-    weights: str | None
-    reason: str
-    remedy: str
-
-    @property
-    def stage(self) -> str:
-        """The name of the judge's stage."""
-        return f"judge_{self.judge}"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the results that stay empty without it."""
-        return tuple(metric.key for metric in METRICS if metric.stage == self.stage)
-
-
-@remembered(lambda settings: (settings.judges,))
-def unheard_judges(settings: InversionSweep) -> tuple[Unheard, ...]:
-    """The judges that are asked for and cannot be heard: weights that would have to be staged and are not."""
-    judges, found = settings.judges, []
-    for judge in EMBEDDING:
-        embedder: Embedder | General | None = getattr(judges, judge)
-        staged = STAGED_EMBEDDERS.get(embedder.name) if embedder and not embedder.weights else None
-        if staged and staged_file(staged) is None:
-            found.append(_without_weights(judge, staged, embedder.name))
-    if judges.asked and named_address() is None:
-        reason, remedy = "no vision-language model is named", f"set {ADDRESS}, and pictures are sent there"
-        found.append(Unheard(judge="asked", weights=None, reason=reason, remedy=remedy))
-    for name, file in STAGED_FIDS.items():
-        judge = getattr(judges, name)
-        if judge and judge.weights is None and staged_file(file) is None:
-            found.append(_without_weights(name, file, "the FID network" if file == STAGED_FID else file))
-    return tuple(found)
-
-
-def _without_weights(judge: Judge, file: str, what: str) -> Unheard:
-    return Unheard(judge=judge, weights=file, reason=f"the weights of {what} are not here", remedy=STAGING)
-
-
-@remembered(lambda settings: (settings.judges,))
-def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
-    """Judge's stage name -> why it cannot be heard, and what to do about it."""
-    return {judge.stage: f"{judge.reason}: {judge.remedy}" for judge in unheard_judges(settings)}
-
-
 def wants_decoded(settings: InversionSweep) -> bool:
     """Whether a judge of protocol `paper` starts from the images as they were decoded: of no judge's size."""
     judges, report = settings.judges, _report(settings)
@@ -154,21 +91,21 @@ def _report(settings: InversionSweep) -> dict[str, Any] | None:
 
 
 def _evaluator(settings: InversionSweep, loot: Stage, target: Stage) -> Stage:
-    evaluator = settings.judges.evaluator
-    data = data_stage(settings, evaluator.image_size, for_judges=True)
-    model = judging_model_stage(evaluator, data, settings.protocol)
-    real = _embedded_by(model, data)
-    config = _evaluator_config(settings)
-    inputs = {"evaluator": model, "real": real, "loot": loot}
+    config, materials = _evaluator_made(settings)
+    inputs = {**materials, "loot": loot}
     if report := config.get("report"):
         inputs |= {"attack": loot.inputs["attack"]} | ({"target": target} if report["of"] == "gmi" else {})
     return Stage(name="judge_evaluator", config=config, inputs=inputs)
 
 
-@remembered(lambda settings: (settings.attack, settings.protocol))
-def _evaluator_config(settings: InversionSweep) -> Shared:
-    report = _report(settings)
-    return Shared({"protocol": settings.protocol, **({"report": report} if report else {})})
+@remembered(lambda settings: (settings.judges, settings.data, settings.attack, settings.protocol))
+def _evaluator_made(settings: InversionSweep) -> tuple[Shared, dict[str, Stage]]:
+    """Configuration, and the inputs that are one for all trials."""
+    evaluator, report = settings.judges.evaluator, _report(settings)
+    data = data_stage(settings, evaluator.image_size, for_judges=True)
+    model = judging_model_stage(evaluator, data, settings.protocol)
+    config = Shared({"protocol": settings.protocol, **({"report": report} if report else {})})
+    return config, {"evaluator": model, "real": _embedded_by(model, data)}
 
 
 @remembered(lambda model, data: (model, data))
@@ -241,19 +178,19 @@ def _published_fid_made(settings: InversionSweep, name: str) -> tuple[Stage, Sha
 
 
 def _knowledge(settings: InversionSweep, loot: Stage) -> Stage:
-    config, hints = _knowledge_config(settings)
-    inputs = {"data": data_stage(settings, settings.judges.knowledge.image_size), "loot": loot}
-    return Stage(name="knowledge", config=config, hints=hints, inputs=inputs)
+    config, hints, data = _knowledge_made(settings)
+    return Stage(name="knowledge", config=config, hints=hints, inputs={"data": data, "loot": loot})
 
 
-@remembered(lambda settings: (settings.judges, settings.protocol))
-def _knowledge_config(settings: InversionSweep) -> tuple[Shared, Shared]:
-    """Configuration and hints."""
-    config = normalised(settings.judges.knowledge, without={"checkpoint_every"})
+@remembered(lambda settings: (settings.judges, settings.data, settings.protocol))
+def _knowledge_made(settings: InversionSweep) -> tuple[Shared, Shared, Stage]:
+    """Configuration, hints and data."""
+    knowledge = settings.judges.knowledge
+    config = normalised(knowledge, without={"checkpoint_every"})
     if settings.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
         config["augmentation"]["shared"] = True
-    hints = Shared({"checkpoint_every": settings.judges.knowledge.checkpoint_every})
-    return Shared({**config, "protocol": settings.protocol}), hints
+    hints = Shared({"checkpoint_every": knowledge.checkpoint_every})
+    return Shared({**config, "protocol": settings.protocol}), hints, data_stage(settings, knowledge.image_size)
 
 
 @remembered(lambda judge: (judge,))
@@ -281,11 +218,3 @@ def _robustness_config(judge: BaseModel) -> Shared:
 def _backdoor(target: Stage) -> Stage:
     inputs = {"target": target, "poison": target.inputs["poison"], "data": target.inputs["data"]}
     return Stage(name="backdoor", config=NOTHING, inputs=inputs)
-
-
-@lru_cache
-def staged_file(name: str) -> Path | None:
-    """A published weight file where `smoothsweep weights stage` puts it, or None."""
-    from core.models.weight_files import find_weight_file, weight_folders  # brings torch, which few sweeps need here
-
-    return find_weight_file(name, weight_folders())

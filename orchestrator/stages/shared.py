@@ -16,24 +16,29 @@ class Shared(dict[str, Any]):
     other processes as a plain dict.
     """
 
-    __slots__ = ("_kin", "_text")
+    __slots__ = ("_is_kept", "_text", "kin")
 
-    def __init__(self, values: Mapping[str, Any], *, but_for_seeds: Shared | None = None) -> None:
-        """but_for_seeds: one for all configurations that differ from this one in their seeds alone, None for itself."""
+    def __init__(self, values: Mapping[str, Any], *, kin: object = None, is_kept: bool = True) -> None:
+        """kin: any object that all configurations hold which differ from this one in their seeds alone, None where no
+        other does. is_kept: whether the JSON is kept; False where one stage alone holds the configuration.
+        """
         super().__init__(values)
-        self._kin, self._text = but_for_seeds, None
+        self.kin, self._is_kept = kin, is_kept
+        self._text: str | None = None
 
     @property
-    def kin(self) -> Shared:
-        """The same object for all that differ in their seeds alone, where whoever made them said so."""
-        return self if self._kin is None else self._kin
+    def alike(self) -> int:
+        """The same number for all that differ in their seeds alone, as long as one of them lives."""
+        return id(self if self.kin is None else self.kin)
 
     @property
     def text(self) -> str:
         """Its canonical JSON."""
-        if self._text is None:
-            self._text = _CANONICAL.encode(self)
-        return self._text
+        if self._text is not None:
+            return self._text
+        text = _CANONICAL.encode(self)
+        self._text = text if self._is_kept else None
+        return text
 
     def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
         return dict, (dict(self),)

@@ -38,7 +38,7 @@ class Stage:
 
     def _identity_text(self) -> str:
         """Canonical JSON of `identity`, of parts that are written once where stages share them."""
-        inputs = ",".join(f'{_quoted(name)}:"{self.inputs[name].fingerprint}"' for name in sorted(self.inputs))
+        inputs = ",".join([f'{_quoted(name)}:"{self.inputs[name].fingerprint}"' for name in sorted(self.inputs)])
         head, version = canonical_json(self.config), task(self.name).version
         return f'{{"config":{head},"inputs":{{{inputs}}},"stage":{_quoted(self.name)},"version":{version}}}'
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from orchestrator.stages.judges import STAGING, Unheard, staged_file, unheard_judges
+from orchestrator.stages.unheard import STAGING, Unheard, staged_file, unheard_judges
 from sweeps.expand import Cell
 from sweeps.imported import ImportedClassifier
 from sweeps.loaded import LoadedSweep

@@ -9,7 +9,8 @@ from core.models.weight_files import FOLDER_VARIABLE, weight_file
 from core.outside.address import ADDRESS
 from orchestrator.planning.trial import inversion_stages
 from orchestrator.stages import judges
-from orchestrator.stages.judges import loot_sizes, unavailable_judges
+from orchestrator.stages.judges import loot_sizes
+from orchestrator.stages.unheard import unavailable_judges
 from sweeps.schema import InversionSweep
 
 FACENET = "the weights of facenet are not here: smoothsweep weights stage"
