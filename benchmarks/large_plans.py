@@ -1,6 +1,6 @@
 """What `smoothsweep plan` takes for 90,000 trials of which nothing is in the store: `python -m benchmarks.large_plans`.
 
-Two sweeps: 90 cells under a thousand seeds each, and 90,000 recipes that all differ. Each is planned in a process of
+Two sweeps: 90 recipes under a thousand seeds each, and 90,000 recipes that all differ. Each is planned in a process of
 its own; CPU seconds (user and system, imports included) and peak resident memory are what the kernel counts for it.
 """
 
@@ -17,20 +17,20 @@ from typing import Any
 
 import yaml
 
-from benchmarks.many_recipes import ATTACKS, many_recipes
+from benchmarks.many_recipes import many_recipes
 
-CELLS, EPOCHS, RATES = 90, 10, 30
+RECIPES, EPOCHS, RATES = 90, 10, 30
 CASES = ("seeds", "recipes")
 
 
 def sweep(case: str, trials: int) -> dict[str, Any]:
-    """The file's mapping: `seeds` has 90 cells, `recipes` one attack and one seed of every recipe."""
-    if case == "seeds":
-        return many_recipes([-0.01 * i for i in range(CELLS // len(ATTACKS))], seeds=trials // CELLS)
-    alphas = [round(-0.0001 * i, 4) for i in range(trials // (EPOCHS * RATES))]
-    rates = [round(0.0001 * (1 + i), 4) for i in range(RATES)]
-    grid = {"recipe.defense.alpha": alphas, "recipe.lr": rates, "recipe.epochs": list(range(40, 40 + EPOCHS))}
-    return many_recipes(alphas, seeds=1) | {"grid": grid}
+    """The file's mapping, of one attack: `seeds` has 90 recipes, `recipes` one seed of each of as many as trials."""
+    recipes = RECIPES if case == "seeds" else trials // (EPOCHS * RATES)
+    grid: dict[str, Any] = {"recipe.defense.alpha": [round(-0.0001 * i, 4) for i in range(recipes)]}
+    if case == "recipes":
+        grid["recipe.lr"] = [round(0.0001 * (1 + i), 4) for i in range(RATES)]
+        grid["recipe.epochs"] = list(range(40, 40 + EPOCHS))
+    return many_recipes([], seeds=trials // RECIPES if case == "seeds" else 1) | {"grid": grid}
 
 
 def measure(case: str, trials: int) -> tuple[int, int, float, float]:

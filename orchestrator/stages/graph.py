@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -55,9 +56,7 @@ def target_stage(settings: InversionSweep, seed: int) -> Stage:
 def poison_stage(settings: InversionSweep, data: Stage, seed: int) -> Stage:
     """Which training images carry the backdoor's trigger, and the trigger."""
     config, own = _poison_config(settings.recipe.poison, settings.recipe.image_size)
-    return Stage(
-        name="poison", config=Shared({**config, "seeds": [own, seed]}, kin=config), inputs={"data": data}
-    )
+    return Stage(name="poison", config=Shared({**config, "seeds": [own, seed]}, kin=config), inputs={"data": data})
 
 
 @remembered(lambda poison, image_size: (poison, image_size))
@@ -294,6 +293,6 @@ def _resolved(defense: LabelSmoothing | OtherDefense, protocol: str) -> dict[str
     return defense.resolved(protocol)
 
 
-@remembered(lambda every: (every,))
+@lru_cache(maxsize=256)
 def _saving(every: int) -> Shared:
     return Shared({"checkpoint_every": every})

@@ -9,7 +9,7 @@ from types import NoneType
 from typing import Any, ParamSpec, TypeVar
 
 KEPT = 4096  # results of a function: those that were asked for last; trials of one cell are planned together
-VALUES = (int, str, bool, tuple, NoneType)
+VALUES = frozenset({int, str, bool, tuple, NoneType})
 """Types of arguments that are compared by value."""
 
 P = ParamSpec("P")

@@ -33,7 +33,7 @@ def test_fingerprints_are_those_of_everything_written_out(configs, data):
     stages = []
     for number in range(5):
         config = data.draw(st.sampled_from([*shared, *configs]))
-        inputs = {name: stage for name, stage in zip(("b", "a", "ä\"\\"), stages[::-1], strict=False)}
+        inputs = {name: stage for name, stage in zip(("b", "a", 'ä"\\'), stages[::-1], strict=False)}
         stages.append(Stage(name=data.draw(st.sampled_from(sorted(TASKS))), config=config, inputs=inputs))
         assert stages[number].fingerprint == written_out(stages[number])
         assert stages[number].fingerprint == pickle.loads(pickle.dumps(stages[number])).fingerprint
