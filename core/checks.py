@@ -32,6 +32,8 @@ def require_number(
 
     above, below: the lower, the upper bound itself is excluded.
     """
+    if type(value) is float and low < value < high and abs(value) <= SINGLE:
+        return  # nearly every number: no sentence is made for it
     require_single(what, value)
     expected = _interval(low, high, above, below)
     holds = isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
@@ -42,8 +44,8 @@ def require_number(
 def require_single(what: str, value: object) -> None:
     """Raise InputError for a finite number that single precision, which networks compute in, does not hold."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    beyond = number and SINGLE < abs(value) <= sys.float_info.max
-    require(not beyond, what, f"a number of at most {SINGLE:g} either way, as single precision holds", value)
+    if number and SINGLE < abs(value) <= sys.float_info.max:
+        require(False, what, f"a number of at most {SINGLE:g} either way, as single precision holds", value)
 
 
 def require_room(what: str, count: int, each: int) -> None:
@@ -55,6 +57,8 @@ def require_room(what: str, count: int, each: int) -> None:
 
 def require_count(what: str, value: object, least: int = 1, most: int = 10**9) -> None:
     """Raise InputError unless `value` is a whole number from `least` to `most`: products of two counts still fit."""
+    if type(value) is int and least <= value <= most:
+        return
     whole = isinstance(value, int) and not isinstance(value, bool)
     require(whole and value >= least, what, f"a whole number of at least {least}", value)
     require(whole and value <= most, what, f"a whole number of at most {most}", value)

@@ -3,13 +3,13 @@ checked by the types of their fields (`core.plain_values`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.plain_values import check_value
+from smoothsweep.core.plain_values import check_value, quick_check
 
 T = TypeVar("T")
 
@@ -23,37 +23,68 @@ def build(declared: type[T], values: Mapping[str, Any], *, what: str, prefix: st
     `what`), a value of another type or out of the bounds of its annotation (it begins with `prefix` and the field's
     name: "attack." makes attack.steps), and whatever the dataclass itself refuses.
     """
-    known, hints = {field.name: field for field in fields(declared)}, _hints(declared)
+    known = _known(declared)
     for name in values:
         if name not in known:
             raise InputError(f"{what}: does not read {name!r}; it reads {', '.join(known) or 'no parameter'}")
-    for name, field in known.items():
-        if field.default is MISSING and field.default_factory is MISSING and name not in values and default is None:
-            raise InputError(f"{what}: expected {name}, got nothing")
-    given = {
-        name: _value(hints[name], value, f"{what}: {name}", f"{prefix}{name}", _default(known[name]))
-        for name, value in values.items()
-    }
+    if default is None:
+        for name, one in known.items():
+            if one.is_needed and name not in values:
+                raise InputError(f"{what}: expected {name}, got nothing")
+    given = {name: _value(known[name], value, what, prefix) for name, value in values.items()}
     return declared(**given) if default is None else replace(default, **given)
 
 
 def check_fields(settings: Any, what: str) -> None:
     """Raise InputError, one line that begins with `what` and the field, for one that is not what its type says."""
-    for field in fields(settings):
-        check_value(_hints(type(settings))[field.name], getattr(settings, field.name), f"{what}{field.name}")
+    for name, one in _known(type(settings)).items():
+        value = getattr(settings, name)
+        if not one.holds(value):
+            check_value(one.hint, value, f"{what}{name}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Known:
+    """A field of settings, looked up once for its class.
+
+    hint: its type with bounds; holds: `quick_check` of it; nested: the settings that its mappings make, None where it
+    takes none; usual: its default where that is of these settings; is_needed: whether it has no default.
+    """
+
+    field: Field[Any]
+    hint: Any
+    holds: Callable[[Any], bool]
+    nested: type | None
+    usual: Any
+    is_needed: bool
 
 
 @lru_cache
-def _hints(declared: type) -> dict[str, Any]:
-    return get_type_hints(declared, include_extras=True)
+def _known(declared: type) -> dict[str, _Known]:
+    hints = get_type_hints(declared, include_extras=True)
+    return {field.name: _looked_up(field, hints[field.name]) for field in fields(declared)}
 
 
-def _value(hint: Any, value: Any, what: str, key: str, default: Any) -> Any:
-    if isinstance(value, Mapping) and (nested := next(filter(_is_settings, (hint, *get_args(hint))), None)):
-        usual = default if isinstance(default, nested) else None
-        return build(nested, value, what=what, prefix=f"{key}.", default=usual)
+def _looked_up(field: Field[Any], hint: Any) -> _Known:
+    nested = next(filter(_is_settings, (hint, *get_args(hint))), None)
+    default = None if nested is None else _default(field)
+    return _Known(
+        field=field,
+        hint=hint,
+        holds=quick_check(hint),
+        nested=nested,
+        usual=default if nested is not None and isinstance(default, nested) else None,
+        is_needed=field.default is MISSING and field.default_factory is MISSING,
+    )
+
+
+def _value(one: _Known, value: Any, what: str, prefix: str) -> Any:
+    name = one.field.name
+    if one.nested is not None and isinstance(value, Mapping):
+        return build(one.nested, value, what=f"{what}: {name}", prefix=f"{prefix}{name}.", default=one.usual)
     value = tuple(value) if isinstance(value, list) else value
-    check_value(hint, value, key)
+    if not one.holds(value):
+        check_value(one.hint, value, f"{prefix}{name}")
     return value
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 
-from smoothsweep.core.bounds import LARGEST, Checked
+from smoothsweep.core.bounds import LARGEST, SINGLE, Checked
 from smoothsweep.core.checks import require_count, require_number, require_single
 from smoothsweep.core.errors import InputError
 
@@ -41,6 +42,64 @@ def check_value(hint: Any, value: Any, what: str) -> None:
         if isinstance(bound, Checked):
             _check_by(bound, value, what)
     return None
+
+
+def quick_check(hint: Any) -> Callable[[Any], bool]:
+    """A test that is true of nothing that `check_value` refuses, made once for a type that many values are checked by.
+
+    It may be false of a value that is fine: `check_value` decides then, and says what is wrong.
+    """
+    plain, bounds = _parted(hint)
+    if not all(type(bound) in (Ge, Gt, Le, Lt) for bound in bounds):
+        return _undecided
+    kind, inside = get_origin(plain), get_args(plain)
+    if plain in (int, float):
+        return _quick_number(plain, bounds)
+    if bounds or plain is Any:
+        return _undecided
+    if kind is Literal and all(type(one) is str for one in inside):
+        words = frozenset(inside)
+        return lambda value: type(value) is str and value in words
+    if kind in (Union, UnionType):
+        return _quick_optional(inside)
+    if kind is tuple:
+        return _quick_tuple(inside)
+    return (lambda value: type(value) is plain) if isinstance(plain, type) else _undecided
+
+
+def _quick_number(kind: type, bounds: tuple[Any, ...]) -> Callable[[Any], bool]:
+    low = max((bound.ge for bound in bounds if type(bound) is Ge), default=-LARGEST if kind is int else -SINGLE)
+    high = min((bound.le for bound in bounds if type(bound) is Le), default=LARGEST if kind is int else SINGLE)
+    if kind is int:
+        return lambda value: type(value) is int and low <= value <= high
+    above = next((bound.gt for bound in bounds if type(bound) is Gt), -math.inf)
+    below = next((bound.lt for bound in bounds if type(bound) is Lt), math.inf)
+    low, high = max(low, -SINGLE), min(high, SINGLE)
+    return lambda value: type(value) in (float, int) and low <= value <= high and above < value < below
+
+
+def _quick_optional(inside: tuple[Any, ...]) -> Callable[[Any], bool]:
+    others = [one for one in inside if one is not NoneType]
+    if len(others) != 1 or len(inside) != 2:
+        return _undecided
+    test = quick_check(others[0])
+    return lambda value: value is None or test(value)
+
+
+def _quick_tuple(inside: tuple[Any, ...]) -> Callable[[Any], bool]:
+    if inside[1:] == (...,):
+        test = quick_check(inside[0])
+        return lambda value: type(value) is tuple and all(map(test, value))
+    tests = [quick_check(one) for one in inside]
+    return lambda value: (
+        type(value) is tuple
+        and len(value) == len(tests)
+        and all(test(one) for test, one in zip(tests, value, strict=True))
+    )
+
+
+def _undecided(value: Any) -> bool:
+    return False
 
 
 def _check_number(what: str, value: Any, kind: type, bounds: tuple[Any, ...]) -> None:

@@ -231,6 +231,7 @@ def _plan(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary, refuse_impossible
     from smoothsweep.orchestrator.planning.plan_text import plan_text
     from smoothsweep.orchestrator.planning.trials import trials_of
+    from smoothsweep.orchestrator.planning.uncollected import without_collection
     from smoothsweep.orchestrator.search.forecast import ahead_of
     from smoothsweep.orchestrator.stages.fingerprints import pictures_may_be_absent
     from smoothsweep.orchestrator.stages.weights import weights_summary
@@ -240,7 +241,7 @@ def _plan(options: argparse.Namespace) -> int:
     price = None if options.price is None else amount("--price", options.price)
     store = open_store(options.store)
     loaded = load_sweep(options.sweep, options.overrides)
-    with pictures_may_be_absent() as absent:
+    with without_collection(), pictures_may_be_absent() as absent:
         trials = trials_of(loaded, store)
         planned = make_plan(trials, store, ahead_of(loaded, store))
         refuse_impossible(planned)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
+
+from pydantic import BaseModel
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import brief, shown
 from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS
 from smoothsweep.sweeps.loaded import LoadedSweep, Sweep, check, with_values
+from smoothsweep.sweeps.parts import PartsOfCells
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.settings import first_repeat
 
@@ -24,7 +28,7 @@ OF_THE_ATTACKER = ("attack", "prior", "public", "classes")
 SPANNING = ("grid", "cells", "search", "budget", "reaudit")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Cell:
     """One combination of grid values, still without a seed.
 
@@ -109,6 +113,7 @@ class CellMaker:
         # No cell needs a copy of what spans them all: with it, ten thousand cells would cost their square.
         self.raw = {key: value for key, value in loaded.raw.items() if key not in SPANNING}
         search = loaded.sweep.search  # what its space holds and the baseline does not is null there
+        self.parts = PartsOfCells(self.raw)
         self.baseline = {**dict.fromkeys(search.space if search else ()), **loaded.sweep.baseline}
 
     def __call__(self, values: dict[str, Any], beside: dict[str, Any] | None = None) -> Cell:
@@ -118,16 +123,23 @@ class CellMaker:
         InputError where the settings are not valid, naming file, keys and values.
         """
         everything = {**values, **(beside or {})}
-        source = f"{self.loaded.source} with {said(everything)}" if everything else self.loaded.source
         return Cell(
             axes={name: axis_value(values.get(key)) for key, name in self.names.items()},
-            settings=check(with_values(self.raw, copy.deepcopy(everything)), source),
+            settings=self._settings(everything),
             is_baseline=bool(self.loaded.sweep.baseline)
             and all(values.get(key) == value for key, value in self.baseline.items()),
             values=values,
             beside=beside or {},
             keys=self.keys,
         )
+
+    def _settings(self, values: dict[str, Any]) -> Sweep:
+        """The cell's settings; where they are not valid, what is wrong is said of all of them, as of a file."""
+        try:
+            return self.parts.settings(values)
+        except ValueError:
+            source = f"{self.loaded.source} with {said(values)}" if values else self.loaded.source
+            return check(with_values(self.raw, values), source)
 
 
 def said(values: dict[str, Any]) -> str:
@@ -186,8 +198,8 @@ def _check_count(loaded: LoadedSweep) -> None:
 
 def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
     """Two cells of the same settings would count as two measurements, and those of the same axes as one cell."""
-    for what, content in (("settings", _settings_of), ("columns", _columns_of)):
-        seen: dict[str, Cell] = {}
+    for what, content in (("settings", _SettingsSaid(cells)), ("columns", _columns_of)):
+        seen: dict[object, Cell] = {}
         for cell in cells:
             if (other := seen.setdefault(content(cell), cell)) is not cell:
                 raise InputError(
@@ -196,8 +208,24 @@ def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
                 )
 
 
-def _settings_of(cell: Cell) -> str:
-    return cell.settings.model_dump_json()
+class _SettingsSaid:
+    """What all settings of a cell are, as a key: each part is written out once, however many cells share it."""
+
+    def __init__(self, cells: Sequence[Cell]) -> None:
+        """cells: of one sweep, so that they have alike whatever none of them sets."""
+        self._known: dict[int, bytes] = {}  # by object: the cells keep them alive
+        self._parts = sorted({key.partition(".")[0] for cell in cells for key in (*cell.values, *cell.beside)})
+
+    def __call__(self, cell: Cell) -> tuple[object, ...]:
+        return tuple([self._of(getattr(cell.settings, part)) for part in self._parts])
+
+    def _of(self, value: Any) -> object:
+        if (found := self._known.get(id(value))) is not None:
+            return found
+        if not isinstance(value, BaseModel):
+            return value if isinstance(value, str | int | tuple | None) else repr(value)
+        found = self._known[id(value)] = sha256(value.model_dump_json().encode()).digest()
+        return found
 
 
 def _columns_of(cell: Cell) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -48,9 +48,14 @@ def check(raw: dict[str, Any], source: str) -> Sweep:
         raise InputError(f"{source}: {found}") from None
 
 
-def with_values(raw: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """A copy of the settings with dotted keys set."""
-    changed = copy.deepcopy(raw)
+def with_values(raw: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with dotted keys set: what holds a key is copied, all else are the same objects."""
+    changed = dict(raw)
     for key, value in values.items():
+        node = changed
+        for name in key.split(".")[:-1]:
+            if not isinstance(node.get(name), dict):
+                break  # nothing yet, or what cannot hold keys, which is refused
+            node[name] = node = dict(node[name])
         set_dotted(changed, key, value, where="grid")
     return changed

@@ -25,9 +25,14 @@ DEPENDENT = ("betas", "momentum", "lr_milestones", "lr_factor", "lr_min", "preci
 class Augmentation(derived(AugmentationSettings, without=("shared",))):
     """Per-image training augmentation; the defaults are the paper's Appendix B.3."""
 
+    @cached_property
+    def built(self) -> AugmentationSettings:
+        """The settings themselves. Raises InputError where their class refuses the values."""
+        return AugmentationSettings(**self.model_dump())
+
     @model_validator(mode="after")
     def _can_be_drawn(self) -> Augmentation:
-        AugmentationSettings(**self.model_dump())
+        assert self.built is not None  # asked again whenever a recipe is made with it, and made once
         return self
 
 

@@ -27,7 +27,8 @@ class Task:
     run: 'module:function' of the whole stage. shard: 'module:function' of a part `(config, inputs, classes, context)`
     for stages fanned out per class; `run` then only collects what the parts left in `context.work`. labelled: its
     inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same. check:
-    'module:function' of what the task refuses in its configuration, which needs none of its work. asks_outside: it asks
+    'module:function' of what the task refuses in its configuration, which needs none of its work; check_reads: the
+    inputs whose configuration it looks at, which are all that it is shown. asks_outside: it asks
     somebody outside, so that a trial does it after everything else. not_finite: what of its artifact may hold NaN or
     infinity, or nothing in a column of numbers: `file`, `file:tensor or column`, `metrics:name`.
     """
@@ -39,13 +40,14 @@ class Task:
     on_device: bool = True  # computes on a GPU where there is one
     labelled: tuple[str, ...] = ()
     check: str | None = None
+    check_reads: tuple[str, ...] = ()
     asks_outside: bool = False
     not_finite: tuple[str, ...] = ()
 
     def refuse(self, config: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]]) -> None:
         """Raise the InputError that the task would raise before it begins; inputs: name -> configuration."""
         if self.check is not None:
-            _load(self.check)(config, inputs)
+            _load(self.check)(config, {name: inputs[name] for name in self.check_reads if name in inputs})
 
     def function(self) -> Callable[..., Any]:
         return with_same_classes(_load(self.run), self.labelled) if self.labelled else _load(self.run)
@@ -77,11 +79,11 @@ TASKS: dict[str, Task] = {
     ),
     "prior": Task(
         version=1, run="smoothsweep.tasks.prior:fit_prior", trains=True,
-        check="smoothsweep.tasks.weight_checks:check_prior",
+        check="smoothsweep.tasks.weight_checks:check_prior", check_reads=("public",),
     ),
     "target": Task(
         version=2, run="smoothsweep.tasks.target:train_target", trains=True, labelled=("data", "reference", "poison"),
-        check="smoothsweep.tasks.settings:check_training", not_finite=HISTORY,
+        check="smoothsweep.tasks.settings:check_training", check_reads=("data",), not_finite=HISTORY,
     ),
     "imported": Task(version=3, run="smoothsweep.tasks.imported:adopt_classifier", labelled=("data",)),
     "attack": Task(
@@ -121,16 +123,16 @@ TASKS: dict[str, Task] = {
     ),
     "judge_features": Task(
         version=1, run="smoothsweep.tasks.feature_space:judge_features", on_device=False, labelled=("features", "data"),
-        check="smoothsweep.tasks.feature_checks:check_features",
+        check="smoothsweep.tasks.feature_checks:check_features", check_reads=("data",),
         not_finite=("distances.parquet",),  # none for a sample that is alone in its class
     ),
     "judge_robustness": Task(
         version=1, run="smoothsweep.tasks.robustness:judge_robustness", labelled=("target", "data"),
-        check="smoothsweep.tasks.settings:check_robustness",
+        check="smoothsweep.tasks.settings:check_robustness", check_reads=("data",),
     ),
     "poison": Task(
         version=1, run="smoothsweep.tasks.poison:choose_poison", on_device=False, labelled=("data",),
-        check="smoothsweep.tasks.settings:check_poison",
+        check="smoothsweep.tasks.settings:check_poison", check_reads=("data",),
     ),
     "backdoor": Task(version=1, run="smoothsweep.tasks.poison:judge_backdoor", labelled=("target", "poison", "data")),
     "judge_gradients": Task(

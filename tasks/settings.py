@@ -25,12 +25,12 @@ from smoothsweep.tasks.context import Config
 from smoothsweep.tasks.counts import test_count, training_counts
 
 InputConfigs = Mapping[str, Config]
+_OF_TRAINING = tuple(field.name for field in fields(TrainingRecipe))
 
 
 def recipe_from(config: Config) -> TrainingRecipe:
     """The training settings within a stage's configuration."""
-    names = {field.name for field in fields(TrainingRecipe)}
-    given = {key: config[key] for key in names if key in config}
+    given = {key: config[key] for key in _OF_TRAINING if key in config}
     return build(TrainingRecipe, given, what="training", prefix="training ")
 
 

@@ -22,6 +22,8 @@ Architecture = Literal[
 LEAST_OF_A_WORKER = 2
 """Images of a batch that every worker gets: BatchNorm cannot train on one."""
 
+USUAL_MARKS = (0.75, 0.9)
+
 BatchSize = Annotated[Count, Ge(2)]
 ImageSize = Annotated[int, Ge(16), Le(1024)]
 Optimizer = Literal["adam", "sgd"]
@@ -49,7 +51,7 @@ class TrainingRecipe:
     momentum: Beta = 0.0
     weight_decay: NotNegative = 0.0
     lr_schedule: LrSchedule = "multistep"
-    lr_milestones: tuple[Fraction, ...] = (0.75, 0.9)
+    lr_milestones: tuple[Fraction, ...] = USUAL_MARKS
     lr_factor: Positive = 0.1
     lr_min: NotNegative = 0.0
     image_size: ImageSize = 64
@@ -67,11 +69,12 @@ class TrainingRecipe:
 
     def _check_schedule(self) -> None:
         marks, what = self.lr_milestones, "training lr_milestones"
-        require(all(a < b for a, b in pairwise(marks)), what, "ascending fractions", marks)
-        require(all(0 < m < 1 for m in marks), what, "fractions of the training in (0, 1)", marks)
+        if marks != USUAL_MARKS:
+            require(all(a < b for a, b in pairwise(marks)), what, "ascending fractions", marks)
+            require(all(0 < m < 1 for m in marks), what, "fractions of the training in (0, 1)", marks)
         if self.lr_schedule == "cosine":
             require(self.lr_min <= self.lr, "training lr_min", f"a number in [0, {self.lr}]", self.lr_min)
-            default = (marks, self.lr_factor) == ((0.75, 0.9), 0.1)
+            default = (marks, self.lr_factor) == (USUAL_MARKS, 0.1)
             require(default, what, "the default, and so lr_factor, with lr_schedule cosine", marks)
         else:
             require(self.lr_min == 0, "training lr_min", "0 with lr_schedule multistep", self.lr_min)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.reference import MACHINE, borrowed
 from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.stages.shared import Shared
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import Sweep
@@ -57,13 +58,13 @@ class Plan:
 
         A finished stage does not need its inputs any more, so those are not made again if they were deleted.
         """
-        needed: set[str] = set()
-        waiting = [s for trial in self.trials for s in trial.stages]
-        while waiting:
-            stage = waiting.pop()
-            if stage.fingerprint not in self.cached and stage.fingerprint not in needed:
-                needed.add(stage.fingerprint)
-                waiting.extend(stage.inputs.values())
+        if not self.cached:
+            return self.stages
+        needed = {stage.fingerprint for trial in self.trials for stage in trial.stages} - self.cached
+        for stage in reversed(self.stages):  # readers before their inputs
+            if stage.fingerprint in needed:
+                inputs = [source.fingerprint for source in stage.inputs.values()]
+                needed.update([fingerprint for fingerprint in inputs if fingerprint not in self.cached])
         return [stage for stage in self.stages if stage.fingerprint in needed]
 
     def is_complete(self, trial: Trial) -> bool:
@@ -92,27 +93,34 @@ def refuse_impossible(plan: Plan) -> None:
     """Raise InputError for work that a stage would refuse, before any other stage has run."""
     seen: set[tuple[object, ...]] = set()
     for stage in plan.missing:
-        if task(stage.name).check is None or (told := _told(stage)) in seen:
+        kind = task(stage.name)
+        if kind.check is None or (told := _told(stage, kind.check_reads)) in seen:
             continue
         seen.add(told)
-        inputs = {name: {**source.config, **source.hints} for name, source in stage.inputs.items()}
+        read = {name: stage.inputs[name] for name in kind.check_reads if name in stage.inputs}
+        inputs = {name: {**source.config, **source.hints} for name, source in read.items()}
         try:
-            task(stage.name).refuse({**stage.config, **stage.hints}, inputs)
+            kind.refuse({**stage.config, **stage.hints}, inputs)
         except InputError as error:
             raise InputError(f"{stage.name}: {error}") from None
 
 
-def _told(stage: Stage) -> tuple[object, ...]:
-    """What a stage and its inputs are told, their seeds left out: of a thousand seeds of a cell one is looked at.
+def _told(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
+    """What a check of this stage is shown, seeds left out: of a thousand seeds of a cell one is looked at.
 
-    Values are compared as objects, which the trials of a cell share: the same objects are the same configuration.
+    Configurations are compared as objects, which trials share: the same objects are the same configuration.
     """
-    found: list[object] = []
-    for role, one in ((None, stage), *stage.inputs.items()):
-        found += (role, one.name)
-        for told in (one.config, one.hints):
-            found += [part for key, value in told.items() if key not in SEEDS for part in (key, id(value))]
+    found: list[object] = [stage.name]
+    for one in (stage, *[stage.inputs.get(role) for role in reads]):
+        if one is not None:
+            found += (*_objects(one.config), None, *_objects(one.hints), None)
     return tuple(found)
+
+
+def _objects(config: Mapping[str, Any]) -> Iterable[object]:
+    if isinstance(config, Shared):
+        return (config.alike,)
+    return [part for key, value in config.items() if key not in SEEDS for part in (key, id(value))]
 
 
 def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.stages.stage import canonical_json
+from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
 from smoothsweep.sweeps.expand import OF_THE_ATTACKER, CellMaker, attacks_of, expand

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any
 
 from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.text import printable
-from smoothsweep.orchestrator.stages.graph import (
-    attack_stage,
-    data_stage,
-    loot_stage,
-    target_stage,
-)
+from smoothsweep.orchestrator.stages.graph import attack_stage, loot_stage, target_stage
+from smoothsweep.orchestrator.stages.images import data_stage
 from smoothsweep.orchestrator.stages.judges import JudgeStages, judge_stages, loot_sizes, wants_decoded
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.sweeps.axes import settings_words
@@ -39,9 +35,13 @@ class InversionStages(JudgeStages):
     loot: Stage | None
 
     def __iter__(self) -> Iterable[Stage]:
-        judges = [field.name for field in fields(JudgeStages)]
-        before = [field.name for field in fields(self) if field.name not in judges]
-        return (stage for name in (*before, *judges) if (stage := getattr(self, name)) is not None)
+        return (stage for name in _in_order() if (stage := getattr(self, name)) is not None)
+
+
+@lru_cache(maxsize=1)
+def _in_order() -> tuple[str, ...]:
+    judges = [field.name for field in fields(JudgeStages)]
+    return (*(field.name for field in fields(InversionStages) if field.name not in judges), *judges)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,8 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.balanced import balanced_accuracies
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.model import StageLink
-from smoothsweep.orchestrator.stages.judges import unavailable_judges
 from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.stages.unheard import unavailable_judges
 from smoothsweep.orchestrator.store.artifacts import MANIFEST
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier

@@ -1,8 +1,9 @@
-"""The stages that come before the judges: data, prior, candidate pool, target, attack, loot."""
+"""The stages between the images and the judges: target, parts of the attack, attack, loot."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -11,72 +12,39 @@ from smoothsweep.core.attacks.base import Attack, Part
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.network_card import NetworkCard
-from smoothsweep.core.priors.card import read_prior_card
-from smoothsweep.core.priors.kinds import PriorFolder
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
+from smoothsweep.orchestrator.stages.images import data_stage, prior_stage, public_stage
 from smoothsweep.orchestrator.stages.listed_classes import refuse_listed_classes
 from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.public_overlap import refuse_same_people
+from smoothsweep.orchestrator.stages.shared import Shared
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.sweeps.data import PublishedData, PublishedPublic
+from smoothsweep.sweeps.defenses import LabelSmoothing, OtherDefense
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep
-from smoothsweep.sweeps.training import Recipe, Training
+from smoothsweep.sweeps.training import OtherTrial, Poison, Recipe, Training
 
 PLAIN_DEFENSE = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
 
 
-@remembered
-def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = False) -> Stage:
-    """The private images as a network of `image_size` pixels gets them.
-
-    A published set is reduced from its files to each network's own size, as the official code does; of Stanford Dogs
-    the judges see the cropped pictures. Other data have one size, and networks reduce them. A target trained on few
-    images of each class is still judged by all of them.
-    """
-    data = settings.data
-    if for_judges and data.samples_per_class is not None:
-        data = data.model_copy(update={"samples_per_class": None})
-    made = _file_stage(data, "data.path")
-    if not isinstance(data, PublishedData):
-        return Stage(name="data", **made)
-    kind = "stanford_dogs_cropped" if data.kind == "stanford_dogs" and for_judges else data.kind
-    return Stage(name="data", config={**made["config"], "kind": kind, "size": image_size}, hints=made["hints"])
+def _of_target(settings: InversionSweep, seed: int) -> tuple[object, ...]:
+    """A recipe that names another trial depends on all of this one, which makes that one."""
+    names_another = isinstance(settings.recipe.stop_at_test_acc, OtherTrial)
+    return settings.recipe, settings.data, settings.protocol, seed, settings if names_another else None
 
 
-@remembered
-def prior_stage(settings: InversionSweep) -> Stage:
-    """The generative prior: fitted on public images, shipped, or read from a folder."""
-    prior = settings.prior
-    config, files = normalised(prior, without={"path"}), prior.built.files
-    if files is None:
-        refuse_same_people(settings)
-        return Stage(name="prior", config=config, inputs={"public": public_stage(settings)})
-    config |= content_of(files.weights, files.key)
-    if not isinstance(prior.built, PriorFolder):
-        return Stage(name="prior", config=config)
-    config["card"] = read_prior_card(files.description).plain
-    if "discriminator" in settings.attack.built.needs:
-        config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
-    return Stage(name="prior", config=config, hints={"path": prior.path})
-
-
-@remembered
-def public_stage(settings: InversionSweep) -> Stage:
-    """The public images that priors, and parts of attacks, learn from."""
-    return Stage(name="public", **_file_stage(settings.public, "public.path"))
-
-
+@remembered(_of_target)
 def target_stage(settings: InversionSweep, seed: int) -> Stage:
     """The classifier under attack: trained under the sweep's recipe, or brought in."""
     recipe, reference = settings.recipe, settings.reference()
     data = data_stage(settings, recipe.image_size)
     if isinstance(recipe, ImportedClassifier):
         return imported_stage(recipe, data, settings.protocol)
+    config, hints, kin = _target_config(recipe, settings.protocol)
     return Stage(
         name="target",
-        config={**_target_config(recipe, settings), "seed": seed},
-        hints={"checkpoint_every": recipe.checkpoint_every},
+        config=Shared({**config, "seed": seed}, kin=kin, is_kept=False),
+        hints=hints,
         inputs={
             "data": data,
             **({"reference": target_stage(reference, seed)} if reference else {}),
@@ -87,16 +55,19 @@ def target_stage(settings: InversionSweep, seed: int) -> Stage:
 
 def poison_stage(settings: InversionSweep, data: Stage, seed: int) -> Stage:
     """Which training images carry the backdoor's trigger, and the trigger."""
-    poison = normalised(settings.recipe.poison)
-    seeds = [poison.pop("seed"), seed]
-    return Stage(
-        name="poison",
-        config={"poison": poison, "image_size": settings.recipe.image_size, "seeds": seeds},
-        inputs={"data": data},
-    )
+    config, own = _poison_config(settings.recipe.poison, settings.recipe.image_size)
+    return Stage(name="poison", config=Shared({**config, "seeds": [own, seed]}, kin=config), inputs={"data": data})
 
 
-@remembered
+@remembered(lambda poison, image_size: (poison, image_size))
+def _poison_config(poison: Poison, image_size: int) -> tuple[Shared, int]:
+    """Configuration but for the seeds, and its own seed."""
+    config = normalised(poison)
+    own = config.pop("seed")
+    return Shared({"poison": config, "image_size": image_size}), own
+
+
+@remembered(lambda model, data, protocol: (model, data, protocol))
 def judging_model_stage(model: Training | ImportedClassifier, data: Stage, protocol: str) -> Stage:
     """A judge's classifier: a target like any other, plainly trained, one for the whole sweep; or brought in."""
     if isinstance(model, ImportedClassifier):
@@ -104,7 +75,7 @@ def judging_model_stage(model: Training | ImportedClassifier, data: Stage, proto
     config = normalised(model, without={"checkpoint_every"})
     return Stage(
         name="target",
-        config={**config, "defense": PLAIN_DEFENSE, "workers": 1, "protocol": protocol},
+        config=Shared({**config, "defense": PLAIN_DEFENSE, "workers": 1, "protocol": protocol}),
         hints={"checkpoint_every": model.checkpoint_every},
         inputs={"data": data},
     )
@@ -142,38 +113,60 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     if attack.access == "none":  # it still has to know the classes
         made["data"] = data_stage(settings, settings.recipe.image_size)
     seen = "data" if attack.access == "none" else "target"
-    config = dict(_attack_config(settings))
-    if (class_batch := attack.class_batch(settings.protocol)) > 1:
-        config["class_batch"] = class_batch
-    classes = "all" if settings.classes == "all" else list(settings.classes)
-    return Stage(
-        name="attack",
-        config={
-            **config, "classes": classes, "image_size": settings.recipe.image_size,
-            "seed": [settings.attack.seed, seed], "protocol": settings.protocol, **_execution(settings),
-        },
-        inputs={name: made[name] for name in (seen, *needs)} | swapped,
+    inputs = {name: made[name] for name in (seen, *needs)} | swapped
+    return Stage(name="attack", config=_attack_told(settings, seed), inputs=inputs)
+
+
+def _of_attack(settings: InversionSweep, seed: int | None = None) -> tuple[object, ...]:
+    return (
+        settings.attack, settings.classes, settings.recipe.image_size, settings.protocol, settings.resources, seed,
     )  # fmt: skip
 
 
-@remembered
-def _attack_config(settings: InversionSweep) -> Mapping[str, Any]:
-    """What the attack's stage is told of it. Who trains its parts, and where one lies, is the inputs' matter."""
+@remembered(_of_attack)
+def _attack_told(settings: InversionSweep, seed: int) -> Shared:
+    """What the attack's stage is told under a seed."""
+    config = _attack_config(settings)
+    return Shared({**config, "seed": [settings.attack.seed, seed]}, kin=config)
+
+
+@remembered(_of_attack)
+def _attack_config(settings: InversionSweep) -> Shared:
+    """The same without the seed. Who trains its parts, and where one lies, is the inputs' matter."""
     config = normalised(settings.attack, without={"seed", "loot_size", *settings.attack.built.other_targets})
     for key in {"gan", "students"} & config.keys():
         config[key] = {name: value for name, value in config[key].items() if name not in ("imported", "workers")}
-    return config
+    if (class_batch := settings.attack.built.class_batch(settings.protocol)) > 1:
+        config["class_batch"] = class_batch
+    classes = "all" if settings.classes == "all" else list(settings.classes)
+    return Shared({
+        **config, "classes": classes, "image_size": settings.recipe.image_size, "protocol": settings.protocol,
+        **_execution(settings),
+    })  # fmt: skip
 
 
 def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage]) -> Stage:
     inputs = {name: made[name] for name in part.needs}
     if part.imported is not None:
         return _imported_part(part, settings.recipe.image_size, inputs)
-    return Stage(name=part.name, config=_part_config(settings, part), inputs=inputs)
+    config = _part_config(settings, part)
+    if "target" in inputs:
+        return Stage(name=part.name, config=config, inputs=inputs)
+    return _part_of_all(part.name, config, *inputs.items())
 
 
-@remembered
-def _part_config(settings: InversionSweep, part: Part) -> Mapping[str, Any]:
+@remembered(lambda name, config, *inputs: (name, config, *[part for item in inputs for part in item]))
+def _part_of_all(name: str, config: Shared, *inputs: tuple[str, Stage]) -> Stage:
+    """A part that sees no target is one for all that are attacked so."""
+    return Stage(name=name, config=config, inputs=dict(inputs))
+
+
+def _of_part(settings: InversionSweep, part: Part) -> tuple[object, ...]:
+    return settings.attack, part.name, settings.recipe.image_size, settings.protocol, settings.resources
+
+
+@remembered(_of_part)
+def _part_config(settings: InversionSweep, part: Part) -> Shared:
     config: dict[str, Any] = {
         "part": part.name,
         "settings": dict(part.settings),
@@ -183,7 +176,7 @@ def _part_config(settings: InversionSweep, part: Part) -> Mapping[str, Any]:
         config["workers"] = part.workers
     if PARTS[part.name].told_protocol:
         config["protocol"] = settings.protocol
-    return {**config, **_passes(settings, "target" in part.needs), **_execution(settings)}
+    return Shared({**config, **_passes(settings, "target" in part.needs), **_execution(settings)})
 
 
 def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> Stage:
@@ -215,17 +208,28 @@ def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage, *, dec
 
     decoded: whether it keeps them as they were decoded too, at the target's size.
     """
-    config: dict[str, Any] = {"protocol": settings.protocol, "crop": settings.attack.built.crop}
+    built = settings.attack.built
+    decoder = {} if built.leaves_images else {built.decoder: attack.inputs[built.decoder]}
+    config = _loot_config(settings, tuple(sizes), decoded)
+    return Stage(name="loot", config=config, inputs={**decoder, "attack": attack})
+
+
+def _of_loot(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) -> tuple[object, ...]:
+    return settings.attack, settings.recipe.image_size, settings.protocol, settings.resources, sizes, decoded
+
+
+@remembered(_of_loot)
+def _loot_config(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) -> Shared:
+    built = settings.attack.built
+    config: dict[str, Any] = {"protocol": settings.protocol, "crop": built.crop}
     if settings.protocol == "paper":
-        config |= {"sizes": sizes} | ({"decoded": settings.recipe.image_size} if decoded else {})
+        config |= {"sizes": list(sizes)} | ({"decoded": settings.recipe.image_size} if decoded else {})
     elif settings.attack.loot_size is not None:
         config["side"] = settings.attack.loot_size
-    built = settings.attack.built
     if settings.protocol == "paper" and built.enlarging is not None:
         config["enlarging"] = built.enlarging
     rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}
-    decoder = {} if built.leaves_images else {built.decoder: attack.inputs[built.decoder]}
-    return Stage(name="loot", config={**config, **rows}, inputs={**decoder, "attack": attack})
+    return Shared({**config, **rows})
 
 
 def _check_crop(settings: InversionSweep, attack: Attack) -> None:
@@ -267,19 +271,28 @@ def _execution(settings: InversionSweep) -> dict[str, Any]:
     return {key: value for key, value in wishes.items() if value}
 
 
-@remembered
-def _target_config(recipe: Recipe, settings: InversionSweep) -> Mapping[str, Any]:
+@remembered(lambda recipe, protocol: (recipe, protocol))
+def _target_config(recipe: Recipe, protocol: str) -> tuple[dict[str, Any], Shared, object]:
+    """Configuration but for the seed, hints, and what all seeds of it hold."""
     # How often we save does not change what is learnt, and what is poisoned comes as an input.
-    config = normalised(recipe, without={"checkpoint_every", "poison"})
+    config = normalised(recipe, without={"checkpoint_every", "poison", "augmentation", "defense"})
     if not isinstance(config.get("stop_at_test_acc"), float):  # another trial's accuracy comes as an input
         config.pop("stop_at_test_acc", None)
-    defense = recipe.defense.resolved(settings.protocol)
-    return {**config, "defense": defense, "protocol": settings.protocol}
+    augmentation, defense = _stated(recipe.augmentation), _resolved(recipe.defense, protocol)
+    config |= {"augmentation": augmentation, "defense": defense, "protocol": protocol}
+    return config, _saving(recipe.checkpoint_every), object()
 
 
-def _file_stage(settings: BaseModel, key: str) -> dict[str, dict[str, Any]]:
-    """Configuration and hints of a stage that may read a file: its content counts, not where it lies."""
-    path = settings.path
-    config = normalised(settings, without={"path"})
-    content = content_of(path, key, any_files=isinstance(settings, PublishedData | PublishedPublic))
-    return {"config": {**config, **content}, "hints": {"path": path} if path is not None else {}}
+@remembered(lambda settings: (settings,))
+def _stated(settings: BaseModel) -> dict[str, Any]:
+    return normalised(settings)
+
+
+@remembered(lambda defense, protocol: (defense, protocol))
+def _resolved(defense: LabelSmoothing | OtherDefense, protocol: str) -> dict[str, Any]:
+    return defense.resolved(protocol)
+
+
+@lru_cache(maxsize=256)
+def _saving(every: int) -> Shared:
+    return Shared({"checkpoint_every": every})

@@ -1,32 +1,26 @@
-"""The judges' stages: what each needs, at which image size, and why one cannot be heard."""
+"""The judges' stages: what each needs, and at which image size."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
-from smoothsweep.core.external.address import ADDRESS, named_address
-from smoothsweep.core.metrics.metric import PUBLISHED_FID_JUDGES, Judge
-from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.core.metrics.metric import PUBLISHED_FID_JUDGES
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised, shipped_file
-from smoothsweep.orchestrator.stages.graph import data_stage, gradients_stage, judging_model_stage
+from smoothsweep.orchestrator.stages.graph import gradients_stage, judging_model_stage
+from smoothsweep.orchestrator.stages.images import data_stage
 from smoothsweep.orchestrator.stages.memo import remembered
+from smoothsweep.orchestrator.stages.shared import NOTHING, Shared
 from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.stages.unheard import EMBEDDING, STAGED_FID, heard_judges, staged_file
 from smoothsweep.sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, General, PublishedFid
 from smoothsweep.sweeps.schema import InversionSweep
 
 FACENET_SIZE, FID_SIZE = 160, 299  # pixels
-STAGED_FID = STAGED_FIDS["fidelity"]
-STAGING = "smoothsweep weights stage"
-"""The command that brings published weights here."""
-EMBEDDING = ("embedder", "general")
-"""Judges with a linear head on features learnt elsewhere."""
-
+_OF_TRAINING = Shared({"network": "target", "parts": ["train"]})
 _HINTS_OF_ASKED = ("questions", "per_second")
 
 
@@ -50,9 +44,7 @@ class JudgeStages:
 
 def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) -> JudgeStages:
     """Every judge of the sweep: of the same loot (None where nothing is inverted), and of the target itself."""
-    judges, missing = settings.judges, unavailable_judges(settings)
-    need_weights = (*EMBEDDING, *STAGED_FIDS)
-    heard = {name for name in need_weights if getattr(judges, name) and f"judge_{name}" not in missing}
+    judges, heard = settings.judges, heard_judges(settings)
     evaluator = _evaluator(settings, loot, target) if judges.evaluator else None
     published = {
         f"judge_{name}": _published_fid(settings, name, loot, evaluator) if evaluator and name in heard else None
@@ -61,7 +53,7 @@ def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) ->
     return JudgeStages(
         judge_evaluator=evaluator,
         **{f"judge_{name}": _embedder(settings, name, loot) if name in heard else None for name in EMBEDDING},
-        judge_asked=_asked(settings, loot) if judges.asked and "judge_asked" not in missing else None,
+        judge_asked=_asked(settings, loot) if "asked" in heard else None,
         judge_fidelity=_fidelity(settings, loot) if "fidelity" in heard else None,
         knowledge=_knowledge(settings, loot) if judges.knowledge else None,
         judge_features=_features(settings, target) if judges.features else None,
@@ -72,6 +64,7 @@ def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) ->
     )
 
 
+@remembered(lambda settings: (settings.judges,))
 def loot_sizes(settings: InversionSweep) -> list[int]:
     """The input sizes at which protocol `paper` keeps the loot, one for every judge; 0 is the size as decoded."""
     judges = settings.judges
@@ -82,57 +75,6 @@ def loot_sizes(settings: InversionSweep) -> list[int]:
         if embedder:
             sizes.add(FACENET_SIZE if embedder.name == "facenet" else 0)
     return sorted(sizes or {0})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unheard:
-    """A judge that the sweep asks for and that cannot measure anything here.
-
-    judge: its key under `judges`. weights: the weight file it lacks, None where it lacks something else. reason: what
-    is missing. remedy: what to do about it.
-    """
-
-    judge: Judge
-    weights: str | None
-    reason: str
-    remedy: str
-
-    @property
-    def stage(self) -> str:
-        """The name of the judge's stage."""
-        return f"judge_{self.judge}"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns of the results that stay empty without it."""
-        return tuple(metric.key for metric in METRICS if metric.stage == self.stage)
-
-
-def unheard_judges(settings: InversionSweep) -> tuple[Unheard, ...]:
-    """The judges that are asked for and cannot be heard: weights that would have to be staged and are not."""
-    judges, found = settings.judges, []
-    for judge in EMBEDDING:
-        embedder: Embedder | General | None = getattr(judges, judge)
-        staged = STAGED_EMBEDDERS.get(embedder.name) if embedder and not embedder.weights else None
-        if staged and staged_file(staged) is None:
-            found.append(_without_weights(judge, staged, embedder.name))
-    if judges.asked and named_address() is None:
-        reason, remedy = "no vision-language model is named", f"set {ADDRESS}, and pictures are sent there"
-        found.append(Unheard(judge="asked", weights=None, reason=reason, remedy=remedy))
-    for name, file in STAGED_FIDS.items():
-        judge = getattr(judges, name)
-        if judge and judge.weights is None and staged_file(file) is None:
-            found.append(_without_weights(name, file, "the FID network" if file == STAGED_FID else file))
-    return tuple(found)
-
-
-def _without_weights(judge: Judge, file: str, what: str) -> Unheard:
-    return Unheard(judge=judge, weights=file, reason=f"the weights of {what} are not here", remedy=STAGING)
-
-
-def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
-    """Judge's stage name -> why it cannot be heard, and what to do about it."""
-    return {judge.stage: f"{judge.reason}: {judge.remedy}" for judge in unheard_judges(settings)}
 
 
 def wants_decoded(settings: InversionSweep) -> bool:
@@ -149,21 +91,26 @@ def _report(settings: InversionSweep) -> dict[str, Any] | None:
 
 
 def _evaluator(settings: InversionSweep, loot: Stage, target: Stage) -> Stage:
-    evaluator = settings.judges.evaluator
-    data = data_stage(settings, evaluator.image_size, for_judges=True)
-    model = judging_model_stage(evaluator, data, settings.protocol)
-    real = _embedded_by(model, data)
-    config: dict[str, Any] = {"protocol": settings.protocol}
-    inputs = {"evaluator": model, "real": real, "loot": loot}
-    if report := _report(settings):
-        config["report"] = report
+    config, materials = _evaluator_made(settings)
+    inputs = {**materials, "loot": loot}
+    if report := config.get("report"):
         inputs |= {"attack": loot.inputs["attack"]} | ({"target": target} if report["of"] == "gmi" else {})
     return Stage(name="judge_evaluator", config=config, inputs=inputs)
 
 
-@remembered
+@remembered(lambda settings: (settings.judges, settings.data, settings.attack, settings.protocol))
+def _evaluator_made(settings: InversionSweep) -> tuple[Shared, dict[str, Stage]]:
+    """Configuration, and the inputs that are one for all trials."""
+    evaluator, report = settings.judges.evaluator, _report(settings)
+    data = data_stage(settings, evaluator.image_size, for_judges=True)
+    model = judging_model_stage(evaluator, data, settings.protocol)
+    config = Shared({"protocol": settings.protocol, **({"report": report} if report else {})})
+    return config, {"evaluator": model, "real": _embedded_by(model, data)}
+
+
+@remembered(lambda model, data: (model, data))
 def _embedded_by(model: Stage, data: Stage) -> Stage:
-    return Stage(name="embeddings", config={"network": "target"}, inputs={"data": data, "network": model})
+    return Stage(name="embeddings", config=Shared({"network": "target"}), inputs={"data": data, "network": model})
 
 
 def _embedder(settings: InversionSweep, judge: str, loot: Stage) -> Stage:
@@ -171,7 +118,7 @@ def _embedder(settings: InversionSweep, judge: str, loot: Stage) -> Stage:
     return Stage(name=f"judge_{judge}", config=real.config, hints=real.hints, inputs={"real": real, "loot": loot})
 
 
-@remembered
+@remembered(lambda settings, judge: (settings.judges, judge, settings.data))
 def _embedded(settings: InversionSweep, judge: str) -> Stage:
     embedder: Embedder | General = getattr(settings.judges, judge)
     weights = _weights_of(embedder)
@@ -180,7 +127,7 @@ def _embedded(settings: InversionSweep, judge: str) -> Stage:
         {"path": embedder.weights} if embedder.weights is not None else {}
     )  # else the worker knows where, and checks
     data = data_stage(settings, FACENET_SIZE, for_judges=True)
-    return Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
+    return Stage(name="embeddings", config=Shared(config), hints=Shared(hints), inputs={"data": data})
 
 
 def _weights_of(embedder: Embedder | General) -> Path:
@@ -198,77 +145,76 @@ def _asked(settings: InversionSweep, loot: Stage) -> Stage:
 
 
 def _fidelity(settings: InversionSweep, loot: Stage) -> Stage:
+    real, config = _fidelity_made(settings)
+    return Stage(name="judge_fidelity", config=config, hints=real.hints, inputs={"real": real, "loot": loot})
+
+
+@remembered(lambda settings: (settings.judges, settings.data, settings.protocol))
+def _fidelity_made(settings: InversionSweep) -> tuple[Stage, Shared]:
     fidelity: Fidelity = settings.judges.fidelity
     weights = Path(fidelity.weights) if fidelity.weights is not None else staged_file(STAGED_FID)
     network = {"network": STAGED_FID, "protocol": settings.protocol, **content_of(weights, "judges.fidelity.weights")}
-    hints = {"path": str(weights), **({"sha256": fidelity.sha256} if fidelity.sha256 else {})}
-    data = data_stage(settings, FID_SIZE, for_judges=True)
-    real = Stage(name="embeddings", config={**network, "parts": ["train"]}, hints=hints, inputs={"data": data})
-    config = {**network, "neighbours": fidelity.neighbours}
-    return Stage(name="judge_fidelity", config=config, hints=hints, inputs={"real": real, "loot": loot})
+    hints = Shared({"path": str(weights), **({"sha256": fidelity.sha256} if fidelity.sha256 else {})})
+    data, config = data_stage(settings, FID_SIZE, for_judges=True), Shared({**network, "parts": ["train"]})
+    real = Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
+    return real, Shared({**network, "neighbours": fidelity.neighbours})
 
 
 def _published_fid(settings: InversionSweep, name: str, loot: Stage, evaluator: Stage) -> Stage:
+    real, config = _published_fid_made(settings, name)
+    inputs = {"real": real, "loot": loot, "verdicts": evaluator}
+    return Stage(name=f"judge_{name}", config=config, hints=real.hints, inputs=inputs)
+
+
+@remembered(lambda settings, name: (settings.judges, name, settings.data, settings.recipe.image_size))
+def _published_fid_made(settings: InversionSweep, name: str) -> tuple[Stage, Shared]:
     judge: PublishedFid = getattr(settings.judges, name)
     weights = Path(judge.weights) if judge.weights is not None else staged_file(STAGED_FIDS[name])
     side = settings.recipe.image_size
-    config = {"network": name, "side": side, **content_of(weights, f"judges.{name}.weights")}
-    hints = {"path": str(weights), **({"sha256": judge.sha256} if judge.sha256 else {})}
-    data = data_stage(settings, side, for_judges=True)
-    real = Stage(name="embeddings", config={**config, "parts": ["train"]}, hints=hints, inputs={"data": data})
-    return Stage(
-        name=f"judge_{name}", config=config, hints=hints, inputs={"real": real, "loot": loot, "verdicts": evaluator}
-    )
+    config = Shared({"network": name, "side": side, **content_of(weights, f"judges.{name}.weights")})
+    hints = Shared({"path": str(weights), **({"sha256": judge.sha256} if judge.sha256 else {})})
+    data, of_train = data_stage(settings, side, for_judges=True), Shared({**config, "parts": ["train"]})
+    return Stage(name="embeddings", config=of_train, hints=hints, inputs={"data": data}), config
 
 
 def _knowledge(settings: InversionSweep, loot: Stage) -> Stage:
+    config, hints, data = _knowledge_made(settings)
+    return Stage(name="knowledge", config=config, hints=hints, inputs={"data": data, "loot": loot})
+
+
+@remembered(lambda settings: (settings.judges, settings.data, settings.protocol))
+def _knowledge_made(settings: InversionSweep) -> tuple[Shared, Shared, Stage]:
+    """Configuration, hints and data."""
     knowledge = settings.judges.knowledge
-    return Stage(
-        name="knowledge",
-        config=_knowledge_config(settings),
-        hints={"checkpoint_every": knowledge.checkpoint_every},
-        inputs={"data": data_stage(settings, knowledge.image_size), "loot": loot},
-    )
-
-
-@remembered
-def _knowledge_config(settings: InversionSweep) -> Mapping[str, Any]:
-    config = normalised(settings.judges.knowledge, without={"checkpoint_every"})
+    config = normalised(knowledge, without={"checkpoint_every"})
     if settings.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
         config["augmentation"]["shared"] = True
-    return {**config, "protocol": settings.protocol}
+    hints = Shared({"checkpoint_every": knowledge.checkpoint_every})
+    return Shared({**config, "protocol": settings.protocol}), hints, data_stage(settings, knowledge.image_size)
 
 
-@remembered
-def _stated(judge: BaseModel) -> Mapping[str, Any]:
-    return normalised(judge)
+@remembered(lambda judge: (judge,))
+def _stated(judge: BaseModel) -> Shared:
+    return Shared(normalised(judge))
 
 
 def _features(settings: InversionSweep, target: Stage) -> Stage:
     data = target.inputs["data"]
-    features = Stage(
-        name="embeddings", config={"network": "target", "parts": ["train"]}, inputs={"data": data, "network": target}
-    )
+    features = Stage(name="embeddings", config=_OF_TRAINING, inputs={"data": data, "network": target})
     config = _stated(settings.judges.features)
     return Stage(name="judge_features", config=config, inputs={"features": features, "data": data})
 
 
 def _robustness(settings: InversionSweep, target: Stage) -> Stage:
-    config = {"settings": _stated(settings.judges.robustness)}
+    config = _robustness_config(settings.judges.robustness)
     return Stage(name="judge_robustness", config=config, inputs={"target": target, "data": target.inputs["data"]})
+
+
+@remembered(lambda judge: (judge,))
+def _robustness_config(judge: BaseModel) -> Shared:
+    return Shared({"settings": normalised(judge)})
 
 
 def _backdoor(target: Stage) -> Stage:
     inputs = {"target": target, "poison": target.inputs["poison"], "data": target.inputs["data"]}
-    return Stage(name="backdoor", config={}, inputs=inputs)
-
-
-@lru_cache
-def staged_file(name: str) -> Path | None:
-    """A published weight file where `smoothsweep weights stage` puts it, or None."""
-    from smoothsweep.core.models.weight_files import (  # brings torch, which few sweeps need here
-        find_weight_file,
-        weight_folders,
-    )
-
-    return find_weight_file(name, weight_folders())
+    return Stage(name="backdoor", config=NOTHING, inputs=inputs)

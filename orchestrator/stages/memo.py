@@ -5,35 +5,46 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import wraps
+from types import NoneType
 from typing import Any, ParamSpec, TypeVar
 
-KEPT = 256  # results of a function: those of the last few cells; trials of one cell are planned together
+KEPT = 4096  # results of a function: those that were asked for last; trials of one cell are planned together
+VALUES = frozenset({int, str, bool, tuple, NoneType})
+"""Types of arguments that are compared by value."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _FORGET: list[Callable[[], None]] = []
 
 
-def remembered(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, called once for the same argument objects. They are frozen; so is what it returns.
+def remembered(parts: Callable[P, tuple[Any, ...]]) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """The function, called once for the same parts of its arguments, which are all that its result depends on.
 
-    Arguments are compared as objects, not by their values, which would cost more than most of the calls. They are kept
-    alive meanwhile, so that no other object can take their place.
+    parts: of the same arguments, what the result depends on: frozen settings, stages, and plain values. Settings and
+    stages are compared as objects, not by what they say, which would cost more than most of the calls. They are kept
+    alive meanwhile, so that no other object can take their place. The result is not changed by whoever gets it.
     """
-    kept: OrderedDict[tuple[Any, ...], tuple[Any, R]] = OrderedDict()
-    _FORGET.append(kept.clear)
 
-    @wraps(function)
-    def once(*args: P.args, **kwargs: P.kwargs) -> R:
-        key = (*map(id, args), *((name, id(value)) for name, value in kwargs.items()))
-        found = kept.get(key)
-        if found is None:
-            found = kept[key] = ((args, kwargs), function(*args, **kwargs))
+    def once_for(function: Callable[P, R]) -> Callable[P, R]:
+        kept: OrderedDict[tuple[Any, ...], tuple[Any, R]] = OrderedDict()
+        _FORGET.append(kept.clear)
+
+        @wraps(function)
+        def once(*args: P.args, **kwargs: P.kwargs) -> R:
+            of = parts(*args, **kwargs)
+            key = tuple([part if type(part) in VALUES else id(part) for part in of])
+            found = kept.get(key)
+            if found is not None:
+                kept.move_to_end(key)
+                return found[1]
+            kept[key] = found = (of, function(*args, **kwargs))
             if len(kept) > KEPT:
                 kept.popitem(last=False)
-        return found[1]
+            return found[1]
 
-    return once
+        return once
+
+    return once_for
 
 
 def forget() -> None:

@@ -6,13 +6,14 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
+from smoothsweep.orchestrator.stages.shared import NOTHING, canonical_json
 from smoothsweep.tasks.registry import task
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Stage:
     """Stage name, the part of the configuration it depends on, and the stages whose artifacts it reads.
 
@@ -22,13 +23,24 @@ class Stage:
 
     name: str
     config: Mapping[str, Any]
-    hints: Mapping[str, Any] = field(default_factory=dict)
+    hints: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     inputs: Mapping[str, Stage] = field(default_factory=dict)
+    _fingerprint: str | None = field(default=None, init=False, repr=False)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of the canonical JSON of name, version, configuration and input fingerprints."""
-        return hashlib.sha256(canonical_json(self.identity()).encode()).hexdigest()
+        found = self._fingerprint
+        if found is None:
+            found = hashlib.sha256(self._identity_text().encode()).hexdigest()
+            object.__setattr__(self, "_fingerprint", found)
+        return found
+
+    def _identity_text(self) -> str:
+        """Canonical JSON of `identity`, of parts that are written once where stages share them."""
+        inputs = ",".join([f'{_quoted(name)}:"{self.inputs[name].fingerprint}"' for name in sorted(self.inputs)])
+        head, version = canonical_json(self.config), task(self.name).version
+        return f'{{"config":{head},"inputs":{{{inputs}}},"stage":{_quoted(self.name)},"version":{version}}}'
 
     def identity(self) -> dict[str, Any]:
         return {
@@ -49,12 +61,9 @@ class Stage:
         return hash(self.fingerprint)
 
 
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def canonical_json(value: object) -> str:
-    """JSON with sorted keys and no spaces; NaN and infinity are refused, floats are written by repr."""
-    return _CANONICAL.encode(value)
+@lru_cache(maxsize=1024)
+def _quoted(text: str) -> str:
+    return json.dumps(text)
 
 
 def with_ancestors(stages: Iterator[Stage] | list[Stage]) -> list[Stage]:
@@ -62,11 +71,12 @@ def with_ancestors(stages: Iterator[Stage] | list[Stage]) -> list[Stage]:
     ordered: dict[str, Stage] = {}
 
     def visit(stage: Stage) -> None:
-        if stage.fingerprint not in ordered:
-            for source in stage.inputs.values():
+        for source in stage.inputs.values():
+            if source.fingerprint not in ordered:
                 visit(source)
-            ordered[stage.fingerprint] = stage
+        ordered[stage.fingerprint] = stage
 
     for stage in stages:
-        visit(stage)
+        if stage.fingerprint not in ordered:
+            visit(stage)
     return list(ordered.values())

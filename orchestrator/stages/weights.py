@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from smoothsweep.orchestrator.stages.judges import STAGING, Unheard, staged_file, unheard_judges
+from smoothsweep.orchestrator.stages.unheard import STAGING, Unheard, staged_file, unheard_judges
 from smoothsweep.sweeps.expand import Cell
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep

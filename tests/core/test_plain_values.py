@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from annotated_types import Ge, Gt, Le, Lt
 
-from smoothsweep.core.bounds import LARGEST, Count, FilePath
+from smoothsweep.core.bounds import LARGEST, SINGLE, Count, FilePath
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.plain_values import check_value
+from smoothsweep.core.plain_values import check_value, quick_check
 
 
 @dataclass(frozen=True)
@@ -54,3 +54,23 @@ def test_a_value_of_another_type_or_out_of_bounds_is_one_line(hint, taken, refus
             check_value(hint, value, "attack.steps")
         assert str(error.value).startswith(f"attack.steps: expected {expected}") and ", got " in str(error.value)
         assert "\n" not in str(error.value)
+
+
+DECIDED = [hint for hint, *_ in (*TAKEN, *BOUNDS) if hint not in (Any, FilePath, Literal["a", 1])]
+ANYTHING = [value for _, taken, refused, _ in (*TAKEN, *BOUNDS) for value in (*taken, *refused)]
+ENDS = [0, 1, 2, 10**9, 10**9 + 1, LARGEST, LARGEST + 1, SINGLE, 2 * SINGLE, 1.7e308, 1e-320, -0.0, -LARGEST - 1]
+
+
+@pytest.mark.parametrize("hint", [hint for hint, *_ in (*TAKEN, *BOUNDS)])
+def test_the_quick_test_is_true_of_nothing_that_is_refused(hint):
+    test = quick_check(hint)
+    for value in (*ANYTHING, *ENDS, *map(float, ENDS), *((end, end) for end in ENDS), *((end,) for end in ENDS)):
+        if test(value):
+            check_value(hint, value, "attack.steps")
+
+
+@pytest.mark.parametrize("hint", DECIDED)
+def test_the_quick_test_decides_what_settings_usually_are(hint):
+    """Else everything were checked the long way, which is right and slow."""
+    usual = next(taken for known, taken, *_ in (*TAKEN, *BOUNDS) if known == hint)[0]
+    assert quick_check(hint)(usual)

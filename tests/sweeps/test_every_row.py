@@ -4,7 +4,7 @@ from pathlib import Path
 
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.fingerprints import pictures_may_be_absent
-from smoothsweep.orchestrator.stages.graph import data_stage
+from smoothsweep.orchestrator.stages.images import data_stage
 from smoothsweep.orchestrator.stages.judges import judging_model_stage
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep

@@ -175,6 +175,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "orchestrator/stages/judges.py": (
         "tests/orchestrator/stages/test_judges.py", GRAPH, "tests/orchestrator/stages/test_identity.py", FAR,
     ),
+    "orchestrator/stages/unheard.py": ("tests/orchestrator/stages/test_judges.py", FAR),
     "orchestrator/planning/trial.py": ("tests/orchestrator/planning/test_plan.py", FAR),
     "orchestrator/planning/plan.py": ("tests/orchestrator/planning/test_plan.py",),
     "orchestrator/planning/history.py": ("tests/orchestrator/planning/test_plan.py",),

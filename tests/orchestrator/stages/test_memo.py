@@ -16,7 +16,7 @@ GRID = {"recipe.defense.alpha": [0.0, -0.2], "recipe.lr": [0.001, 0.002]}
 def test_a_function_is_called_once_for_the_same_objects_and_again_for_others():
     called = []
 
-    @remembered
+    @remembered(lambda one, two="b": (one, two))
     def pair(one, two="b"):
         called.append((one, two))
         return [one, two]
@@ -24,6 +24,7 @@ def test_a_function_is_called_once_for_the_same_objects_and_again_for_others():
     first, second = ["a"], ["a"]
     assert pair(first) is pair(first) and pair(second) is not pair(first) and pair(first, two="c") != pair(first)
     assert called == [(["a"], "b"), (["a"], "b"), (["a"], "c")]
+    assert pair(first, "".join("b")) is pair(first), "plain values are compared by value"
     many = [[number] for number in range(KEPT + 5)]
     for one in many:
         pair(one)
@@ -66,3 +67,49 @@ def test_the_work_of_a_plan_grows_as_its_trials_do(tmp_path, monkeypatch):
         assert main(["plan", str(path), "--store", str(tmp_path / "store"), "--json"]) == 0
         seen.append(len(checks))
     assert seen[0] == seen[1] and seen[0] <= 4 * 4  # four cells: target, evaluator, surrogate
+
+
+def test_of_cells_that_differ_each_distinct_part_is_checked_once(tmp_path, monkeypatch):
+    """Eight cells: four recipes under two attacks. What is made of an attack is looked at for each of the two."""
+    from smoothsweep.tasks import settings
+
+    trained, attacks = [], []
+    make_recipe, make_attack = settings.recipe_from, settings.attack_of
+    monkeypatch.setattr(settings, "recipe_from", lambda config: trained.append(1) or make_recipe(config))
+    monkeypatch.setattr(settings, "attack_of", lambda config: attacks.append(1) or make_attack(config))
+    path = write_tiny(tmp_path, grid={**GRID, "attack.steps": [2, 3]}, baseline={}, seeds=[1, 2, 3], classes=[0, 2])
+    assert main(["plan", str(path), "--store", str(tmp_path / "store"), "--json"]) == 0
+    assert len(trained) == 4 + 2 and len(attacks) == 2  # targets; evaluator, surrogate
+
+
+def test_a_check_looks_at_no_input_but_those_it_says(tmp_path):
+    """What it is not shown it cannot have looked at: the refusals of the whole inputs are those of what it names."""
+    from smoothsweep.tasks.registry import TASKS
+
+    judges = {"evaluator": {"architecture": "vgg_small", "image_size": 32, "pretrained": False}, "robustness": {},
+              "features": {"classes": 2, "perplexity": 3}, "embedder": {"name": "synthetic"}}  # fmt: skip
+    changes = {"grid": {"recipe.poison": [None, {"kind": "badnets"}]}, "baseline": {}, "judges": judges}
+    plan = make_plan(trials_of(load_sweep(write_tiny(tmp_path, **changes))), LocalStore(root=tmp_path / "store"))
+    met = set()
+    for stage in plan.stages:
+        kind, looked = TASKS[stage.name], set()
+        if kind.check is None:
+            continue
+
+        class Watched(dict):
+            def __getitem__(self, name, looked=looked):
+                looked.add(name)
+                return super().__getitem__(name)
+
+            def __contains__(self, name, looked=looked):
+                looked.add(name)
+                return super().__contains__(name)
+
+            get = None
+
+        module, _, name = kind.check.partition(":")
+        inputs = Watched({role: {**one.config, **one.hints} for role, one in stage.inputs.items()})
+        getattr(__import__(module, fromlist=[name]), name)({**stage.config, **stage.hints}, inputs)
+        assert looked <= set(kind.check_reads), stage.name
+        met |= looked
+    assert met == {"data", "public"}

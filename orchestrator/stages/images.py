@@ -1,0 +1,74 @@
+"""The stages of images: private ones, public ones, and the prior that draws them."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from smoothsweep.core.priors.card import read_prior_card
+from smoothsweep.core.priors.kinds import PriorFolder
+from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
+from smoothsweep.orchestrator.stages.memo import remembered
+from smoothsweep.orchestrator.stages.public_overlap import refuse_same_people
+from smoothsweep.orchestrator.stages.shared import Shared
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.sweeps.data import PublishedData, PublishedPublic
+from smoothsweep.sweeps.schema import InversionSweep
+
+
+def _of_data(settings: InversionSweep, image_size: int, *, for_judges: bool = False) -> tuple[object, ...]:
+    return settings.data, image_size, for_judges
+
+
+@remembered(_of_data)
+def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = False) -> Stage:
+    """The private images as a network of `image_size` pixels gets them.
+
+    A published set is reduced from its files to each network's own size, as the official code does; of Stanford Dogs
+    the judges see the cropped pictures. Other data have one size, and networks reduce them. A target trained on few
+    images of each class is still judged by all of them.
+    """
+    data = settings.data
+    if for_judges and data.samples_per_class is not None:
+        data = data.model_copy(update={"samples_per_class": None})
+    made = _file_stage(data, "data.path")
+    if not isinstance(data, PublishedData):
+        return Stage(name="data", **made)
+    kind = "stanford_dogs_cropped" if data.kind == "stanford_dogs" and for_judges else data.kind
+    config = Shared({**made["config"], "kind": kind, "size": image_size})
+    return Stage(name="data", config=config, hints=made["hints"])
+
+
+def _of_prior(settings: InversionSweep) -> tuple[object, ...]:
+    weighs = settings.attack is not None and "discriminator" in settings.attack.built.needs
+    return settings.prior, settings.public, settings.data, weighs
+
+
+@remembered(_of_prior)
+def prior_stage(settings: InversionSweep) -> Stage:
+    """The generative prior: fitted on public images, shipped, or read from a folder."""
+    prior = settings.prior
+    config, files = normalised(prior, without={"path"}), prior.built.files
+    if files is None:
+        refuse_same_people(settings)
+        return Stage(name="prior", config=Shared(config), inputs={"public": public_stage(settings)})
+    config |= content_of(files.weights, files.key)
+    if not isinstance(prior.built, PriorFolder):
+        return Stage(name="prior", config=Shared(config))
+    config["card"] = read_prior_card(files.description).plain
+    if "discriminator" in settings.attack.built.needs:
+        config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
+    return Stage(name="prior", config=Shared(config), hints={"path": prior.path})
+
+
+@remembered(lambda settings: (settings.public,))
+def public_stage(settings: InversionSweep) -> Stage:
+    """The public images that priors, and parts of attacks, learn from."""
+    return Stage(name="public", **_file_stage(settings.public, "public.path"))
+
+
+def _file_stage(settings: BaseModel, key: str) -> dict[str, Shared]:
+    """Configuration and hints of a stage that may read a file: its content counts, not where it lies."""
+    path = settings.path
+    config = normalised(settings, without={"path"})
+    content = content_of(path, key, any_files=isinstance(settings, PublishedData | PublishedPublic))
+    return {"config": Shared({**config, **content}), "hints": Shared({"path": path} if path is not None else {})}
