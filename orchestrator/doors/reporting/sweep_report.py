@@ -25,7 +25,7 @@ from orchestrator.reading.numbers.model import Axis, ContactSheet, FeatureView, 
 from orchestrator.reading.numbers.summary import recipe_label, summarise
 from orchestrator.reading.published.comparison import beside_paper, published_frame
 from orchestrator.reading.published.text import published_text
-from orchestrator.reading.results import per_class_rows, relative_links, write_results, write_rows
+from orchestrator.reading.results import per_class_rows, relative_links, test_images, write_results, write_rows
 from orchestrator.search.budget import spent
 from orchestrator.stages.code_version import code_version
 from orchestrator.stages.stage import Stage, with_ancestors
@@ -100,7 +100,7 @@ def report_data(
         features={recipe: _features(store, stage) for recipe, stage in known("judge_features").items()},
         gradient_curves={r: pd.read_parquet(store.needed_file(s, CURVES)) for r, s in known("judge_gradients").items()},
         links={t.id: relative_links(t, store, out, workers=float(t.settings.recipe.workers)) for t in trials},
-        spent=_spent(loaded, store), real_images=_test_images(trials, store),
+        spent=_spent(loaded, store), real_images=test_images(trials, store),
     )  # fmt: skip
 
 
@@ -149,13 +149,6 @@ def _reasons(table: pd.DataFrame) -> dict[str, str]:
     for row in done["reasons"]:
         reasons.update(pd.io.json.ujson_loads(row))
     return {k: v for k, v in reasons.items() if k in BY_KEY and (k not in done or done[k].isna().all())}
-
-
-def _test_images(trials: list[Trial], store: Store) -> int | None:
-    """Of the private data, the fewest of any trial; None before they are read."""
-    stages = [stage for trial in trials for stage in with_ancestors(trial.stages) if stage.name == "data"]
-    counts = [_counts(store.manifest(stage)) for stage in dict.fromkeys(stages) if store.has(stage)]
-    return min((int(count["num_test"]) for count in counts if "num_test" in count), default=None)
 
 
 def _counts(manifest: Mapping[str, Any]) -> dict[str, float]:

@@ -42,9 +42,9 @@ class Summary(Cells):
     every metric m of `METRICS`: m, m_low, m_high (mean over the seeds and its interval), m_n (seeds measured), and
     m_diff, m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "cannot tell" | "")
     against the baseline cell, as `core.metrics.comparisons` decides it among all recipes that meet the same attack,
-    paired by seed and, where hit rates per class are known, by class. Means of hit rates use the two-level bootstrap
-    over seeds and classes, the rest Student's t over seeds; with one seed the first resamples classes only and the
-    second has no interval (NaN). Intervals of fractions stay within [0, 1].
+    paired by seed and, where hit rates per class are known, by class. Means of rates have Wilson's interval
+    (`core.metrics.intervals`), of hit rates over seeds and classes, the rest Student's t over seeds; with one seed the
+    interval of a hit rate is over classes alone, and others have none (NaN).
 
     primary: the metric that decides, None where no leak was measured. measured: the metrics with at least one value.
     defenses: recipe label -> its defense, where known. The rest is described with `Cells`.
@@ -150,7 +150,7 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     """The cells of `data`, and the metric that decides between them."""
     settings = Settings(level=level, resamples=resamples, seed=seed)
     groups = _groups(data.results, data.axes)
-    samples = tuple(collect(trials, data.per_class) for trials in groups.values())
+    samples = tuple(collect(trials, data.per_class, data.real_images) for trials in groups.values())
     cell_of = zip(groups.items(), samples, strict=True)
     frame = pd.DataFrame([_row(key, trials, seeds, data, settings) for (key, trials), seeds in cell_of])
     baselines = set(frame.loc[frame["is_baseline"], "recipe"]) if len(frame) else set()
