@@ -93,6 +93,7 @@ def report_data(
         per_class=per_class if len(per_class) else None,
         defenses={trial.id: defense for trial in trials if (defense := trial.stated_defense)},
         baseline=_baseline(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
+        accuracy_margin=loaded.sweep.accuracy_margin,
         reasons=_reasons(table), paper=_paper(loaded, compared),
         search=search_view(loaded, store, partial(recipe_label, axes)),
         alpha_curves={recipe: history["alpha"].tolist() for recipe, history in histories.items()},

@@ -21,13 +21,13 @@ from orchestrator.reading.numbers.format import is_null
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """One metric of one trial: its value, and the hit rates by class where they are known. images: how many yes-or-no
-    outcomes the value is of, None where that is not known; groups: how many classes these are from, None where they
-    are the same images under every seed."""
+    outcomes the value is of, None where that is not known; counts: the same by class, None where they are the same
+    images under every seed."""
 
     value: float
     by_class: pd.Series | None = None
     images: int | None = None
-    groups: int | None = None
+    counts: pd.Series | None = None
 
 
 Seeds = Mapping[int, Sample]
@@ -78,9 +78,9 @@ def collect(
         rows = None if per_class is None else per_class[per_class["trial"] == trial["trial"]]
         for key in BY_KEY:
             if key in trial and not is_null(trial[key]):
-                images, groups = _counted(rows, BY_KEY[key], test_images)
+                images, counts = _counted(rows, BY_KEY[key], test_images)
                 found[key][int(trial["seed"])] = Sample(
-                    value=float(trial[key]), by_class=_by_class(rows, key), images=images, groups=groups
+                    value=float(trial[key]), by_class=_by_class(rows, key), images=images, counts=counts
                 )
     return found
 
@@ -90,8 +90,10 @@ def images_column(metric: str) -> str:
     return f"{metric}_images"
 
 
-def _counted(rows: pd.DataFrame | None, spec: Metric, test_images: int | None) -> tuple[int | None, int | None]:
-    """How many outcomes a rate is of, and of how many classes; None for what is not known."""
+def _counted(
+    rows: pd.DataFrame | None, spec: Metric, test_images: int | None
+) -> tuple[int | None, pd.Series | None]:
+    """How many outcomes a rate is of, and of each class; None for what is not known."""
     if spec.counted == "trainings":
         return 1, None
     if spec.counted == "test images":
@@ -100,8 +102,8 @@ def _counted(rows: pd.DataFrame | None, spec: Metric, test_images: int | None) -
     column = None if judge is None or spec.counted is None else images_column(judge)
     if rows is None or column not in rows.columns:
         return None, None
-    counts = rows[column].dropna()
-    return (int(counts.sum()), len(counts)) if len(counts) else (None, None)
+    counts = rows.set_index("class")[column].dropna().astype(int)
+    return (int(counts.sum()), counts) if len(counts) else (None, None)
 
 
 def _by_class(rows: pd.DataFrame | None, key: str) -> pd.Series | None:
@@ -146,7 +148,9 @@ def _of_rates(spec: Metric, samples: Sequence[Sample], settings: Settings) -> In
         in_all = hits.size / sum(len(sample.by_class) for sample in samples)
         images = None if total is None else max(hits.size, round(total * in_all))
         return rate_interval(hits, images=images, level=settings.level)
-    return rate_interval(hits[:, 0], images=total, groups=samples[0].groups, level=settings.level)
+    counts = samples[0].counts
+    groups = None if counts is None else len(counts)
+    return rate_interval(hits[:, 0], images=total, groups=groups, level=settings.level)
 
 
 def compare(spec: Metric, mine: Seeds, reference: Seeds, settings: Settings, *, among: int) -> Comparison:

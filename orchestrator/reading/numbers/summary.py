@@ -12,6 +12,7 @@ import pandas as pd
 
 from core.attacks.access import ACCESS_LEVELS
 from core.defenses.words import RecipeWords, recipe_words
+from core.metrics.equivalence import ACCURACY_MARGIN
 from core.metrics.metric import Metric
 from core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from core.words import NBSP
@@ -47,13 +48,15 @@ class Summary(Cells):
     interval of a hit rate is over classes alone, and others have none (NaN).
 
     primary: the metric that decides, None where no leak was measured. measured: the metrics with at least one value.
-    defenses: recipe label -> its defense, where known. The rest is described with `Cells`.
+    defenses: recipe label -> its defense, where known. accuracy_margin: as of `ReportData`. The
+    rest is described with `Cells`.
     """
 
     axes: tuple[Axis, ...]
     primary: str | None
     measured: tuple[str, ...]
     judged_classes: int | None = None
+    accuracy_margin: float = ACCURACY_MARGIN
     defenses: Mapping[str, Defended] = field(default_factory=dict)
     _evidence: dict[tuple[str, str], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
 
@@ -164,7 +167,7 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     frame = cells.with_differences(_references(groups, data), primary) if len(frame) else frame
     return Summary(
         **(vars(cells) | {"frame": frame}), axes=data.axes, primary=primary, measured=measured,
-        judged_classes=data.judged_classes, defenses=_defenses(data, frame),
+        judged_classes=data.judged_classes, defenses=_defenses(data, frame), accuracy_margin=data.accuracy_margin,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from core.audit.judging import Judge
 from core.audit.results import HALF, Audit, Loot, read_audit, verdict_of
 from core.audit.statistics import Tally
 from core.errors import InputError
+from core.metrics.exposure import exposures
 from core.metrics.intervals import rate_interval
 from core.metrics.known_error import Rate, corrected_leak
 
@@ -92,7 +93,11 @@ def test_intervals_and_the_leak_without_the_judges_error_are_of_its_own_attack(a
 
 def test_people_are_those_of_the_strongest_attack_most_exposed_first(audit):
     shares = dict(zip(CLASSES, by_hand("strong").mean(axis=0), strict=True))
-    order = sorted(CLASSES, key=lambda one: (-shares[one], one))
+    found = exposures(by_hand("strong"), np.full(len(CLASSES), EACH))
+    rates = dict(zip(CLASSES, found.rate, strict=True))
+    order = sorted(CLASSES, key=lambda one: -rates[one])
+    assert list(audit.people["rate"]) == pytest.approx(sorted(found.rate, reverse=True))
+    assert list(audit.people["high"]) == pytest.approx([dict(zip(CLASSES, found.high, strict=True))[o] for o in order])
     assert list(audit.people["class"]) == order and list(audit.people["name"]) == [NAMES[one] for one in order]
     assert list(audit.people["share"]) == pytest.approx([shares[one] for one in order])
     assert audit.loot.seed == SEEDS[0] and audit.loot.inverted.scores is not None and audit.seeds == SEEDS
