@@ -21,7 +21,7 @@ class are. So n is at most what N images would be worth whose outcomes correlate
 
 with h images of the rarer outcome. 1/4 is the correlation that the quickstart's verdicts have; the more images there
 are of both outcomes, the more V itself tells, and the less that assumption counts. How often all of this is wrong:
-docs/statistics.md.
+docs/rates.md.
 """
 
 from __future__ import annotations
