@@ -98,9 +98,10 @@ def _likelihood(hits: np.ndarray, images: np.ndarray, tau: float) -> tuple[np.nd
     logarithms of these largest, [kinds]."""
     size = (1 - tau) / tau
     yes, no = size * _MIDDLES, size * (1 - _MIDDLES)
-    logs = np.zeros((len(hits), _CELLS))
-    for k, m in zip(hits.T[..., None], images.T[..., None], strict=True):
-        logs += special.betaln(k + yes, m - k + no) - special.betaln(yes, no)
+    counts, place = np.unique(np.stack([hits.ravel(), images.ravel()], axis=1), axis=0, return_inverse=True)
+    k, m = counts.T[..., None]
+    of_counts = special.betaln(k + yes, m - k + no) - special.betaln(yes, no)
+    logs = of_counts[place.ravel()].reshape(*hits.shape, _CELLS).sum(axis=1)
     return np.exp(logs - logs.max(axis=1, keepdims=True)), logs.max(axis=1)
 
 
