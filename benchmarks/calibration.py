@@ -25,6 +25,7 @@ import numpy as np
 from numpy.polynomial import hermite_e
 from scipy import optimize
 
+from benchmarks.calibration_rates import tables
 from smoothsweep.core.metrics.hiding import hides_or_removes
 
 PER_POINT = 1 / 25  # logits a percentage point, where leaks are near one half
@@ -161,8 +162,14 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=400, help="simulated sweeps of each cell (default: 400)")
     parser.add_argument("--small", action="store_true", help="16 cells instead of 504")
     parser.add_argument("--seed", type=int, default=0, help="of the simulation (default: 0)")
+    parser.add_argument("--rates", action="store_true", help="intervals of single rates and people instead")
     options = parser.parse_args()
     started = time.monotonic()
+    if options.rates:
+        for line in tables(options.draws, options.seed):
+            print(line, flush=True)
+        print(f"\n{options.draws} draws a cell, seed {options.seed}, {time.monotonic() - started:.0f} s")
+        return
     print("| seeds x people, recipes x attacks | cells | reduces | hides | any error | not covered |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     worst: dict[str, list[tuple[Outcome, Outcome]]] = {}

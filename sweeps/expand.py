@@ -22,7 +22,7 @@ from smoothsweep.sweeps.settings import first_repeat
 
 NOT_OF_A_TRIAL = (
     "grid", "cells", "name", "baseline", "seeds", "experiment", "resources", "protocol", "paper", "search", "budget",
-    "reaudit", "min_test_acc", "tracking",
+    "reaudit", "min_test_acc", "accuracy_margin", "tracking",
 )  # fmt: skip
 OF_THE_ATTACKER = ("attack", "prior", "public", "classes")
 SPANNING = ("grid", "cells", "search", "budget", "reaudit")

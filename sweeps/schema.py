@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from smoothsweep.core.bounds import MOST, Fraction, Seed
+from smoothsweep.core.bounds import MOST, Fraction, Inside, Seed
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
 from smoothsweep.sweeps.any_sweep import AnySweep, Protocol, Tracking
 from smoothsweep.sweeps.attacker import Prior
 from smoothsweep.sweeps.attacks import Attack, read_attack
@@ -75,6 +76,7 @@ class InversionSweep(AnySweep):
     budget: Budget | None = None  # what the sweep may cost over its life; work that runs when it is spent is ended
     reaudit: Reaudit | None = None  # the accuracy-leak frontier once more, under fresh seeds
     min_test_acc: Fraction | None = None  # the accuracy you need: recipes below it are not recommended; no search
+    accuracy_margin: Inside = ACCURACY_MARGIN  # a loss of test accuracy below it counts as none; a fraction
     tracking: Tracking = Tracking()
     paper: PaperTable | None = None
 

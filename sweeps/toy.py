@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from smoothsweep.core.bounds import SINGLE
+from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
 from smoothsweep.sweeps.any_sweep import AnySweep, Protocol, Tracking
 
 
@@ -23,4 +24,5 @@ class ToySweep(AnySweep):
     budget: ClassVar[None] = None
     reaudit: ClassVar[None] = None
     min_test_acc: ClassVar[None] = None
+    accuracy_margin: ClassVar[float] = ACCURACY_MARGIN
     paper: ClassVar[None] = None

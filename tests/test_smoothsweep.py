@@ -87,7 +87,8 @@ def test_an_audit_finds_more_than_its_control(report):
     asked = table.set_index("access")["queries"]
     assert asked["none"] == 0 and asked["scores"] == 2 * EXAMPLES["ppa"]["pool"]["size"] / PEOPLE
     assert report.test_acc > 0.7 and report.judge == "attack_acc1" and 0 < report.real <= 1
-    assert list(report.people["share"]) == sorted(report.people["share"], reverse=True)
+    assert list(report.people["among_five"]) == sorted(report.people["among_five"], reverse=True)
+    assert ((report.people["low"] < report.people["rate"]) & (report.people["rate"] < report.people["high"])).all()
     assert f"{ppa['leak']:.0%} for the person" in str(report) and "\n" not in str(report)
 
 

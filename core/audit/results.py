@@ -12,10 +12,11 @@ from PIL import Image
 
 from smoothsweep.core.audit.attacking import Inverted
 from smoothsweep.core.audit.judging import Judge
-from smoothsweep.core.audit.statistics import Tally
+from smoothsweep.core.audit.statistics import LEVEL, Tally
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import result_slots
 from smoothsweep.core.metrics.comparisons import Pair
+from smoothsweep.core.metrics.exposure import exposures
 from smoothsweep.core.metrics.verdicts import HIGHER, LOWER
 
 HALF = 0.5
@@ -64,9 +65,11 @@ class Verdict:
 
     @property
     def people(self) -> pd.DataFrame:
-        """A row per class, the most exposed first: class, name, share of its images that are hits."""
-        shares = self.images.groupby(["class", "name"], sort=True)["hit"].mean().reset_index(name="share")
-        return shares.sort_values(["share", "class"], ascending=[False, True], ignore_index=True)
+        """A row per class, first who is most probably among the five most exposed: class, name, share of its images
+        that are hits, rate with low and high (shrunk towards the mean of all, 95 %), among_five (that probability)."""
+        hits = self.images.groupby(["class", "name"], sort=True)["hit"].agg(["mean", "size"]).reset_index()
+        tally = Tally(classes=tuple(hits["class"]), shares=hits[["mean"]].to_numpy().T, images=hits["size"].to_numpy())
+        return _people(tally, hits["name"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +78,10 @@ class Audit:
 
     attacks: a row per attack, the strongest first, then the controls: attack, access, control, leak with low and high
     (95 %, over seeds and people; NaN where it cannot be told), corrected with corrected_low and corrected_high (without
-    the judge's known error), seeds, queries and seconds per person. people: a row per person attacked, the most exposed
-    first: class, name, share (of the strongest attack's images that the judge takes for them). beyond: the strongest
+    the judge's known error), seeds, queries and seconds per person. people: a row per person attacked, first who
+    is most probably among the five most exposed: class, name, share (of the strongest attack's images that the judge
+    takes for them), rate with low and high (the share shrunk towards the mean of all, 95 %), among_five (that
+    probability). beyond: the strongest
     attack minus the best control, paired by person and seed. loot: the strongest attack's, first seed. judge: its
     metric as a sweep names it, real: how often it is right about real test images; test_acc: the model's. strongest:
     the share of hits of the strongest attack by seed and class, tallies: the same of every attack, controls left out,
@@ -130,17 +135,25 @@ def read_audit(loot: Sequence[Sequence[Loot]], ruler: Judge, test_acc: float) ->
     order = sorted(range(len(loot)), key=lambda at: (loot[at][0].inverted.attack.control, -tallies[at].leak.mean))
     attacks = [at for at in order if not loot[at][0].inverted.attack.control]
     best, control = order[0], order[len(attacks)]
-    shares = tallies[best].shares.mean(axis=0)
-    who = pd.DataFrame({"class": tallies[best].classes, "share": shares})
-    who.insert(1, "name", [ruler.names[label] for label in tallies[best].classes])
     return Audit(
         attacks=pd.DataFrame([_row(loot[at], tallies[at], tallies[control], ruler) for at in order]),
-        people=who.sort_values(["share", "class"], ascending=[False, True], ignore_index=True),
+        people=_people(tallies[best], [ruler.names[label] for label in tallies[best].classes]),
         beyond=tallies[best].beyond(tallies[control], among=len(attacks)), loot=loot[best][0], judge=ruler.metric,
         real=ruler.sensitivity.share, test_acc=test_acc, strongest=tallies[best],
         tallies={loot[at][0].name: tallies[at] for at in attacks}, by=ruler,
         seeds=tuple(one.seed for one in loot[best]),
     )  # fmt: skip
+
+
+def _people(tally: Tally, names: Sequence[str]) -> pd.DataFrame:
+    """A row per class of the tally; names: of them, in its order."""
+    found = exposures(tally.shares, tally.images, level=LEVEL)
+    columns = {"share": found.share, "rate": found.rate, "low": found.low, "high": found.high,
+               "among_five": found.among_top}  # fmt: skip
+    who = pd.DataFrame({"class": tally.classes, "name": list(names), **columns})
+    order = who.round({"among_five": 9, "rate": 9})
+    order = order.sort_values(["among_five", "rate", "class"], ascending=[False, False, True]).index
+    return who.loc[order].reset_index(drop=True)
 
 
 def _row(seeds: Sequence[Loot], tally: Tally, control: Tally, ruler: Judge) -> dict[str, Any]:

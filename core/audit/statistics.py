@@ -15,34 +15,35 @@ from torch import Tensor
 
 from smoothsweep.core.metrics.accuracy import class_means
 from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
-from smoothsweep.core.metrics.intervals import Interval, bootstrap_mean_interval
+from smoothsweep.core.metrics.intervals import Interval, rate_interval
 from smoothsweep.core.metrics.known_error import Corrected, Rate, corrected_leak
 
-LEVEL, RESAMPLES, SEED = 0.95, 2000, 0  # as of `orchestrator.reading.numbers.estimates.Settings`
+LEVEL = 0.95  # as of `orchestrator.reading.numbers.estimates.Settings`
 SPAN = 1.0  # of shares
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """The hits of one attack: shares [seeds, classes], float64; classes ascending."""
+    """The hits of one attack: shares [seeds, classes], float64; classes ascending. images: how many each share is of,
+    int64 [classes]."""
 
     classes: tuple[int, ...]
     shares: np.ndarray
+    images: np.ndarray
 
     @classmethod
     def of(cls, hits_by_seed: Sequence[Tensor], labels: Tensor) -> Tally:
         """hits_by_seed: bool [M] for every seed; labels: int64 [M], of all of them."""
         rows = [class_means(hits, labels) for hits in hits_by_seed]
         return cls(
-            classes=tuple(rows[0][0].tolist()), shares=torch.stack([shares for _, shares in rows]).numpy()
-        )
+            classes=tuple(rows[0][0].tolist()), shares=torch.stack([shares for _, shares in rows]).numpy(),
+            images=torch.unique(labels.cpu(), return_counts=True)[1].numpy(),
+        )  # fmt: skip
 
     @property
     def leak(self) -> Interval:
-        """Mean over seeds and classes, with its two-level bootstrap interval."""
-        return bootstrap_mean_interval(
-            list(self.shares), level=LEVEL, resamples=RESAMPLES, seed=SEED, bounds=(0.0, 1.0)
-        )
+        """Mean over seeds and classes, with its interval."""
+        return rate_interval(self.shares, images=len(self.shares) * int(self.images.sum()), level=LEVEL)
 
     def without_error(self, sensitivity: Rate, control: Tally | None) -> Corrected | None:
         """The leak without what the judge misses of real images and credits to a control; None where it cannot be told.

@@ -13,25 +13,29 @@ _check = partial(Metric, unit="percent", better=None, group="check")
 
 # fmt: off
 GENERAL_JUDGES: tuple[Metric, ...] = (
-    _leak(key="general_acc1", label="general judge", measured_by="general", ceiling="general_real_acc", description=(
+    _leak(key="general_acc1", label="general judge", measured_by="general", ceiling="general_real_acc",
+          counted="reconstructions", description=(
         "As the independent judge, in the features of a network of another family that never learnt faces: a vision "
         "transformer trained on the hashtags of pictures of anything."
     )),
-    _leak(key="general_acc5", label="general judge, top 5", measured_by="general", description=(
+    _leak(key="general_acc5", label="general judge, top 5", measured_by="general",
+          counted="reconstructions", description=(
         "As the general judge, counting the attacked class among its five best guesses."
     )),
     Metric(
         key="general_acc1_std", label="general judge, spread over classes", unit="percent", better=None, group="leak",
-        measured_by="general", description="Standard deviation of the general judge's hit rate over the classes.",
+        measured_by="general", spread=True,
+        description="Standard deviation of the general judge's hit rate over the classes.",
     ),
-    _check(key="general_real_acc", label="general judge on real images", measured_by="general", description=(
+    _check(key="general_real_acc", label="general judge on real images", measured_by="general",
+           counted="test images", description=(
         "How often the general judge names real images of the private classes correctly: the ceiling of its verdict on "
         "reconstructions."
     )),
     _check(key="general_real_acc_balanced", label="general judge on real images, balanced", measured_by="general",
-           description=BALANCED),
+           counted="test images", description=BALANCED),
     _leak(key="asked_acc1", label="vision-language judge", measured_by="asked", ceiling="asked_real_acc",
-          null=UNANSWERED, description=(
+          counted="reconstructions", null=UNANSWERED, description=(
         "Share of reconstructions of which a vision-language model says that they show the person of four training "
         "photographs, among those of which it says yes or no."
     )),

@@ -67,7 +67,7 @@ INTEGRITY: tuple[Metric, ...] = (
     ),
     Metric(
         key="backdoor_collapsed", label="training collapsed", unit="percent", better=None, group="check",
-        measured_by="backdoor", null=CLEAN_TRAINING,
+        measured_by="backdoor", counted="trainings", null=CLEAN_TRAINING,
         description="1 where the target gives nearly every clean test image one class: its training failed, and the "
         "backdoor's success says nothing; over seeds, the share of such trainings.",
     ),

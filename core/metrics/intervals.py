@@ -1,28 +1,51 @@
-"""Means with intervals for the tables: over seeds and over classes. Differences are judged in `comparisons`.
+"""Intervals of the numbers in tables: rates, which cannot leave [0, 1], and other numbers measured once per seed.
 
-A trial's accuracy varies because training and attack are random (seeds) and because another choice of people
-would have given another mean (classes). The same classes come back under every seed, so seeds and classes are
-resampled independently of each other (crossed, as in Owen, 2007). With the two to five seeds one can afford,
-plain bootstrap percentiles are much too narrow: nominal 95 % covered 68 to 87 % in simulations where seeds
-matter. So the bootstrap gives the shape of the interval, and its width is stretched to what Student's t with
-Satterthwaite's degrees of freedom says (88 to 99 % in the same simulations).
+Differences are judged in `comparisons`. `rate_interval` is the only way to an interval of a rate. Wilson's (1927, J.
+Am. Stat. Assoc. 22) is asymmetric near 0 and 1 and has a width there too. It takes a number of independent trials n and
+a quantile q, which only enter as k = q^2 / n:
+
+    (p + k / 2 +- sqrt(k p (1 - p) + k^2 / 4)) / (1 + k)
+
+Reconstructions of one person, or of one training, are not independent. So n is the effective number of trials, as in
+surveys of clusters (Korn and Graubard, 1998, Survey Methodology 24): n = p (1 - p) / V, where V is the variance of the
+mean over the S seeds and C classes as crossed random effects (`crossed_effects`; mean squares MS):
+
+    V = (max(MS_S, MS_E) + max(MS_C, MS_E) - MS_E) / (S C)
+
+and q is Student's, with Satterthwaite's degrees of freedom: few seeds or classes tell little of V.
+
+Where all images are hits, or nearly all, V is 0 or next to it by chance, and says nothing of how alike the images of a
+class are. So n is at most what N images would be worth whose outcomes correlate within their class by
+
+    r = 1/4 * 4 C / (4 C + h):    n <= N / (1 + (N / C - 1) r)
+
+with h images of the rarer outcome. 1/4 is the correlation that the quickstart's verdicts have; the more images there
+are of both outcomes, the more V itself tells, and the less that assumption counts. How often all of this is wrong:
+docs/rates.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import special
+
+LEAST_ALIKE = 0.25
+"""Correlation of the outcomes of one class's images that is assumed where hits or misses are too few to show it."""
+
+ENOUGH = 4
+"""Images of the rarer outcome, per class, at which half of that assumption is left."""
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
     """A mean and where it may lie. `low` and `high` are None when the data cannot tell (a single value).
 
-    n_classes: None for metrics that are one number per seed. resampled: what the interval accounts for:
+    n_classes: None for metrics that are one number per seed. accounts_for: what the interval takes as random:
     "seeds+classes", "classes", "seeds", or "nothing". An interval over classes alone, from one seed, leaves
     the randomness of training and attack out.
     """
@@ -33,102 +56,120 @@ class Interval:
     level: float
     n_seeds: int
     n_classes: int | None
-    resampled: str
+    accounts_for: str
 
 
-def bootstrap_mean_interval(
-    values_by_seed: Sequence[ArrayLike],
-    *,
-    level: float = 0.95,
-    resamples: int = 2000,
-    seed: int,
-    bounds: tuple[float, float] | None = None,
+def rate_interval(
+    rates: ArrayLike, *, images: int | None = None, groups: int | None = None, level: float = 0.95
 ) -> Interval:
-    """Mean over seeds and classes with a two-level bootstrap interval.
+    """Mean of rates with Wilson's interval.
 
-    values_by_seed: one array [classes] per seed, e.g. of per-class accuracies, the same classes in the same
-    order; every class weighs the same. One seed: only classes are resampled; one class: only seeds; both: no
-    interval. level: in (0, 1). resamples: bootstrap draws. seed: of the draws. bounds: clip the interval,
-    e.g. to (0, 1). Values without any spread give an interval of width 0: the data hold no hint of another
-    outcome. Raises ValueError for unequal numbers of classes, empty or non-finite values, or impossible
-    options.
+    rates: [seeds, classes], the same classes for every seed; or [seeds] for rates whose classes are not known. All in
+    [0, 1]; every seed and class weighs the same. images: how many yes-or-no outcomes the rates are of, all together;
+    images that every seed meets again count once. None: not known, and then each rate of a class counts as one image.
+    groups: without classes, how many classes the images come from; None where those images are all there are. level:
+    in (0, 1). One seed: an interval over classes alone. One seed without classes, or one seed of one class, gives none;
+    nor do rates without classes that are all equal and of an unknown number of images.
+
+    Raises ValueError for no or non-finite values, a rate outside [0, 1], fewer images than rates of classes, or an
+    impossible level.
     """
-    values = _as_matrix(values_by_seed)
-    seeds, classes = values.shape
-    mean = float(values.mean())
-    low = high = None
-    if seeds > 1 or classes > 1:
-        below, above = _bootstrap_deviations(values - mean, level, resamples, seed)
-        low, high = _clip(mean + below, mean + above, bounds)
+    table = _checked(rates, level)
+    if table.min() < 0 or table.max() > 1:
+        raise ValueError(f"rates: expected numbers in [0, 1], got {table.min():g} to {table.max():g}")
+    by_class = table.ndim == 2
+    table = table if by_class else table[:, None]
+    images = table.size if images is None and by_class else images
+    if images is not None and images < (table.size if by_class else 1):
+        raise ValueError(f"images: expected at least {table.size if by_class else 1}, got {images}")
+    seeds, classes = table.shape
+    mean, low, high = float(table.mean()), None, None
+    tightness = _tightness(table, images, classes if by_class else groups, level) if table.size > 1 else None
+    if tightness is not None:
+        low, high = _wilson(mean, tightness)
     return Interval(
-        mean=mean,
-        low=low,
-        high=high,
-        level=level,
-        n_seeds=seeds,
-        n_classes=classes,
-        resampled=_what_varies(seeds, classes),
-    )
+        mean=mean, low=low, high=high, level=level, n_seeds=seeds, n_classes=classes if by_class else None,
+        accounts_for=_what_varies(seeds, classes),
+    )  # fmt: skip
 
 
 def seed_mean_interval(
     values: ArrayLike, *, level: float = 0.95, bounds: tuple[float, float] | None = None
 ) -> Interval:
-    """Mean of one number per seed [n] with Student's t interval; no interval for n = 1.
+    """Mean of one number per seed [n] that is no rate, with Student's t interval; no interval for n = 1.
 
-    Raises ValueError for empty or non-finite values or an impossible level.
+    bounds: clip the interval, e.g. to (0, infinity). Raises ValueError for empty or non-finite values or an impossible
+    level.
     """
-    matrix = _as_matrix([values])
-    _check_level(level)
-    n, mean = matrix.shape[1], float(matrix.mean())
-    low = high = None
+    numbers = _checked(values, level).ravel()
+    n, mean, low, high = len(numbers), float(numbers.mean()), None, None
     if n > 1:
-        half = float(stats.t.ppf((1 + level) / 2, n - 1) * matrix.std(ddof=1) / np.sqrt(n))
-        low, high = _clip(mean - half, mean + half, bounds)
+        half = float(_student(n - 1, level) * numbers.std(ddof=1) / np.sqrt(n))
+        low, high = (mean - half, mean + half) if bounds is None else np.clip((mean - half, mean + half), *bounds)
+        low, high = float(low), float(high)
     return Interval(
-        mean=mean,
-        low=low,
-        high=high,
-        level=level,
-        n_seeds=n,
-        n_classes=None,
-        resampled="seeds" if n > 1 else "nothing",
+        mean=mean, low=low, high=high, level=level, n_seeds=n, n_classes=None, accounts_for=_what_varies(n, 1)
     )
 
 
-def _bootstrap_deviations(deviations: np.ndarray, level: float, resamples: int, seed: int) -> tuple[float, float]:
-    """Distance of both ends of the interval from the mean (below <= 0 <= above), for centred values."""
-    _check_level(level)
-    if resamples < 1:
-        raise ValueError(f"resamples: expected at least 1, got {resamples}")
-    seeds, classes = deviations.shape
-    generator = np.random.default_rng(seed)
-    seed_weights = generator.multinomial(seeds, np.full(seeds, 1 / seeds), size=resamples) / seeds
-    class_weights = generator.multinomial(classes, np.full(classes, 1 / classes), size=resamples) / classes
-    means = ((seed_weights @ deviations) * class_weights).sum(axis=1)
-    tail = (1 - level) / 2
-    below, above = np.quantile(means, [tail, 1 - tail])
-    stretch = _few_samples_stretch(deviations, means, level)
-    return min(0.0, float(stretch * below)), max(0.0, float(stretch * above))
+def independent_rate_interval(hits: float, trials: int, *, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's interval of the rate of `hits` among independent trials. Raises ValueError for an impossible count."""
+    if trials < 1 or not 0 <= hits <= trials or not 0 < level < 1:
+        raise ValueError(f"rate: expected hits among trials, a level in (0, 1), got {hits} of {trials}, {level}")
+    return _wilson(hits / trials, float(special.ndtri((1 - level) / 2) ** 2 / trials))
 
 
-def _few_samples_stretch(deviations: np.ndarray, means: np.ndarray, level: float) -> float:
-    """Factor that gives bootstrap quantiles of `means` the width of a t interval.
+def _wilson(rate: float, tightness: float) -> tuple[float, float]:
+    """tightness: the squared quantile over the number of independent trials."""
+    centre = (rate + tightness / 2) / (1 + tightness)
+    half = float(np.sqrt(tightness * rate * (1 - rate) + tightness**2 / 4)) / (1 + tightness)
+    return (0.0 if rate == 0 else max(0.0, centre - half)), (1.0 if rate == 1 else min(1.0, centre + half))
 
-    Its variance is that of the seed means over S plus that of the class means over C: exact up to the
-    interaction, which it counts twice, on the safe side.
-    """
-    parts, freedoms = [], []
-    for axis, count in ((1, deviations.shape[0]), (0, deviations.shape[1])):
-        if count > 1:
-            parts.append(deviations.mean(axis=axis).var(ddof=1) / count)
-            freedoms.append(count - 1)
-    variance, spread = sum(parts), means.var()
-    if variance == 0 or spread == 0:
-        return 1.0
-    freedom = variance**2 / sum(part**2 / free for part, free in zip(parts, freedoms, strict=True))
-    upper = (1 + level) / 2
-    return float(stats.t.ppf(upper, freedom) / stats.norm.ppf(upper) * np.sqrt(variance / spread))
+
+def _tightness(table: np.ndarray, images: int | None, groups: int | None, level: float) -> float | None:
+    """The squared quantile over the effective number of trials; None where nothing tells it."""
+    classes, mean = table.shape[1], float(table.mean())
+    variance, freedom = _crossed_variance(table)
+    most = None if images is None else _worth(mean, images, groups)
+    # Among classes, their number limits what a quantile may claim; a set of images that is all there is has no such.
+    quantile = _student(classes - 1, level) if classes > 1 else -float(special.ndtri((1 - level) / 2))
+    at_least = 0.0 if most is None else quantile**2 / most
+    spread = mean * (1 - mean)
+    seen = _student(freedom, level) ** 2 * variance / spread if spread > 0 else 0.0
+    return max(seen, at_least) or None
+
+
+def _crossed_variance(table: np.ndarray) -> tuple[float, float]:
+    """Variance of the mean of [seeds, classes], more than one value, and its degrees of freedom."""
+    seeds, classes = table.shape
+    if min(seeds, classes) == 1:
+        return float(table.var(ddof=1) / table.size), table.size - 1
+    of_seeds, of_classes = table.mean(axis=1), table.mean(axis=0)
+    residual = table - of_seeds[:, None] - of_classes[None, :] + table.mean()
+    rest = float((residual**2).sum()) / ((seeds - 1) * (classes - 1))
+    squares = classes * float(of_seeds.var(ddof=1)), seeds * float(of_classes.var(ddof=1))
+    total = max(squares[0], rest) + max(squares[1], rest) - rest
+    if total <= 0:
+        return 0.0, table.size - 1
+    # Satterthwaite (1946). A mean square no larger than the residual's adds nothing, and so nothing uncertain.
+    parts = [square if square > (1 + _ROUNDING) * rest else 0.0 for square in squares]
+    parts.append(total - sum(parts))
+    freedoms = (seeds - 1, classes - 1, (seeds - 1) * (classes - 1))
+    freedom = total**2 / sum(part**2 / free for part, free in zip(parts, freedoms, strict=True))
+    return total / table.size, max(1.0, freedom)
+
+
+def _worth(rate: float, images: int, groups: int | None) -> float:
+    """How many independent images these are worth at most, in so many classes; all of them without classes."""
+    if groups is None or groups >= images:
+        return images
+    rarer = images * min(rate, 1 - rate)
+    alike = LEAST_ALIKE * ENOUGH * groups / (ENOUGH * groups + rarer)
+    return images / (1 + (images / groups - 1) * alike)
+
+
+def _student(freedom: float, level: float) -> float:
+    return -float(special.stdtrit(freedom, (1 - level) / 2))
 
 
 def _what_varies(seeds: int, classes: int) -> str:
@@ -136,23 +177,17 @@ def _what_varies(seeds: int, classes: int) -> str:
     return "+".join(names) or "nothing"
 
 
-def _as_matrix(values_by_seed: Sequence[ArrayLike]) -> np.ndarray:
-    rows = [np.asarray(row, dtype=np.float64) for row in values_by_seed]
-    if not rows or any(row.ndim != 1 or not len(row) for row in rows):
-        raise ValueError("values: expected at least one non-empty array of numbers")
-    if len({len(row) for row in rows}) > 1:
-        counts = ", ".join(str(len(row)) for row in rows)
-        raise ValueError(f"values: expected the same classes for every seed, got {counts} of them")
-    matrix = np.stack(rows)
-    if not np.isfinite(matrix).all():
-        raise ValueError("values: expected finite numbers, got NaN or infinity")
-    return matrix
-
-
-def _check_level(level: float) -> None:
+def _checked(values: ArrayLike, level: float) -> np.ndarray:
+    """Float64, [n] or [seeds, classes]."""
     if not 0 < level < 1:
         raise ValueError(f"level: expected a number between 0 and 1, got {level}")
-
-
-def _clip(low: float, high: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
-    return (low, high) if bounds is None else (max(low, bounds[0]), min(high, bounds[1]))
+    try:
+        table = np.asarray(values, dtype=np.float64)
+    except ValueError:
+        counts = ", ".join(str(np.size(row)) for row in values)
+        raise ValueError(f"values: expected the same classes for every seed, got {counts} of them") from None
+    if table.ndim not in (1, 2) or not table.size:
+        raise ValueError(f"values: expected numbers [seeds] or [seeds, classes], got shape {list(table.shape)}")
+    if not np.isfinite(table).all():
+        raise ValueError("values: expected finite numbers, got NaN or infinity")
+    return table

@@ -14,7 +14,7 @@ FID_NULL = "the evaluator takes fewer than two reconstructions for their class"
 LOWRES_METRICS: tuple[Metric, ...] = (
     Metric(
         key="attack_acc1_std_batches", label="evaluator, published spread over restarts", unit="percent", better=None,
-        group="leak", measured_by="evaluator", null=REPORT_NULL,
+        group="leak", measured_by="evaluator", spread=True, null=REPORT_NULL,
         description="Standard deviation of Acc@1 over the restarts, in batches of 60 classes as the attack's official "
         "code takes them: the mean of the batches' deviations (LOMMA's evaluation), or the root of the mean of their "
         "variances (PLG-MI's).",

@@ -30,7 +30,8 @@ class Metric:
     can make it answer, "check" tells whether the others can be trusted. bounds: what a "plain" metric can be,
     None if anything. measured_by: what of a trial, None where nothing here does; ceiling: what the same judge reaches
     on real images; searched: whether a search may aim at it or constrain it; null: why it may be missing where all
-    that measures it has finished, None where it never is.
+    that measures it has finished, None where it never is. counted: of a rate, what each of its yes-or-no outcomes is
+    of, where that is known. spread: it is a standard deviation, and no rate.
     """
 
     key: str
@@ -44,11 +45,18 @@ class Metric:
     ceiling: str | None = None
     searched: bool = False
     null: str | None = None
+    counted: Literal["test images", "reconstructions", "trainings"] | None = None
+    spread: bool = False
 
     @property
     def range(self) -> tuple[float, float] | None:
         """What the metric can be; an interval does not leave it."""
         return (0.0, 1.0) if self.unit == "percent" else self.bounds
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether it is a fraction of outcomes, so that its interval is that of a rate."""
+        return self.unit == "percent" and not self.spread
 
     @property
     def span(self) -> float | None:

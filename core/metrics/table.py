@@ -22,7 +22,7 @@ UNSEEN = "the target was brought in; its training was not seen"
 METRICS: tuple[Metric, ...] = (
     Metric(
         key="test_acc", label="test accuracy", unit="percent", better="high", group="utility", measured_by="target",
-        searched=True,
+        searched=True, counted="test images",
         description="Share of held-out images of the private classes that the target classifies correctly.",
     ),
     Metric(
@@ -33,26 +33,26 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         key="embedder_acc1", label="independent judge", unit="percent", better="low", group="leak",
-        measured_by="embedder", ceiling="embedder_real_acc", searched=True,
+        measured_by="embedder", ceiling="embedder_real_acc", searched=True, counted="reconstructions",
         description="Share of reconstructions taken for the attacked class by a judge whose face features were learnt "
         "on other people, with a linear head for the private classes. What fools a classifier trained "
         "like the target does not fool this one: it wants likeness.",
     ),
     Metric(
         key="embedder_acc5", label="independent judge, top 5", unit="percent", better="low", group="leak",
-        measured_by="embedder", searched=True,
+        measured_by="embedder", searched=True, counted="reconstructions",
         description="As the independent judge, counting the attacked class among its five best guesses.",
     ),
     Metric(
         key="attack_acc1", label="evaluator", unit="percent", better="low", group="leak", measured_by="evaluator",
-        ceiling="evaluator_real_acc", searched=True,
+        ceiling="evaluator_real_acc", searched=True, counted="reconstructions",
         description="The paper's Acc@1: share of reconstructions that a second classifier, trained on the same "
         "private images as the target, takes for the attacked class. It may accept what only classifiers "
         "accept.",
     ),
     Metric(
         key="attack_acc5", label="evaluator, top 5", unit="percent", better="low", group="leak",
-        measured_by="evaluator", searched=True,
+        measured_by="evaluator", searched=True, counted="reconstructions",
         description="The paper's Acc@5: the attacked class is among the evaluator's five best guesses.",
     ),
     Metric(
@@ -64,12 +64,12 @@ METRICS: tuple[Metric, ...] = (
     *GENERAL_JUDGES,
     Metric(
         key="attack_acc1_std", label="evaluator, spread over classes", unit="percent", better=None, group="leak",
-        measured_by="evaluator",
+        measured_by="evaluator", spread=True,
         description="Standard deviation of the evaluator's hit rate over the classes.",
     ),
     Metric(
         key="attack_acc1_std_slots", label="evaluator, spread over slots", unit="percent", better=None, group="leak",
-        measured_by="evaluator",
+        measured_by="evaluator", spread=True,
         description="Standard deviation over the per-class result slots, the official code's convention.",
     ),
     Metric(
@@ -80,7 +80,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         key="xi_test", label="knowledge extracted, test", unit="percent", better="low", group="leak",
-        measured_by="knowledge", searched=True,
+        measured_by="knowledge", searched=True, counted="test images",
         description="The same surrogate's accuracy on the target's test images.",
     ),
     Metric(
@@ -149,7 +149,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         key="embedder_acc1_std", label="independent judge, spread over classes", unit="percent", better=None,
-        group="leak", measured_by="embedder",
+        group="leak", measured_by="embedder", spread=True,
         description="Standard deviation of the independent judge's hit rate over the classes.",
     ),
     Metric(
@@ -193,26 +193,26 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         key="embedder_real_acc", label="independent judge on real images", unit="percent", better=None, group="check",
-        measured_by="embedder",
+        measured_by="embedder", counted="test images",
         description="How often the independent judge names real images of the private classes correctly: the ceiling "
         "of its verdict on reconstructions.",
     ),
     Metric(
         key="embedder_real_acc_balanced", label="independent judge on real images, balanced", unit="percent",
-        better=None, group="check", measured_by="embedder", description=BALANCED,
+        better=None, group="check", measured_by="embedder", counted="test images", description=BALANCED,
     ),
     Metric(
         key="evaluator_real_acc", label="evaluator on real images", unit="percent", better=None, group="check",
-        measured_by="evaluator",
+        measured_by="evaluator", counted="test images",
         description="How often the evaluator names real test images correctly.",
     ),
     Metric(
         key="evaluator_real_acc_balanced", label="evaluator on real images, balanced", unit="percent", better=None,
-        group="check", measured_by="evaluator", description=BALANCED, null=UNKEPT,
+        group="check", measured_by="evaluator", counted="test images", description=BALANCED, null=UNKEPT,
     ),
     Metric(
         key="test_acc_balanced", label="test accuracy, balanced", unit="percent", better=None, group="check",
-        measured_by="target",
+        measured_by="target", counted="test images",
         description="The target's test accuracy as the mean over classes, each counting alike however many test images "
         "it has; the same as the test accuracy where they have equally many.",
         null=UNKEPT,
@@ -239,7 +239,7 @@ METRICS: tuple[Metric, ...] = (
     ),
     Metric(
         key="test_acc_mean_readout", label="test accuracy, mean readout", unit="percent", better=None, group="check",
-        measured_by="target",
+        measured_by="target", counted="test images",
         description="The same accuracy where a target with a noisy bottleneck is read at the bottleneck's mean "
         "instead of by a sample.",
         null="only a target with a bottleneck (defense mid) is read in more than one way",
@@ -286,7 +286,7 @@ BY_KEY: dict[str, Metric] = {metric.key: metric for metric in METRICS}
 
 _FIRST = ("embedder", "general")  # judges whose features learnt nothing of the target's images
 CLASS_METRICS = tuple(m.key for m in sorted(METRICS, key=lambda m: m.measured_by not in _FIRST) if m.ceiling)
-"""Metrics with one value per class, whose intervals resample seeds and classes. The most telling judge first."""
+"""Metrics with one value per class, whose intervals are over seeds and classes. The most telling judge first."""
 
 TOY_COLUMNS = ("steps", "distance", "train_loss", "distance_no_stop")
 TIME_COLUMNS = ("seconds_target", "seconds_attack")

@@ -25,11 +25,12 @@ from smoothsweep.orchestrator.reading.audit.sentences import (
     person_name,
     share,
 )
+from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.format import duration, signed, signed_interval
 
 EXPOSED = 8
-"""People shown with their pictures."""
+"""People shown with their pictures, the surest of the most exposed first."""
 
 FRAMEWORKS = (
     ("MITRE ATLAS AML.T0024.001", "Exfiltration via inference API: invert a model. What is measured here."),
@@ -79,6 +80,7 @@ def audit_page(
         advice=advice(audit), trained_name=trained_name, trainings=trainings(audit),
         look=lambda gap: _look(audit, gap), gap=lambda found: gap_words(audit, found),
         colour_rules="", data={"title": f"Audit of {name}"}, exposed=audit.people[:EXPOSED], anonymous=anonymous,
+        among=among_words, among_count=AMONG,
     )  # fmt: skip
 
 
@@ -212,7 +214,8 @@ def _write_portraits(paper: _Paper, audit: Audit, portraits: Sequence[Portrait],
             paper.image(Image.fromarray(pixels), x=x + offset, y=y, w=side, h=side)
         person = people[portrait.label]
         paper.set_xy(x, y + side + 1)
-        paper.set_font("sans", "", 7)
-        words = f"{person_name(person, anonymous=anonymous)}\n{share(audit, person.share)}"
+        paper.set_font("sans", "", 6.5)
+        rate = rate_words(metric_of(audit.judge), person)
+        words = f"{person_name(person, anonymous=anonymous)}\n{rate}; top {AMONG}: {among_words(person)}"
         paper.multi_cell(step - 3, 3.4, words, align="L")
     paper.set_xy(paper.l_margin, top + 34 * ((len(portraits) + 3) // 4))

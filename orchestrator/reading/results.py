@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pandas as pd
 
 from smoothsweep.core.files import write_file
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.balanced import balanced_accuracies
+from smoothsweep.orchestrator.reading.numbers.estimates import images_column
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.model import StageLink
 from smoothsweep.orchestrator.stages.stage import with_ancestors
@@ -152,17 +154,37 @@ def _why_missing(metric: Metric, present: set[str], done: set[str], unheard: dic
 
 
 def per_class_rows(trials: list[Trial], store: Store) -> pd.DataFrame:
-    """Per trial and class: share of its reconstructions that each judge takes for the class."""
+    """Per trial and class: share of its reconstructions that each judge takes for the class, and of how many."""
     frames = []
     for trial in trials:
         for stage in trial.stages:
             path = store.file(stage, "per_class.parquet") if stage.name.startswith("judge_") else None
             if path is not None and store.has(stage):
-                frames.append(pd.read_parquet(path).assign(trial=trial.id))
+                rows = pd.read_parquet(path).assign(trial=trial.id)
+                frames.append(_with_counts(rows, store.file(stage, "per_image.parquet")))
     if not frames:
         return pd.DataFrame(columns=["trial", "class"])
     merged = pd.concat(frames, ignore_index=True)
     return merged.groupby(["trial", "class"], as_index=False, sort=True).first()
+
+
+def _with_counts(rows: pd.DataFrame, images: Path | None) -> pd.DataFrame:
+    """Hit rates by class with the column of how many images each is of, from what the judge said of every image."""
+    judged = [key for key in CLASS_METRICS if key in rows]
+    if images is None or not judged:
+        return rows
+    said = pd.read_parquet(images)
+    said = said[said["hit"].notna()]
+    if "kind" in said:
+        said = said[said["kind"] == "loot"]
+    return rows.assign(**{images_column(judged[0]): rows["class"].map(said["class"].value_counts())})
+
+
+def test_images(trials: Sequence[Trial], store: Store) -> int | None:
+    """How many test images the private data have, the fewest of any trial; None before they are read."""
+    stages = [stage for trial in trials for stage in with_ancestors(trial.stages) if stage.name == "data"]
+    counts = [store.manifest(stage)["metrics"].get("num_test") for stage in dict.fromkeys(stages) if store.has(stage)]
+    return min((int(count) for count in counts if not is_null(count)), default=None)
 
 
 def relative_links(trial: Trial, store: Store, folder: Path, *, workers: float = 1.0) -> tuple[StageLink, ...]:

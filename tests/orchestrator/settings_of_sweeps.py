@@ -60,6 +60,7 @@ OF_SWEEPS: Cases = {
         "prior": {"kind": "eigenfaces", "components": 5}, "attack": {"steps": 3}, "judges": {}, "classes": [0, 2],
         "grid": {ALPHA: [0.0, -0.1]}, "cells": ({"grid": {}, "baseline": {}}, [{ALPHA: 0.0}, {ALPHA: 0.1}]),
         "baseline": {ALPHA: -0.2}, "budget": {"minutes": 5}, "reaudit": {"seeds": [7]}, "min_test_acc": 0.9,
+        "accuracy_margin": 0.02,
         "tracking": {"models": "all"}, "resources": {"cpus_per_task": 3},
         "paper": {"table": 1, "dataset": "facescrub"},
         "search": ({"grid": {}, "baseline": {}, "judges": {"embedder": {"name": "synthetic"}}}, HALVING),

@@ -3,6 +3,8 @@
 import pytest
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
 
@@ -21,12 +23,29 @@ def test_by_itself_or_by_the_search(tmp_path):
     assert load_sweep(write_tiny(tmp_path, search=search, grid={}, baseline={})).sweep.accuracy_needed == 0.8
 
 
+def test_a_margin_of_accuracy_changes_no_trial(tmp_path):
+    plain, wide = (plan_of(tmp_path, **changes) for changes in ({}, {"accuracy_margin": 0.03}))
+    assert plain == wide and len(plain) > 1
+    assert load_sweep(write_tiny(tmp_path)).sweep.accuracy_margin == 0.01
+
+
+def plan_of(folder, **changes):
+    loaded = load_sweep(write_tiny(folder, **changes))
+    trials = trials_of(loaded, open_store(str(folder / "store")))
+    return [(trial.id, stage.fingerprint) for trial in trials for stage in trial.stages]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"min_test_acc": 1.5}, "min_test_acc: expected less than or equal to 1, got 1.5"),
         ({"min_test_acc": 0.9, "search": SEARCH, "grid": {}, "baseline": {}},
          r"min_test_acc: expected it among search.constraints .*got 0.9 beside a search"),
+        ({"accuracy_margin": 0}, "accuracy_margin: expected greater than 0, got 0"),
+        ({"accuracy_margin": -0.01}, "accuracy_margin: expected greater than 0, got -0.01"),
+        ({"accuracy_margin": float("nan")}, "accuracy_margin: expected .*, got nan"),
+        ({"accuracy_margin": 1}, "accuracy_margin: expected less than 1, got 1"),
+        ({"grid": {"accuracy_margin": [0.01]}, "baseline": {}}, "grid.accuracy_margin: expected a key that a trial"),
         ({"tracking": {"models": "best"}}, "tracking.models: expected one of 'frontier', 'all' or 'none', got 'best'"),
         ({"grid": {"tracking.models": ["all"]}, "baseline": {}}, "grid.tracking.models: expected a key that a trial"),
     ],

@@ -32,7 +32,13 @@ from smoothsweep.orchestrator.reading.numbers.model import (
 from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
 from smoothsweep.orchestrator.reading.published.comparison import beside_paper, published_frame
 from smoothsweep.orchestrator.reading.published.text import published_text
-from smoothsweep.orchestrator.reading.results import per_class_rows, relative_links, write_results, write_rows
+from smoothsweep.orchestrator.reading.results import (
+    per_class_rows,
+    relative_links,
+    test_images,
+    write_results,
+    write_rows,
+)
 from smoothsweep.orchestrator.search.budget import spent
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
@@ -100,6 +106,7 @@ def report_data(
         per_class=per_class if len(per_class) else None,
         defenses={trial.id: defense for trial in trials if (defense := trial.stated_defense)},
         baseline=_baseline(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
+        accuracy_margin=loaded.sweep.accuracy_margin,
         reasons=_reasons(table), paper=_paper(loaded, compared),
         search=search_view(loaded, store, partial(recipe_label, axes)),
         alpha_curves={recipe: history["alpha"].tolist() for recipe, history in histories.items()},
@@ -107,7 +114,7 @@ def report_data(
         features={recipe: _features(store, stage) for recipe, stage in known("judge_features").items()},
         gradient_curves={r: pd.read_parquet(store.needed_file(s, CURVES)) for r, s in known("judge_gradients").items()},
         links={t.id: relative_links(t, store, out, workers=float(t.settings.recipe.workers)) for t in trials},
-        spent=_spent(loaded, store), real_images=_test_images(trials, store),
+        spent=_spent(loaded, store), real_images=test_images(trials, store),
     )  # fmt: skip
 
 
@@ -156,13 +163,6 @@ def _reasons(table: pd.DataFrame) -> dict[str, str]:
     for row in done["reasons"]:
         reasons.update(pd.io.json.ujson_loads(row))
     return {k: v for k, v in reasons.items() if k in BY_KEY and (k not in done or done[k].isna().all())}
-
-
-def _test_images(trials: list[Trial], store: Store) -> int | None:
-    """Of the private data, the fewest of any trial; None before they are read."""
-    stages = [stage for trial in trials for stage in with_ancestors(trial.stages) if stage.name == "data"]
-    counts = [_counts(store.manifest(stage)) for stage in dict.fromkeys(stages) if store.has(stage)]
-    return min((int(count["num_test"]) for count in counts if "num_test" in count), default=None)
 
 
 def _counts(manifest: Mapping[str, Any]) -> dict[str, float]:

@@ -15,6 +15,7 @@ from smoothsweep.orchestrator.page.figures.canvas import INK, LINE, PAPER, SOFT,
 from smoothsweep.orchestrator.page.figures.labels import text_width
 from smoothsweep.orchestrator.reading.findings.display import shown_rows
 from smoothsweep.orchestrator.reading.findings.pairs import by_leak
+from smoothsweep.orchestrator.reading.leak.exposure import AMONG, Exposed, among_words, exposed, rate_words
 from smoothsweep.orchestrator.reading.numbers.format import count, estimate, number
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
@@ -63,10 +64,10 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
 
 
 def exposure(summary: Summary, colours: Colours) -> Canvas | None:
-    """One dot per class at its own leak: an average of 20 % may hide a person recognised every time."""
+    """One dot per class at its own shrunk leak: an average of 20 % may hide a person recognised every time."""
     key = next((key for key in CLASS_METRICS if key in summary.measured), None)
-    strips = {row: _class_means(summary, row, key) for row in shown_rows(summary)} if key else {}
-    strips = {row: means for row, means in strips.items() if means is not None}
+    strips = {row: exposed(summary, row, key) for row in shown_rows(summary)} if key else {}
+    strips = {row: people for row, people in strips.items() if people}
     if not strips or max(map(len, strips.values())) < 3:
         return None
     what = f"a class's reconstructions recognised by the {metric_of(key).label}, %"
@@ -74,17 +75,18 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
     canvas, axes, places = _rows(summary, colours, list(strips), title, what, 58, 150)
     axes.annotate("recognised more\noften than not", (1, 1), (14, -12), xycoords="axes fraction", fontsize=11,
                   textcoords="offset pixels", color=SOFT)  # fmt: skip
-    tallest = max(int(np.bincount(_bins(means)).max()) for means in strips.values())
+    tallest = max(int(np.bincount(_bins(people)).max()) for people in strips.values())
     for row, y in places.items():
-        recipe, means = summary.frame.loc[row, "recipe"], strips[row].sort_values()
+        recipe, people = summary.frame.loc[row, "recipe"], sorted(strips[row], key=lambda one: one.rate)
         level: dict[int, int] = {}
-        for (name, value), cell in zip(means.items(), _bins(means), strict=True):
+        for one, cell in zip(people, _bins(people), strict=True):
             level[cell] = level.get(cell, 0) + 1  # dots of equal value are stacked: a pile reads as a count
             height = y + 0.35 - 0.8 * (level[cell] - 0.5) / max(tallest, 6)
             (dot,) = axes.plot([cell / 50], [height], "o", ms=min(8, max(3, 46 / tallest)), mew=0, clip_on=False,
                                color=colours.of(recipe))  # fmt: skip
-            canvas.tell(dot, f"{name}: {number(metric_of(key), value)}", recipe=recipe)
-        often = f"{int((means > 0.5).sum())} of {len(means)}"
+            told = f"{one.key}: {rate_words(metric_of(key), one)}, among the {AMONG} most exposed: {among_words(one)}"
+            canvas.tell(dot, told, recipe=recipe)
+        often = f"{sum(one.rate > 0.5 for one in people)} of {len(people)}"
         axes.annotate(often, (1, y), (14, -4), xycoords=("axes fraction", "data"), textcoords="offset pixels",
                       fontsize=12.5, weight="bold", color=INK)  # fmt: skip
     return canvas
@@ -137,12 +139,6 @@ def _rows(summary: Summary, colours: Colours, rows: Sequence[int], title: str, w
     return canvas, axes, places
 
 
-def _class_means(summary: Summary, row: int, key: str) -> pd.Series | None:
-    """Hit rate by class, the mean over the seeds; None where no class values are known."""
-    known = [sample.by_class for sample in summary.samples[row][key].values() if sample.by_class is not None]
-    return pd.concat(known, axis=1).mean(axis=1) if known else None
-
-
-def _bins(means: pd.Series) -> np.ndarray:
-    """Hit rates in steps of two per cent."""
-    return np.round(means.to_numpy() * 50).astype(int)
+def _bins(people: Sequence[Exposed]) -> np.ndarray:
+    """Their rates in steps of two per cent."""
+    return np.round(50 * np.array([one.rate for one in people])).astype(int)

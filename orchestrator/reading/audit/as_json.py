@@ -28,8 +28,8 @@ def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False
         "beyond_control": _gap_json(audit.beyond),
         "beside": [_trained_json(audit, one) for one in audit.beside],
         "by_access": {level: one.attack for level, one in audit.by_access().items()},
-        "people": [{"person": person_name(p, anonymous=anonymous), "label": p.label, "share": p.share}
-                   for p in audit.people],
+        "people": [{"person": person_name(p, anonymous=anonymous), "label": p.label, "share": p.share, "rate": p.rate,
+                    "low": p.low, "high": p.high, "among_five": p.among_top} for p in audit.people],
         "said": {name: list(lines) for name, lines in audit_sentences(audit, anonymous=anonymous).items()},
     }  # fmt: skip
 

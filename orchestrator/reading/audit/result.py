@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
 from smoothsweep.core.attacks.access import ACCESS_LEVELS
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.metrics.hiding import HidingVerdict
+from smoothsweep.orchestrator.reading.leak.exposure import Exposed, exposed
 from smoothsweep.orchestrator.reading.leak.hiding import hidings
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
@@ -39,13 +40,11 @@ class Reached:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Person:
-    """A person in the model. share: of the reconstructions by the strongest attack that the judge takes for them, mean
-    over the seeds; label: the class's number."""
+class Person(Exposed):
+    """A person in the model, under the strongest attack. label: the class's number."""
 
     name: str
     label: int
-    share: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +72,11 @@ class Trained:
 class Audit:
     """judge: the metric that decides, and ceiling what it says of real photographs (None: not measured). reached: all
     attacks, then all controls, the strongest first; beyond: the strongest attack minus the best control, by person and
-    seed. people: the most exposed first. test_acc: of the model on the test images; chance: one over the classes.
-    untried: sentences on the attacks that the model could not be put under. beside: the model, the reference and what
-    else was trained, in the order of the sweep; empty where nothing was. unfit: sentences on what there was no time
-    for. own_test: whether the data say which images are for testing. architecture, epochs: of what was trained.
+    seed. people: first who is most probably among the most exposed. test_acc: of the model on the test images; chance:
+    one over the classes. untried: sentences on the attacks that the model could not be put under. beside: the model,
+    the reference and what else was trained, in the order of the sweep; empty where nothing was. unfit: sentences on
+    what there was no time for. own_test: whether the data say which images are for testing. architecture, epochs: of
+    what was trained.
     """
 
     judge: str
@@ -164,7 +164,7 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
     ceiling = frame[summary.spec.ceiling].mean() if summary.spec.ceiling in summary.measured else float("nan")
     return Audit(
         judge=summary.primary, ceiling=None if pd.isna(ceiling) else float(ceiling), reached=tuple(ordered),
-        beyond=_beyond(summary, strongest, controls), people=_people(data, summary, strongest, notes.names),
+        beyond=_beyond(summary, strongest, controls), people=_people(summary, strongest, notes.names),
         test_acc=float(frame["test_acc"].mean()), chance=1 / notes.classes, classes=notes.classes,
         beside=_beside(data, summary, own, notes), untried=notes.untried, unfit=notes.unfit, own_test=notes.own_test,
         architecture=notes.architecture, epochs=notes.epochs,
@@ -231,11 +231,6 @@ def _beyond(summary: Summary, strongest: Reached, controls: Sequence[Reached]) -
     return compare(summary.spec, mine, theirs, summary.settings, among=max(1, len(summary.attacks)))
 
 
-def _people(data: ReportData, summary: Summary, strongest: Reached, names: Sequence[str]) -> tuple[Person, ...]:
-    if data.per_class is None or summary.primary not in data.per_class:
-        return ()
-    trials = set(summary.frame.loc[strongest.row, "trials"])
-    mine = data.per_class[data.per_class["trial"].isin(trials)]
-    shares: Mapping[Any, float] = mine.groupby("class")[summary.primary].mean().to_dict()
-    found = [Person(name=names[label], label=int(label), share=float(share)) for label, share in shares.items()]
-    return tuple(sorted(found, key=lambda person: (-person.share, person.label)))
+def _people(summary: Summary, strongest: Reached, names: Sequence[str]) -> tuple[Person, ...]:
+    found = exposed(summary, strongest.row, summary.primary)
+    return tuple(Person(name=names[one.key], label=int(one.key), **vars(one)) for one in found)

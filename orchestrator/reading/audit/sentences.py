@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
+from smoothsweep.core.metrics.exposure import TOP
 from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
-from smoothsweep.orchestrator.reading.audit.result import Audit, Person, Reached, Trained
+from smoothsweep.orchestrator.reading.audit.result import HALF, Audit, Person, Reached, Trained
 from smoothsweep.orchestrator.reading.findings.findings import SEES
 from smoothsweep.orchestrator.reading.findings.uncertainty import named
+from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.format import count, difference, duration, listing, number
 
@@ -155,11 +157,26 @@ def _of_access(audit: Audit, level: str, one: Reached) -> str:
 
 
 def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
-    top = [person for person in audit.people if person.share > 0][:5]
-    if not top:
+    """Who is more probably than not among the most exposed, and how these rates are to be read."""
+    if not any(person.share > 0 for person in audit.people):
         return ("Nobody was recognised in a single image.",)
-    listed = ", ".join(f"{person_name(p, anonymous=anonymous)} ({share(audit, p.share)})" for p in top)
-    return (f"Exposed most: {listed}.",)
+    spec, runs = metric_of(audit.judge), audit.strongest.seeds
+    sure = [person for person in audit.people if person.share > 0 and person.among_top > HALF][:TOP]
+    listed = ", ".join(
+        f"{person_name(p, anonymous=anonymous)} (probability {among_words(p)}; recognised in {rate_words(spec, p)})" for p in sure
+    )
+    first = f"Probably among the {AMONG} most exposed: {listed}."
+    if len(audit.people) <= TOP:
+        first = f"So few people were attacked that all are among the {AMONG} most exposed: {listed}."
+    elif not sure:
+        first = (
+            f"Nobody can be named as one of the {AMONG} most exposed: the surest is so with a probability of "
+            f"{among_words(audit.people[0])}."
+        )
+    how = "Rates are shrunk towards the mean of all people, since few images let the largest flatter themselves."
+    if runs < LEAST_SEEDS:
+        how += " With one run of the attack, how much people vary between runs is assumed, not measured."
+    return first, how
 
 
 def _unknown(audit: Audit) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ import numpy as np
 from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.core.metrics.verdicts import CANNOT_TELL, HIGHER, LOWER
 from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, Point, Versus
-from smoothsweep.orchestrator.reading.numbers.format import count, difference, listing, points
+from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
+from smoothsweep.orchestrator.reading.numbers.format import count, difference, listing
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
@@ -65,25 +66,22 @@ def _clear(
 def _sentence(
     summary: Summary, group: DefenseGroup, point: Point, gap: Versus, *, gain: bool, again: bool = False
 ) -> str:
-    """`Leaks clearly less at beta 0.01: -12.0 points [-18, -6], for 3.4 points of test accuracy (n = 3).`"""
+    """`Leaks clearly less at beta 0.01: -12.0 points [-18, -6]; test accuracy -3.4 points [-5, -2] (n = 3).`"""
     size = difference(metric_of(summary.primary), gap.leak.difference, gap.leak.low, gap.leak.high)
     than = "" if again else f" than {reference_words(group)}"
-    first = "At less cost" if again else f"Leaks clearly {'less' if gain else 'more'}{than}"
-    return f"{first} at {point.words.strength}: {size}{_cost(gap)} (n = {gap.leak.n})."
+    first = "The most accurate of these is" if again else f"Leaks clearly {'less' if gain else 'more'}{than}"
+    at = "" if again else "at "
+    return f"{first} {at}{point.words.strength}: {size}{_cost(summary, gap)} (n = {gap.leak.n})."
 
 
-def _cost(gap: Versus) -> str:
-    """`, for 3.4 points of test accuracy`, with a doubt where the accuracies cannot be told apart."""
+def _cost(summary: Summary, gap: Versus) -> str:
+    """`; test accuracy -3.4 points [-5.0, -1.8]`, and that it is kept only where the whole interval says so."""
     if gap.accuracy.n == 0:
         return ", at an accuracy that was not measured"
-    change = gap.accuracy.difference
-    if abs(change) < 0.0005:
-        return ", at the same test accuracy"
-    spec = metric_of("test_acc")
-    doubt = ", which cannot be told from none" if gap.accuracy.verdict == CANNOT_TELL else ""
-    if change < 0:
-        return f", for {points(spec, change)} of test accuracy{doubt}"
-    return f", with {points(spec, change)} more test accuracy{doubt and ', which may be chance'}"
+    if accuracy_kept(gap.accuracy, summary.accuracy_margin):
+        margin = margin_words(summary.accuracy_margin)
+        return f", without a loss of {margin} of test accuracy ({accuracy_gap(gap.accuracy)})"
+    return f"; test accuracy {accuracy_gap(gap.accuracy)}"
 
 
 def _unclear(group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus]) -> list[str]:

@@ -7,23 +7,16 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
-from smoothsweep.core.metrics.verdicts import CANNOT_TELL, HIGHER, LEAST_SEEDS, LOWER
+from smoothsweep.core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.defenses.families import CHEAP
 from smoothsweep.orchestrator.reading.findings.fresh import fresh_answer
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
 from smoothsweep.orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
-from smoothsweep.orchestrator.reading.findings.uncertainty import (
-    TOO_SMALL,
-    flattery,
-    gap_words,
-    named,
-    standing,
-    start,
-    sureness,
-)
+from smoothsweep.orchestrator.reading.findings.uncertainty import flattery, gap_words, named, standing, start, sureness
+from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
-from smoothsweep.orchestrator.reading.numbers.format import count, difference, listing, number, points
+from smoothsweep.orchestrator.reading.numbers.format import count, listing, number, points
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
@@ -166,26 +159,22 @@ def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _price(summary: Summary, best: int, reference: int) -> str:
-    """`, for 1.2 points of test accuracy (86.2 % against 87.4 %)`."""
+    """`, at a test accuracy of 86.2 % against 87.4 %`: no claim that one is as good as the other."""
     mine, theirs = (summary.frame.loc[row, "test_acc"] for row in (best, reference))
     if pd.isna(mine) or pd.isna(theirs):
         return "; what it costs in test accuracy was not measured"
-    gap = mine - theirs
-    if abs(gap) < 0.0005:
-        return f", at the same test accuracy ({number(ACCURACY, mine)})"
-    verb = "for" if gap < 0 else "and gains"
-    values = f"({number(ACCURACY, mine)} against {number(ACCURACY, theirs)})"
-    return f", {verb} {points(ACCURACY, gap)} of test accuracy {values}"
+    return f", at a test accuracy of {number(ACCURACY, mine)} against {number(ACCURACY, theirs)}"
 
 
 def _accuracy_sureness(summary: Summary, best: int, reference: int) -> tuple[str, ...]:
+    """That no accuracy is lost, only where the whole interval says so; else the interval alone."""
     gap = summary.compare("test_acc", best, reference)
     if gap.n == 0 or gap.low == gap.high == 0:
         return ()
-    shown = difference(ACCURACY, gap.difference, gap.low, gap.high)
-    if gap.verdict == CANNOT_TELL:
-        return (f"The difference in accuracy, {shown}, cannot be told from zero: {TOO_SMALL}.",)
-    return (f"The difference in accuracy is clear too: {shown}.",)
+    said = f"The difference in test accuracy is {accuracy_gap(gap)}"
+    if accuracy_kept(gap, summary.accuracy_margin):
+        return (f"{said}: a loss of {margin_words(summary.accuracy_margin)} or more is ruled out.",)
+    return (f"{said}.",)
 
 
 def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
@@ -199,8 +188,8 @@ def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
     if accuracy[choice.best] >= floor or best == reference:
         return ()
     return (
-        f"Within {points(ACCURACY, CHEAP)} of the accuracy of {_recipe(summary, reference)}, {_recipe(summary, best)} "
-        f"leaks least: {summary.shown(best)}.",
+        f"Of the recipes measured within {points(ACCURACY, CHEAP)} of the accuracy of {_recipe(summary, reference)}, "
+        f"{_recipe(summary, best)} leaks least: {summary.shown(best)}.",
     )
 
 

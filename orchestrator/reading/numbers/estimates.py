@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import reduce
 from typing import Literal, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
-from smoothsweep.core.metrics.intervals import bootstrap_mean_interval, seed_mean_interval
+from smoothsweep.core.metrics.intervals import Interval, rate_interval, seed_mean_interval
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS
 from smoothsweep.core.metrics.verdicts import Verdict, turned
@@ -20,10 +20,14 @@ from smoothsweep.orchestrator.reading.numbers.format import is_null
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One metric of one trial: its value, and the hit rates by class where they are known."""
+    """One metric of one trial: its value, and the hit rates by class where they are known. images: how many yes-or-no
+    outcomes the value is of, None where that is not known; counts: the same by class, None where they are the same
+    images under every seed."""
 
     value: float
     by_class: pd.Series | None = None
+    images: int | None = None
+    counts: pd.Series | None = None
 
 
 Seeds = Mapping[int, Sample]
@@ -32,7 +36,7 @@ Seeds = Mapping[int, Sample]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How intervals are computed: coverage, bootstrap resamples, and the bootstrap's own seed."""
+    """How intervals are computed. level: their coverage; resamples, seed: of what is drawn for a recommendation."""
 
     level: float = 0.95
     resamples: int = 2000
@@ -65,15 +69,41 @@ class Comparison:
 NOTHING = Comparison(difference=np.nan, low=np.nan, high=np.nan, n=0, verdict="")
 
 
-def collect(trials: pd.DataFrame, per_class: pd.DataFrame | None) -> dict[str, dict[int, Sample]]:
-    """metric -> seed -> sample, from the trials that are done."""
+def collect(
+    trials: pd.DataFrame, per_class: pd.DataFrame | None, test_images: int | None = None
+) -> dict[str, dict[int, Sample]]:
+    """metric -> seed -> sample, from the trials that are done. test_images: of the private data, None if not known."""
     found: dict[str, dict[int, Sample]] = {key: {} for key in BY_KEY}
     for _, trial in trials[trials["status"] == "done"].iterrows():
         rows = None if per_class is None else per_class[per_class["trial"] == trial["trial"]]
         for key in BY_KEY:
             if key in trial and not is_null(trial[key]):
-                found[key][int(trial["seed"])] = Sample(value=float(trial[key]), by_class=_by_class(rows, key))
+                images, counts = _counted(rows, BY_KEY[key], test_images)
+                found[key][int(trial["seed"])] = Sample(
+                    value=float(trial[key]), by_class=_by_class(rows, key), images=images, counts=counts
+                )
     return found
+
+
+def images_column(metric: str) -> str:
+    """The column of rows by class that says how many images a hit rate is of."""
+    return f"{metric}_images"
+
+
+def _counted(
+    rows: pd.DataFrame | None, spec: Metric, test_images: int | None
+) -> tuple[int | None, pd.Series | None]:
+    """How many outcomes a rate is of, and of each class; None for what is not known."""
+    if spec.counted == "trainings":
+        return 1, None
+    if spec.counted == "test images":
+        return test_images, None
+    judge = next((key for key in CLASS_METRICS if BY_KEY[key].measured_by == spec.measured_by), None)
+    column = None if judge is None or spec.counted is None else images_column(judge)
+    if rows is None or column not in rows.columns:
+        return None, None
+    counts = rows.set_index("class")[column].dropna().astype(int)
+    return (int(counts.sum()), counts) if len(counts) else (None, None)
 
 
 def _by_class(rows: pd.DataFrame | None, key: str) -> pd.Series | None:
@@ -95,16 +125,32 @@ def rates(samples: Sequence[Sample]) -> tuple[np.ndarray, bool]:
 
 
 def estimate(spec: Metric, seeds: Seeds, settings: Settings) -> Estimate:
-    """Two-level bootstrap (seeds, classes) where every seed has hit rates by class, else Student's t over seeds."""
+    """The interval of a rate, over seeds and, where every seed has hit rates by class, over classes; of other metrics
+    Student's t over seeds."""
     if not seeds:
         return Estimate(np.nan, np.nan, np.nan, 0)
     values = [sample.value for sample in seeds.values()]
-    hits, by_class = rates(list(seeds.values()))
-    if by_class:
-        found = bootstrap_mean_interval(hits, **asdict(settings), bounds=spec.range)
+    if spec.is_rate:
+        found = _of_rates(spec, list(seeds.values()), settings)
     else:
         found = seed_mean_interval(values, level=settings.level, bounds=spec.range)
     return Estimate(float(np.mean(values)), *ends(found.low, found.high), len(seeds))
+
+
+def _of_rates(spec: Metric, samples: Sequence[Sample], settings: Settings) -> Interval:
+    hits, by_class = rates(samples)
+    counts = [sample.images for sample in samples if sample.images is not None]
+    total = None
+    if len(counts) == len(samples):
+        # The same test images come back under every seed; reconstructions and trainings are others each time.
+        total = min(counts) if spec.counted == "test images" else sum(counts)
+    if by_class:
+        in_all = hits.size / sum(len(sample.by_class) for sample in samples)
+        images = None if total is None else max(hits.size, round(total * in_all))
+        return rate_interval(hits, images=images, level=settings.level)
+    counts = samples[0].counts
+    groups = None if counts is None else len(counts)
+    return rate_interval(hits[:, 0], images=total, groups=groups, level=settings.level)
 
 
 def compare(spec: Metric, mine: Seeds, reference: Seeds, settings: Settings, *, among: int) -> Comparison:

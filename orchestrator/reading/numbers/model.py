@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
 from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS
 from smoothsweep.orchestrator.reading.numbers.search_model import SearchView
 from smoothsweep.sweeps.paper_settings import Standing
@@ -162,6 +163,7 @@ class ReportData:
     baseline: axis -> value of the reference; an axis it does not name takes the value of the cell compared.
     reasons: metric -> one sentence on why it was not measured. primary: the metric that decides; by default the
     independent judge where measured, else the evaluator. min_test_acc: the accuracy the reader needs, if stated.
+    accuracy_margin: a loss of test accuracy below it counts as none.
     alpha_curves: recipe label -> effective alpha per epoch. training_curves: recipe label -> one mapping per epoch
     with `epoch` (from 0) and any of `loss`, `train_acc`, `test_acc`. features: recipe label -> how its target places
     the training images. gradient_curves: recipe label -> rows loss, quantity, step, mean, low, high of its gradient
@@ -187,6 +189,7 @@ class ReportData:
     reasons: Mapping[str, str] = field(default_factory=dict)
     primary: str | None = None
     min_test_acc: float | None = None
+    accuracy_margin: float = ACCURACY_MARGIN
     alpha_curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     training_curves: Mapping[str, Sequence[Mapping[str, float]]] = field(default_factory=dict)
     features: Mapping[str, FeatureView] = field(default_factory=dict)

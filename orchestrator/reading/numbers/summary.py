@@ -12,6 +12,7 @@ import pandas as pd
 
 from smoothsweep.core.attacks.access import ACCESS_LEVELS
 from smoothsweep.core.defenses.labels import RecipeWords, recipe_words
+from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.text import NBSP
@@ -42,18 +43,20 @@ class Summary(Cells):
     every metric m of `METRICS`: m, m_low, m_high (mean over the seeds and its interval), m_n (seeds measured), and
     m_diff, m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "cannot tell" | "")
     against the baseline cell, as `core.metrics.comparisons` decides it among all recipes that meet the same attack,
-    paired by seed and, where hit rates per class are known, by class. Means of hit rates use the two-level bootstrap
-    over seeds and classes, the rest Student's t over seeds; with one seed the first resamples classes only and the
-    second has no interval (NaN). Intervals of fractions stay within [0, 1].
+    paired by seed and, where hit rates per class are known, by class. Means of rates have Wilson's interval
+    (`core.metrics.intervals`), of hit rates over seeds and classes, the rest Student's t over seeds; with one seed the
+    interval of a hit rate is over classes alone, and others have none (NaN).
 
     primary: the metric that decides, None where no leak was measured. measured: the metrics with at least one value.
-    defenses: recipe label -> its defense, where known. The rest is described with `Cells`.
+    defenses: recipe label -> its defense, where known. accuracy_margin: as of `ReportData`. The
+    rest is described with `Cells`.
     """
 
     axes: tuple[Axis, ...]
     primary: str | None
     measured: tuple[str, ...]
     judged_classes: int | None = None
+    accuracy_margin: float = ACCURACY_MARGIN
     defenses: Mapping[str, Defended] = field(default_factory=dict)
     _evidence: dict[tuple[str, str], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
 
@@ -150,7 +153,7 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     """The cells of `data`, and the metric that decides between them."""
     settings = Settings(level=level, resamples=resamples, seed=seed)
     groups = _groups(data.results, data.axes)
-    samples = tuple(collect(trials, data.per_class) for trials in groups.values())
+    samples = tuple(collect(trials, data.per_class, data.real_images) for trials in groups.values())
     cell_of = zip(groups.items(), samples, strict=True)
     frame = pd.DataFrame([_row(key, trials, seeds, data, settings) for (key, trials), seeds in cell_of])
     baselines = set(frame.loc[frame["is_baseline"], "recipe"]) if len(frame) else set()
@@ -164,7 +167,7 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     frame = cells.with_differences(_references(groups, data), primary) if len(frame) else frame
     return Summary(
         **(vars(cells) | {"frame": frame}), axes=data.axes, primary=primary, measured=measured,
-        judged_classes=data.judged_classes, defenses=_defenses(data, frame),
+        judged_classes=data.judged_classes, defenses=_defenses(data, frame), accuracy_margin=data.accuracy_margin,
     )  # fmt: skip
 
 

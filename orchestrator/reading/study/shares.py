@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from smoothsweep.core.metrics.agreement import fleiss_kappa
-from smoothsweep.core.metrics.intervals import bootstrap_mean_interval
+from smoothsweep.core.metrics.intervals import independent_rate_interval, rate_interval
 from smoothsweep.orchestrator.reading.study.answers import Answers
 from smoothsweep.orchestrator.reading.study.draw import SURE
 from smoothsweep.orchestrator.reading.study.key import StudyKey
@@ -68,7 +68,7 @@ class StudyResult:
 
 
 def study_result(key: StudyKey, answers: Sequence[Answers]) -> StudyResult:
-    """Count. Nothing is drawn but the resamples of the interval, whose seed is fixed."""
+    """Count. Nothing is drawn."""
     annotators = tuple(_annotator(key, one) for one in answers)
     counted = [_choices(key, one) for one, who in zip(answers, annotators, strict=True) if who.attentive]
     votes = _votes(key, counted)
@@ -76,7 +76,7 @@ def study_result(key: StudyKey, answers: Sequence[Answers]) -> StudyResult:
     winners = Counter(int(first[0]) for first in best if len(first) == 1)
     return StudyResult(
         recipes=key.recipes, published=key.published, annotators=annotators,
-        preferred=tuple(_wilson(winners[recipe], winners.total()) for recipe in range(len(key.recipes))),
+        preferred=tuple(_independent(winners[recipe], winners.total()) for recipe in range(len(key.recipes))),
         undecided=sum(len(first) > 1 for first in best),
         answers=tuple(_of_answers(counted, recipe) for recipe in range(len(key.recipes))),
         agreement=fleiss_kappa(votes),
@@ -101,7 +101,7 @@ def _annotator(key: StudyKey, answers: Answers) -> ByAnnotator:
     return ByAnnotator(
         name=answers.known_as, answered=chosen.total(), questions=sum(not q.is_check for q in key.questions),
         checks=len(checked), failed=sum(checked), attentive=attentive(len(checked), sum(checked), recipes),
-        shares=tuple(_wilson(chosen[recipe], chosen.total()) for recipe in range(recipes)),
+        shares=tuple(_independent(chosen[recipe], chosen.total()) for recipe in range(recipes)),
     )  # fmt: skip
 
 
@@ -122,21 +122,21 @@ def _votes(key: StudyKey, counted: Sequence[Choices]) -> np.ndarray:
     return votes
 
 
-def _wilson(count: int, of: int) -> Share:
-    """Wilson's interval of a share of independent things."""
+def _independent(count: int, of: int) -> Share:
+    """A share of independent things."""
     if not of:
         return Share(value=None, low=None, high=None, count=0, of=0)
-    interval = stats.binomtest(count, of).proportion_ci(LEVEL, method="wilson")
-    return Share(value=count / of, low=float(interval.low), high=float(interval.high), count=count, of=of)
+    low, high = independent_rate_interval(count, of, level=LEVEL)
+    return Share(value=count / of, low=low, high=high, count=count, of=of)
 
 
 def _of_answers(counted: Sequence[Choices], recipe: int) -> Share:
-    """Two-level bootstrap over annotators and people, as the report's over seeds and classes."""
+    """Over annotators and people, as the report's rates over seeds and classes."""
     shared = sorted(set.intersection(*(set(choices) for choices in counted))) if counted else []
     if not shared:
         return Share(value=None, low=None, high=None, count=0, of=0)
     chosen = [[float(choices[number] == recipe) for number in shared] for choices in counted]
-    found = bootstrap_mean_interval(chosen, level=LEVEL, seed=0, bounds=(0.0, 1.0))
+    found = rate_interval(chosen, level=LEVEL)
     return Share(
         value=found.mean, low=found.low, high=found.high, count=sum(map(sum, chosen)), of=len(shared) * len(counted)
     )

@@ -21,13 +21,14 @@ JUDGE = Judge(metric="embedder_acc1", names=tuple("abcdefghij"), sensitivity=Rat
 
 def audit(mean, *, seed, by=JUDGE, seeds=SEEDS, classes=CLASSES, attacks=("ppa", "ppa logit", "random_latents")):
     shares = np.clip(mean + 0.1 * np.random.default_rng(seed).normal(size=(len(seeds), len(classes))), 0, 1)
+    images = np.full(len(classes), 4)
     rows = [{"attack": one, "leak": shares.mean() - 0.01 * at, "low": 0.0, "high": 1.0}
             for at, one in enumerate(attacks)]  # fmt: skip
-    weaker = {one: Tally(classes=classes, shares=np.clip(shares - 0.05 * at, 0, 1))
+    weaker = {one: Tally(classes=classes, shares=np.clip(shares - 0.05 * at, 0, 1), images=images)
               for at, one in enumerate(attacks) if one != "random_latents"}  # fmt: skip
     return Audit(
         attacks=pd.DataFrame(rows), people=pd.DataFrame(), beyond=None, loot=None, judge=by.metric, real=0.9,
-        test_acc=0.8 + seed / 100, strongest=Tally(classes=classes, shares=shares), tallies=weaker,
+        test_acc=0.8 + seed / 100, strongest=Tally(classes=classes, shares=shares, images=images), tallies=weaker,
         by=by, seeds=seeds,
     )  # fmt: skip
 

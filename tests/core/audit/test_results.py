@@ -10,7 +10,8 @@ from smoothsweep.core.audit.judging import Judge
 from smoothsweep.core.audit.results import HALF, Audit, Loot, read_audit, verdict_of
 from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.intervals import bootstrap_mean_interval
+from smoothsweep.core.metrics.exposure import exposures
+from smoothsweep.core.metrics.intervals import rate_interval
 from smoothsweep.core.metrics.known_error import Rate, corrected_leak
 
 CLASSES, EACH, SEEDS = (7, 0, 4, 2), 4, (11, 5, 8)
@@ -82,7 +83,7 @@ def test_intervals_and_the_leak_without_the_judges_error_are_of_its_own_attack(a
     wrong = Rate(share=float(by_hand("chosen").mean()), trials=12)
     for row, name in zip(audit.attacks.itertuples(), ("strong", "weak", "chosen", "drawn"), strict=True):
         shares = by_hand(name)[:, order]
-        found = bootstrap_mean_interval(list(shares), level=0.95, resamples=2000, seed=0, bounds=(0.0, 1.0))
+        found = rate_interval(shares, images=shares.size * EACH)
         assert (row.low, row.high) == pytest.approx((found.low, found.high))
         true = corrected_leak(shares.mean(), (found.low, found.high), sensitivity=Rate(share=0.9, trials=50),
                               false_positives=wrong, level=0.95)  # fmt: skip
@@ -92,7 +93,11 @@ def test_intervals_and_the_leak_without_the_judges_error_are_of_its_own_attack(a
 
 def test_people_are_those_of_the_strongest_attack_most_exposed_first(audit):
     shares = dict(zip(CLASSES, by_hand("strong").mean(axis=0), strict=True))
-    order = sorted(CLASSES, key=lambda one: (-shares[one], one))
+    found = exposures(by_hand("strong"), np.full(len(CLASSES), EACH))
+    rates = dict(zip(CLASSES, found.rate, strict=True))
+    order = sorted(CLASSES, key=lambda one: -rates[one])
+    assert list(audit.people["rate"]) == pytest.approx(sorted(found.rate, reverse=True))
+    assert list(audit.people["high"]) == pytest.approx([dict(zip(CLASSES, found.high, strict=True))[o] for o in order])
     assert list(audit.people["class"]) == order and list(audit.people["name"]) == [NAMES[one] for one in order]
     assert list(audit.people["share"]) == pytest.approx([shares[one] for one in order])
     assert audit.loot.seed == SEEDS[0] and audit.loot.inverted.scores is not None and audit.seeds == SEEDS
@@ -101,7 +106,8 @@ def test_people_are_those_of_the_strongest_attack_most_exposed_first(audit):
 def test_beyond_is_the_strongest_attack_minus_the_best_control(audit):
     assert audit.beyond.difference == pytest.approx(by_hand("strong").mean() - by_hand("chosen").mean())
     order = np.argsort(CLASSES)
-    tallies = [Tally(classes=tuple(sorted(CLASSES)), shares=by_hand(name)[:, order]) for name in ("strong", "chosen")]
+    of_each = {"classes": tuple(sorted(CLASSES)), "images": np.full(len(CLASSES), EACH)}
+    tallies = [Tally(shares=by_hand(name)[:, order], **of_each) for name in ("strong", "chosen")]
     assert audit.beyond == tallies[0].beyond(tallies[1], among=2)
     assert audit.beyond != tallies[0].beyond(tallies[1], among=1), "two attacks were tried"
     assert (audit.judge, audit.real, audit.test_acc) == ("embedder_acc1", 0.9, 0.77)

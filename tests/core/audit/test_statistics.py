@@ -24,7 +24,7 @@ def samples(hits_by_seed, labels):
     for seed, hits in enumerate(hits_by_seed):
         classes, shares = class_means(hits, labels)
         by_class = pd.Series(shares.numpy(), index=classes.tolist())
-        found[seed] = Sample(value=float(hits.double().mean()), by_class=by_class)
+        found[seed] = Sample(value=float(hits.double().mean()), by_class=by_class, images=len(labels))
     return found
 
 

@@ -2,86 +2,170 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import optimize, stats
 
-from smoothsweep.core.metrics.intervals import bootstrap_mean_interval, seed_mean_interval
-
-shapes = st.tuples(st.integers(1, 6), st.integers(1, 15))
-
-
-def draw(shape, seed, *, between_seeds=0.5, between_classes=1.0, noise=0.5):
-    """Values [seeds, classes] around 0: every seed, every class and every cell has its own normal deviation."""
-    rng = np.random.default_rng(seed)
-    rows = between_seeds * rng.normal(size=(shape[0], 1)) + between_classes * rng.normal(size=(1, shape[1]))
-    return rows + noise * rng.normal(size=shape)
+from smoothsweep.core.metrics.intervals import independent_rate_interval, rate_interval, seed_mean_interval
 
 
-@settings(deadline=None, max_examples=50)
-@given(shape=shapes, seed=st.integers(0, 9999), level=st.floats(0.01, 0.99))
-def test_contains_the_mean_and_says_what_it_resampled(shape, seed, level):
-    values = draw(shape, seed)
-    interval = bootstrap_mean_interval(list(values), level=level, resamples=100, seed=seed)
-    assert interval.mean == pytest.approx(values.mean())
-    assert (interval.n_seeds, interval.n_classes, interval.level) == (*shape, level)
-    varies = [name for name, count in zip(("seeds", "classes"), shape, strict=True) if count > 1]
-    assert interval.resampled == ("+".join(varies) or "nothing")
-    if varies:
-        assert interval.low <= interval.mean <= interval.high
-    else:
-        assert interval.low is None and interval.high is None
+def score_ends(rate, trials, quantile):
+    """Wilson's interval by its definition: the rates from which `rate` is no more than `quantile` errors away."""
+
+    def distance(true):
+        return (rate - true) ** 2 - quantile**2 * true * (1 - true) / trials
+
+    low = 0.0 if rate == 0 else optimize.brentq(distance, 1e-12, rate - 1e-9)
+    high = 1.0 if rate == 1 else optimize.brentq(distance, rate + 1e-9, 1 - 1e-12)
+    return low, high
 
 
-@settings(deadline=None, max_examples=30)
-@given(shape=shapes, seed=st.integers(0, 9999), shift=st.floats(-100, 100), scale=st.floats(0.1, 10))
-def test_moves_with_the_data_and_repeats_with_the_seed(shape, seed, shift, scale):
-    values = draw(shape, seed)
-    interval = bootstrap_mean_interval(list(values), resamples=100, seed=seed)
-    assert bootstrap_mean_interval(values.tolist(), resamples=100, seed=seed) == interval
-    moved = bootstrap_mean_interval(list(scale * values + shift), resamples=100, seed=seed)
-    assert moved.mean == pytest.approx(scale * interval.mean + shift, abs=1e-9)
-    if interval.low is not None:
-        assert moved.low == pytest.approx(scale * interval.low + shift, abs=1e-9)
-        assert moved.high == pytest.approx(scale * interval.high + shift, abs=1e-9)
+def by_hand(table):
+    """(trials, degrees of freedom) of a table [seeds, classes], from its analysis of variance, cell by cell."""
+    seeds, classes = table.shape
+    mean = table.mean()
+    squares = {"seed": 0.0, "class": 0.0, "rest": 0.0}
+    for s in range(seeds):
+        for c in range(classes):
+            row, column = table[s].mean(), table[:, c].mean()
+            squares["seed"] += (row - mean) ** 2
+            squares["class"] += (column - mean) ** 2
+            squares["rest"] += (table[s, c] - row - column + mean) ** 2
+    freedoms = {"seed": seeds - 1, "class": classes - 1, "rest": (seeds - 1) * (classes - 1)}
+    means = {name: squares[name] / freedoms[name] for name in squares}
+    terms = {"rest": means["rest"]}
+    counted = [name for name in ("seed", "class") if means[name] > means["rest"]]
+    if counted:
+        terms = {name: means[name] for name in counted} | ({"rest": -means["rest"]} if len(counted) == 2 else {})
+    total = sum(terms.values())
+    freedom = total**2 / sum(terms[name] ** 2 / freedoms[name] for name in terms)
+    return mean * (1 - mean) * seeds * classes / total, freedom
 
 
-def test_another_seed_draws_other_resamples_of_the_same_mean():
-    values = list(draw((3, 10), 0))
-    one, other = (bootstrap_mean_interval(values, seed=seed) for seed in (1, 2))
-    assert one.mean == other.mean
-    assert one.low != other.low
-    assert one.low == pytest.approx(other.low, abs=0.2 * (one.high - one.low))
+TABLES = {
+    "both vary": [[0.2, 0.5, 1.0, 0.9], [0.4, 0.9, 1.0, 1.0], [0.1, 0.2, 0.7, 0.5]],
+    "classes vary": [[0.0, 0.5, 1.0, 0.25], [0.0, 0.75, 1.0, 0.25], [0.25, 0.5, 0.75, 0.25]],
+    "seeds vary": [[0.1, 0.2, 0.15, 0.1], [0.8, 0.7, 0.85, 0.8]],
+    "neither": [[0.0, 1.0], [1.0, 0.0]],
+}
 
 
-@pytest.mark.parametrize(("few", "many"), [((1, 5), (1, 80)), ((3, 40), (12, 40)), ((4, 4), (4, 40))])
-def test_shrinks_with_more_seeds_and_more_classes(few, many):
-    widths = []
-    for shape in (few, many):
-        intervals = [bootstrap_mean_interval(list(draw(shape, s)), resamples=200, seed=s) for s in range(20)]
-        widths.append(np.mean([interval.high - interval.low for interval in intervals]))
-    assert widths[1] < 0.75 * widths[0]
-
-
-def test_widens_with_the_level():
-    values = list(draw((3, 10), 0))
-    narrow, wide = (bootstrap_mean_interval(values, level=level, seed=0) for level in (0.5, 0.99))
-    assert wide.low < narrow.low < narrow.high < wide.high
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_the_ends_are_wilsons_with_the_effective_number_of_trials(name, level):
+    table = np.array(TABLES[name])
+    trials, freedom = by_hand(table)
+    found = rate_interval(table, images=10**6, level=level)  # so many that their number limits nothing
+    quantile = stats.t.ppf((1 + level) / 2, freedom)
+    assert (found.low, found.high) == pytest.approx(score_ends(table.mean(), trials, quantile), abs=1e-9)
+    assert found.mean == pytest.approx(table.mean()) and found.accounts_for == "seeds+classes"
 
 
 @pytest.mark.parametrize(
-    ("shape", "spreads"),
+    ("seeds", "classes", "images", "worth"),
     [
-        ((1, 20), {"between_seeds": 0.0}),
-        ((3, 20), {"between_seeds": 0.1}),
-        ((3, 20), {"between_seeds": 1.0}),
-        ((5, 10), {"between_seeds": 1.0, "between_classes": 0.2}),
-        ((10, 20), {}),
+        (3, 24, 288, 288 / (1 + 11 * 0.25)),  # four images of each under each seed
+        (1, 10, 10, 10.0),  # one image of each: nothing to correlate with
+        (2, 5, 1000, 1000 / (1 + 199 * 0.25)),  # many images of five people: hardly more than four of each tell
     ],
 )
-def test_covers_the_truth_as_often_as_it_says(shape, spreads):
-    covered = 0
-    for seed in range(300):
-        interval = bootstrap_mean_interval(list(draw(shape, seed, **spreads)), resamples=300, seed=seed)
-        covered += interval.low <= 0 <= interval.high
-    assert 0.90 <= covered / 300 <= 0.99
+@pytest.mark.parametrize("hit", [0.0, 1.0])
+def test_all_or_none_has_the_width_of_as_many_images_as_the_classes_are_worth(seeds, classes, images, worth, hit):
+    found = rate_interval(np.full((seeds, classes), hit), images=images)
+    quantile = stats.t.ppf(0.975, classes - 1)
+    assert (found.low, found.high) == pytest.approx(score_ends(hit, worth, quantile))
+    assert (found.low, found.high)[int(hit)] == hit, "the end at the rate itself is exact"
+
+
+def test_a_single_miss_changes_little_of_a_full_house():
+    """No jump from the spread that is assumed to the one that is seen."""
+    nearly = np.ones((3, 24))
+    nearly[1, 7] = 0.75
+    full, almost = (rate_interval(table, images=288) for table in (np.ones((3, 24)), nearly))
+    assert almost.low < full.low < almost.mean and full.low - almost.low < 0.02
+    assert almost.high < 1
+
+
+def test_many_images_of_both_kinds_overrule_the_assumed_correlation():
+    """Classes that are truly alike, 400 images each: nearly as narrow as independent images are."""
+    table = np.random.default_rng(3).binomial(400, 0.5, (3, 24)) / 400
+    found, independent = rate_interval(table, images=3 * 24 * 400), independent_rate_interval(14_400, 28_800)
+    assert found.high - found.low < 3.0 * (independent[1] - independent[0])
+
+
+def test_rates_without_classes_are_over_seeds_and_not_narrower_than_their_images_allow():
+    values = np.array([0.90, 0.96, 0.93])
+    spread = rate_interval(values, images=10**6)
+    trials = 0.93 * 0.07 / (values.var(ddof=1) / 3)
+    assert (spread.low, spread.high) == pytest.approx(score_ends(0.93, trials, stats.t.ppf(0.975, 2)), abs=1e-9)
+    assert spread.n_classes is None and spread.accounts_for == "seeds"
+    alike = rate_interval([1.0, 1.0, 1.0], images=200)
+    assert (alike.low, alike.high) == pytest.approx(score_ends(1.0, 200, stats.norm.ppf(0.975)))
+    few = rate_interval([0.93, 0.93, 0.931], images=100)
+    assert (few.low, few.high) == pytest.approx(score_ends(few.mean, 100, stats.norm.ppf(0.975)))
+    of_people = rate_interval([1.0, 1.0, 1.0], images=240, groups=20)
+    assert of_people.low == pytest.approx(score_ends(1.0, 240 / (1 + 11 * 0.25), stats.norm.ppf(0.975))[0])
+
+
+def test_what_tells_nothing_has_no_interval():
+    for found, seeds, classes in (
+        (rate_interval([1.0, 1.0]), 2, None),
+        (rate_interval([0.7], images=500), 1, None),
+        (rate_interval([[0.7]]), 1, 1),
+    ):
+        assert (found.low, found.high, found.n_seeds, found.n_classes) == (None, None, seeds, classes)
+
+
+def test_one_seed_is_over_classes_alone():
+    row = np.array([[0.25, 0.5, 1.0, 0.75, 0.5]])
+    found = rate_interval(row, images=10**6)
+    trials = row.mean() * (1 - row.mean()) / (row.var(ddof=1) / 5)
+    assert found.accounts_for == "classes"
+    assert (found.low, found.high) == pytest.approx(score_ends(row.mean(), trials, stats.t.ppf(0.975, 4)), abs=1e-9)
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    seeds=st.integers(1, 4), classes=st.integers(1, 8), images=st.integers(1, 6), draw=st.integers(0, 9999),
+    rate=st.sampled_from([0.0, 0.05, 0.5, 0.97, 1.0]), level=st.floats(0.5, 0.99),
+)  # fmt: skip
+def test_an_interval_holds_its_mean_within_0_and_1_has_a_width_and_mirrors(seeds, classes, images, draw, rate, level):
+    table = np.random.default_rng(draw).binomial(images, rate, (seeds, classes)) / images
+    found = rate_interval(table, images=table.size * images, level=level)
+    turned = rate_interval(1 - table, images=table.size * images, level=level)
+    if table.size == 1:
+        assert found.low is None
+        return
+    assert 0 <= found.low <= found.mean + 1e-12 and found.mean <= found.high + 1e-12 and found.high <= 1
+    assert found.high - found.low > 0.005 and found.level == level
+    assert (turned.low, turned.high) == pytest.approx((1 - found.high, 1 - found.low), abs=1e-9)
+    wider = rate_interval(table, images=table.size * images, level=(1 + level) / 2)
+    assert wider.low <= found.low + 1e-12 and wider.high >= found.high - 1e-12
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.5, 0.99])
+@pytest.mark.parametrize(("seeds", "classes"), [(1, 24), (2, 10), (3, 24), (5, 48)])
+def test_covers_the_truth_as_often_as_it_says(rate, seeds, classes):
+    """Yes-or-no images of people who differ (beta, outcomes of a person correlating by .2), four of each and seed."""
+    generator, covered, draws = np.random.default_rng(int(100 * rate) + seeds), 0, 300
+    for _ in range(draws):
+        people = generator.beta(4 * rate, 4 * (1 - rate), classes)
+        table = generator.binomial(4, people, (seeds, classes)) / 4
+        found = rate_interval(table, images=table.size * 4)
+        covered += found.low <= rate <= found.high
+    assert covered / draws >= 0.95 - 2 * np.sqrt(0.05 * 0.95 / draws)
+
+
+def test_independent_trials_are_wilsons():
+    for hits, trials in ((4, 10), (0, 7), (7, 7), (150, 151)):
+        known = stats.binomtest(hits, trials).proportion_ci(0.9, method="wilson")
+        assert independent_rate_interval(hits, trials, level=0.9) == pytest.approx((known.low, known.high))
+
+
+def test_students_interval_in_closed_form():
+    interval = seed_mean_interval([1.0, 2.0, 3.0])
+    assert (interval.mean, interval.n_seeds, interval.n_classes, interval.accounts_for) == (2.0, 3, None, "seeds")
+    half = 4.302652729696142 / 3**0.5
+    assert (interval.low, interval.high) == pytest.approx((2 - half, 2 + half))
+    assert seed_mean_interval([0.0, 0.1], bounds=(0, 1)).low == 0
 
 
 def test_seed_interval_covers_the_truth_as_often_as_it_says():
@@ -91,62 +175,31 @@ def test_seed_interval_covers_the_truth_as_often_as_it_says():
     assert 0.90 <= covered / 300 <= 0.99
 
 
-def test_one_class_gives_students_t_width_around_the_mean():
-    """Three seeds of a single number: the quantiles are the bootstrap's, the scale is Student's."""
-    values = [0.1, 0.2, 0.6]
-    bootstrap = bootstrap_mean_interval([[value] for value in values], seed=0)
-    student = seed_mean_interval(values)
-    assert bootstrap.resampled == "seeds"
-    assert bootstrap.high - bootstrap.low == pytest.approx(student.high - student.low, rel=0.15)
-
-
-def test_students_interval_in_closed_form():
-    interval = seed_mean_interval([1.0, 2.0, 3.0])
-    assert (interval.mean, interval.n_seeds, interval.n_classes, interval.resampled) == (2.0, 3, None, "seeds")
-    half = 4.302652729696142 / 3**0.5
-    assert (interval.low, interval.high) == pytest.approx((2 - half, 2 + half))
-
-
-@pytest.mark.parametrize("level", [0.5, 0.9])
-@pytest.mark.parametrize("seeds", [1, 3])
-def test_an_interval_says_what_it_is_of(level, seeds):
-    several, one = np.arange(2.0 * seeds).reshape(seeds, 2), np.arange(1.0 * seeds)
-    for interval, classes in (
-        (bootstrap_mean_interval(several, level=level, seed=0), 2), (seed_mean_interval(one, level=level), None),
-    ):  # fmt: skip
-        assert (interval.level, interval.n_seeds, interval.n_classes) == (level, seeds, classes)
-
-
 def test_one_seed_has_no_interval():
-    interval = seed_mean_interval([0.7])
-    assert (interval.mean, interval.low, interval.high, interval.resampled) == (0.7, None, None, "nothing")
-
-
-def test_one_resample_is_enough_to_be_taken():
-    found = bootstrap_mean_interval([[0.1, 0.4], [0.3, 0.9]], seed=0, resamples=1)
-    assert np.isfinite([found.low, found.high]).all()
-
-
-def test_bounds_clip_and_a_spread_of_zero_has_no_width():
-    values = [[0.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
-    assert bootstrap_mean_interval(values, seed=0).high > 1
-    assert bootstrap_mean_interval(values, seed=0, bounds=(0, 1)).high == 1
-    assert seed_mean_interval([0.0, 0.1], bounds=(0, 1)).low == 0
-    flat = bootstrap_mean_interval([[0.3, 0.3], [0.3, 0.3]], seed=0)
-    assert (flat.low, flat.high) == (pytest.approx(0.3), pytest.approx(0.3))
+    interval = seed_mean_interval([0.7], level=0.9)
+    assert (interval.mean, interval.low, interval.high, interval.level) == (0.7, None, None, 0.9)
+    assert interval.accounts_for == "nothing"
 
 
 @pytest.mark.parametrize(
     ("values", "options", "message"),
     [
-        ([], {}, "at least one non-empty array"),
-        ([[]], {}, "at least one non-empty array"),
+        ([], {}, r"numbers \[seeds\] or \[seeds, classes\], got shape \[0\]"),
+        ([[]], {}, r"got shape \[1, 0\]"),
         ([[0.1, 0.2], [0.1]], {}, "the same classes for every seed, got 2, 1 of them"),
         ([[0.1, float("nan")]], {}, "finite numbers"),
         ([[0.1, 0.2]], {"level": 1.0}, "level: expected a number between 0 and 1"),
-        ([[0.1, 0.2]], {"resamples": 0}, "resamples: expected at least 1"),
+        ([[0.1, 1.2]], {}, r"rates: expected numbers in \[0, 1\], got 0.1 to 1.2"),
+        ([[0.1, 0.2]], {"images": 1}, "images: expected at least 2, got 1"),
+        ([0.1, 0.2], {"images": 0}, "images: expected at least 1, got 0"),
     ],
 )
 def test_bad_values_are_refused(values, options, message):
     with pytest.raises(ValueError, match=message):
-        bootstrap_mean_interval(values, seed=0, **options)
+        rate_interval(values, **options)
+
+
+@pytest.mark.parametrize(("hits", "trials", "level"), [(3, 2, 0.95), (-1, 2, 0.95), (0, 0, 0.95), (1, 2, 1.0)])
+def test_impossible_counts_are_refused(hits, trials, level):
+    with pytest.raises(ValueError, match="rate: expected hits among trials"):
+        independent_rate_interval(hits, trials, level=level)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.intervals import bootstrap_mean_interval
+from smoothsweep.core.metrics.intervals import rate_interval
 from smoothsweep.core.metrics.known_error import Rate, corrected_leak
 
 SURE = 10**9
@@ -74,11 +74,11 @@ def test_the_interval_holds_the_truth(truth, real_images, control_images):
     """
     generator, inside, wide, times = np.random.default_rng(1), 0, [], 120
     sensitivity, false_positives = 0.85, 0.12
-    for at in range(times):
+    for _ in range(times):
         people = generator.beta(8 * truth, 8 * (1 - truth), 20)  # of each person's images, this share is truly theirs
         rates = people * sensitivity + (1 - people) * false_positives
         hits = [generator.binomial(8, rates) / 8 for _ in range(3)]
-        found = bootstrap_mean_interval(hits, seed=at, resamples=200)
+        found = rate_interval(hits, images=3 * 20 * 8)
         real = generator.binomial(real_images, sensitivity) / real_images
         control = generator.binomial(control_images, false_positives) / control_images
         leak = corrected_leak(found.mean, (found.low, found.high), sensitivity=Rate(share=real, trials=real_images),

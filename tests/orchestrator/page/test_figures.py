@@ -3,11 +3,13 @@
 import re
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from smoothsweep.core.metrics.exposure import exposures
 from smoothsweep.orchestrator.page.colours import BASELINE, assign
 from smoothsweep.orchestrator.page.content import _micro
 from smoothsweep.orchestrator.page.figures.accuracy_leak import _title_lines, plot
@@ -149,8 +151,12 @@ def test_exposure_draws_each_class_once_and_counts_the_recognised(summary):
     assert len(titles(canvas)) == 8 * 20
     row = summary.frame.index[(summary.frame["alpha"] == 0.1) & (summary.frame["attack_loss"] == "poincare")][0]
     classes = [s.by_class for s in summary.samples[row]["embedder_acc1"].values()]
-    often = int((sum(classes) / len(classes) > 0.5).sum())
-    assert f"{often} of 20" in canvas.svg()
+    found = exposures(np.stack(classes))
+    assert f"{int((found.rate > 0.5).sum())} of 20" in canvas.svg()
+    surest = int(found.among_top.argmax())
+    shown = [title for title in titles(canvas) if title.startswith(f"{classes[0].index[surest]}:")]
+    assert len(shown) == 8 and all("among the five most exposed: " in title and "[" in title for title in shown)
+    assert any(f"{100 * found.among_top[surest]:.0f}\u00a0%" in title for title in shown)
 
 
 def test_judges_show_chance(summary):

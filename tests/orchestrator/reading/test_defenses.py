@@ -148,7 +148,12 @@ def test_readings_follow_the_verdicts(defense_data):
     gap = compared[family(group, "label_smoothing").points[0].recipe]
     assert gap.leak.verdict == "lower"
     assert f"at alpha -0.2: {100 * gap.leak.difference:.1f} points" in said
-    assert f"for {-100 * gap.accuracy.difference:.1f} points of test accuracy" in said
+    low, shown = gap.accuracy.low, f"{100 * gap.accuracy.difference:.1f} points ["
+    assert low < -0.01 and f"; test accuracy {shown}" in said
+    assert "without a loss" not in said.split(" Leaks clearly more")[0]
+    wide = replace(summary, accuracy_margin=-1.01 * low)
+    said = text_of(reading(wide, group, family(group, "label_smoothing"), compared))
+    assert f"without a loss of {-101 * low:.1f} points of test accuracy ({shown}" in said
 
 
 def test_failed_and_missing_trials_leave_their_mark(small):

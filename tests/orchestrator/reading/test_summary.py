@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from smoothsweep.core.metrics.comparisons import compare_recipes
-from smoothsweep.core.metrics.intervals import bootstrap_mean_interval
+from smoothsweep.core.metrics.intervals import rate_interval
 from smoothsweep.core.metrics.table import METRICS
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -36,14 +36,44 @@ def test_one_row_per_combination_attacks_outermost_numbers_ascending():
 
 
 def test_scalar_metrics_use_student_t_over_seeds():
-    values = [0.80, 0.86, 0.83]
-    table = cells(frame(*({"alpha": 0, "seed": s, "test_acc": v} for s, v in enumerate(values))), None, (ALPHA,))
+    values = [80.0, 86.0, 83.0]
+    table = cells(frame(*({"alpha": 0, "seed": s, "fid": v} for s, v in enumerate(values))), None, (ALPHA,))
     half = stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / np.sqrt(3)
     row = table.iloc[0]
-    assert row["test_acc"] == pytest.approx(np.mean(values))
-    assert row["test_acc_low"] == pytest.approx(np.mean(values) - half)
-    assert row["test_acc_high"] == pytest.approx(np.mean(values) + half)
-    assert row["test_acc_n"] == 3
+    assert row["fid"] == pytest.approx(np.mean(values))
+    assert row["fid_low"] == pytest.approx(np.mean(values) - half)
+    assert row["fid_high"] == pytest.approx(np.mean(values) + half)
+    assert row["fid_n"] == 3
+
+
+def test_rates_over_seeds_know_of_how_many_images_they_are():
+    """Always right, on 50 test images and on 200 reconstructions of 5 people under each seed."""
+    values = {"test_acc": 1.0, "attack_acc5": 1.0, "attack_acc1_std": 0.1, "backdoor_collapsed": 0}
+    table = frame(*({"alpha": 0, "seed": seed, **values} for seed in range(3)))
+    classes = pd.DataFrame([{"trial": trial, "class": c, "attack_acc1": 1.0, "attack_acc1_images": 40}
+                            for trial in table["trial"] for c in range(5)])  # fmt: skip
+    data = ReportData(title="t", results=table, per_class=classes, axes=(ALPHA,), real_images=50)
+    row = summarise(data).frame.iloc[0]
+    z = stats.norm.ppf(0.975) ** 2
+    assert row["test_acc_low"] == pytest.approx(1 / (1 + z / 50)) and row["test_acc_high"] == 1
+    worth = 600 / (1 + (600 / 5 - 1) / 4)
+    assert row["attack_acc5_low"] == pytest.approx(1 / (1 + z / worth))
+    assert row["backdoor_collapsed_high"] == pytest.approx(1 - 1 / (1 + z / 3)), "three trainings"
+    assert (row["attack_acc1_std_low"], row["attack_acc1_std_high"]) == pytest.approx((0.1, 0.1)), "no rate"
+
+
+def test_hit_rates_know_of_how_many_images_they_are():
+    rows = [{"alpha": 0, "seed": s, "attack_acc1": 1.0} for s in range(3)]
+    table = frame(*rows)
+    ends = []
+    for images in (1, 40):
+        classes = pd.DataFrame([{"trial": trial, "class": c, "attack_acc1": 1.0, "attack_acc1_images": images}
+                                for trial in table["trial"] for c in range(5)])  # fmt: skip
+        row = summarise(ReportData(title="t", results=table, per_class=classes, axes=(ALPHA,))).frame.iloc[0]
+        expected = rate_interval(np.ones((3, 5)), images=15 * images)
+        assert (row["attack_acc1_low"], row["attack_acc1_high"]) == (expected.low, 1.0)
+        ends.append(row["attack_acc1_low"])
+    assert ends[0] < ends[1] < 1
 
 
 def test_one_seed_has_no_interval_for_scalars():
@@ -55,7 +85,7 @@ def test_one_seed_has_no_interval_for_scalars():
 def test_intervals_stay_within_what_the_metric_can_be():
     rows = [{"alpha": 0, "seed": s, "test_acc": v, "ece": v / 10, "fid": 50 * v} for s, v in enumerate((0.4, 0.95))]
     row = cells(frame(*rows), None, (ALPHA,)).iloc[0]
-    assert (row["test_acc_low"], row["test_acc_high"]) == (0.0, 1.0)
+    assert 0 < row["test_acc_low"] < 0.4 and 0.95 < row["test_acc_high"] < 1
     assert row["ece_low"] == 0.0
     assert row["fid_low"] == 0.0 and row["fid_high"] > 100
 
@@ -77,7 +107,7 @@ def hit_rates():
     }  # fmt: skip
 
 
-def test_hit_rates_use_the_bootstrap_over_seeds_and_classes_and_pair_by_both():
+def test_hit_rates_are_over_seeds_and_classes_and_pair_by_both():
     hits = hit_rates()
     rows = [
         {"trial": f"{recipe}{seed}", "alpha": {"a": 0.0, "b": -0.2}[recipe], "seed": seed, "embedder_acc1": v.mean()}
@@ -86,10 +116,10 @@ def test_hit_rates_use_the_bootstrap_over_seeds_and_classes_and_pair_by_both():
     # The rows of per_class come shuffled: pairing is by name.
     classes = per_class({f"{r}{s}": v for (r, s), v in hits.items()}).sample(frac=1, random_state=0)
     table = cells(frame(*rows), classes, (ALPHA,), baseline={"alpha": 0}).set_index("alpha")
-    expected = bootstrap_mean_interval([hits["b", 0], hits["b", 1]], seed=0, bounds=(0, 1))
+    expected = rate_interval([hits["b", 0], hits["b", 1]])
     gap = compare_recipes({r: [hits[r, 0], hits[r, 1]] for r in "ba"}).pairs[0]
     row = table.loc[-0.2]
-    assert row["embedder_acc1_high"] - row["embedder_acc1_low"] == pytest.approx(expected.high - expected.low, rel=0.1)
+    assert (row["embedder_acc1_low"], row["embedder_acc1_high"]) == pytest.approx((expected.low, expected.high))
     assert row["embedder_acc1_diff"] == pytest.approx(gap.difference)
     assert (row["embedder_acc1_diff_low"], row["embedder_acc1_diff_high"]) == pytest.approx((gap.low, gap.high))
     assert row["embedder_acc1_verdict"] == gap.verdict and row["embedder_acc1_diff_n"] == 2

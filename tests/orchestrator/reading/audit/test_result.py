@@ -1,11 +1,13 @@
 """What an audit says: the strongest attack per access level, people by exposure, and pages that agree."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from smoothsweep.core.metrics.exposure import exposures
 from smoothsweep.orchestrator.page.audit import Portrait, audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
@@ -84,6 +86,44 @@ def test_a_redacted_audit_has_no_name_and_no_picture(audit):
     assert "person 0" in page and "data:image" not in page
 
 
+CROWD = [f"person {letter}" for letter in "abcdefghijkl"]
+
+
+def crowd(rates, seeds=(1, 2, 3), images=4):
+    """An audit of a dozen people under one attack, every seed with the same rates."""
+    given = data(seeds=seeds, attacks={"ppa": ("gradients", False, rates), "none": ("none", True, [0.0] * len(rates))})
+    given.per_class["embedder_acc1_images"] = images
+    return read_audit(given, summarise(given), AuditNotes(names=CROWD, classes=20))
+
+
+def test_nobody_is_named_without_an_interval_and_the_probability_of_the_rank():
+    audit = crowd([0.0, 1.0, 0.25, 0.5, 0.25, 1.0, 0.25, 0.25, 0.0, 0.25, 0.25, 0.25])
+    expected = exposures(np.tile([0, 1, 0.25, 0.5, 0.25, 1, 0.25, 0.25, 0, 0.25, 0.25, 0.25], (3, 1)), np.full(12, 4))
+    assert sum(person.among_top for person in audit.people) == pytest.approx(5)
+    named, how = audit_sentences(audit)["people"]
+    said = re.findall(r"(person .) \(probability ([\w\s]+)\s%; recognised in (\d+)\s% \[(\d+),\s(\d+)\]\)", named)
+    assert [name for name, *_ in said] == ["person b", "person f", "person d"]
+    for name, among, *ends in said:
+        at = CROWD.index(name)
+        assert int(among.split()[-1]) in (99, round(100 * expected.among_top[at]))
+        shown = (expected.rate[at], expected.low[at], expected.high[at])
+        assert [int(end) for end in ends] == [round(100 * end) for end in shown]
+    assert "shrunk" in how and "assumed" not in how
+    page = audit_page(audit, name="m", facts={}, anonymous=False, portraits=[])
+    for person in audit.people:
+        row = page.split(f'<th scope="row">{person.name}</th>')[1].split("</tr>")[0]
+        assert f'data-v="{person.among_top}"' in row and row.count("<td") == 3 and "[" in row
+
+
+def test_people_who_cannot_be_ranked_are_not_named():
+    audit = crowd([0.25] * 12, seeds=(1,))
+    first, how = audit_sentences(audit)["people"]
+    assert "Nobody can be named" in first and "42\u00a0%" in first, "five of twelve"
+    assert not re.search("person [a-l]", first) and "assumed, not measured" in how
+    nothing, = audit_sentences(crowd([0.0] * 12))["people"]
+    assert nothing == "Nobody was recognised in a single image."
+
+
 def test_one_run_does_not_tell_more_than_chance():
     (_, sure) = audit_sentences(read(data(seeds=(1,))))["answer"]
     assert "does not tell" in sure
@@ -117,7 +157,10 @@ def test_the_names_in_audit_json_are_those_that_others_read(audit):
     }  # fmt: skip
     assert found["attacks"][1]["low"] <= 0.125 <= found["attacks"][1]["high"]
     assert set(found["beyond_control"]) == {"difference", "low", "high", "verdict"}
-    assert found["people"][0] == {"person": "Zoe <b>", "label": 0, "share": 1.0}
+    first = found["people"][0]
+    assert set(first) == {"person", "label", "share", "rate", "low", "high", "among_five"}
+    assert (first["person"], first["label"], first["share"], first["among_five"]) == ("Zoe <b>", 0, 1.0, 1.0)
+    assert 0 < first["low"] < first["rate"] < first["high"] < 1
 
 
 def test_the_answer_names_the_best_control_and_what_it_reaches():

@@ -1,0 +1,68 @@
+"""Who is exposed: of each person the shrunk rate, its interval, and how sure it is that few are exposed more."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from smoothsweep.core.metrics.exposure import TOP, exposures
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.orchestrator.reading.findings.uncertainty import share as percentage
+from smoothsweep.orchestrator.reading.numbers.estimates import Seeds, rates
+from smoothsweep.orchestrator.reading.numbers.format import estimate
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+
+AMONG = {5: "five"}[TOP]
+"""`TOP` in a sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposed:
+    """One class. share: observed, the mean over the seeds; rate: shrunk towards the mean of all classes, with its
+    interval; among_top: the probability that it is one of the `TOP` most exposed."""
+
+    key: Hashable
+    share: float
+    rate: float
+    low: float
+    high: float
+    among_top: float
+
+
+def exposed(summary: Summary, row: int, metric: str) -> tuple[Exposed, ...]:
+    """The classes of a row, the surest of the most exposed first; empty where hit rates by class are not known."""
+    seeds = summary.samples[row].get(metric, {})
+    if not seeds or any(sample.by_class is None for sample in seeds.values()):
+        return ()
+    hits, by_class = rates(list(seeds.values()))
+    if not by_class:
+        return ()
+    keys = _classes(seeds)
+    images = [[1 if one.counts is None else one.counts.get(key, 1) for key in keys] for one in seeds.values()]
+    found = exposures(hits, np.array(images), level=summary.settings.level)
+    columns = zip(keys, found.share, found.rate, found.low, found.high, found.among_top, strict=True)
+    people = [
+        Exposed(key=key, share=float(share), rate=float(rate), low=float(low), high=float(high), among_top=float(among))
+        for key, share, rate, low, high, among in columns
+    ]  # fmt: skip
+    return tuple(sorted(people, key=lambda one: (-round(one.among_top, 9), -round(one.rate, 9), one.key)))
+
+
+def rate_words(spec: Metric, person: Exposed) -> str:
+    """`74 % [52, 90]`."""
+    return estimate(spec, person.rate, person.low, person.high)
+
+
+def among_words(person: Exposed) -> str:
+    """How probable it is to be among the most exposed, never quite 0 or 100: `93 %`."""
+    return percentage(person.among_top)
+
+
+def _classes(seeds: Seeds) -> list[Hashable]:
+    """The classes that all seeds have, in the order of `rates`."""
+    first, *others = (sample.by_class.index for sample in seeds.values())
+    for other in others:
+        first = first.intersection(other)
+    return list(first)

@@ -1,0 +1,25 @@
+"""What may be said of a difference in test accuracy: that it is no loss, or its interval and no more."""
+
+from __future__ import annotations
+
+from smoothsweep.core.metrics.equivalence import is_kept
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
+from smoothsweep.orchestrator.reading.numbers.format import difference, points
+
+SPEC = metric_of("test_acc")
+
+
+def accuracy_kept(gap: Comparison, margin: float) -> bool:
+    """Whether the whole interval of the difference lies above minus the margin."""
+    return gap.n > 0 and is_kept(gap.low, gap.high, margin)
+
+
+def accuracy_gap(gap: Comparison) -> str:
+    """`-0.6 points [-1.6, +0.5]`."""
+    return difference(SPEC, gap.difference, gap.low, gap.high)
+
+
+def margin_words(margin: float) -> str:
+    """`1.0 point`."""
+    return points(SPEC, margin)
