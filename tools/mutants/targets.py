@@ -1,4 +1,4 @@
-"""Which modules are mutated, and which tests are asked about each: those that are about it, the quickest first.
+"""Which modules are mutated, and which tests are about each; `covering` chooses of these the ones to ask about a line.
 
 Not mutated: what speaks with a real Ray alone (`tasks/ray_train.py`), which slow tests and drills cover, and the table
 of stages (`tasks/registry.py`), which is names and numbers.
@@ -13,16 +13,18 @@ from functools import cache
 from pathlib import Path
 
 ROOMS = (
-    "tasks", "sweeps", "core/attacks", "core/audit", "core/metrics", "core/pickles", "core/outside",
-    "orchestrator/reading", "orchestrator",
+    "tasks", "sweeps", "core/attacks", "core/audit", "core/metrics", "core/pickles", "core/outside", "core/isolation",
+    "core/readers", "orchestrator/reading", "core", "orchestrator",
 )  # fmt: skip
 LEFT_OUT = ("tasks/ray_train.py", "tasks/registry.py")
 OF_THE_ORCHESTRATOR = (
     "stages/graph", "stages/stage", "stages/fingerprints", "stages/judges", "stages/code_version", "store/local",
     "store/base", "store/opening", "store/verifying", "store/remote/joining", "store/remote/layout",
     "store/remote/manifests", "planning/plan", "planning/history", "planning/trial", "planning/trials",
-    "scheduling/execute", "scheduling/limits",
+    "scheduling/execute", "scheduling/limits", "scheduling/finite",
 )  # fmt: skip
+NAMED = {"core": ("same_code",), "orchestrator": OF_THE_ORCHESTRATOR}
+"""Rooms of which these modules alone count: the others of their folders have a room of their own, or none."""
 
 TRAVEL, FAR = "tests/tasks/test_settings_travel.py", "tests/orchestrator/test_settings_travel.py"
 ATTACKS_TRAVEL, DATA_TRAVEL = (f"tests/tasks/test_{what}_settings_travel.py" for what in ("attack", "data"))
@@ -46,6 +48,10 @@ FOREIGN = (
     "tests/core/models/test_pretrained.py",
 )  # fmt: skip
 READINGS = ("tests/orchestrator/reading",)
+OUTSIDE = tuple(f"tests/core/outside/test_{name}.py" for name in (
+    "reading", "function", "isolation_consent", "endpoint", "vision_model", "graph_escapes", "escapes", "junk",
+    "hostile_answers", "programs", "onnx",
+))  # fmt: skip
 SPANNING = ("tests/sweeps/test_mistakes.py", "tests/sweeps", FAR)
 OF_AN_ATTACK = f"{ATTACKS_TRAVEL}::test_of_an_attack"
 OF_A_TRAINING = (f"{TRAVEL}::test_of_a_target", f"{TRAVEL}::test_of_an_augmentation", f"{TRAVEL}::test_of_a_defense")
@@ -157,7 +163,12 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/audit": ("tests/core/audit", *AUDITS),
     "core/metrics": ("tests/core/metrics",),
     "core/pickles": ("tests/core/pickles/test_checkpoints.py", "tests/core/pickles/test_opcodes.py", *FOREIGN),
-    "core/outside": ("tests/core/outside",),
+    "core/outside/operators.py": ("tests/core/outside/test_graph_escapes.py", "tests/core/outside/test_escapes.py"),
+    "core/outside/timm_network.py": ("tests/core/outside/test_timm.py",),
+    "core/outside": OUTSIDE,
+    "core/isolation": ("tests/core/isolation", "tests/core/outside/test_isolation_consent.py"),
+    "core/readers": ("tests/core/readers",),
+    "core": ("tests/core/test_same_code.py",),
     "orchestrator/reading/audit/found.py": ("tests/orchestrator/reading/audit/test_beside.py",),
     "orchestrator/reading/results.py": (
         "tests/orchestrator/reading/test_missing_reasons.py", "tests/sweeps/test_portfolio.py",
@@ -215,7 +226,7 @@ def targets(root: Path) -> Iterator[Target]:
             module = path.relative_to(root).as_posix()
             if path.name == "__init__.py" or module in LEFT_OUT or not _counts(room, module):
                 continue
-            tests = _tests_of(root, module, room)
+            tests = _files(root, _tests_of(root, module, room))
             lost = [test for test in tests if not (root / test.partition("::")[0]).exists()]
             if lost:
                 raise ValueError(f"{module}: expected tests that exist, got {', '.join(lost)}")
@@ -223,7 +234,16 @@ def targets(root: Path) -> Iterator[Target]:
 
 
 def _counts(room: str, module: str) -> bool:
-    return room != "orchestrator" or module.removeprefix("orchestrator/").removesuffix(".py") in OF_THE_ORCHESTRATOR
+    return room not in NAMED or module.removeprefix(f"{room}/").removesuffix(".py") in NAMED[room]
+
+
+def _files(root: Path, tests: tuple[str, ...]) -> tuple[str, ...]:
+    """A folder's test files in its place. Nothing twice."""
+    found: list[str] = []
+    for test in tests:
+        inside = sorted((root / test).rglob("test_*.py")) if (root / test).is_dir() else []
+        found += [path.relative_to(root).as_posix() for path in inside] or [test]
+    return tuple(dict.fromkeys(found))
 
 
 def _tests_of(root: Path, module: str, room: str) -> tuple[str, ...]:
