@@ -130,7 +130,7 @@ def test_arrays_of_every_kind_of_number_are_taken(kind):
 @pytest.mark.parametrize("odd", [np.array([["a", "b"]]), np.array([[True, False]]), np.array([[1j]]), None, 3, [[1.0]],
                                  {"logits": torch.zeros(2, 3)}, (torch.zeros(2, 3),)])  # fmt: skip
 def test_anything_but_numbers_is_refused(odd):
-    with pytest.raises(InputError, match="^here: expected logits as one tensor or an array of numbers, got "):
+    with pytest.raises(InputError, match=r"^here: expected logits as one tensor or an array of numbers, got "):
         read("logits", odd)
 
 
@@ -168,7 +168,8 @@ def test_probabilities_of_nothing_have_a_logarithm():
     ([0.5, 0.5], True, True), ([0.5, 0.5005], True, True), ([0.5, 0.4995], True, True), ([0.5, 0.502], True, False),
     ([0.5, 0.498], True, False), ([0.5, 0.513], True, False), ([0.5, 0.487], True, False), ([0.5, 0.516], False, False),
     ([0.5, 0.484], False, False), ([-0.009, 1.009], True, False), ([-0.011, 1.011], False, False),
-    ([1.009, 0.0], True, False), ([1.011, 0.0], False, False), ([1.0, 0.0], True, True), ([-1e-5, 1 + 1e-5], True, False),
+    ([1.009, 0.0], True, False), ([1.011, 0.0], False, False), ([1.0, 0.0], True, True),
+    ([-1e-5, 1 + 1e-5], True, False),
 ])  # fmt: skip
 def test_what_may_be_a_distribution_by_hand(row, loose, strict):
     """Two classes: within .01 of [0, 1] each, and of one together by .01 times the root of two; strictly, by .001."""
