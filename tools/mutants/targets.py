@@ -47,11 +47,9 @@ FOREIGN = (
     "tests/core/priors/official/test_hostile.py", "tests/core/pickles/test_storages.py",
     "tests/core/models/test_pretrained.py",
 )  # fmt: skip
-READINGS = ("tests/orchestrator/reading",)
-OUTSIDE = tuple(f"tests/core/outside/test_{name}.py" for name in (
-    "reading", "function", "isolation_consent", "endpoint", "vision_model", "graph_escapes", "escapes", "junk",
-    "hostile_answers", "programs", "onnx",
-))  # fmt: skip
+READ = "tests/orchestrator/reading"
+AUDITED = tuple(f"{READ}/audit/test_{name}.py" for name in ("found", "found_numbers", "as_json", "beside"))
+OUT = "tests/core/outside"
 SPANNING = ("tests/sweeps/test_mistakes.py", "tests/sweeps", FAR)
 OF_AN_ATTACK = f"{ATTACKS_TRAVEL}::test_of_an_attack"
 OF_A_TRAINING = (f"{TRAVEL}::test_of_a_target", f"{TRAVEL}::test_of_an_augmentation", f"{TRAVEL}::test_of_a_defense")
@@ -163,21 +161,52 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/audit": ("tests/core/audit", *AUDITS),
     "core/metrics": ("tests/core/metrics",),
     "core/pickles": ("tests/core/pickles/test_checkpoints.py", "tests/core/pickles/test_opcodes.py", *FOREIGN),
-    "core/outside/operators.py": ("tests/core/outside/test_graph_escapes.py", "tests/core/outside/test_escapes.py"),
-    "core/outside/timm_network.py": ("tests/core/outside/test_timm.py",),
-    "core/outside": OUTSIDE,
+    "core/outside/address.py": (f"{OUT}/test_endpoint.py", f"{OUT}/test_vision_model.py"),
+    "core/outside/consent.py": (f"{OUT}/test_isolation_consent.py",),
+    "core/outside/running.py": (f"{OUT}/test_function.py",),
+    "core/outside/opening.py": (f"{OUT}/test_model.py",), "core/outside/reading.py": (f"{OUT}/test_model.py",),
+    "core/outside/script_body.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
+    "core/outside/script_names.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
+    "core/outside/script_code.py": (f"{OUT}/test_escapes.py",),
+    "core/outside/exported.py": (f"{OUT}/test_programs.py",), "core/outside/onnx_file.py": (f"{OUT}/test_onnx.py",),
+    "core/outside/archives.py": (f"{OUT}/test_junk.py",),
+    "core/outside/endpoint.py": (f"{OUT}/test_hostile_answers.py",),
+    "core/outside/torchscript.py": tuple(f"{OUT}/test_{name}.py" for name in ("junk", "escapes", "programs")),
+    "core/outside/operators.py": (f"{OUT}/test_graph_escapes.py", f"{OUT}/test_escapes.py"),
+    "core/outside/timm_network.py": (f"{OUT}/test_timm.py",),
+    "core/outside": (f"{OUT}/test_programs.py",),
     "core/isolation": ("tests/core/isolation", "tests/core/outside/test_isolation_consent.py"),
     "core/readers": ("tests/core/readers",),
     "core": ("tests/core/test_same_code.py",),
-    "orchestrator/reading/audit/found.py": ("tests/orchestrator/reading/audit/test_beside.py",),
+    "orchestrator/reading/audit": AUDITED, "orchestrator/reading/audit/found.py": AUDITED,
+    "orchestrator/reading/audit/as_json.py": AUDITED[2:],
     "orchestrator/reading/results.py": (
         "tests/orchestrator/reading/test_missing_reasons.py", "tests/sweeps/test_portfolio.py",
         "tests/orchestrator/reading/test_balanced.py", "tests/orchestrator/doors/reporting/test_search_report.py",
     ),
-    "orchestrator/reading/numbers/model.py": READINGS, "orchestrator/reading/numbers/summary.py": READINGS,
-    "orchestrator/reading/toy.py": ("tests/orchestrator/page/test_toy.py", "tests/orchestrator/reading/test_model.py"),
-    "orchestrator/reading/findings/shown.py": READINGS,
-    "orchestrator/reading": READINGS,
+    "orchestrator/reading/toy.py": ("tests/orchestrator/page/test_toy.py", f"{READ}/test_model.py"),
+    "orchestrator/reading/numbers/model.py": (f"{READ}/test_model.py", f"{READ}/test_summary.py"),
+    "orchestrator/reading/numbers/summary.py": tuple(f"{READ}/test_{name}.py" for name in (
+        "summary", "cells", "portfolio", "one_verdict", "queries",
+    )),
+    "orchestrator/reading/numbers/estimates.py": tuple(f"{READ}/test_{name}.py" for name in (
+        "estimates", "summary", "cells", "evidence",
+    )),
+    "orchestrator/reading/numbers/evidence.py": tuple(f"{READ}/test_{name}.py" for name in (
+        "evidence", "cells", "one_verdict", "hiding",
+    )),
+    "orchestrator/reading/numbers/cells.py": tuple(f"{READ}/test_{name}.py" for name in (
+        "cells", "worst_attack", "evidence",
+    )),
+    "orchestrator/reading/numbers/decision.py": tuple(f"{READ}/test_{name}.py" for name in (
+        "cells", "findings", "comparing",
+    )),
+    "orchestrator/reading/numbers/format.py": (f"{READ}/test_format.py", f"{READ}/test_findings.py"),
+    "orchestrator/reading/findings/searches.py": (
+        f"{READ}/test_search.py", "tests/orchestrator/doors/reporting/test_search_report.py",
+    ),
+    "orchestrator/reading/findings/costs.py": (f"{READ}/findings/test_costs.py", f"{READ}/test_comparing.py"),
+    "orchestrator/reading": (),
     "orchestrator/stages/graph.py": (
         "tests/orchestrator/planning/test_trial.py", "tests/orchestrator/stages/test_identity.py",
         "tests/orchestrator/stages/test_judges.py", FAR, "tests/orchestrator/planning/test_plan.py",
