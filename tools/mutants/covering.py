@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -94,7 +95,10 @@ class Watcher:
     def found(self, whole_s: float) -> Executed:
         """After the last test."""
         self._coverage.stop()
-        data, lines, places = self._coverage.get_data(), {}, {name: at for at, name in enumerate(self._seconds)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", coverage.exceptions.CoverageWarning)  # that nothing of ours was executed
+            data = self._coverage.get_data()
+        lines, places = {}, {name: at for at, name in enumerate(self._seconds)}
         paths = {str(Path(file).relative_to(self._root)): file for file in data.measured_files()}
         for module, file in paths.items():
             lines[module] = {
