@@ -2,6 +2,8 @@
 
 import io
 import zipfile
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,15 @@ def test_words_that_stand_for_kinds_and_for_networks_of_timm():
     named = ("timm:resnet10t", "timm:", "resnet10t", "my-timm:x", None)
     assert [is_timm(word) for word in named] == [True, True, False, False, False]
     assert len({kind.file for kind in KINDS.values()}) == len(KINDS), "one folder may hold one of each"
+
+
+def test_each_kind_has_a_function_that_opens_it_and_words_of_its_own():
+    """The table loads nothing: what it names is looked up when a model is opened."""
+    for name, kind in KINDS.items():
+        module, _, function = kind.open.partition(":")
+        parameters = signature(getattr(import_module(module), function)).parameters
+        assert list(parameters) == ["path", "settings", "device"], name
+    assert len({kind.words for kind in KINDS.values()}) == len(KINDS)
+    suffixes = {name: Path(kind.file).suffix for name, kind in KINDS.items()}
+    assert suffixes == {"torchscript": ".torchscript", "torch_export": ".pt2", "onnx": ".onnx", "function": ".json",
+                        "endpoint": ".json"}  # fmt: skip

@@ -1,6 +1,7 @@
 """Asking a vision-language model: what is sent and where, what its words mean, what is asked once."""
 
 import base64
+import hashlib
 import io
 import json
 import sqlite3
@@ -158,3 +159,9 @@ def test_an_answer_of_exactly_the_most_bytes_is_read(tmp_path, monkeypatch):
     body = b'{"choices": [{"message": {"content": "no"}}]}'.ljust(2**22)
     monkeypatch.setattr(vision_model, "posted", lambda *given: body)
     assert VisionModel("http://host/v1", "seer", kept).same_person(b"x") is False
+
+
+def test_the_text_is_the_one_that_kept_answers_were_given_to():
+    """Another word would be another question: every answer that was paid for would be asked again."""
+    digest = "3b035bdfe758ebcd2209d695f584002b8f1dad790c9d03406be5590eed02a323"
+    assert hashlib.sha256(vision_model._TEXT.encode()).hexdigest() == digest
