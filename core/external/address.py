@@ -22,7 +22,8 @@ def is_plain(url: str) -> bool:
     """Whether it is http or https, a host and a path, and nothing that can be a secret: such addresses are written into
     files that others read. What readers of URLs would take apart in different ways is none."""
     found = _PLAIN.fullmatch(url)
-    port = re.search(r":([0-9]+)(?:/|$)", url.split("//", 1)[-1].rpartition("]")[2]) if found else None
+    place = url.partition("//")[2].partition("/")[0]  # a path may hold a colon and digits, too
+    port = re.search(r":([0-9]+)$", place.rpartition("]")[2]) if found else None
     return found is not None and (port is None or 0 < int(port[1]) < 65536)
 
 

@@ -38,7 +38,7 @@ _TENSOR_FILE = re.compile(r"(weight|tensor)_\d+")
 
 _SYMBOL = r"Symbol\('[a-z]+\d+'(?:, [a-z]+=(?:True|False))*\)"
 _FUNCTION = r"(?:Integer|Add|Mul|Max|Min|Mod|FloorDiv|CeilDiv|CleanDiv)(?=\()"
-_FORMULA = re.compile(rf"(?:{_SYMBOL}|{_FUNCTION}|\d{{1,12}}|[-+/%(), ]|\*(?!\*))+")
+_FORMULA = re.compile(rf"(?:{_SYMBOL}|{_FUNCTION}|\d{{1,12}}(?!\d)|[-+/%(), ]|\*(?!\*))+")
 _ATEN = re.compile(r"torch\.ops\.aten\.(\w+)\.\w+")
 _NUMBERS = re.compile(r"torch\.sym_(?:max|min|float|int|not)"
                       r"|_operator\.(?:getitem|add|sub|mul|floordiv|truediv|mod|neg|eq|ne|lt|le|gt|ge)")  # fmt: skip

@@ -18,10 +18,12 @@ from mutmut.mutation.mutators import mutation_operators
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One fault. module: path from the root; line: where it begins; before, after: the code in question in one line."""
+    """One fault. module: path from the root; line: where it begins; statement: first and last line of the statement
+    that it is in, or of its head; before, after: the code in question in one line."""
 
     module: str
     line: int
+    statement: tuple[int, int]
     before: str
     after: str
     source: str
@@ -33,13 +35,14 @@ class Place:
 
     module: str
     line: int
+    statement: tuple[int, int]
     tree: cst.Module
     original: cst.CSTNode
     changed: cst.CSTNode
 
     def mutant(self) -> Mutant:
         return Mutant(
-            module=self.module, line=self.line, before=_words(self.tree, self.original),
+            module=self.module, line=self.line, statement=self.statement, before=_words(self.tree, self.original),
             after=_words(self.tree, self.changed), source=deep_replace(self.tree, self.original, self.changed).code,
         )  # fmt: skip
 
@@ -50,20 +53,23 @@ def places_of(root: Path, module: str) -> list[Place]:
     finder = _Finder()
     wrapper.visit(finder)
     return [
-        Place(module=module, line=line, tree=wrapper.module, original=original, changed=changed)
-        for line, original, changed in finder.found
+        Place(
+            module=module, line=line, statement=statement, tree=wrapper.module, original=original, changed=changed
+        )
+        for line, statement, original, changed in finder.found
     ]
 
 
 class _Finder(cst.CSTVisitor):
-    """Collects (line, node, changed node)."""
+    """Collects (line, statement, node, changed node)."""
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[int, cst.CSTNode, cst.CSTNode]] = []
+        self.found: list[tuple[int, tuple[int, int], cst.CSTNode, cst.CSTNode]] = []
         self._raising = 0
+        self._statements: list[tuple[int, int]] = []
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.Annotation | cst.Decorator | cst.Import | cst.ImportFrom) or _is_bare_text(node):
@@ -71,12 +77,25 @@ class _Finder(cst.CSTVisitor):
         if isinstance(node, cst.Assign) and any(_is_export(target.target) for target in node.targets):
             return False
         self._raising += isinstance(node, cst.Raise)
-        for line_of, changed in self._changes(node):
-            self.found.append((line_of, node, changed))
+        if isinstance(node, cst.BaseStatement):
+            self._statements.append(self._lines_of(node))
+        statement = self._statements[-1] if self._statements else (1, 1)
+        self.found += [(line, statement, node, changed) for line, changed in self._changes(node)]
         return True
 
     def on_leave(self, original_node: cst.CSTNode) -> None:
         self._raising -= isinstance(original_node, cst.Raise)
+        if isinstance(original_node, cst.BaseStatement):
+            self._statements.pop()
+
+    def _lines_of(self, node: cst.CSTNode) -> tuple[int, int]:
+        """First and last line of a statement; of one with a body, of its head."""
+        whole = self.get_metadata(PositionProvider, node)
+        body = getattr(node, "body", None)
+        last = whole.end.line
+        if isinstance(body, cst.IndentedBlock):
+            last = max(whole.start.line, self.get_metadata(PositionProvider, body.body[0]).start.line - 1)
+        return whole.start.line, last
 
     def _changes(self, node: cst.CSTNode) -> Iterator[tuple[int, cst.CSTNode]]:
         if self._raising:  # its words, and what is put into them

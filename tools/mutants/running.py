@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
 import shutil
 import signal
@@ -14,8 +15,10 @@ import sys
 import tempfile
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from tools.mutants.covering import Chooser, Chosen, Executed, Watcher
 
 LIBRARIES = (
     "torch", "torchvision", "numpy", "pandas", "scipy.linalg", "sklearn.linear_model", "sklearn.decomposition",
@@ -24,6 +27,7 @@ LIBRARIES = (
 NO_SOURCES = {".git", ".venv", ".hypothesis", ".pytest_cache", ".ruff_cache", "build", "store", "report", "mlruns"}
 LEAST_S, TIMES = 60.0, 4.0  # a fault that makes the tests four times as slow counts as noticed
 NOTICED, UNNOTICED, TOO_SLOW = "noticed", "unnoticed", "too slow"
+EXECUTED = ".mutants-executed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,23 +62,27 @@ class Copy:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def ask(self, module: str | None, source: str | None, tests: tuple[str, ...], limit_s: float) -> Answer:
-        """Run the tests with `source` in the place of a module; with all as it is if there is none."""
-        if module is None or source is None:
-            return self._run(tests, limit_s)
+    def ask(self, module: str, source: str, chosen: Chosen, limit_s: float) -> Answer:
+        """Run the chosen tests with `source` in the place of a module."""
         path = self.root / module
         original = path.read_text()
         try:
             path.write_text(source)
-            return self._run(tests, limit_s)
+            return self._run(chosen.tests, limit_s, Chooser(chosen.seconds, chosen.known))
         finally:
             path.write_text(original)
 
-    def _run(self, tests: tuple[str, ...], limit_s: float) -> Answer:
+    def watch(self, tests: str, limit_s: float) -> tuple[Answer, Executed | None]:
+        """Run a test file without a fault: what it said, and what it executed, None where a test failed."""
+        answer = self._run((tests,), limit_s, Watcher(self.root, tests))
+        kept = self.root / EXECUTED
+        return answer, Executed(**json.loads(kept.read_text())) if answer.said == UNNOTICED else None
+
+    def _run(self, tests: tuple[str, ...], limit_s: float, plugin: Chooser | Watcher) -> Answer:
         started, output = time.monotonic(), self.root / ".mutants-output"
         child = os.fork()
         if child == 0:
-            _be_pytest(self.root, tests, output)
+            _be_pytest(self.root, tests, output, plugin)
         said = TOO_SLOW
         while time.monotonic() - started < limit_s:
             ended, status = os.waitpid(child, os.WNOHANG)
@@ -90,9 +98,9 @@ class Copy:
         return Answer(said=said, seconds=time.monotonic() - started, tail=tail)
 
 
-def _be_pytest(root: Path, tests: tuple[str, ...], output: Path) -> None:
+def _be_pytest(root: Path, tests: tuple[str, ...], output: Path, plugin: Chooser | Watcher) -> None:
     """In the fork: never returns."""
-    code = 3
+    code, started = 3, time.monotonic()
     try:
         os.setsid()
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -105,10 +113,15 @@ def _be_pytest(root: Path, tests: tuple[str, ...], output: Path) -> None:
             del sys.modules[name]
         import pytest
 
+        if isinstance(plugin, Watcher):
+            plugin.start()
         quiet = ["-x", "-q", "--no-header", "--assert=plain", "-p", "no:cacheprovider"]
-        code = int(pytest.main([*quiet, "--hypothesis-seed=0", *tests]))
+        code = int(pytest.main([*quiet, "--hypothesis-seed=0", *tests], plugins=[plugin]))
+        if isinstance(plugin, Watcher) and code == 0:
+            (root / EXECUTED).write_text(json.dumps(asdict(plugin.found(time.monotonic() - started))))
     except BaseException:
         traceback.print_exc()
+        code = 3
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Which modules are mutated, and which tests are asked about each: those that are about it, the quickest first.
+"""Which modules are mutated, and which tests are about each; `covering` chooses of these the ones to ask about a line.
 
 Not mutated: what speaks with a real Ray alone (`tasks/ray_train.py`), which slow tests and drills cover, and the table
 of stages (`tasks/registry.py`), which is names and numbers.
@@ -13,16 +13,18 @@ from functools import cache
 from pathlib import Path
 
 ROOMS = (
-    "tasks", "sweeps", "core/attacks", "core/audit", "core/metrics", "core/pickles", "core/external",
-    "orchestrator/reading", "orchestrator",
+    "tasks", "sweeps", "core/attacks", "core/audit", "core/metrics", "core/pickles", "core/external", "core/isolation",
+    "core/readers", "orchestrator/reading", "core", "orchestrator",
 )  # fmt: skip
 LEFT_OUT = ("tasks/ray_train.py", "tasks/registry.py")
 OF_THE_ORCHESTRATOR = (
     "stages/graph", "stages/stage", "stages/fingerprints", "stages/judges", "stages/code_version", "store/local",
     "store/base", "store/opening", "store/verifying", "store/remote/joining", "store/remote/layout",
     "store/remote/manifests", "planning/plan", "planning/history", "planning/trial", "planning/trials",
-    "scheduling/execute", "scheduling/limits",
+    "scheduling/execute", "scheduling/limits", "scheduling/finite",
 )  # fmt: skip
+NAMED = {"core": ("same_code",), "orchestrator": OF_THE_ORCHESTRATOR}
+"""Rooms of which these modules alone count: the others of their folders have a room of their own, or none."""
 
 TRAVEL, FAR = "tests/tasks/test_settings_travel.py", "tests/orchestrator/test_settings_travel.py"
 ATTACKS_TRAVEL, DATA_TRAVEL = (f"tests/tasks/test_{what}_settings_travel.py" for what in ("attack", "data"))
@@ -45,7 +47,9 @@ FOREIGN = (
     "tests/core/priors/official/test_hostile.py", "tests/core/pickles/test_storages.py",
     "tests/core/models/test_pretrained.py",
 )  # fmt: skip
-READINGS = ("tests/orchestrator/reading",)
+READ = "tests/orchestrator/reading"
+AUDITED = tuple(f"{READ}/audit/test_{name}.py" for name in ("found", "found_numbers", "as_json", "beside"))
+OUT = "tests/core/external"
 SPANNING = ("tests/sweeps/test_mistakes.py", "tests/sweeps", FAR)
 OF_AN_ATTACK = f"{ATTACKS_TRAVEL}::test_of_an_attack"
 OF_A_TRAINING = (f"{TRAVEL}::test_of_a_target", f"{TRAVEL}::test_of_an_augmentation", f"{TRAVEL}::test_of_a_defense")
@@ -157,16 +161,52 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/audit": ("tests/core/audit", *AUDITS),
     "core/metrics": ("tests/core/metrics",),
     "core/pickles": ("tests/core/pickles/test_checkpoints.py", "tests/core/pickles/test_opcodes.py", *FOREIGN),
-    "core/external": ("tests/core/external",),
-    "orchestrator/reading/audit/result.py": ("tests/orchestrator/reading/audit/test_beside.py",),
+    "core/external/address.py": (f"{OUT}/test_endpoint.py", f"{OUT}/test_vision_model.py"),
+    "core/external/consent.py": (f"{OUT}/test_isolation_consent.py",),
+    "core/external/running.py": (f"{OUT}/test_function.py",),
+    "core/external/opening.py": (f"{OUT}/test_model.py",), "core/external/reading.py": (f"{OUT}/test_model.py",),
+    "core/external/script_body.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
+    "core/external/script_names.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
+    "core/external/script_code.py": (f"{OUT}/test_escapes.py",),
+    "core/external/exported.py": (f"{OUT}/test_programs.py",), "core/external/onnx_file.py": (f"{OUT}/test_onnx.py",),
+    "core/external/archives.py": (f"{OUT}/test_junk.py",),
+    "core/external/endpoint.py": (f"{OUT}/test_hostile_answers.py",),
+    "core/external/torchscript.py": tuple(f"{OUT}/test_{name}.py" for name in ("junk", "escapes", "programs")),
+    "core/external/operators.py": (f"{OUT}/test_graph_escapes.py", f"{OUT}/test_escapes.py"),
+    "core/external/timm_network.py": (f"{OUT}/test_timm.py",),
+    "core/external": (f"{OUT}/test_programs.py",),
+    "core/isolation": ("tests/core/isolation", "tests/core/external/test_isolation_consent.py"),
+    "core/readers": ("tests/core/readers",),
+    "core": ("tests/core/test_same_code.py",),
+    "orchestrator/reading/audit": AUDITED, "orchestrator/reading/audit/result.py": AUDITED,
+    "orchestrator/reading/audit/as_json.py": AUDITED[2:],
     "orchestrator/reading/results.py": (
         "tests/orchestrator/reading/test_missing_reasons.py", "tests/sweeps/test_portfolio.py",
         "tests/orchestrator/reading/test_balanced.py", "tests/orchestrator/commands/reporting/test_search_report.py",
     ),
-    "orchestrator/reading/numbers/model.py": READINGS, "orchestrator/reading/numbers/summary.py": READINGS,
-    "orchestrator/reading/toy.py": ("tests/orchestrator/page/test_toy.py", "tests/orchestrator/reading/test_model.py"),
-    "orchestrator/reading/findings/display.py": READINGS,
-    "orchestrator/reading": READINGS,
+    "orchestrator/reading/toy.py": ("tests/orchestrator/page/test_toy.py", f"{READ}/test_model.py"),
+    "orchestrator/reading/numbers/model.py": (f"{READ}/test_model.py", f"{READ}/test_summary.py"),
+    "orchestrator/reading/numbers/summary.py": tuple(f"{READ}/test_{name}.py" for name in (
+        "summary", "cells", "portfolio", "one_verdict", "queries",
+    )),
+    "orchestrator/reading/numbers/estimates.py": tuple(f"{READ}/test_{name}.py" for name in (
+        "estimates", "summary", "cells", "evidence",
+    )),
+    "orchestrator/reading/numbers/evidence.py": tuple(f"{READ}/test_{name}.py" for name in (
+        "evidence", "cells", "one_verdict", "hiding",
+    )),
+    "orchestrator/reading/numbers/cells.py": tuple(f"{READ}/test_{name}.py" for name in (
+        "cells", "worst_attack", "evidence",
+    )),
+    "orchestrator/reading/numbers/decision.py": tuple(f"{READ}/test_{name}.py" for name in (
+        "cells", "findings", "comparing",
+    )),
+    "orchestrator/reading/numbers/format.py": (f"{READ}/test_format.py", f"{READ}/test_findings.py"),
+    "orchestrator/reading/findings/searches.py": (
+        f"{READ}/test_search.py", "tests/orchestrator/commands/reporting/test_search_report.py",
+    ),
+    "orchestrator/reading/findings/costs.py": (f"{READ}/findings/test_costs.py", f"{READ}/test_comparing.py"),
+    "orchestrator/reading": (),
     "orchestrator/stages/graph.py": (
         "tests/orchestrator/planning/test_trial.py", "tests/orchestrator/stages/test_identity.py",
         "tests/orchestrator/stages/test_judges.py", FAR, "tests/orchestrator/planning/test_plan.py",
@@ -216,7 +256,7 @@ def targets(root: Path) -> Iterator[Target]:
             module = path.relative_to(root).as_posix()
             if path.name == "__init__.py" or module in LEFT_OUT or not _counts(room, module):
                 continue
-            tests = _tests_of(root, module, room)
+            tests = _files(root, _tests_of(root, module, room))
             lost = [test for test in tests if not (root / test.partition("::")[0]).exists()]
             if lost:
                 raise ValueError(f"{module}: expected tests that exist, got {', '.join(lost)}")
@@ -224,7 +264,16 @@ def targets(root: Path) -> Iterator[Target]:
 
 
 def _counts(room: str, module: str) -> bool:
-    return room != "orchestrator" or module.removeprefix("orchestrator/").removesuffix(".py") in OF_THE_ORCHESTRATOR
+    return room not in NAMED or module.removeprefix(f"{room}/").removesuffix(".py") in NAMED[room]
+
+
+def _files(root: Path, tests: tuple[str, ...]) -> tuple[str, ...]:
+    """A folder's test files in its place. Nothing twice."""
+    found: list[str] = []
+    for test in tests:
+        inside = sorted((root / test).rglob("test_*.py")) if (root / test).is_dir() else []
+        found += [path.relative_to(root).as_posix() for path in inside] or [test]
+    return tuple(dict.fromkeys(found))
 
 
 def _tests_of(root: Path, module: str, room: str) -> tuple[str, ...]:

@@ -1,12 +1,15 @@
 """Functions of the user's: found where they were named, run as they were brought in, refused in one line."""
 
+import json
 import sys
+from hashlib import sha256
 
 import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.function import describe_function, open_function
+from smoothsweep.core.external.running import answering, one_line
 
 CPU = torch.device("cpu")
 CODE = """
@@ -71,3 +74,51 @@ def test_a_module_that_is_nowhere_or_has_changed_is_one_line(folder):
     (folder / f"{folder.name}.py").write_text(CODE + "\n# other\n")
     with pytest.raises(InputError, match="got one that has changed: import it again"):
         open_function(path, {}, CPU)
+
+
+def test_what_describes_a_function_names_its_folder_and_its_file_s_digest(folder):
+    found = json.loads(described(folder, "load").read_text())
+    digest = sha256(CODE.encode()).hexdigest()
+    assert found == {"module": folder.name, "factory": "load", "folder": str(folder.resolve()), "sha256": digest}
+
+
+def test_a_module_in_a_package_or_installed_is_found_and_the_folder_comes_first(tmp_path, monkeypatch):
+    """Of two modules of one name the one in the folder is taken, and the search path is left as it was."""
+    name, here, there = f"pack{tmp_path.name.replace('-', '_')}", tmp_path / "here", tmp_path / "there"
+    for folder, factor in ((here, 2.0), (there, 3.0)):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").touch()
+        code = f"def load():\n    return lambda images: {factor} * images.mean((2, 3))\n"
+        (folder / name / "inner.py").write_text(code)
+    monkeypatch.syspath_prepend(str(there))
+    before, images = list(sys.path), torch.rand(2, 3, 4, 4)
+    path = tmp_path / "function.json"
+    path.write_text(describe_function(f"python:{name}.inner:load", here))
+    opened = open_function(path, {"rows": 7}, CPU)
+    torch.testing.assert_close(opened.answer(images), 2.0 * images.mean((2, 3)))
+    assert opened.rows == 7 and opened.side is None and opened.differentiable and not opened.own_input
+    assert sys.path == before
+    for loaded in [loaded for loaded in sys.modules if loaded.partition(".")[0] == name]:
+        del sys.modules[loaded]
+
+
+def test_a_fault_while_it_is_looked_for_or_asked_is_one_line(tmp_path):
+    name = f"bad{tmp_path.name.replace('-', '_')}"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").write_text("raise ValueError('first\\nsecond')")
+    before = list(sys.path)
+    with pytest.raises(InputError, match=f"^python:{name}.inner:load: expected a module in .*, got: first$"):
+        describe_function(f"python:{name}.inner:load", tmp_path)
+    assert sys.path == before
+
+    def fails(images):
+        raise ValueError("where\nwhat  was   wrong" + " x" * 200)
+
+    wanted = r"^me: expected answers to images \[2, 3, 4, 4\], got: what was wrong x"
+    with pytest.raises(InputError, match=wanted) as said:
+        answering(fails, "me")(torch.zeros(2, 3, 4, 4))
+    assert len(str(said.value).partition("got: ")[2]) == 200 and "\n" not in str(said.value)
+    assert one_line(KeyError()) == "KeyError" and one_line(ValueError("a\nb")) == "a"
+    for other in (InputError("its own"), torch.OutOfMemoryError("full")):
+        with pytest.raises(type(other), match=str(other)):
+            answering(lambda images, other=other: (_ for _ in ()).throw(other), "me")(torch.zeros(1, 3, 4, 4))

@@ -1,5 +1,7 @@
 """Where the kernel cannot isolate a process, a program counts as code: it needs consent, by its digest."""
 
+from hashlib import sha256
+
 import pytest
 
 from smoothsweep.core.external import consent
@@ -45,3 +47,22 @@ def test_consent_is_to_the_content_and_not_to_the_name(home):
     assert agreed_to(second)
     first.write_bytes(b"One")
     assert not agreed_to(first)
+
+
+def test_consents_lie_in_the_user_s_settings_one_file_of_each_content(home, monkeypatch):
+    """In XDG_CONFIG_HOME, else in ~/.config, by SHA-256: another home has agreed to nothing."""
+    models = [home / name for name in ("a.pt", "b.pt", "c.pt")]
+    for model, content in zip(models, (b"one", b"two", b"one"), strict=True):
+        model.write_bytes(content)
+        agree_to(model)
+    agreed = home / "config" / "smoothsweep" / "agreed"
+    assert {path.name for path in agreed.iterdir()} == {sha256(content).hexdigest() for content in (b"one", b"two")}
+    for unset in (lambda: monkeypatch.delenv("XDG_CONFIG_HOME"), lambda: monkeypatch.setenv("XDG_CONFIG_HOME", "")):
+        unset()
+        monkeypatch.setenv("HOME", str(home / "other"))
+        assert not any(map(agreed_to, models))
+    agree_to(models[1])
+    assert [agreed_to(model) for model in models] == [False, True, False]
+    assert (home / "other" / ".config" / "smoothsweep" / "agreed" / sha256(b"two").hexdigest()).is_file()
+    with pytest.raises(FileNotFoundError):
+        agreed_to(home / "nothing")

@@ -47,3 +47,33 @@ def test_rows_by_hand(row):
     good = [0.25, 0.25, 0.25, 0.25]
     with pytest.raises(InputError, match="together 1, got"):
         reader().logits(torch.tensor([good, row, good]))
+
+
+@pytest.mark.parametrize(("rows", "worst"), [
+    ([[0.9, 0.9], [0.25, 0.25]], 0), ([[0.25, 0.25], [0.9, 0.9]], 1), ([[1.5, -0.5], [0.0, 0.3]], 0),
+    ([[0.3, 0.0], [0.5, 0.5], [-0.5, 1.5]], 2), ([[0.6, 0.6], [2.5, -1.5], [0.5, 0.5], [1.2, -0.2]], 1),
+    ([[-0.4, 0.4], [-0.3, 1.3]], 0),
+])  # fmt: skip
+def test_of_several_rows_that_are_none_the_worst_is_shown(rows, worst):
+    """By how far the sum is from one, and each number from where it may lie: .8 and .5; 0 + 1 and .7; and so on."""
+    by_hand = [abs(sum(row) - 1) + sum(max(0, -one, one - 1) for one in row) for row in rows]
+    assert by_hand.index(max(by_hand)) == worst
+    with pytest.raises(InputError) as told:
+        reader().logits(torch.tensor(rows))
+    assert f"got {rows[worst][0]:g}, {rows[worst][1]:g};" in str(told.value)
+
+
+def test_of_a_long_row_eight_numbers_are_shown():
+    with pytest.raises(InputError) as told:
+        reader().logits(torch.arange(12).float()[None])
+    assert "got 0, 1, 2, 3, 4, 5, 6, 7; of other numbers say that the answers are logits" in str(told.value)
+
+
+@pytest.mark.parametrize("wild", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("answers", ["logits", "probabilities"])
+def test_one_wild_number_is_refused_wherever_it_stands(wild, answers):
+    for place in range(6):
+        found = torch.full((2, 3), 1 / 3)
+        found.view(-1)[place] = wild
+        with pytest.raises(InputError, match=f"^model: expected finite {answers}, got NaN or infinity"):
+            reader(answers).logits(found)

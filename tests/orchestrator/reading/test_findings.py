@@ -193,3 +193,20 @@ def test_a_tie_goes_to_the_baseline():
     )
     choice = decide(summarise(data))
     assert not choice.clear and choice.tied and choice.marked is None
+
+
+def test_where_no_recipe_has_met_every_attack_failures_and_masked_gradients_are_still_told():
+    """Two recipes, two attacks, each recipe met by another one: nothing is compared, and what to beware of stays."""
+    rows = [
+        {"trial": f"{alpha}/{attack}/{seed}", "seed": seed, "failure": None, "alpha": alpha, "attack_name": attack,
+         "status": "done" if (alpha == 0.0) == (attack == "x") else "failed" if seed else "missing",
+         "attack_control": False, "attack_access": "gradients", "test_acc": 0.9, "backdoor_collapsed": seed / 2,
+         "embedder_acc1": 0.3 if (alpha == 0.0) == (attack == "x") else None}
+        for alpha in (0.0, -0.2) for attack in "xy" for seed in (0, 1, 2)
+    ]  # fmt: skip
+    data = ReportData(title="t", results=pd.DataFrame(rows), axes=(ALPHA, Axis(key="attack_name", role="attack")))
+    found = find(data, summarise(data))
+    assert decide(summarise(data)).rows == {} and len(found.answer) == 1 and found.more == ()
+    assert "12 trials, 6 done, 4 failed and 2 missing" in ascii_text(found.answer[0]) and found.incomplete
+    cautions = ascii_text(" ".join(found.cautions))
+    assert "Of 12 trials, 4 failed" in cautions and "8 collapsed" in cautions

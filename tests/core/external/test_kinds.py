@@ -1,0 +1,86 @@
+"""What somebody calls a model, and what a file is by what is in it."""
+
+import io
+import zipfile
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+
+import pytest
+
+from smoothsweep.core.external.kinds import KINDS, Named, as_source, is_outside, is_timm, kind_of, kind_of_file
+
+
+@pytest.mark.parametrize(("text", "kind", "stem"), [
+    ("python:my.module:load", "function", "python-my.module-load"), ("http://host/v1/x", "endpoint", "http-host-v1-x"),
+    ("https://host:8000/", "endpoint", "https-host-8000"), ("https://host/a?x=1", "endpoint", "https-host-a"),
+    ("https://host/a#f?x", "endpoint", "https-host-a"), ("http://h/" + "a" * 99, "endpoint", "http-h-" + "a" * 73),
+    ("http://host/..", "endpoint", "http-host"),
+])  # fmt: skip
+def test_a_name_is_no_path(text, kind, stem):
+    source = as_source(text)
+    assert isinstance(source, Named) and (source.kind, source.stem, kind_of(source)) == (kind, stem, kind)
+
+
+@pytest.mark.parametrize("text", ["model.pt", "python", "http:/host", "ftp://host/x", "my/python:a:b", " http://host"])
+def test_anything_else_is_a_path(text):
+    assert as_source(text) == Path(text)
+
+
+def test_a_name_is_shown_without_secrets_and_not_without_end():
+    named = Named("https://token@host/a?key=word")
+    assert "token" not in named.name + str(named) + named.stem and "word" not in named.name + str(named) + named.stem
+    assert named.name == str(named) and len(Named("http://host/" + "a" * 999).name) == 300
+
+
+def archive(path, *names):
+    with zipfile.ZipFile(path, "w") as written:
+        for name in names:
+            written.writestr(name, b"")
+    return path
+
+
+@pytest.mark.parametrize(("names", "kind"), [
+    (["m/constants.pkl", "m/code/a.py"], "torchscript"), (["m/code/a.py", "m/x", "m/constants.pkl"], "torchscript"),
+    (["m/constants.pkl"], None), (["m/code/a.py"], None), (["m/constants.pkl", "m/decode/a.py"], None),
+    (["m/models/model.json"], "torch_export"), (["m/x", "m/models/a/b.json", "m/y"], "torch_export"),
+    (["m/models/model.pt"], None), (["m/other/model.json"], None), (["m/constants.pkl", "m/models/x"], None),
+    (["m/constants.pkl", "m/code/a.py", "m/models/model.json"], "torch_export"), (["m/data.pkl", "m/version"], None),
+    (["models/model.json"], None),
+])  # fmt: skip
+def test_an_archive_is_what_is_in_its_folder(tmp_path, names, kind):
+    path = archive(tmp_path / "model.bin", *names)
+    assert kind_of_file(path) == kind == kind_of(path)
+
+
+def test_what_is_no_archive_is_none_and_onnx_goes_by_its_name(tmp_path):
+    (tmp_path / "text.pt").write_text("no archive")
+    (tmp_path / "folder").mkdir()
+    damaged = archive(tmp_path / "damaged.pt", "m/constants.pkl", "m/code/a.py")
+    content = bytearray(damaged.read_bytes())
+    content[content.index(b"PK\x01\x02")] = 0
+    damaged.write_bytes(content)
+    assert zipfile.is_zipfile(io.BytesIO(content))
+    for name in ("text.pt", "folder", "nothing", "damaged.pt"):
+        assert kind_of_file(tmp_path / name) is None
+    assert kind_of_file(tmp_path / "nothing.onnx") == "onnx"
+    assert kind_of_file(archive(tmp_path / "x.onnx", "m/models/model.json")) == "onnx"
+
+
+def test_words_that_stand_for_kinds_and_for_networks_of_timm():
+    assert [is_outside(word) for word in (*KINDS, "resnet18", "timm:resnet10t", None)] == [True] * 5 + [False] * 3
+    named = ("timm:resnet10t", "timm:", "resnet10t", "my-timm:x", None)
+    assert [is_timm(word) for word in named] == [True, True, False, False, False]
+    assert len({kind.file for kind in KINDS.values()}) == len(KINDS), "one folder may hold one of each"
+
+
+def test_each_kind_has_a_function_that_opens_it_and_words_of_its_own():
+    """The table loads nothing: what it names is looked up when a model is opened."""
+    for name, kind in KINDS.items():
+        module, _, function = kind.open.partition(":")
+        parameters = signature(getattr(import_module(module), function)).parameters
+        assert list(parameters) == ["path", "settings", "device"], name
+    assert len({kind.words for kind in KINDS.values()}) == len(KINDS)
+    suffixes = {name: Path(kind.file).suffix for name, kind in KINDS.items()}
+    assert suffixes == {"torchscript": ".torchscript", "torch_export": ".pt2", "onnx": ".onnx", "function": ".json",
+                        "endpoint": ".json"}  # fmt: skip

@@ -1,0 +1,52 @@
+"""What stages cost, shared in every way: by trials of a recipe, by recipes, by fresh seeds; on several devices."""
+
+import pandas as pd
+import pytest
+
+from smoothsweep.orchestrator.reading.findings.costs import OTHERS, SHARED, Cost, costs
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+
+
+def link(stage, path, seconds, devices=1.0):
+    return StageLink(stage=stage, path=path, seconds=seconds, devices=devices)
+
+
+PRIOR, POOL = link("prior", "prior", 1000.0, 8.0), link("pool", "pool/a", 40.0)
+LINKS = {
+    "a1": (PRIOR, link("target", "t/a1", 100.0, 2.0), POOL, link("attack", "x/a1", 7.0)),
+    "a2": (PRIOR, link("target", "t/a2", 110.0, 2.0), POOL, link("attack", "x/a2", 9.0)),
+    "b1": (PRIOR, link("target", "t/b1", 130.0), link("attack", "x/b1", 11.0), link("attack", "x/b1", 11.0)),
+    "fresh": (PRIOR, link("target", "t/fresh", 17.0), link("attack", "x/a1", 7.0)),
+}
+
+
+def found(links):
+    rows = [{"trial": trial, "seed": int(trial[1]), "status": "done", "failure": None, "name": trial[0],
+             "test_acc": 0.9, "embedder_acc1": 0.3} for trial in ("a1", "a2", "b1")]  # fmt: skip
+    data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="name", bare=True),), links=links)
+    return costs(data, summarise(data, resamples=20))
+
+
+def cost(*parts):
+    """(stages, device-seconds, times used) -> their cost by hand."""
+    return Cost(stages=len(parts), seconds=pytest.approx(sum(seconds for seconds, _ in parts)),
+                saved=pytest.approx(sum(seconds * (uses - 1) for seconds, uses in parts)))  # fmt: skip
+
+
+def test_each_stage_counts_once_and_by_what_it_saved():
+    """Uses: the prior by four trials, the pool by two of one recipe, one attack by a trial and by a fresh seed."""
+    told = found(LINKS)
+    prior, pool, targets = (8000.0, 4), (40.0, 2), [(200.0, 1), (220.0, 1), (130.0, 1), (17.0, 1)]
+    attacks = [(7.0, 2), (9.0, 1), (11.0, 1)]
+    assert told.total == cost(prior, pool, *targets, *attacks)
+    assert told.by_kind == {"prior": cost(prior), "target": cost(*targets), "pool": cost(pool),
+                            "attack": cost(*attacks)}  # fmt: skip
+    assert told.by_recipe == {
+        SHARED: cost(prior, (7.0, 2)), "a": cost((200.0, 1), pool, (220.0, 1), (9.0, 1)),
+        "b": cost((130.0, 1), (11.0, 1)), OTHERS: cost((17.0, 1)),
+    }  # fmt: skip
+
+
+def test_without_manifests_there_are_no_costs():
+    assert found({}) is None and found({"a1": ()}) is None

@@ -1,0 +1,85 @@
+"""What figures show of many recipes: which rows, which judges, and which way a difference is good."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.reading.findings.display import MANY, hover, judges_shown, of_cell, shown_rows, told
+from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+
+
+def data(recipes, baseline="r00", metric="embedder_acc1", **more):
+    """recipes: how many; of the first five the accuracy rises with the leak, the others are beaten by the first."""
+    rows = [
+        {"trial": f"{number}-{attack}-{seed}", "seed": seed, "status": "done", "failure": None, "name": f"r{number:02}",
+         "attack_name": attack, "attack_access": "gradients", "attack_control": False, "attack_published": True,
+         "test_acc": 0.8 + 0.01 * number if number < 5 else 0.5, "attack_acc1": 0.9,
+         metric: 0.3 + 0.05 * min(number, 5) + 0.01 * number + 0.01 * (attack == "y")}
+        for number in range(recipes) for attack in "xy" for seed in (1, 2)
+    ]  # fmt: skip
+    axes = (Axis(key="name", bare=True), Axis(key="attack_name", role="attack", bare=True))
+    return ReportData(title="t", results=pd.DataFrame(rows), axes=axes, baseline={"name": baseline} if baseline else {},
+                      **more)  # fmt: skip
+
+
+@pytest.mark.parametrize(("recipes", "baseline", "shown"), [
+    (MANY - 1, "r07", range(MANY - 1)), (MANY, "r07", range(MANY)), (MANY + 1, "r07", [0, 1, 2, 3, 4, 7]),
+    (MANY + 3, None, [0, 1, 2, 3, 4]),
+])  # fmt: skip
+def test_of_many_recipes_the_front_and_the_baseline_are_shown(recipes, baseline, shown):
+    summary = summarise(data(recipes, baseline), resamples=20)
+    rows = shown_rows(summary)
+    assert summary.frame.loc[rows, "recipe"].tolist() == [f"r{number:02}" for number in shown] * 2
+    assert rows == sorted(rows)
+
+
+def test_where_no_front_is_known_the_first_are_shown():
+    summary = summarise(data(MANY + 2, None, min_test_acc=0.99), resamples=20)
+    assert shown_rows(summary) == list(range(MANY))
+
+
+def test_hit_rates_get_a_panel_and_so_does_what_decides():
+    assert judges_shown(summarise(data(2), resamples=20)) == ["embedder_acc1", "attack_acc1"]
+    assert judges_shown(summarise(data(2, metric="dist_face", primary="dist_face"), resamples=20)) == [
+        "dist_face", "attack_acc1",
+    ]  # fmt: skip
+
+
+def gap(difference, low, high, verdict):
+    return Comparison(difference=difference, low=low, high=high, n=2, verdict=verdict)
+
+
+@pytest.mark.parametrize(("metric", "verdict", "look"), [
+    ("embedder_acc1", "lower", "good"), ("embedder_acc1", "higher", "bad"), ("dist_face", "higher", "good"),
+    ("dist_face", "lower", "bad"), ("test_acc", "higher", "good"), ("test_acc", "lower", "bad"),
+    ("embedder_acc1", "cannot tell", "unclear"),
+])  # fmt: skip
+def test_which_way_is_good_for_the_owner(metric, verdict, look):
+    spec = metric_of(metric)
+    sign = {"lower": -1, "higher": 1}.get(verdict, 1)
+    one = gap(0.2 * sign, *sorted((0.1 * sign, 0.3 * sign)), verdict)
+    cell = pd.Series({f"{metric}_diff": one.difference, f"{metric}_diff_low": one.low, f"{metric}_diff_high": one.high,
+                      f"{metric}_diff_n": 2, f"{metric}_verdict": verdict})  # fmt: skip
+    for found in (told(spec, one), of_cell(spec, cell)):
+        assert found.look == look and ("10" in found.size or "0.1" in found.size)
+        assert look == "unclear" or verdict in found.words
+
+
+def test_nothing_to_compare_and_no_difference_at_all():
+    spec = metric_of("embedder_acc1")
+    assert told(spec, gap(np.nan, np.nan, np.nan, "")) is None
+    none, some = (told(spec, gap(0.0, low, 0.0, "cannot tell")).words for low in (0.0, -0.1))
+    assert none != some and told(spec, gap(0.0, 0.0, 0.1, "cannot tell")).words == some
+
+
+def test_a_point_names_its_recipe_its_attack_and_both_numbers_with_their_seeds():
+    summary = summarise(data(2), resamples=20)
+    values = summary.frame.iloc[3]
+    first, *others = ascii_text(hover(values, "attack_acc1")).split("\n")
+    assert first == "r01, y" and len(others) == 2
+    assert "81.0" in others[0] and "2 seeds" in others[0] and "90.0" in others[1]
+    assert hover(values.drop("attack").to_dict() | {"attack": ""}, "attack_acc1").split("\n")[0] == "r01"

@@ -1,0 +1,144 @@
+"""Which tests are asked about a line: those that execute it, quick ones first; else the module's; else all."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.mutants.covering import Chooser, Executed, choose, digest_of, read_executed, write_executed
+from tools.mutants.mutations import places_of
+from tools.mutants.running import NOTICED, UNNOTICED, Copy
+
+MODULE = '''"""A module."""
+
+LIMIT = 3
+
+
+def first(a):
+    if a > LIMIT:
+        return a + 1
+    return a
+
+
+def second(a):
+    return first(
+        a
+    ) - 2
+'''
+TESTS = '''
+import pytest
+from smoothsweep.core.small import first, second
+
+
+@pytest.fixture(scope="module")
+def made():
+    return second(1)
+
+
+def test_low():
+    assert first(1) == 1
+
+
+def test_high():
+    assert first(5) == 6
+
+
+def test_made(made):
+    assert made == -1
+
+
+def test_beside():
+    assert True
+'''
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name, text in {"core/small.py": MODULE, "tests/test_small.py": TESTS, "core/__init__.py": "",
+                       "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '--import-mode=importlib'\n",
+                       "tests/test_other.py": "def test_other():\n    assert True\n"}.items():  # fmt: skip
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def lines_of(text):
+    """The number of the line that begins so."""
+    return [number for number, line in enumerate(MODULE.splitlines(), 1) if line.strip().startswith(text)]
+
+
+def names(*tests):
+    return {f"tests/test_small.py::{test}" for test in tests}
+
+
+def test_faults_are_asked_of_the_tests_that_execute_their_statement(tree):
+    """A fixture that several tests share counts for each of its file's tests: which of them look at it is not known."""
+    every = names("test_low", "test_high", "test_made", "test_beside")
+    with Copy(tree) as copy:
+        answer, found = copy.watch("tests/test_small.py", 60)
+        _, other = copy.watch("tests/test_other.py", 60)
+        assert answer.said == UNNOTICED and set(found.seconds) == every
+        assert found.executing("core/small.py", lines_of("return a + 1")) == names("test_high")
+        assert found.executing("core/small.py", lines_of("return first(")) == every
+        assert found.executing("core/small.py", lines_of("LIMIT")) == set() and found.is_current(tree)
+        executed = {"tests/test_small.py": found, "tests/test_other.py": other}
+        for place in places_of(tree, "core/small.py"):
+            mutant, (begin, end) = place.mutant(), place.statement
+            chosen = choose(executed, executed, "core/small.py", range(begin, end + 1))
+            assert chosen.tests == ("tests/test_small.py",), "the other file executes nothing of it"
+            said = copy.ask(mutant.module, mutant.source, chosen, 60).said
+            if place.line == lines_of("return a + 1")[0]:
+                assert set(chosen.seconds) == names("test_high") and said == NOTICED
+            if "LIMIT = " in mutant.before or place.line == lines_of("LIMIT")[0]:
+                assert set(chosen.seconds) == every, "it is executed on import alone"
+        assert (copy.root / "core/small.py").read_text() == MODULE
+    (tree / "core/small.py").write_text(MODULE + "\n")
+    assert not found.is_current(tree)
+
+
+def test_the_span_of_a_statement_is_its_own(tree):
+    spans = {place.line: place.statement for place in places_of(tree, "core/small.py")}
+    (begin,) = lines_of("return first(")
+    assert spans[begin + 2 if begin + 2 in spans else begin] == (begin, begin + 2)
+    (head,) = lines_of("if a > LIMIT")
+    assert spans[head] == (head, head), "the body of an `if` is a statement of its own"
+
+
+def executed(**lines):
+    """Three tests of .1, 2 and .2 seconds, and the lines that they execute."""
+    return Executed(seconds={"a::x": 0.1, "a::slow": 2.0, "a::y": 0.2}, whole_s=3.0, digests={},
+                    lines={"m.py": {number[1:]: tests for number, tests in lines.items()}})  # fmt: skip
+
+
+def test_where_nothing_executes_the_line_whoever_executes_the_module_is_asked_and_else_everybody():
+    mine, other = executed(_3=[1, 2], _4=[0], _9=[]), Executed(seconds={"b::z": 1.0}, whole_s=1.0, lines={}, digests={})
+    both = {"a": mine, "b": other}
+    for lines, wanted in (([3], {"a::slow", "a::y"}), ([3, 4], {"a::x", "a::slow", "a::y"}), ([4], {"a::x"}),
+                          ([9], {"a::x", "a::slow", "a::y"}), ([77], {"a::x", "a::slow", "a::y"})):  # fmt: skip
+        chosen = choose(both, ["b", "a"], "m.py", lines)
+        assert set(chosen.seconds) == wanted and chosen.tests == ("a",) and set(chosen.known) == set(mine.seconds)
+    everybody = choose(both, ["b", "a"], "unknown.py", [1])
+    assert everybody.tests == ("b", "a") and set(everybody.seconds) == {"a::x", "a::slow", "a::y", "b::z"}
+
+
+class Item:
+    def __init__(self, nodeid):
+        self.nodeid = nodeid
+
+
+def test_quick_tests_come_first_by_file_and_new_ones_are_run_too():
+    chooser = Chooser({"a::slow": 2.0, "a::y": 0.2, "a::x": 0.1, "b::z": 0.3}, {"a::slow", "a::y", "a::x", "b::z",
+    "a::w"})
+    items = [Item(name) for name in ("a::slow", "a::y", "a::w", "b::z", "a::x", "b::made_by_the_fault")]
+    chooser.pytest_collection_modifyitems(items)
+    assert [item.nodeid for item in items] == ["b::made_by_the_fault", "b::z", "a::x", "a::y", "a::slow"]
+
+
+def test_what_was_measured_is_kept_while_its_files_stay(tmp_path):
+    (tmp_path / "m.py").write_text("1")
+    held = {name: Executed(seconds={"t": 1.0}, whole_s=1.0, lines={"m.py": {"1": [0]}}, digests={"m.py": digest})
+            for name, digest in (("fresh", digest_of(tmp_path / "m.py")), ("old", "0"))}  # fmt: skip
+    held["lost"] = Executed(seconds={}, whole_s=1.0, lines={}, digests={"gone.py": "0"})
+    kept = Path(tmp_path / "kept.json")
+    assert read_executed(kept, tmp_path) == {}
+    write_executed(kept, held)
+    assert read_executed(kept, tmp_path) == {"fresh": held["fresh"]}
