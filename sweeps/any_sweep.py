@@ -49,7 +49,8 @@ class AnySweep(Model):
     """The keys of every sweep file.
 
     A kind adds its own. What a caller may ask of any sweep (`search`, `budget`, `reaudit`, `min_test_acc`, `paper`,
-    `seeds`, `protocol`, `tracking`) is a key of it or, where its files cannot say it, a constant of its class.
+    `every_seed`, `looks`, `protocol`, `tracking`) is a key or a property of it or, where its files cannot say it, a
+    constant of its class.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]

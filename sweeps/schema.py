@@ -19,6 +19,7 @@ from sweeps.base import Model, Several
 from sweeps.data import LabelledData, Public, PublishedData, PublishedPublic, SyntheticData
 from sweeps.imported import ImportedClassifier, trained_or_imported
 from sweeps.judging import Judges
+from sweeps.looks import SeedLooks, list_or_looks
 from sweeps.other_trials import known_classes, stopping_reference, swapped_targets
 from sweeps.paper_numbers import datasets_of
 from sweeps.resolved import classes_of
@@ -32,6 +33,12 @@ MOST_OF_INCEPTION = 1000  # outputs of its auxiliary head
 Target = Annotated[
     Annotated[Recipe, Tag("trained_here")] | Annotated[ImportedClassifier, Tag("brought_in")],
     Discriminator(trained_or_imported),
+]
+
+
+Seeds = Annotated[
+    Annotated[Several[Seed], Field(min_length=1), Tag("a_list")] | Annotated[SeedLooks, Tag("of_looks")],
+    Discriminator(list_or_looks),
 ]
 
 
@@ -63,7 +70,7 @@ class InversionSweep(AnySweep):
 
     experiment: Literal["inversion"] = "inversion"
     protocol: Protocol = "clean"
-    seeds: Annotated[Several[Seed], Field(min_length=1)]
+    seeds: Seeds  # a list, or looks: seeds that are added where a comparison is undecided
     data: Annotated[SyntheticData | LabelledData | PublishedData, Field(discriminator="kind")]
     public: Public | None = None
     recipe: Target = Recipe()
@@ -77,6 +84,16 @@ class InversionSweep(AnySweep):
     min_test_acc: Fraction | None = None  # the accuracy you need: recipes below it are not recommended; no search
     tracking: Tracking = Tracking()
     paper: PaperTable | None = None
+
+    @property
+    def looks(self) -> SeedLooks | None:
+        """When recipes are compared and get more seeds; None where all seeds are listed."""
+        return self.seeds if isinstance(self.seeds, SeedLooks) else None
+
+    @property
+    def every_seed(self) -> tuple[int, ...]:
+        """All seeds that a recipe may get."""
+        return self.seeds.every if isinstance(self.seeds, SeedLooks) else self.seeds
 
     @property
     def reads_prior(self) -> bool:
@@ -103,7 +120,7 @@ class InversionSweep(AnySweep):
         self.swapped_targets()
         if self.attack is None:
             self._fits_without_attack()
-        for name, given in (("seeds", self.seeds), ("classes", () if self.classes == "all" else self.classes)):
+        for name, given in (("seeds", self.every_seed), ("classes", () if self.classes == "all" else self.classes)):
             if twice := first_repeat(given):
                 raise ValueError(f"{name}: expected each once, got {twice[0]} twice")
         if self.paper and self.paper.dataset is None and not isinstance(self.data, PublishedData):
@@ -119,6 +136,7 @@ class InversionSweep(AnySweep):
         self._fits_classes()
         self._fits_poison()
         self._fits_search()
+        self._fits_looks()
         return self
 
     def _fits_without_attack(self) -> None:
@@ -202,8 +220,19 @@ class InversionSweep(AnySweep):
                 raise ValueError("reaudit: expected an objective that is a leak, got none")
         if self.reaudit and "share" in self.reaudit.model_fields_set and not (self.search and self.budget):
             raise ValueError(f"reaudit.share: expected only beside a search with a budget, got {self.reaudit.share:g}")
-        if self.reaudit and (twice := sorted(set(self.reaudit.seeds) & set(self.seeds))):
+        if self.reaudit and (twice := sorted(set(self.reaudit.seeds) & set(self.every_seed))):
             raise ValueError(f"reaudit.seeds: expected other seeds than those of the sweep, got {twice[0]} in both")
+
+    def _fits_looks(self) -> None:
+        """Looks compare every recipe of the grid with the baseline by what leaks, and by nothing else."""
+        if self.looks is None:
+            return
+        if beside := next((key for key in ("search", "reaudit", "paper") if getattr(self, key) is not None), None):
+            raise ValueError(f"seeds.looks: expected none beside {beside}, got both; list the seeds")
+        if self.attack is None:
+            raise ValueError("seeds.looks: expected an attack, whose leak decides who gets more seeds, got null")
+        if not self.baseline:
+            raise ValueError("seeds.looks: expected a baseline to compare every recipe with, got none")
 
     def _fits_synthetic(self, data: SyntheticData) -> None:
         if data.samples_per_class is not None and data.samples_per_class > data.train_per_class:

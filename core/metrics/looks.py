@@ -26,7 +26,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from core.errors import InputError
 from core.metrics.verdicts import LEAST_SEEDS
@@ -82,6 +82,8 @@ def settled(
 
 @lru_cache(maxsize=64)
 def _errors(seeds: tuple[int, ...], alpha: float, spend: Spend) -> tuple[float, ...]:
+    from scipy import optimize  # a quarter of a second of imports, for every command that reads a sweep file
+
     fractions = np.array(seeds, dtype=np.float64) / seeds[-1]
     shape = np.ones(len(seeds)) if spend == "pocock" else 1 / np.sqrt(fractions)
 

@@ -26,6 +26,7 @@ from orchestrator.running.workplace import Workplace
 from orchestrator.search.agenda import Agenda
 from orchestrator.search.ahead import ahead_of, hours_left, refuse_small_budget
 from orchestrator.search.budget import Meter, spent
+from orchestrator.search.looks import LookAgenda
 from orchestrator.search.reaudit import frontier_recipes
 from orchestrator.search.record import write_end
 from orchestrator.stages.stage import with_ancestors
@@ -125,6 +126,8 @@ def _end_of(run: SweepRun, agenda: Agenda) -> str | None:
 
 
 def _agenda(loaded: LoadedSweep, store: Store) -> Agenda | None:
+    if loaded.sweep.looks:
+        return LookAgenda(loaded, store)
     return Agenda(loaded, store) if loaded.sweep.search else None
 
 

@@ -1,4 +1,4 @@
-"""What a search has proposed: the truth of it, one line each, in the sweep's folder. And the trials it comes to.
+"""What a search, or looks, have proposed: one line each, in the sweep's folder. And the trials it comes to.
 
     <store>/sweeps/<name>/search/proposals.jsonl     first line: of which search; then one proposal per line
     <store>/sweeps/<name>/reaudit.json               the recipes chosen for a re-audit
@@ -19,7 +19,7 @@ from orchestrator.planning.trial import Trial
 from orchestrator.stages.stage import canonical_json
 from orchestrator.store.base import Store
 from orchestrator.store.notes import read_lines, read_note, write_lines
-from sweeps.expand import OF_THE_ATTACKER, CellMaker, attacks_of, expand
+from sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, attacks_of, expand
 from sweeps.loaded import LoadedSweep
 
 PROPOSALS, REAUDIT = "search/proposals.jsonl", "reaudit.json"
@@ -35,6 +35,7 @@ class _ProposalLine(BaseModel, extra="forbid"):
     rung: int | None = None
     origin: str = "random"
     of: int | None = None
+    look: int | None = None
 
 
 class _ReauditNote(BaseModel, extra="forbid"):
@@ -46,7 +47,8 @@ class _ReauditNote(BaseModel, extra="forbid"):
 class Proposal:
     """One recipe to try. number: from 0, in the order of proposing. values: dotted key -> value. rung: index of the
     cheap attack it meets, None for the full one. origin: how it was come by. of: the number of the proposal that
-    brought this recipe to a later rung or an audit.
+    brought this recipe to a later rung or an audit. look: the look, from 0, that the recipe gets its seeds for; None in
+    a search, whose recipes get all seeds at once.
     """
 
     number: int
@@ -54,6 +56,7 @@ class Proposal:
     rung: int | None = None
     origin: str = "random"
     of: int | None = None
+    look: int | None = None
 
 
 class ProposalFile:
@@ -62,6 +65,7 @@ class ProposalFile:
     def __init__(self, loaded: LoadedSweep, store: Store) -> None:
         self.store, self.name = store, loaded.sweep.name
         self.search = search_of(loaded)
+        self.what = "the search" if loaded.sweep.search else "the design of the looks"
         self._held: list[dict[str, Any]] = []  # what the file holds, once it is open for appending
 
     def read(self) -> list[Proposal]:
@@ -77,7 +81,7 @@ class ProposalFile:
         if lines and lines[0].get("search") != self.search:
             aside = f"search/proposals-{sha256(canonical_json(lines).encode()).hexdigest()[:8]}.jsonl"
             write_lines(self.store, self.name, aside, lines)
-            said = f"the search has changed: its {len(lines) - 1} earlier proposals lie in {aside}; it starts anew"
+            said = f"{self.what} has changed: its {len(lines) - 1} earlier proposals lie in {aside}; it starts anew"
             lines = []
         self._write([{"search": self.search}, *lines[1:]])
         return said
@@ -91,7 +95,7 @@ class ProposalFile:
         self._held = lines
 
     def _lines(self) -> list[dict[str, Any]]:
-        again = "the search proposes the same again, and what the store has of it is not made again"
+        again = f"{self.what} proposes the same again, and what the store has of it is not made again"
         lines = read_lines(self.store, self.name, PROPOSALS, [_Head, _ProposalLine], again)
         return [line.model_dump(exclude_unset=True) for line in lines]
 
@@ -102,9 +106,18 @@ def search_of(loaded: LoadedSweep) -> dict[str, Any]:
     How many recipes it may propose is no part of it, except where the number shapes all that follows (halving).
     """
     search = loaded.sweep.search
+    if search is None:
+        return _looks_of(loaded)
     without = {"recipes"} if search.strategy != "halving" else set()
     given = search.model_dump(mode="json", exclude=without, exclude_none=True)
     return {**given, "baseline": {key: value for key, value in loaded.sweep.baseline.items() if key in search.space}}
+
+
+def _looks_of(loaded: LoadedSweep) -> dict[str, Any]:
+    """What decides what looks propose: the design, and all recipes, attacks and the baseline that it is about."""
+    sweep = loaded.sweep
+    asked = {"grid": sweep.grid, "cells": list(sweep.cells), "baseline": sweep.baseline}
+    return {"looks": sweep.looks.model_dump(mode="json"), **asked}
 
 
 class TrialMaker:
@@ -134,10 +147,42 @@ class TrialMaker:
         return Trial(cell=cell, seed=self.loaded.sweep.seeds[0]).id
 
 
+class LookMaker:
+    """Makes the trials of a sweep with looks. recipes: all of them, the baseline first, each with its cells."""
+
+    def __init__(self, loaded: LoadedSweep) -> None:
+        self.looks = loaded.sweep.looks
+        found: dict[str, list[Cell]] = {}
+        for cell in expand(loaded):
+            found.setdefault(canonical_json(recipe_of(cell.values)), []).append(cell)
+        cells = sorted(found.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
+        self.recipes = [(recipe_of(mine[0].values), mine) for mine in cells]
+        self._cells = {canonical_json(recipe): mine for recipe, mine in self.recipes}
+
+    def __call__(self, proposal: Proposal) -> list[Trial]:
+        """The trials that a recipe gets for a look, those of the looks before left out."""
+        known = len(self.looks.of_look(proposal.look - 1)) if proposal.look else 0
+        seeds = self.looks.of_look(proposal.look)[known:]
+        cells = self._cells[canonical_json(proposal.values)]
+        return [Trial(cell=cell, seed=seed) for seed in seeds for cell in cells]
+
+
+def maker_of(loaded: LoadedSweep) -> TrialMaker | LookMaker:
+    """What makes the trials of a sweep that proposes."""
+    return TrialMaker(loaded) if loaded.sweep.search else LookMaker(loaded)
+
+
 def proposed_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
     """The trials of everything proposed so far, in the order of proposing."""
-    make = TrialMaker(loaded)
+    make = maker_of(loaded)
     return [trial for proposal in ProposalFile(loaded, store).read() for trial in make(proposal)]
+
+
+def later_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
+    """The trials that looks have proposed after the first."""
+    later = [proposal for proposal in ProposalFile(loaded, store).read() if proposal.look]
+    make = LookMaker(loaded) if later else None
+    return [trial for proposal in later for trial in make(proposal)]
 
 
 def write_reaudit(loaded: LoadedSweep, store: Store, recipes: list[dict[str, Any]]) -> None:

@@ -87,7 +87,7 @@ def _recipes_ahead(loaded: LoadedSweep, ahead: Ahead | None, store: Store) -> li
     """Stages of recipes that may be proposed, and how many trials they are together."""
     if ahead is None or not ahead.steps:
         return []
-    trials = len(loaded.sweep.seeds) * len(attacks_of(loaded))
+    trials = len(loaded.sweep.every_seed) * len(attacks_of(loaded))
     samples = [[stage for stage in stages if not store.has(stage)] for stages in ahead.steps[0][1]]
     return [(stages, trials) for stages in samples if stages]
 

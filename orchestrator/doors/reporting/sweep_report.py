@@ -16,11 +16,13 @@ from orchestrator.doors.reporting.search_report import search_view
 from orchestrator.page.pictures import comparison_sheet
 from orchestrator.page.writing import figure_files, write_report
 from orchestrator.planning.trial import Trial
-from orchestrator.reading.axes import by_attack, first_finished, sweep_axes
+from orchestrator.reading.axes import baseline_axes, by_attack, first_finished, sweep_axes
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.tables import text_table
 from orchestrator.reading.leak.hiding import Hidings, hiding_frame, hiding_text, hidings
+from orchestrator.reading.leak.looks import look_text
 from orchestrator.reading.leak.queries import asked_by_parts, query_frame
+from orchestrator.reading.numbers.format import listing
 from orchestrator.reading.numbers.model import Axis, ContactSheet, FeatureView, PaperReference, ReportData, Spent
 from orchestrator.reading.numbers.summary import recipe_label, summarise
 from orchestrator.reading.published.comparison import beside_paper, published_frame
@@ -31,7 +33,6 @@ from orchestrator.stages.code_version import code_version
 from orchestrator.stages.stage import Stage, with_ancestors
 from orchestrator.store.base import Store
 from orchestrator.tracking.verdicts import Verdicts, verdicts_of
-from sweeps.axes import axis_keys, axis_names, axis_value
 from sweeps.loaded import LoadedSweep
 from sweeps.paper_settings import standing
 
@@ -63,6 +64,8 @@ def write_sweep_report(
         if found.verdicts:
             write_rows(hiding_frame(found), out / VERDICTS)
             files.append(out / VERDICTS)
+    if looked := look_text(summary):
+        texts.append(looked)
     if len(asked):
         write_rows(asked, out / QUERIES)
         files.append(out / QUERIES)
@@ -92,7 +95,7 @@ def report_data(
         others=_rows(table, ~phase.isin(("sweep", "reaudit"))),
         per_class=per_class if len(per_class) else None,
         defenses={trial.id: defense for trial in trials if (defense := trial.stated_defense)},
-        baseline=_baseline(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
+        baseline=baseline_axes(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
         reasons=_reasons(table), paper=_paper(loaded, compared),
         search=search_view(loaded, store, partial(recipe_label, axes)),
         alpha_curves={recipe: history["alpha"].tolist() for recipe, history in histories.items()},
@@ -100,7 +103,7 @@ def report_data(
         features={recipe: _features(store, stage) for recipe, stage in known("judge_features").items()},
         gradient_curves={r: pd.read_parquet(store.needed_file(s, CURVES)) for r, s in known("judge_gradients").items()},
         links={t.id: relative_links(t, store, out, workers=float(t.settings.recipe.workers)) for t in trials},
-        spent=_spent(loaded, store), real_images=_test_images(trials, store),
+        spent=_spent(loaded, store), real_images=_test_images(trials, store), looks=loaded.sweep.looks,
     )  # fmt: skip
 
 
@@ -134,14 +137,6 @@ def _paper(loaded: LoadedSweep, trials: list[Trial]) -> PaperReference | None:
     return PaperReference(table=reference.table, datasets=tuple(datasets), standings=standings)
 
 
-def _baseline(loaded: LoadedSweep) -> dict[str, Any]:
-    names, search = axis_names(axis_keys(loaded)), loaded.sweep.search
-    stated = loaded.sweep.baseline
-    # What a search's space holds and the baseline does not is null there.
-    absent = dict.fromkeys(key for key in (search.space if search and stated else ()) if key not in stated)
-    return {names[key]: axis_value(value) for key, value in {**stated, **absent}.items() if key in names}
-
-
 def _reasons(table: pd.DataFrame) -> dict[str, str]:
     """Reasons for metrics that no finished trial has."""
     done = table[table["status"] == "done"]
@@ -164,8 +159,13 @@ def _counts(manifest: Mapping[str, Any]) -> dict[str, float]:
     return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
 
 
+def _seeds(loaded: LoadedSweep) -> str:
+    seeds, looks = ", ".join(map(str, loaded.sweep.every_seed)), loaded.sweep.looks
+    return seeds if looks is None else f"{seeds}; looks at {listing(map(str, looks.looks))}"
+
+
 def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
-    facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": ", ".join(map(str, loaded.sweep.seeds)),
+    facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": _seeds(loaded),
              "Code": code_version()}  # fmt: skip
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     manifests = [store.manifest(stage) for stage in stages if store.has(stage)]

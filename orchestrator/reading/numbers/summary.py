@@ -150,13 +150,14 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     """The cells of `data`, and the metric that decides between them."""
     settings = Settings(level=level, resamples=resamples, seed=seed)
     groups = _groups(data.results, data.axes)
-    samples = tuple(collect(trials, data.per_class) for trials in groups.values())
-    cell_of = zip(groups.items(), samples, strict=True)
+    every = tuple(collect(trials, data.per_class) for trials in groups.values())
+    samples = every if data.looks is None else tuple(_of_seeds(seeds, data.looks.of_look(0)) for seeds in every)
+    cell_of = zip(groups.items(), every, strict=True)
     frame = pd.DataFrame([_row(key, trials, seeds, data, settings) for (key, trials), seeds in cell_of])
     baselines = set(frame.loc[frame["is_baseline"], "recipe"]) if len(frame) else set()
     cells = Cells(
         frame=frame, samples=samples, settings=settings, min_test_acc=data.min_test_acc,
-        baseline_recipe=baselines.pop() if len(baselines) == 1 else None,
+        baseline_recipe=baselines.pop() if len(baselines) == 1 else None, looks=data.looks, all_samples=every,
     )  # fmt: skip
     measured = tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())
     leaks = [key for key in measured if metric_of(key).group == "leak" and metric_of(key).better]
@@ -166,6 +167,11 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
         **(vars(cells) | {"frame": frame}), axes=data.axes, primary=primary, measured=measured,
         judged_classes=data.judged_classes, defenses=_defenses(data, frame),
     )  # fmt: skip
+
+
+def _of_seeds(samples: Mapping[str, Seeds], seeds: Sequence[int]) -> dict[str, Seeds]:
+    """Of every metric the samples of these seeds."""
+    return {metric: {seed: one for seed, one in mine.items() if seed in seeds} for metric, mine in samples.items()}
 
 
 def _references(groups: Mapping[Key, Any], data: ReportData) -> list[int | None]:
