@@ -24,7 +24,9 @@ _NODES, _MASSES = hermite_e.hermegauss(40)
 class Design:
     """A sweep to simulate. leak: of the baseline under its strongest attack. images: of a person under a seed.
     seed_spread: standard deviation of a training's effect, in points. wild: times as much for one recipe, number
-    wild_recipe. gap: how much weaker each further attack is, in points; 0 for attacks that are equally good."""
+    wild_recipe. gap: how much weaker each further attack is, in points; 0 for attacks that are equally good. blunt: how
+    much weaker still all but the first are against the recipes beside the baseline, or (below 0) against the baseline.
+    """
 
     recipes: int = 4
     attacks: int = 3
@@ -36,6 +38,7 @@ class Design:
     wild: float = 1.0
     wild_recipe: int = 1
     gap: float = 0.0
+    blunt: float = 0.0
 
     @property
     def size(self) -> str:
@@ -48,7 +51,10 @@ class Design:
         lower = np.zeros(self.recipes)
         others = lower[1:]
         others[: len(reductions)] = reductions[: len(others)]
-        return np.clip((points[None, :] - lower[:, None]) / 100, 0.005, 0.995)
+        found = points[None, :] - lower[:, None]
+        blunted = slice(1, None) if self.blunt > 0 else slice(0, 1)
+        found[blunted, 1:] -= abs(self.blunt)
+        return np.clip(found / 100, 0.005, 0.995)
 
     def logits(self, rates: np.ndarray) -> np.ndarray:
         """Logits whose average hit rates, over all random effects, are `rates` [recipes, attacks]."""

@@ -57,8 +57,8 @@ class CrossedEffects:
         """As `contrast_errors`."""
         recipes, attacks, seeds, classes = self.cells.shape[-4:]
         first, second = _recipes_of(weights)
-        pairs = self._seeds_by_pair.shape[:-2]
-        both = np.broadcast_to(first * recipes + second, (*pairs, weights.shape[-3]))
+        outer = np.broadcast_shapes(self._seeds_by_pair.shape[:-2], weights.shape[:-3])
+        both = np.broadcast_to(first * recipes + second, (*outer, weights.shape[-3]))
         own = np.take_along_axis(self._seeds_by_pair, both[..., None], axis=-2)
         columns = _pairs_of_columns(np.where(first == second, 1, 2), attacks)
         seed_part = np.maximum(_of_contrasts(weights, self._seeds_pooled), _of_contrasts(weights, own / columns))

@@ -28,7 +28,9 @@ class Ahead:
 
     recipes: at most so many more. again: how many of all are to be audited again. settings: of one of them. steps: (how
     many recipes, sample recipes as the stages that each of them adds) for every attack that they meet. shared: stages
-    that all of them need. budget_hours: device-hours that are left of the sweep's budget, None without one.
+    that all of them need. budget_hours: device-hours that are left of the sweep's budget, None without one. looks: of a
+    sweep with looks the seeds of those that may follow; steps then holds all that they may still train, which none of
+    it need be. trials: how many trials that is at most.
     """
 
     recipes: int
@@ -37,6 +39,8 @@ class Ahead:
     steps: tuple[tuple[int, tuple[tuple[Stage, ...], ...]], ...] = ()
     shared: tuple[Stage, ...] = ()
     budget_hours: float | None = None
+    looks: tuple[int, ...] = ()
+    trials: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,8 +156,17 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
         "price_per_device_hour": price,
         "measured_on": sorted(set().union(*(history.devices.get(name, ()) for name in costs))),
         "reused": {"stages": len(plan.cached), **_cost(_sum(savings), price)},
+        "looks": None
+        if plan.ahead is None or not plan.ahead.looks
+        else {
+            "at_most_more_trials": plan.ahead.trials,
+            "seeds": list(plan.ahead.looks),
+            "without": _cost(_sum(costs), price),
+            "without_stages": len(missing),
+            **_cost(further, price),
+        },
         "search": None
-        if plan.ahead is None
+        if plan.ahead is None or plan.ahead.looks
         else {
             "at_most_more_recipes": plan.ahead.recipes,
             "at_most_audited_again": plan.ahead.again,
@@ -194,6 +207,7 @@ def _cost_ahead(ahead: Ahead | None, history: History, held: Callable[[Stage], f
             continue
         mean = sum(cost[0] for cost in costs) / len(costs)
         least, most = min(cost[1] for cost in costs), max(cost[2] for cost in costs)
+        least = 0.0 if ahead.looks else least
         unknown = max(cost[3] for cost in costs)
         total = _sum({"a": total, "b": (count * mean, count * least, count * most, count * unknown)})
     return total, None if ahead.budget_hours is None else 3600 * ahead.budget_hours

@@ -10,8 +10,9 @@ from typing import Any
 from orchestrator.planning.proposals import Proposal
 from orchestrator.planning.trial import Trial
 from orchestrator.reading.axes import baseline_axes, sweep_axes
+from orchestrator.reading.numbers.estimates import Settings
 from orchestrator.reading.numbers.model import ReportData
-from orchestrator.reading.numbers.summary import summarise
+from orchestrator.reading.numbers.summary import cells_of
 from orchestrator.reading.results import per_class_rows, results_table
 from orchestrator.search.agenda import Agenda
 from orchestrator.search.outcomes import Outcome, status_of
@@ -63,19 +64,19 @@ class LookAgenda(Agenda):
         trials = [trial for one in self.proposals if one.look < asked for trial in self.make(one)]
         table = results_table(trials, self.store, {})
         per_class = per_class_rows(trials, self.store)
-        summary = summarise(
+        cells, primary = cells_of(
             ReportData(
                 title=self.loaded.sweep.name, results=table, axes=sweep_axes(self.loaded, trials),
                 protocol=self.loaded.sweep.protocol, per_class=per_class if len(per_class) else None,
                 baseline=baseline_axes(self.loaded), looks=self.make.looks,
             ),
-            resamples=RESAMPLES,
+            Settings(resamples=RESAMPLES),
         )  # fmt: skip
-        if summary.primary is None:
+        if primary is None:
             return []
-        found = summary.stops(summary.primary)
+        found = cells.stops(primary)
         open_ = {recipe for recipe, stop in found.items() if stop.answer == "open" and stop.look == asked}
-        rows = zip(summary.frame["recipe"], summary.frame["trials"], strict=True)
+        rows = zip(cells.frame["recipe"], cells.frame["trials"], strict=True)
         ids = {trial for recipe, mine in rows if recipe in open_ for trial in mine}
         first, *others = self.make.recipes
         wanted = [

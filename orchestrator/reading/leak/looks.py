@@ -25,11 +25,12 @@ def look_sentences(summary: Summary) -> tuple[str, ...]:
     if summary.looks is None or summary.primary is None:
         return ()
     looks, last = summary.looks, summary.stops(summary.primary)
-    errors = listing(f"{100 * error:.2g}\u00a0%" for error in looks.design.errors)
+    shares = [f"{100 * error:.2g}\u00a0%" for error in looks.design.errors]
+    errors = shares[0] if len(set(shares)) == 1 else f"{listing(shares)}, one after the other"
     first = (
         f"Every recipe was compared with the baseline at {looks.looks[0]} seeds, those still undecided again at "
         f"{listing(map(str, looks.looks[1:]))}, each time with an error of {errors} "
-        f"({100 * looks.alpha:g}\u00a0% in all, {SPENT[looks.spend]}). Intervals below hold although seeds were added."
+        f"({100 * looks.alpha:g}\u00a0% in all, {SPENT[looks.spend]}). These intervals hold although seeds were added."
         if len(looks.looks) > 1
         else f"There is one look, at {looks.looks[0]} seeds."
     )

@@ -1,70 +1,18 @@
 """Seeds where they are needed: who gets more, in whichever order trials end and whatever was killed."""
 
-import random
-
 import numpy as np
 import pytest
-import yaml
-from tiny import searchable
+from looked import ALPHA, CHANGES, LOSSES, leak, load, work_off
 
 from core.metrics.looks import Looks
 from core.metrics.reduction import reductions
+from orchestrator.planning.plan import make_plan, plan_summary
+from orchestrator.planning.plan_words import plan_text
 from orchestrator.planning.proposals import ProposalFile
 from orchestrator.planning.trials import trials_of
-from orchestrator.search.looks import LookAgenda
-from orchestrator.search.setup import Wait
+from orchestrator.search.ahead import ahead_of
+from orchestrator.search.record import write_end
 from orchestrator.store.local import LocalStore
-from sweeps.load import load_sweep
-
-ALPHA, LOSS = "recipe.defense.alpha", "attack.loss"
-CHANGES = {0.0: 0.0, -0.3: 0.5, -0.2: 0.11, -0.1: 0.0, 0.1: 0.06}
-"""Recipe -> how much less it leaks: told at the first look, at the second, at none."""
-ROUGH = 0.03
-LOSSES = ("poincare", "cross_entropy")
-
-
-def load(folder, *, looks=(2, 3, 5), recipes=tuple(CHANGES), **changes):
-    folder.mkdir(parents=True, exist_ok=True)
-    given = searchable(
-        "looked", None, seeds={"looks": list(looks), "first": 41},
-        grid={ALPHA: list(recipes), LOSS: list(LOSSES)}, baseline={ALPHA: 0.0}, **changes,
-    )  # fmt: skip
-    del given["search"]
-    path = folder / "looked.yaml"
-    path.write_text(yaml.safe_dump(given, sort_keys=False))
-    return load_sweep(path)
-
-
-def leak(alpha, loss, seed):
-    """Made up: what a trial's judge says."""
-    rough = random.Random(f"{alpha} {loss} {seed}").gauss(0, ROUGH)
-    return 0.75 - CHANGES[alpha] - 0.1 * (loss == "cross_entropy") + rough
-
-
-def finish(store, trial):
-    values = trial.cell.values
-    for stage in trial.stages:
-        store.discard(stage)
-        metrics = {"test_acc": 0.9, "embedder_acc1": leak(values[ALPHA], values[LOSS], trial.seed)}
-        store.commit(stage, store.draft(stage), {"metrics": metrics, "seconds": 1.0, "inputs": {}})
-
-
-def work_off(loaded, store, *, shuffle=0, stop_after=None, fails=lambda trial: False):
-    """Several trials at once that end in a random order. Returns the agenda and the trials that ended."""
-    agenda, order, running, ended = LookAgenda(loaded, store), random.Random(shuffle), [], []
-    agenda.begin()
-    while True:
-        while len(running) < 5 and not isinstance(trial := agenda.next(), Wait | None):
-            running.append(trial)
-        if not running:
-            return agenda, ended
-        trial = running.pop(order.randrange(len(running)))
-        if not fails(trial):
-            finish(store, trial)
-        agenda.ended(trial, "it diverged" if fails(trial) else None)
-        ended.append(trial)
-        if len(ended) == stop_after:
-            return agenda, ended
 
 
 def by_hand(looks, recipes=tuple(CHANGES)):
@@ -104,7 +52,7 @@ def test_only_what_is_undecided_gets_more_seeds_and_the_baseline_beside_it(tmp_p
     assert len({trial.id for trial in ended}) == len(ended) == len(trials_of(loaded, store))
 
 
-@pytest.mark.parametrize("killed_after", [[1], [19, 3], [22, 4]])
+@pytest.mark.parametrize("killed_after", [[19, 3]])
 def test_a_killed_sweep_goes_on_as_if_nothing_had_happened(tmp_path, killed_after):
     whole = LocalStore(root=tmp_path / "whole")
     loaded = load(tmp_path)
@@ -138,7 +86,27 @@ def test_without_a_baseline_nothing_is_decided_and_nothing_added(tmp_path):
     assert set(seeds_of(ended).values()) == {2}
 
 
-def test_the_plan_holds_the_first_look_before_anything_ran(tmp_path):
+def planned(loaded, store):
+    plan = make_plan(trials_of(loaded, store), store, ahead_of(loaded, store))
+    summary = plan_summary(plan, store)
+    return summary, plan_text(summary)
+
+
+def test_the_plan_says_the_least_and_the_most(tmp_path):
+    loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
+    before, said = planned(loaded, store)
+    assert before["trials"] == 5 * 2 * 2 and before["looks"]["at_most_more_trials"] == 5 * 2 * 3
+    assert before["looks"]["seeds"] == [3, 5] and "up to 3 and 5 seeds: at most 30 more trials" in said
+    work_off(loaded, store, stop_after=20 + 8)  # all of the first look, and four recipes of the second
+    middle, said = planned(loaded, store)
+    assert middle["looks"]["seeds"] == [5] and middle["looks"]["at_most_more_trials"] == 4 * 2 * 2
+    agenda, _ = work_off(loaded, store)
+    write_end(loaded, store, agenda.ended_by)
+    after, said = planned(loaded, store)
+    assert after["looks"] is None and "every stage is in the store" in said
+
+
+def test_before_anything_ran_there_is_the_first_look(tmp_path):
     loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
     assert set(seeds_of(trials_of(loaded, store)).values()) == {2}
     assert np.unique([trial.seed for trial in trials_of(loaded, store)]).tolist() == [41, 42]
