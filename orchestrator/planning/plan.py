@@ -140,7 +140,11 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
     further, capped = _cost_ahead(plan.ahead, history, held)
     costs = {name: history.total(stages, held) for name, stages in to_run.items()}
     lent = {name: borrowed(stages, history, held) for name, stages in to_run.items()}
-    lent_whole = (sum(seconds for seconds, _ in lent.values()), sum(n for _, n in lent.values()) + further[3])
+    lent_known = sum(seconds for seconds, _ in lent.values()), sum(n for _, n in lent.values())
+    has_looks = plan.ahead is not None and bool(plan.ahead.looks)
+    lent_ahead = borrowed(_stages_ahead(plan.ahead), history, held) if has_looks else (0.0, further[3])
+    lent_whole = lent_known[0] + lent_ahead[0], lent_known[1] + lent_ahead[1]
+    whole = _sum({"known": _sum(costs), "ahead": further}) if has_looks else _sum(costs)
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
     counts: dict[str, int] = defaultdict(int)
     for stage in plan.stages:
@@ -152,21 +156,22 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
         "stages_cached": len(plan.cached),
         "stages_to_run": len(missing),
         **_cost(_with_ahead(_sum(costs), further, capped), price),
-        "about": _about(_sum(costs), lent_whole),
+        "about": _about(whole, lent_whole),
         "price_per_device_hour": price,
         "measured_on": sorted(set().union(*(history.devices.get(name, ()) for name in costs))),
         "reused": {"stages": len(plan.cached), **_cost(_sum(savings), price)},
         "looks": None
-        if plan.ahead is None or not plan.ahead.looks
+        if not has_looks
         else {
             "at_most_more_trials": plan.ahead.trials,
             "seeds": list(plan.ahead.looks),
-            "without": _cost(_sum(costs), price),
+            "without": {**_cost(_sum(costs), price), "about": _about(_sum(costs), lent_known)},
             "without_stages": len(missing),
             **_cost(further, price),
+            "about": _about(further, lent_ahead),
         },
         "search": None
-        if plan.ahead is None or plan.ahead.looks
+        if plan.ahead is None or has_looks
         else {
             "at_most_more_recipes": plan.ahead.recipes,
             "at_most_audited_again": plan.ahead.again,

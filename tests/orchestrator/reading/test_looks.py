@@ -98,7 +98,8 @@ def test_terminal_page_and_runs_say_at_which_look(swept):
     loaded, store, summary = swept
     lines = [line.replace(NBSP, " ") for line in look_sentences(summary)]
     assert "2 seeds, those still undecided again at 3 and 5" in lines[0] and "Pocock" in lines[0]
-    of = {alpha: next(line for line in lines if line.startswith(f"Alpha {LABELS[alpha][6:]}:")) for alpha in CHANGES if alpha}
+    starts = {alpha: f"Alpha {LABELS[alpha][6:]}:" for alpha in CHANGES if alpha}
+    of = {alpha: next(line for line in lines if line.startswith(words)) for alpha, words in starts.items()}
     assert "told at look 1 of 3 (2 seeds), reduction +4" in of[-0.3] and "told at look 2 of 3 (3 seeds)" in of[-0.2]
     assert "told at look 3 of 3 (5 seeds)" in of[0.1] and "undecided after look 3 of 3 (5 seeds)" in of[-0.1]
     assert look_text(summary).isascii()
