@@ -73,7 +73,8 @@ def expectation(summary: dict[str, Any]) -> list[str]:
     if summary["stages_to_run"] == 0 and not ahead:
         return ["expected device time: none, every stage is in the store"]
     measured = f", measured on {' and '.join(summary['measured_on'])}" if summary["measured_on"] else ""
-    most = "at most " if ahead and summary["device_hours"] is not None else ""
+    told = summary["device_hours"] is not None or (summary["looks"] and summary["about"])
+    most = "at most " if ahead and told else ""
     whole = {**summary, "to_run": summary["stages_to_run"] + ahead}
     lines = [f"expected device time: {most}{time_text(whole)}{measured}"]
     if summary["about"]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from core.errors import InputError
 from orchestrator.planning.trial import Trial
 from orchestrator.stages.stage import canonical_json
 from orchestrator.store.base import Store
@@ -148,7 +149,10 @@ class TrialMaker:
 
 
 class LookMaker:
-    """Makes the trials of a sweep with looks. recipes: all of them, the baseline first, each with its cells."""
+    """Makes the trials of a sweep with looks. recipes: all of them, the baseline first, each with its cells.
+
+    Raises InputError unless one recipe is the baseline and another is beside it.
+    """
 
     def __init__(self, loaded: LoadedSweep) -> None:
         self.looks = loaded.sweep.looks
@@ -156,6 +160,10 @@ class LookMaker:
         for cell in expand(loaded):
             found.setdefault(canonical_json(recipe_of(cell.values)), []).append(cell)
         cells = sorted(found.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
+        baselines = sum(any(cell.is_baseline for cell in mine) for mine in cells)
+        if baselines != 1 or len(cells) < 2:
+            expected = "expected a baseline that is one recipe, and another beside it"
+            raise InputError(f"{loaded.source}: seeds.looks: {expected}, got {baselines} of {len(cells)} recipes")
         self.recipes = [(recipe_of(mine[0].values), mine) for mine in cells]
         self._cells = {canonical_json(recipe): mine for recipe, mine in self.recipes}
 

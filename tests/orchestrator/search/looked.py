@@ -19,12 +19,10 @@ LOSSES = ("poincare", "cross_entropy")
 
 
 def looked_sweep(*, looks=(2, 3, 5), **changes):
-    given = searchable(
-        "looked", None, seeds={"looks": list(looks), "first": 41},
-        grid={ALPHA: list(CHANGES), LOSS: list(LOSSES)}, baseline={ALPHA: 0.0}, **changes,
-    )  # fmt: skip
+    """A sweep with looks, changes to its keys on top."""
+    given = searchable("looked", {}, seeds={"looks": list(looks), "first": 41})
     del given["search"]
-    return given
+    return given | {"grid": {ALPHA: list(CHANGES), LOSS: list(LOSSES)}, "baseline": {ALPHA: 0.0}} | changes
 
 
 def load(folder: Path, **changes):

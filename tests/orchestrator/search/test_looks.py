@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from looked import ALPHA, CHANGES, LOSSES, leak, load, work_off
 
+from core.errors import InputError
 from core.metrics.looks import Looks
 from core.metrics.reduction import reductions
 from orchestrator.planning.plan import make_plan, plan_summary
@@ -110,3 +111,16 @@ def test_before_anything_ran_there_is_the_first_look(tmp_path):
     loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
     assert set(seeds_of(trials_of(loaded, store)).values()) == {2}
     assert np.unique([trial.seed for trial in trials_of(loaded, store)]).tolist() == [41, 42]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"grid": {ALPHA: [0.0], "attack.loss": list(LOSSES)}}, "got 1 of 1 recipes"),
+        ({"baseline": {"attack.loss": "poincare"}}, "got 5 of 5 recipes"),
+    ],
+)
+def test_a_baseline_that_is_not_one_recipe_beside_others_is_refused(tmp_path, changes, said):
+    with pytest.raises(InputError, match="expected a baseline that is one recipe, and another beside it") as refusal:
+        planned(load(tmp_path, **changes), LocalStore(root=tmp_path / "store"))
+    assert said in str(refusal.value)
