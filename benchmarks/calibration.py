@@ -51,6 +51,9 @@ VARIANTS: dict[str, dict[str, float]] = {
     "leaks of 97 %": {"leak": 0.97},
     "leaks of 4 %": {"leak": 0.04},
 }
+SIZES = {f"{recipes}x{attacks}": (recipes, attacks) for recipes, attacks in
+         ((2, 1), (2, 3), (4, 1), (4, 3), (9, 1), (9, 5))}  # fmt: skip
+"""Recipes x attacks."""
 POWER = (
     (Design(), 10.0), (Design(), 20.0), (Design(), 30.0), (Design(people=48), 20.0), (Design(seeds=2), 20.0),
     (Design(seeds=5), 10.0), (Design(seeds=5), 20.0), (Design(recipes=9, attacks=5, people=16), 25.0),
@@ -76,11 +79,11 @@ class Cell:
         return f"{size}, {self.design.seeds} seeds" if self.looks is None else f"{size}, {self.looks.spend}"
 
 
-def cells_of(*, small: bool) -> Iterator[Cell]:
-    """The cells of the calibration."""
-    sizes = ((2, 1), (4, 3)) if small else ((2, 1), (2, 3), (4, 1), (4, 3), (9, 1), (9, 5))
+def cells_of(*, small: bool, sizes: Sequence[str] = ()) -> Iterator[Cell]:
+    """The cells of the calibration. sizes: only these, such as 9x5; all for none."""
+    asked = [SIZES[name] for name in sizes or (("2x1", "4x3") if small else SIZES)]
     seeds, people = ((2, 3), (10, 24)) if small else ((2, 3, 5, 10), (10, 24, 48))
-    for (recipes, attacks), persons, (name, options) in product(sizes, people, VARIANTS.items()):
+    for (recipes, attacks), persons, (name, options) in product(asked, people, VARIANTS.items()):
         if attacks == 1 and ("blunt" in options or options.get("gap") == 2.0):
             continue  # there is nothing to be weaker
         base = replace(Design(recipes=recipes, attacks=attacks, people=persons), **options)
@@ -168,12 +171,14 @@ def powers(results: Results) -> Iterator[str]:
         yield f"| {looks.spend} | {points:g} | {100 * found.reduces:.0f} % | {found.seeds:.1f} |"
 
 
-def report(results: Results, *, small: bool, most: int | None = None) -> Iterator[str]:
-    """The lines of all tables. most: so many cells, None for all."""
+def report(
+    results: Results, *, small: bool, sizes: Sequence[str] = (), most: int | None = None
+) -> Iterator[str]:
+    """The lines of all tables. sizes: as `cells_of`. most: so many cells, None for all."""
     by_size: dict[str, list[dict[str, float]]] = {}
     by_variant: dict[str, list[dict[str, float]]] = {}
     failures, again = [], 0
-    for cell in islice(cells_of(small=small), most):
+    for cell in islice(cells_of(small=small, sizes=sizes), most):
         errors, repeated = results.judged(cell)
         by_size.setdefault(cell.row, []).append(errors)
         by_variant.setdefault(cell.variant, []).append(errors)
@@ -197,11 +202,12 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=400, help="simulated sweeps of each cell (default: 400)")
     parser.add_argument("--small", action="store_true", help="fewer sizes, seeds and people")
     parser.add_argument("--seed", type=int, default=0, help="of the simulation (default: 0)")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=(), help="recipes x attacks (default: all)")
     parser.add_argument("--results", type=Path, help="keeps outcomes in this file, and goes on from it")
     options = parser.parse_args()
     started = time.process_time()
     results = Results(path=options.results, draws=options.draws, seed=options.seed)
-    for line in report(results, small=options.small):
+    for line in report(results, small=options.small, sizes=options.sizes):
         print(line, flush=True)
     results.save()
     seconds = time.process_time() - started

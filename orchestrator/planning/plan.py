@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -127,12 +127,8 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
     either. price: dollars per device-hour; without one there are no dollars.
     """
     missing = {stage.fingerprint for stage in plan.missing}
-    to_run, reused = defaultdict(list), defaultdict(list)
-    for stage in plan.stages:
-        if stage.fingerprint in missing:
-            to_run[stage.name].append(stage)
-        elif stage.fingerprint in plan.cached:
-            reused[stage.name].append(stage)
+    to_run = _by_name(stage for stage in plan.stages if stage.fingerprint in missing)
+    reused = _by_name(s for s in plan.stages if s.fingerprint in plan.cached and s.fingerprint not in missing)
     kinds = {stage.name for stage in _stages_ahead(plan.ahead)}
     history = read_history(store, {*to_run, *reused, *kinds}, known=plan.stages)
     known = plan.trials[0].settings if plan.trials else plan.ahead and plan.ahead.settings
@@ -146,9 +142,7 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
     lent_whole = lent_known[0] + lent_ahead[0], lent_known[1] + lent_ahead[1]
     whole = _sum({"known": _sum(costs), "ahead": further}) if has_looks else _sum(costs)
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
-    counts: dict[str, int] = defaultdict(int)
-    for stage in plan.stages:
-        counts[stage.name] += 1
+    counts = Counter(stage.name for stage in plan.stages)
     return {
         "trials": len(plan.trials),
         "trials_complete": sum(plan.is_complete(trial) for trial in plan.trials),
@@ -160,24 +154,17 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
         "price_per_device_hour": price,
         "measured_on": sorted(set().union(*(history.devices.get(name, ()) for name in costs))),
         "reused": {"stages": len(plan.cached), **_cost(_sum(savings), price)},
-        "looks": None
-        if not has_looks
-        else {
+        "looks": {
             "at_most_more_trials": plan.ahead.trials,
             "seeds": list(plan.ahead.looks),
             "without": {**_cost(_sum(costs), price), "about": _about(_sum(costs), lent_known)},
             "without_stages": len(missing),
             **_cost(further, price),
             "about": _about(further, lent_ahead),
-        },
-        "search": None
-        if plan.ahead is None or has_looks
-        else {
-            "at_most_more_recipes": plan.ahead.recipes,
-            "at_most_audited_again": plan.ahead.again,
-            "budget_device_hours_left": plan.ahead.budget_hours,
-            **_cost(further, price),
-        },
+        }
+        if has_looks
+        else None,
+        "search": None if has_looks else _search_ahead(plan.ahead, _cost(further, price)),
         "by_stage": {
             name: {
                 "total": counts[name],
@@ -189,6 +176,25 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
             }
             for name in counts
         },
+    }
+
+
+def _by_name(stages: Iterable[Stage]) -> dict[str, list[Stage]]:
+    found: dict[str, list[Stage]] = defaultdict(list)
+    for stage in stages:
+        found[stage.name].append(stage)
+    return found
+
+
+def _search_ahead(ahead: Ahead | None, cost: dict[str, Any]) -> dict[str, Any] | None:
+    """What a search may still propose, as JSON values."""
+    if ahead is None:
+        return None
+    return {
+        "at_most_more_recipes": ahead.recipes,
+        "at_most_audited_again": ahead.again,
+        "budget_device_hours_left": ahead.budget_hours,
+        **cost,
     }
 
 
