@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from core.metrics.looks import Looks, settled
 from core.metrics.reduction import Claim, LeakCells
 
 CHUNK = 300_000  # cells at once: what stays in a processor's cache, roughly
+TOGETHER = 12  # chunks at looks, where few sweeps at a time have the same recipes still open
 LEVEL = 0.95
 
 
@@ -41,7 +43,9 @@ def simulated(
     rates = design.rates(reductions)
     true = (rates.max(axis=1)[0] - rates.max(axis=1))[1:]
     totals = np.zeros(4)
-    for cells in _chunks(design, rates, draws, np.random.default_rng(list(seed))):
+    chunks = _chunks(design, rates, draws, np.random.default_rng(list(seed)))
+    while drawn_now := list(islice(chunks, 1 if looks is None else TOGETHER)):
+        cells = np.concatenate(drawn_now)
         if looks is None:
             low, high, hides, seeds = _at_once(cells, hides=not reductions)
         else:
