@@ -1,9 +1,10 @@
 """How often the rule of comparisons is wrong, and how often it finds what is there: `python -m benchmarks.calibration`.
 
-Simulates sweeps from random effects and asks the shipped functions. Yes-or-no images are drawn from logits to which
-people, people under an attack, trainings and their interactions add normal effects; by default with the spreads that
-the quickstart's stored verdicts have, and worse: strong seed effects, one recipe with three times the spread, attacks
-that are equally good, few people, leaks near 0 and 100 %. Every cell of the design is simulated by itself.
+Simulates sweeps from random effects (`simulated_sweeps`) and asks the shipped functions (`asked_rules`): with the
+spreads that the quickstart's stored verdicts have, and worse: strong seed effects, one recipe with three times the
+spread, attacks that are equally good or nearly so, few people, leaks near 0 and 100 %; and the same with looks, where
+seeds are added for recipes that are still undecided. Every cell of the design is simulated by itself, twice: no recipe
+differs from the baseline; two do, by 20 and 10 points.
 
 * false "reduces": a recipe that leaks as much as the baseline is said to leak less. Bar: 2.5 %.
 * false "hides": the same of what is hidden. Bar: 2.5 %.
@@ -11,183 +12,220 @@ that are equally good, few people, leaks near 0 and 100 %. Every cell of the des
 * coverage: all intervals hold their true values at once, two recipes being different. Bar: 95 % less two standard
   errors of the simulation.
 * power: a true reduction is found.
+
+Of hundreds of cells some lie beyond a bar by chance. Each that does is drawn again, ten times as often and with another
+seed, and the second number stands.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice, product
+from pathlib import Path
+from zlib import crc32
 
-import numpy as np
-from numpy.polynomial import hermite_e
-from scipy import optimize
-
+from benchmarks.asked_rules import Outcome, key_of, simulated
 from benchmarks.calibration_rates import tables
-from smoothsweep.core.metrics.hiding import hides_or_removes
+from benchmarks.simulated_sweeps import Design
+from smoothsweep.core.files import write_file
+from smoothsweep.core.metrics.looks import Looks
+from smoothsweep.core.readers.files import read_text
 
-PER_POINT = 1 / 25  # logits a percentage point, where leaks are near one half
-SPREADS = {"person": 19.5, "person_attack": 6.8, "recipe_person_attack": 9.6, "recipe_seed_person": 8.7,
-           "recipe_seed_attack": 3.4}  # fmt: skip
-"""Standard deviations in points, of the quickstart at seeds 41 to 46."""
-NODES, MASSES = hermite_e.hermegauss(40)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Design:
-    """A sweep to simulate. leak: of the baseline under its strongest attack. images: of a person under a seed.
-    seed_spread: standard deviation of a training's effect, in points. wild: times as much for the first recipe beside
-    the baseline. gap: how much weaker each further attack is, in points; 0 for attacks that are equally good."""
-
-    recipes: int = 4
-    attacks: int = 3
-    seeds: int = 3
-    people: int = 24
-    leak: float = 0.75
-    images: int = 4
-    seed_spread: float = 0.0
-    wild: float = 1.0
-    gap: float = 0.0
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation of all random effects together, in logits."""
-        total = sum(value**2 for value in SPREADS.values()) + self.seed_spread**2
-        return PER_POINT * float(np.sqrt(total))
-
-    def rates(self, reductions: Sequence[float]) -> np.ndarray:
-        """True leaks [recipes, attacks]; reductions: of the recipes beside the baseline, in points, 0 for the rest."""
-        points = 100 * self.leak - self.gap * np.arange(self.attacks)
-        lower = np.zeros(self.recipes)
-        others = lower[1:]
-        others[: len(reductions)] = reductions[: len(others)]
-        return np.clip((points[None, :] - lower[:, None]) / 100, 0.005, 0.995)
-
-
-def logits_of(rates: np.ndarray, spread: float) -> np.ndarray:
-    """Logits whose average hit rate, over normal effects of this standard deviation, is as given."""
-
-    def excess(logit: float, rate: float) -> float:
-        return float((MASSES / MASSES.sum()) @ (1 / (1 + np.exp(-(logit + spread * NODES))))) - rate
-
-    solved = [optimize.brentq(excess, -60, 60, args=(rate,)) for rate in rates.flat]
-    return np.reshape(solved, rates.shape)
-
-
-def drawn(design: Design, logits: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """Hit rates [recipes, attacks, seeds, people] of one simulated sweep."""
-    recipes, attacks, seeds, people = design.recipes, design.attacks, design.seeds, design.people
-    wild = np.ones((recipes, 1, 1, 1))
-    wild[1:2] = design.wild
-
-    def effect(name: str, *shape: int) -> np.ndarray:
-        return generator.normal(0, SPREADS[name], shape)
-
-    training = generator.normal(0, design.seed_spread, (recipes, 1, seeds, 1)) if design.seed_spread else 0.0
-    points = (
-        effect("person", 1, 1, 1, people)
-        + effect("person_attack", 1, attacks, 1, people)
-        + effect("recipe_person_attack", recipes, attacks, 1, people)
-        + effect("recipe_seed_person", recipes, 1, seeds, people)
-        + wild * (training + effect("recipe_seed_attack", recipes, attacks, seeds, 1))
-    )
-    chances = 1 / (1 + np.exp(-(logits[:, :, None, None] + PER_POINT * points)))
-    return generator.binomial(design.images, chances) / design.images
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """Fractions of the simulated sweeps: any interval that leaves out its truth, and the words that were said of the
-    first recipe beside the baseline."""
-
-    missed: float
-    reduces: float
-    hides: float
-
-
-def simulated(design: Design, reductions: Sequence[float], draws: int, seed: int) -> Outcome:
-    """Simulate `draws` sweeps and ask the shipped function. The first half of the attacks counts as published."""
-    rates = design.rates(reductions)
-    # A recipe whose effects spread more would have another mean; its logits are solved for its own spread.
-    logits = logits_of(rates, design.spread)
-    if design.wild != 1:
-        more = design.wild**2 - 1
-        own = np.sqrt(design.spread**2 + more * PER_POINT**2 * (design.seed_spread**2 + 3.4**2))
-        logits[1] = logits_of(rates[1], float(own))
-    names = [f"recipe {number}" for number in range(design.recipes)]
-    attacks = [f"attack {number}" for number in range(design.attacks)]
-    published = attacks[: max(1, (design.attacks + 1) // 2)]
-    true = rates.max(axis=1)[0] - rates.max(axis=1)
-    generator, missed, reduces, hides = np.random.default_rng(seed), 0, 0, 0
-    for _ in range(draws):
-        cells = drawn(design, logits, generator)
-        leaks = {name: dict(zip(attacks, cells[row], strict=True)) for row, name in enumerate(names)}
-        told = hides_or_removes(leaks, baseline=names[0], published=published, span=1.0)
-        ends = [(told[name].removed.low, told[name].removed.high) for name in names[1:]]
-        missed += any(
-            low is not None and not low <= value <= high for (low, high), value in zip(ends, true[1:], strict=True)
-        )
-        reduces += told[names[1]].removed.above_zero
-        hides += told[names[1]].hidden.above_zero
-    return Outcome(missed=missed / draws, reduces=reduces / draws, hides=hides / draws)
-
-
-def designs(*, small: bool) -> Iterator[Design]:
-    """The cells of the calibration."""
-    sizes = ((2, 1), (4, 3)) if small else ((2, 1), (2, 3), (4, 1), (4, 3), (9, 1), (9, 5))
-    seeds, people = ((2, 3), (10, 24)) if small else ((2, 3, 5, 10), (10, 24, 48))
-    for (recipes, attacks), many, persons in product(sizes, seeds, people):
-        base = Design(recipes=recipes, attacks=attacks, seeds=many, people=persons)
-        yield base
-        yield replace(base, seed_spread=6.0, wild=3.0)
-        if not small:
-            yield replace(base, seed_spread=3.0, gap=8.0)
-            yield replace(base, seed_spread=6.0)
-            yield replace(base, wild=3.0)
-        yield replace(base, leak=0.97)
-        yield replace(base, leak=0.04)
-
-
+NULL, DIFFERENT = (), (20.0, 10.0)
+"""Reductions in points of the recipes beside the baseline."""
+SMALLEST = 0.05
+LOOKS = (Looks(seeds=(3, 5, 8)), Looks(seeds=(3, 5, 8), spend="obrien-fleming"))
+VARIANTS: dict[str, dict[str, float]] = {
+    "as the quickstart, attacks equally good": {},
+    "attacks nearly as good: 2 points apart": {"gap": 2.0},
+    "training effects of 3 points, attacks 8 points apart": {"seed_spread": 3.0, "gap": 8.0},
+    "training effects of 6 points": {"seed_spread": 6.0},
+    "one recipe with three times the spread": {"wild": 3.0},
+    "one recipe with three times the spread, training effects of 6 points": {"seed_spread": 6.0, "wild": 3.0},
+    "the baseline with three times the spread, training effects of 6 points": {
+        "seed_spread": 6.0, "wild": 3.0, "wild_recipe": 0,
+    },
+    "against the recipes one attack works, others are 40 points weaker": {"blunt": 40.0},
+    "against the baseline one attack works, others are 40 points weaker": {"blunt": -40.0},
+    "leaks of 97 %": {"leak": 0.97},
+    "leaks of 4 %": {"leak": 0.04},
+}  # fmt: skip
+SIZES = {f"{recipes}x{attacks}": (recipes, attacks) for recipes, attacks in
+         ((2, 1), (2, 3), (4, 1), (4, 3), (9, 1), (9, 5))}  # fmt: skip
+"""Recipes x attacks."""
 POWER = (
     (Design(), 10.0), (Design(), 20.0), (Design(), 30.0), (Design(people=48), 20.0), (Design(seeds=2), 20.0),
     (Design(seeds=5), 10.0), (Design(seeds=5), 20.0), (Design(recipes=9, attacks=5, people=16), 25.0),
+    (Design(seeds=8), 10.0), (Design(seeds=8), 20.0),
 )  # fmt: skip
+BARS = {"reduces": 0.025, "hides": 0.025, "missed": 0.05}
+BAR_WORDS = {"reduces": 'false "reduces"', "hides": 'false "hides"', "missed": "any error",
+             "uncovered": "intervals not all right"}  # fmt: skip
+SAVED_EVERY = 10.0  # seconds
+AGAIN = 10  # times as many draws for a cell beyond a bar
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One cell of the design, and of which rows of the tables it is part."""
+
+    design: Design
+    variant: str
+    looks: Looks | None = None
+
+    @property
+    def row(self) -> str:
+        """Of the tables by size."""
+        size = f"{self.design.recipes} x {self.design.attacks}"
+        return f"{size}, {self.design.seeds} seeds" if self.looks is None else f"{size}, {self.looks.spend}"
+
+
+def cells_of(*, small: bool, sizes: Sequence[str] = ()) -> Iterator[Cell]:
+    """The cells of the calibration. sizes: only these, such as 9x5; all for none."""
+    asked = [SIZES[name] for name in sizes or (("2x1", "4x3") if small else SIZES)]
+    seeds, people = ((2, 3), (10, 24)) if small else ((2, 3, 5, 10), (10, 24, 48))
+    for (recipes, attacks), persons, (name, options) in product(asked, people, VARIANTS.items()):
+        if attacks == 1 and ("blunt" in options or options.get("gap") == 2.0):
+            continue  # there is nothing to be weaker
+        base = replace(Design(recipes=recipes, attacks=attacks, people=persons), **options)
+        for many in seeds:
+            yield Cell(design=replace(base, seeds=many), variant=name)
+        for looks in LOOKS:
+            yield Cell(design=replace(base, seeds=looks.seeds[-1]), variant=name, looks=looks)
+
+
+@dataclass(kw_only=True)
+class Results:
+    """Outcomes by cell, kept in a file so that a calibration that was stopped goes on."""
+
+    path: Path | None
+    draws: int
+    seed: int
+    found: dict[str, dict[str, float]] = field(default_factory=dict)
+    saved: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        """Read what is there."""
+        if self.path is not None and self.path.exists():
+            self.found = json.loads(read_text(self.path))
+
+    def outcome(
+        self, design: Design, reductions: Sequence[float], looks: Looks | None = None, *, again: bool = False
+    ) -> Outcome:
+        """Simulate a cell unless it has been. again: with more draws and other random numbers."""
+        draws, smallest = self.draws * (AGAIN if again else 1), None if looks is None else SMALLEST
+        key = f"{key_of(design, reductions, looks, smallest)} draws {draws} seed {self.seed}"
+        if key not in self.found:
+            stream = self.seed, int(again), crc32(key.encode())
+            self.found[key] = asdict(simulated(design, reductions, draws, stream, looks, smallest))
+            if time.monotonic() > self.saved + SAVED_EVERY:
+                self.save()
+        return Outcome(**self.found[key])
+
+    def save(self) -> None:
+        """Write what was found so far."""
+        if self.path is not None:
+            write_file(self.path, json.dumps(self.found, indent=0))
+        self.saved = time.monotonic()
+
+    def judged(self, cell: Cell) -> tuple[dict[str, float], bool]:
+        """Errors of a cell, and whether it had to be drawn again."""
+        first = self._errors(cell, again=False)
+        if not beyond(first, self.draws):
+            return first, False
+        return self._errors(cell, again=True), True
+
+    def _errors(self, cell: Cell, *, again: bool) -> dict[str, float]:
+        null = self.outcome(cell.design, NULL, cell.looks, again=again)
+        found = self.outcome(cell.design, DIFFERENT, cell.looks, again=again)
+        return {"reduces": null.reduces, "hides": null.hides, "missed": null.missed, "uncovered": found.missed,
+                "seeds": found.seeds}  # fmt: skip
+
+
+def beyond(errors: dict[str, float], draws: int) -> list[str]:
+    """The bars that a cell lies beyond."""
+    allowed = 0.05 + 2 * (0.05 * 0.95 / draws) ** 0.5
+    return [name for name, bar in (*BARS.items(), ("uncovered", allowed)) if errors[name] > bar]
+
+
+def table(title: str, rows: dict[str, list[dict[str, float]]]) -> Iterator[str]:
+    """The worst cell of every row, in per cent."""
+    yield f"| {title} | cells | {' | '.join(BAR_WORDS.values())} |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
+    for row, cells in rows.items():
+        worst = [max(100 * each[name] for each in cells) for name in ("reduces", "hides", "missed", "uncovered")]
+        yield f"| {row} | {len(cells)} | " + " | ".join(f"{value:.1f}" for value in worst) + " |"
+
+
+def powers(results: Results) -> Iterator[str]:
+    """How often true reductions are found, at once and at looks."""
+    yield "| seeds x people, recipes x attacks | true reduction, points | found |"
+    yield "| --- | ---: | ---: |"
+    for design, points in POWER:
+        found = results.outcome(replace(design, gap=4.0), (points,))
+        yield f"| {design.size} | {points:g} | {100 * found.reduces:.0f} % |"
+    yield ""
+    yield "| looks at 3, 5 and 8 seeds, 24 people, 4 x 3 | true reduction, points | found | seeds on average |"
+    yield "| --- | ---: | ---: | ---: |"
+    for looks, points in product(LOOKS, (0.0, 10.0, 20.0, 30.0)):
+        found = results.outcome(Design(seeds=looks.seeds[-1], gap=4.0), (points,), looks)
+        yield f"| {looks.spend} | {points:g} | {100 * found.reduces:.0f} % | {found.seeds:.1f} |"
+
+
+def report(
+    results: Results, *, small: bool, sizes: Sequence[str] = (), most: int | None = None
+) -> Iterator[str]:
+    """The lines of all tables. sizes: as `cells_of`. most: so many cells, None for all."""
+    by_size: dict[str, list[dict[str, float]]] = {}
+    by_variant: dict[str, list[dict[str, float]]] = {}
+    failures: dict[tuple[str, str], list[float]] = {}
+    again = 0
+    for cell in islice(cells_of(small=small, sizes=sizes), most):
+        errors, repeated = results.judged(cell)
+        by_size.setdefault(cell.row, []).append(errors)
+        by_variant.setdefault(cell.variant, []).append(errors)
+        again += repeated
+        for bar in beyond(errors, results.draws * (AGAIN if repeated else 1)):
+            failures.setdefault((cell.variant, BAR_WORDS[bar]), []).append(100 * errors[bar])
+    yield from table("recipes x attacks", by_size)
+    yield ""
+    yield from table("what is simulated", by_variant)
+    yield ""
+    yield f"{again} cells drawn again. Beyond a bar after that:"
+    yield ""
+    yield "| what is simulated | beyond the bar | cells | worst |"
+    yield "| --- | --- | ---: | ---: |"
+    for (variant, bar), shares in failures.items():
+        yield f"| {variant} | {bar} | {len(shares)} | {max(shares):.1f} |"
+    yield ""
+    yield from powers(results)
 
 
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=400, help="simulated sweeps of each cell (default: 400)")
-    parser.add_argument("--small", action="store_true", help="16 cells instead of 504")
+    parser.add_argument("--small", action="store_true", help="fewer sizes, seeds and people")
     parser.add_argument("--seed", type=int, default=0, help="of the simulation (default: 0)")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=(), help="recipes x attacks (default: all)")
+    parser.add_argument("--results", type=Path, help="keeps outcomes in this file, and goes on from it")
     parser.add_argument("--rates", action="store_true", help="intervals of single rates and people instead")
     options = parser.parse_args()
-    started = time.monotonic()
+    started = time.process_time()
     if options.rates:
         for line in tables(options.draws, options.seed):
             print(line, flush=True)
-        print(f"\n{options.draws} draws a cell, seed {options.seed}, {time.monotonic() - started:.0f} s")
-        return
-    print("| seeds x people, recipes x attacks | cells | reduces | hides | any error | not covered |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    worst: dict[str, list[tuple[Outcome, Outcome]]] = {}
-    for number, design in enumerate(designs(small=options.small)):
-        null = simulated(design, (), options.draws, options.seed + 2 * number)
-        found = simulated(design, (20.0, 10.0), options.draws, options.seed + 2 * number + 1)
-        key = f"{design.seeds} x {design.people}, {design.recipes} x {design.attacks}"
-        worst.setdefault(key, []).append((null, found))
-    for key, outcomes in worst.items():
-        ends = [max(100 * getattr(null, name) for null, _ in outcomes) for name in ("reduces", "hides", "missed")]
-        uncovered = max(100 * found.missed for _, found in outcomes)
-        print(f"| {key} | {len(outcomes)} | " + " | ".join(f"{value:.1f}" for value in (*ends, uncovered)) + " |")
-    print("\n| seeds x people, recipes x attacks | true reduction, points | found |\n| --- | ---: | ---: |")
-    for number, (design, points) in enumerate(POWER):
-        found = simulated(replace(design, gap=4.0), (points,), options.draws, options.seed + 9000 + number)
-        print(f"| {design.seeds} x {design.people}, {design.recipes} x {design.attacks} | {points:g} | "
-              f"{100 * found.reduces:.0f} % |")  # fmt: skip
-    print(f"\n{options.draws} draws a cell, seed {options.seed}, {time.monotonic() - started:.0f} s")
+    else:
+        results = Results(path=options.results, draws=options.draws, seed=options.seed)
+        for line in report(results, small=options.small, sizes=options.sizes):
+            print(line, flush=True)
+        results.save()
+    seconds = time.process_time() - started
+    print(f"\n{options.draws} draws a cell, seed {options.seed}, {seconds:.0f} s of one processor")
 
 
 if __name__ == "__main__":

@@ -48,9 +48,9 @@ class Tracking(Model):
 class AnySweep(Model):
     """The keys of every sweep file.
 
-    A kind adds its own. What a caller may ask of any sweep (`search`, `budget`, `reaudit`, `min_test_acc`,
-    `accuracy_margin`, `paper`, `seeds`, `protocol`, `tracking`) is a key of it or, where its files cannot say it, a
-    constant of its class.
+    A kind adds its own. What a caller may ask of any sweep (`search`, `budget`, `reaudit`, `min_test_acc`, `paper`,
+    `accuracy_margin`, `every_seed`, `looks`, `protocol`, `tracking`) is a key or a property of it or, where its files
+    cannot say it, a constant of its class.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]

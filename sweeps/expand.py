@@ -191,7 +191,7 @@ def _check_count(loaded: LoadedSweep) -> None:
     for place, keys in (("grid", sweep.grid), *((f"cells.{number}", cell) for number, cell in enumerate(sweep.cells))):
         if len(keys) > MAX_KEYS:
             raise InputError(f"{loaded.source}: {place}: expected at most {MAX_KEYS} keys, got {len(keys)}")
-    trials = len(sweep.seeds) * max(1, len(sweep.cells)) * math.prod(map(len, sweep.grid.values()))
+    trials = len(sweep.every_seed) * max(1, len(sweep.cells)) * math.prod(map(len, sweep.grid.values()))
     if trials > MAX_TRIALS:
         raise InputError(f"{loaded.source}: grid: expected at most {MAX_TRIALS} trials, got {trials}")
 

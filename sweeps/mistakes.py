@@ -43,7 +43,7 @@ def _is_union_tag(part: str | int, location: tuple[str | int, ...]) -> bool:
     """pydantic adds the chosen variant of a union to the location; it is not a key of the file."""
     tags = {"synthetic", "labelled", "unlabelled", *PRIORS}
     tags |= {"facescrub", "celeba", "celeba64", "stanford_dogs", "imagenette"}
-    tags |= {"trained_here", "brought_in", "a_number", "another_trial"}
+    tags |= {"trained_here", "brought_in", "a_number", "another_trial", "a_list", "of_looks"}
     return isinstance(part, str) and (part in tags or "[" in part) and location.index(part) > 0
 
 

@@ -20,6 +20,7 @@ from smoothsweep.sweeps.base import Model, Several
 from smoothsweep.sweeps.data import LabelledData, Public, PublishedData, PublishedPublic, SyntheticData
 from smoothsweep.sweeps.imported import ImportedClassifier, trained_or_imported
 from smoothsweep.sweeps.judging import Judges
+from smoothsweep.sweeps.looks import SeedLooks, list_or_looks
 from smoothsweep.sweeps.other_trials import known_classes, stopping_reference, swapped_targets
 from smoothsweep.sweeps.paper_numbers import datasets_of
 from smoothsweep.sweeps.resolved import classes_of
@@ -33,6 +34,12 @@ MOST_OF_INCEPTION = 1000  # outputs of its auxiliary head
 Target = Annotated[
     Annotated[Recipe, Tag("trained_here")] | Annotated[ImportedClassifier, Tag("brought_in")],
     Discriminator(trained_or_imported),
+]
+
+
+Seeds = Annotated[
+    Annotated[Several[Seed], Field(min_length=1), Tag("a_list")] | Annotated[SeedLooks, Tag("of_looks")],
+    Discriminator(list_or_looks),
 ]
 
 
@@ -64,7 +71,7 @@ class InversionSweep(AnySweep):
 
     experiment: Literal["inversion"] = "inversion"
     protocol: Protocol = "clean"
-    seeds: Annotated[Several[Seed], Field(min_length=1)]
+    seeds: Seeds  # a list, or looks: seeds that are added where a comparison is undecided
     data: Annotated[SyntheticData | LabelledData | PublishedData, Field(discriminator="kind")]
     public: Public | None = None
     recipe: Target = Recipe()
@@ -79,6 +86,16 @@ class InversionSweep(AnySweep):
     accuracy_margin: Inside = ACCURACY_MARGIN  # a loss of test accuracy below it counts as none; a fraction
     tracking: Tracking = Tracking()
     paper: PaperTable | None = None
+
+    @property
+    def looks(self) -> SeedLooks | None:
+        """When recipes are compared and get more seeds; None where all seeds are listed."""
+        return self.seeds if isinstance(self.seeds, SeedLooks) else None
+
+    @property
+    def every_seed(self) -> tuple[int, ...]:
+        """All seeds that a recipe may get."""
+        return self.seeds.every if isinstance(self.seeds, SeedLooks) else self.seeds
 
     @property
     def reads_prior(self) -> bool:
@@ -105,7 +122,7 @@ class InversionSweep(AnySweep):
         self.swapped_targets()
         if self.attack is None:
             self._fits_without_attack()
-        for name, given in (("seeds", self.seeds), ("classes", () if self.classes == "all" else self.classes)):
+        for name, given in (("seeds", self.every_seed), ("classes", () if self.classes == "all" else self.classes)):
             if twice := first_repeat(given):
                 raise ValueError(f"{name}: expected each once, got {twice[0]} twice")
         if self.paper and self.paper.dataset is None and not isinstance(self.data, PublishedData):
@@ -121,6 +138,7 @@ class InversionSweep(AnySweep):
         self._fits_classes()
         self._fits_poison()
         self._fits_search()
+        self._fits_looks()
         return self
 
     def _fits_without_attack(self) -> None:
@@ -195,7 +213,7 @@ class InversionSweep(AnySweep):
     def _fits_search(self) -> None:
         if self.search:
             self.search.check_columns(self.judges)
-            self.search.check_seeds(len(self.seeds))
+            self.search.check_seeds(len(self.every_seed))
             if self.cells:
                 raise ValueError("cells: expected none beside search, which proposes the recipes")
             if self.min_test_acc is not None:
@@ -205,8 +223,19 @@ class InversionSweep(AnySweep):
                 raise ValueError("reaudit: expected an objective that is a leak, got none")
         if self.reaudit and "share" in self.reaudit.model_fields_set and not (self.search and self.budget):
             raise ValueError(f"reaudit.share: expected only beside a search with a budget, got {self.reaudit.share:g}")
-        if self.reaudit and (twice := sorted(set(self.reaudit.seeds) & set(self.seeds))):
+        if self.reaudit and (twice := sorted(set(self.reaudit.seeds) & set(self.every_seed))):
             raise ValueError(f"reaudit.seeds: expected other seeds than those of the sweep, got {twice[0]} in both")
+
+    def _fits_looks(self) -> None:
+        """Looks compare every recipe of the grid with the baseline by what leaks, and by nothing else."""
+        if self.looks is None:
+            return
+        if beside := next((key for key in ("search", "reaudit", "paper") if getattr(self, key) is not None), None):
+            raise ValueError(f"seeds.looks: expected none beside {beside}, got both; list the seeds")
+        if self.attack is None:
+            raise ValueError("seeds.looks: expected an attack, whose leak decides who gets more seeds, got null")
+        if not self.baseline:
+            raise ValueError("seeds.looks: expected a baseline to compare every recipe with, got none")
 
     def _fits_synthetic(self, data: SyntheticData) -> None:
         if data.samples_per_class is not None and data.samples_per_class > data.train_per_class:

@@ -18,6 +18,8 @@ class ToySweep(AnySweep):
     alpha: Annotated[float, Field(ge=-SINGLE, le=1)] = 0.0
 
     seeds: ClassVar[tuple[int, ...]] = (42,)  # the notebook's only seed
+    every_seed: ClassVar[tuple[int, ...]] = seeds
+    looks: ClassVar[None] = None
     protocol: ClassVar[Protocol] = "paper"
     tracking: ClassVar[Tracking] = Tracking(models="none")
     search: ClassVar[None] = None

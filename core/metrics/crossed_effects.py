@@ -25,6 +25,9 @@ contrast alone, averaged over all attacks. The variance is never less than what 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
 from smoothsweep.core.metrics.verdicts import Errors
@@ -35,51 +38,90 @@ _ROUNDING = 1e-12  # a spread this small beside the values themselves is roundin
 def contrast_errors(cells: np.ndarray, weights: np.ndarray) -> Errors:
     """Estimate what contrasts of columns vary by.
 
-    cells: [..., recipes, attacks, seeds, classes], at least two seeds. weights: [contrasts, recipes, attacks]; every
-    contrast holds columns of one or two recipes, and its weights sum to 0.
+    cells: [..., recipes, attacks, seeds, classes], at least two seeds. weights: [..., contrasts, recipes, attacks], or
+    the same for all cells; every contrast holds columns of one or two recipes, and its weights sum to 0.
 
     Raises ValueError for a contrast of more than two recipes.
     """
-    recipes, attacks, seeds, classes = cells.shape[-4:]
-    first, second = _recipes_of(weights)
-    freedom = max(1, recipes - 1) * (seeds - 1)
-    by_seed = cells.mean(axis=-1)
-    by_seed = by_seed - by_seed.mean(axis=-1, keepdims=True)
-    own = _sums_by_pair(by_seed, first, second) / (seeds - 1)
-    pooled = _sums(by_seed) / (seeds - 1)
-    seed_part = np.maximum(
-        _of_contrasts(weights, pooled[..., None, :] / _pairs_of_columns(recipes, attacks)),
-        _of_contrasts(weights, own / _pairs_of_columns(np.where(first == second, 1, 2), attacks)),
-    )
-    parts, freedoms = [seed_part / seeds], [freedom]
-    if classes > 1:
-        parts.append(_class_part(cells, weights, parts[0]))
-        freedoms.append(classes - 1)
-    variances = np.stack(parts)
-    flat = np.sqrt(variances.sum(axis=0)) <= _ROUNDING * float(np.abs(cells).max())
-    return Errors(
-        variances=variances, freedoms=np.array(freedoms, dtype=np.float64), flat=flat, numbers=seeds * classes
-    )
+    return CrossedEffects(cells=cells).errors(weights)
 
 
-def _class_part(cells: np.ndarray, weights: np.ndarray, seed_part: np.ndarray) -> np.ndarray:
-    """max(0, MS_C - MS_E) / (S C), and so much that the whole is at least MS_C / (S C), [..., contrasts]."""
-    recipes, attacks, seeds, classes = cells.shape[-4:]
-    over_seeds = cells.mean(axis=-2)
-    own = np.einsum("nra,...rac->...nc", weights, over_seeds).var(axis=-1, ddof=1) / classes
-    residual = cells - cells.mean(axis=-1, keepdims=True) - over_seeds[..., None, :]
-    residual = residual + cells.mean(axis=(-2, -1), keepdims=True)
-    flattened = residual.reshape(*residual.shape[:-2], seeds * classes)
-    products = _sums(flattened)[..., None, :] / ((seeds - 1) * (classes - 1)) / _pairs_of_columns(recipes, attacks)
-    return np.maximum(np.maximum(0.0, own - _of_contrasts(weights, products) / (seeds * classes)), own - seed_part)
+@dataclass(frozen=True, kw_only=True)
+class CrossedEffects:
+    """Cells [..., recipes, attacks, seeds, classes] and the mean squares that all contrasts of them share, which are
+    computed once."""
+
+    cells: np.ndarray
+
+    def errors(self, weights: np.ndarray) -> Errors:
+        """As `contrast_errors`."""
+        recipes, attacks, seeds, classes = self.cells.shape[-4:]
+        first, second = _recipes_of(weights)
+        outer = np.broadcast_shapes(self._seeds_by_pair.shape[:-2], weights.shape[:-3])
+        both = np.broadcast_to(first * recipes + second, (*outer, weights.shape[-3]))
+        own = np.take_along_axis(self._seeds_by_pair, both[..., None], axis=-2)
+        columns = _pairs_of_columns(np.where(first == second, 1, 2), attacks)
+        seed_part = np.maximum(_of_contrasts(weights, self._seeds_pooled), _of_contrasts(weights, own / columns))
+        parts, freedoms = [seed_part / seeds], [max(1, recipes - 1) * (seeds - 1)]
+        if classes > 1:
+            parts.append(self._class_part(weights, parts[0]))
+            freedoms.append(classes - 1)
+        variances = np.stack(parts)
+        scale = np.abs(self.cells).max(axis=(-4, -3, -2, -1))[..., None]
+        flat = np.sqrt(variances.sum(axis=0)) <= _ROUNDING * scale
+        return Errors(
+            variances=variances, freedoms=np.array(freedoms, dtype=np.float64), flat=flat, numbers=seeds * classes
+        )
+
+    @cached_property
+    def _by_seed(self) -> np.ndarray:
+        """Means over classes, as deviations from those over seeds too, [..., recipes, attacks, seeds]."""
+        by_seed = self.cells.mean(axis=-1)
+        return by_seed - by_seed.mean(axis=-1, keepdims=True)
+
+    @cached_property
+    def _seeds_pooled(self) -> np.ndarray:
+        """Mean products of the seeds' deviations by kind of columns, over all recipes, [..., 1, 4]."""
+        recipes, attacks, seeds, _ = self.cells.shape[-4:]
+        return _sums(self._by_seed)[..., None, :] / (seeds - 1) / _pairs_of_columns(recipes, attacks)
+
+    @cached_property
+    def _seeds_by_pair(self) -> np.ndarray:
+        """Sums of the products by kind of columns, over every pair of recipes, [..., recipes x recipes, 4]."""
+        recipes, _, seeds, _ = self.cells.shape[-4:]
+        first, second = np.divmod(np.arange(recipes**2), recipes)
+        return _sums_by_pair(self._by_seed, first, second) / (seeds - 1)
+
+    @cached_property
+    def _over_seeds(self) -> np.ndarray:
+        """[..., recipes, attacks, classes]."""
+        return self.cells.mean(axis=-2)
+
+    @cached_property
+    def _residual_pooled(self) -> np.ndarray:
+        """Mean products of the residuals by kind of columns, over all recipes, [..., 1, 4]."""
+        recipes, attacks, seeds, classes = self.cells.shape[-4:]
+        residual = self.cells - self.cells.mean(axis=-1, keepdims=True) - self._over_seeds[..., None, :]
+        residual += self.cells.mean(axis=(-2, -1), keepdims=True)
+        products = _sums(residual.reshape(*residual.shape[:-2], seeds * classes))[..., None, :]
+        return products / ((seeds - 1) * (classes - 1)) / _pairs_of_columns(recipes, attacks)
+
+    def _class_part(self, weights: np.ndarray, seed_part: np.ndarray) -> np.ndarray:
+        """max(0, MS_C - MS_E) / (S C), and so much that the whole is at least MS_C / (S C), [..., contrasts]."""
+        recipes, attacks, seeds, classes = self.cells.shape[-4:]
+        columns = self._over_seeds.reshape(*self._over_seeds.shape[:-3], recipes * attacks, classes)
+        tables = weights.reshape(*weights.shape[:-2], recipes * attacks) @ columns
+        own = tables.var(axis=-1, ddof=1) / classes
+        residual = _of_contrasts(weights, self._residual_pooled) / (seeds * classes)
+        return np.maximum(np.maximum(0.0, own - residual), own - seed_part)
 
 
 def _recipes_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first and the last recipe that each contrast holds, [contrasts] each."""
+    """The first and the last recipe that each contrast holds, [..., contrasts] each."""
     held = (weights != 0).any(axis=-1)
     if (held.sum(axis=-1) > 2).any():
         raise ValueError("contrast: expected columns of one or two recipes")
-    return held.argmax(axis=-1), held.shape[-1] - 1 - held[:, ::-1].argmax(axis=-1)
+    return held.argmax(axis=-1), held.shape[-1] - 1 - held[..., ::-1].argmax(axis=-1)
 
 
 def _pairs_of_columns(recipes: np.ndarray | int, attacks: int) -> np.ndarray:

@@ -23,7 +23,9 @@ _MASSES = _MASSES / _MASSES.sum()
 _INVERSES = np.linspace(0.0, 1.0, 41)  # of the degrees of freedom, from infinite to 1
 _LOG_ALPHAS = np.linspace(np.log(1e-14), np.log(0.9999), 200)
 _LOG_QUANTILES = np.linspace(np.log(1e-3), np.log(1e6), 1000)
-_LOG_SCALES = np.linspace(-16.0, 3.0, 500)  # of U
+# Of U, on the grid of the quantiles, so that q U is on it too and nothing need be interpolated.
+_STEPS = np.arange(-770, 146)
+_LOG_SCALES = _STEPS * (_LOG_QUANTILES[1] - _LOG_QUANTILES[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,7 @@ Correction = Bonferroni | Dunnett
 def _table(comparisons: int) -> np.ndarray:
     """Logarithms of the quantiles, [degrees of freedom, alphas]."""
     normal = _tail_of_normals(np.exp(_LOG_QUANTILES), comparisons)
-    rows = [normal, *(_tail_of_students(normal, 1 / inverse) for inverse in _INVERSES[1:])]
+    rows = [normal, *_tails_of_students(normal, 1 / _INVERSES[1:]).T]
     # np.interp wants rising abscissae, and tails fall.
     return np.stack([np.interp(-_LOG_ALPHAS, -np.log(np.maximum(row, 1e-300)), _LOG_QUANTILES) for row in rows])
 
@@ -82,11 +84,10 @@ def _tail_of_normals(quantiles: np.ndarray, comparisons: int) -> np.ndarray:
     return largest @ _MASSES
 
 
-def _tail_of_students(normal: np.ndarray, freedom: float) -> np.ndarray:
-    """The same for t-variables: the normal tail at q U, averaged over U."""
-    scales = np.exp(_LOG_SCALES)
-    log_density = freedom * _LOG_SCALES - freedom * scales**2 / 2
-    masses = np.exp(log_density - special.logsumexp(log_density))
-    at = _LOG_QUANTILES[:, None] + _LOG_SCALES[None, :]
-    log_tail = np.interp(at, _LOG_QUANTILES, np.log(np.maximum(normal, 1e-300)), left=0.0, right=-690.0)
-    return np.exp(log_tail) @ masses
+def _tails_of_students(normal: np.ndarray, freedoms: np.ndarray) -> np.ndarray:
+    """The same for t-variables, [quantiles, freedoms]: the normal tail at q U, averaged over U."""
+    log_density = freedoms * (_LOG_SCALES[:, None] - np.exp(2 * _LOG_SCALES[:, None]) / 2)
+    masses = np.exp(log_density - special.logsumexp(log_density, axis=0))
+    at = np.arange(len(normal))[:, None] + _STEPS
+    tails = np.where(at < 0, 1.0, np.where(at < len(normal), normal[np.clip(at, 0, len(normal) - 1)], 0.0))
+    return tails @ masses

@@ -18,10 +18,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.reduction import Bounded, LeakCells
+from smoothsweep.core.metrics.reduction import Bounded, Claim, LeakCells
 
 Hiding = Literal["removes", "hides", "removes and hides", "leaks more", "cannot tell"]
 
@@ -46,19 +47,20 @@ class HidingVerdict:
 
 def hides_or_removes(
     leaks: Mapping[str, Mapping[str, ArrayLike]], *, baseline: str, published: Sequence[str], level: float = 0.95,
-    span: float | None = None,
+    span: float | None = None, among: int = 1,
 ) -> dict[str, HidingVerdict]:
     """Recipe -> its verdict against the baseline, for all recipes but the baseline.
 
     leaks: recipe -> attack -> [seeds, classes], large is bad; the same attacks, seeds and classes for all, controls
     left out ([seeds, 1] for a leak without classes). published: those of the attacks that were published; level: in
     (0, 1), of the intervals of all recipes together. span: the most that two leaks can differ by, which no interval of
-    what is removed leaves (nor twice it one of what is hidden); None where nothing bounds them.
+    what is removed leaves (nor twice it one of what is hidden); None where nothing bounds them. among: how many recipes
+    are compared with the baseline in all, where that is more than are given here.
 
     Raises InputError for an unknown baseline or published attack, no
     published attack, recipes that were met by other attacks, or values that `comparisons` refuses.
     """
-    cells = LeakCells.of(leaks, baseline=baseline, level=level)
+    cells = LeakCells.of(leaks, baseline=baseline, level=level, among=among)
     unknown = [attack for attack in published if attack not in cells.attacks]
     if unknown or not published:
         raise InputError(f"published: expected some of {', '.join(cells.attacks)}, got {', '.join(unknown) or 'none'}")
@@ -68,24 +70,32 @@ def hides_or_removes(
     }
 
 
-def _verdict(cells: LeakCells, recipe: int, published: Sequence[int], span: float | None) -> HidingVerdict:
-    baseline, every, means = cells.baseline, range(len(cells.attacks)), cells.means
+def hidden_by(cells: LeakCells, recipe: int, published: Sequence[int]) -> Claim:
+    """Claimed minus removed, for numbers of a recipe and of the published attacks."""
+    baseline, every = cells.baseline, np.eye(len(cells.attacks))
     best, best_there = cells.best(recipe), cells.best(baseline)
     known, known_there = cells.best(recipe, published), cells.best(baseline, published)
-    claimed = float(means[baseline, known_there] - means[recipe, known])
-    removed, behind_removed = cells.reduction(recipe, span=span)
+    one = cells.one
+    # Every published attack beside every attack.
+    p, a = (each.reshape(-1, len(every)) for each in np.broadcast_arrays(every[list(published)][:, None], every[None]))
+    claimed = cells.leak(baseline, known_there) - cells.leak(recipe, known)
+    return Claim(
+        value=claimed - cells.removed(recipe).value,
+        low=cells.weights(recipe, of_recipe=one(best) - p, of_baseline=one(known_there) - a),
+        high=cells.weights(recipe, of_recipe=a - one(known), of_baseline=p - one(best_there)),
+        looked_at=len(every) * len(published),
+    )
+
+
+def _verdict(cells: LeakCells, recipe: int, published: Sequence[int], span: float | None) -> HidingVerdict:
+    baseline = cells.baseline
+    best, best_there = cells.best(recipe), cells.best(baseline)
+    known, known_there = cells.best(recipe, published), cells.best(baseline, published)
+    claimed = float(cells.leak(baseline, known_there) - cells.leak(recipe, known))
+    removed, behind_removed = cells.bounded(cells.removed(recipe), span=span)
     hidden, behind_hidden = cells.bounded(
-        claimed - removed.value,
-        low=[
-            ((recipe, best, 1), (recipe, p, -1), (baseline, known_there, 1), (baseline, a, -1))
-            for p in published for a in every
-        ],
-        high=[
-            ((recipe, a, 1), (recipe, known, -1), (baseline, p, 1), (baseline, best_there, -1))
-            for p in published for a in every
-        ],
-        looked_at=len(every) * len(published), span=None if span is None else 2 * span,
-    )  # fmt: skip
+        hidden_by(cells, recipe, published), span=None if span is None else 2 * span
+    )
     word = _word(removed, hidden)
     larger = behind_removed if removed.value >= hidden.value else behind_hidden
     return HidingVerdict(

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import check_options, stacked
-from smoothsweep.core.metrics.crossed_effects import contrast_errors
+from smoothsweep.core.metrics.crossed_effects import CrossedEffects
 from smoothsweep.core.metrics.dunnett import Dunnett
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS, Errors
 
@@ -26,9 +27,6 @@ MOST_SEEDS = 100
 
 Leaks = Mapping[str, Mapping[str, ArrayLike]]
 """Recipe -> attack -> [seeds, classes], large is bad; the same attacks, seeds and classes for all."""
-
-Terms = Sequence[tuple[int, int, int]]
-"""A sum of mean leaks: (number of the recipe, number of the attack, weight)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,32 +62,68 @@ class Narrowest:
     correction: Dunnett
 
 
-def reductions(leaks: Leaks, *, baseline: str, level: float = 0.95, span: float | None = None) -> dict[str, Bounded]:
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A difference under strongest attacks, and the contrasts that bound it whichever attacks are truly the strongest.
+
+    value: [...]. low, high: weights [..., contrasts, recipes, attacks]; the difference is at least the least of `low`
+    and at most the largest of `high`. looked_at: from how many the attack that `low` shares, or `high`, was chosen.
+    """
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    looked_at: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """The interval of a claim, [...], infinite where so few numbers allow none, and the contrasts that it rests on:
+    their values [..., contrasts], their errors, and the correction that they are subject to."""
+
+    low: np.ndarray
+    high: np.ndarray
+    below: tuple[np.ndarray, Errors]
+    above: tuple[np.ndarray, Errors]
+    correction: Dunnett
+
+
+def reductions(
+    leaks: Leaks, *, baseline: str, level: float = 0.95, span: float | None = None, among: int = 1
+) -> dict[str, Bounded]:
     """Recipe -> its reduction, for all recipes but the baseline: positive where it leaks less.
 
     level: in (0, 1), of the intervals of all recipes together. span: the most that two leaks can differ by, which no
-    interval leaves; None where nothing bounds them.
+    interval leaves; None where nothing bounds them. among: how many recipes are compared with the baseline in all,
+    where that is more than are given here.
 
     Raises InputError for an unknown baseline, recipes under other attacks, or values that `comparisons` refuses.
     """
-    cells = LeakCells.of(leaks, baseline=baseline, level=level)
-    return {recipe: cells.reduction(number, span=span)[0] for number, recipe in enumerate(leaks) if recipe != baseline}
+    cells = LeakCells.of(leaks, baseline=baseline, level=level, among=among)
+    return {
+        recipe: cells.bounded(cells.removed(number), span=span)[0]
+        for number, recipe in enumerate(leaks)
+        if recipe != baseline
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeakCells:
     """Leaks of every recipe under every attack, and how bounds on their contrasts are made.
 
-    cells: [recipes, attacks, seeds, classes]. baseline: its number. alpha: the error allowed to all recipes together.
+    cells: [..., recipes, attacks, seeds, classes]; leading dimensions are sweeps by themselves, which a simulation asks
+    all at once. baseline: its number. alpha: the error allowed to all recipes together. among: how many recipes are
+    compared with the baseline in all, where that is more than are here.
     """
 
     cells: np.ndarray
     attacks: tuple[str, ...]
     baseline: int
     alpha: float
+    among: int = 1
 
     @classmethod
-    def of(cls, leaks: Leaks, *, baseline: str, level: float) -> LeakCells:
+    def of(cls, leaks: Leaks, *, baseline: str, level: float, among: int = 1) -> LeakCells:
         """Check and stack the leaks. Raises InputError as `reductions`."""
         check_options(level, 1)
         if baseline not in leaks:
@@ -100,58 +134,84 @@ class LeakCells:
                 raise InputError(f"recipe {recipe}: expected leaks under {', '.join(attacks)}, got {', '.join(under)}")
         _, flat = stacked({f"{recipe} under {attack}": leaks[recipe][attack] for recipe in leaks for attack in attacks})
         cells = flat.reshape(len(leaks), len(attacks), *flat.shape[1:])
-        return cls(cells=cells, attacks=attacks, baseline=list(leaks).index(baseline), alpha=1 - level)
+        number = list(leaks).index(baseline)
+        return cls(cells=cells, attacks=attacks, baseline=number, alpha=1 - level, among=among)
+
+    @cached_property
+    def means(self) -> np.ndarray:
+        """[..., recipes, attacks]."""
+        return self.cells.mean(axis=(-2, -1))
 
     @property
-    def means(self) -> np.ndarray:
-        """[recipes, attacks]."""
-        return self.cells.mean(axis=(2, 3))
+    def compared(self) -> int:
+        """How many recipes are compared with the baseline, at least 1."""
+        return max(1, self.among, self.cells.shape[-4] - 1)
 
-    def best(self, recipe: int, among: Sequence[int] | None = None) -> int:
-        """The attack that looks best against a recipe, the first of several."""
-        return max(range(len(self.attacks)) if among is None else among, key=lambda attack: self.means[recipe, attack])
+    def best(self, recipe: int, among: Sequence[int] | None = None) -> np.ndarray:
+        """The number of the attack that looks best against a recipe, the first of several, [...]."""
+        known = np.arange(len(self.attacks)) if among is None else np.asarray(among)
+        return known[self.means[..., recipe, known].argmax(axis=-1)]
 
-    def reduction(self, recipe: int, *, span: float | None) -> tuple[Bounded, Narrowest | None]:
-        """How much less a recipe leaks than the baseline, each under its strongest attack, and what that rests on."""
-        every, theirs = range(len(self.attacks)), self.baseline
-        best, best_there = self.best(recipe), self.best(theirs)
-        return self.bounded(
-            float(self.means[theirs, best_there] - self.means[recipe, best]),
-            low=[((theirs, best_there, 1), (recipe, attack, -1)) for attack in every],
-            high=[((theirs, attack, 1), (recipe, best, -1)) for attack in every],
-            looked_at=len(every),
-            span=span,
+    def leak(self, recipe: int, attack: np.ndarray) -> np.ndarray:
+        """The mean leak of a recipe under an attack, [...], for numbers of attacks [...]."""
+        return np.take_along_axis(self.means[..., recipe, :], np.asarray(attack)[..., None], axis=-1)[..., 0]
+
+    def one(self, attack: np.ndarray) -> np.ndarray:
+        """Weights 1 of an attack, [..., 1, attacks], for its numbers [...]."""
+        return np.eye(len(self.attacks))[np.asarray(attack)][..., None, :]
+
+    def weights(self, recipe: int, *, of_baseline: np.ndarray, of_recipe: np.ndarray) -> np.ndarray:
+        """Weights [..., contrasts, recipes, attacks] of contrasts that hold the baseline and one recipe, from those of
+        either by attack, [..., contrasts, attacks]."""
+        of_baseline, of_recipe = np.broadcast_arrays(of_baseline, of_recipe)
+        weights = np.zeros((*of_recipe.shape[:-1], *self.cells.shape[-4:-2]))
+        weights[..., self.baseline, :], weights[..., recipe, :] = of_baseline, of_recipe
+        return weights
+
+    def removed(self, recipe: int) -> Claim:
+        """How much less a recipe leaks than the baseline, each under its strongest attack."""
+        every = np.eye(len(self.attacks))
+        best, best_there = self.best(recipe), self.best(self.baseline)
+        return Claim(
+            value=self.leak(self.baseline, best_there) - self.leak(recipe, best),
+            low=self.weights(recipe, of_baseline=self.one(best_there), of_recipe=-every),
+            high=self.weights(recipe, of_baseline=every, of_recipe=-self.one(best)),
+            looked_at=len(self.attacks),
         )
 
-    def bounded(
-        self, value: float, *, low: Sequence[Terms], high: Sequence[Terms], looked_at: int, span: float | None
-    ) -> tuple[Bounded, Narrowest | None]:
-        """Bound `value` by the lowest of the lower ends of `low` and the highest of the upper ends of `high`.
+    def ends(self, claim: Claim) -> Ends:
+        """The lowest of the lower ends of `claim.low` and the highest of the upper ends of `claim.high`."""
+        correction = Dunnett(comparisons=claim.looked_at * self.compared)
+        below, above = ((self._values(each), self.effects.errors(each)) for each in (claim.low, claim.high))
+        lower = below[0] - half_widths(below[1], below[0], self.alpha, correction)
+        upper = above[0] + half_widths(above[1], above[0], self.alpha, correction)
+        return Ends(low=lower.min(axis=-1), high=upper.max(axis=-1), below=below, above=above, correction=correction)
 
-        looked_at: from how many the members that `low` shares, or `high`, were chosen. span: the largest that value can
-        be, either way.
+    def bounded(self, claim: Claim, *, span: float | None) -> tuple[Bounded, Narrowest | None]:
+        """The interval of a claim on one sweep, and the contrast that its lower end rests on.
+
+        span: the largest that value can be, either way.
         """
-        if self.cells.shape[2] < LEAST_SEEDS:
+        value = float(claim.value)
+        if self.cells.shape[-2] < LEAST_SEEDS:
             return Bounded(value=value, low=None, high=None), None
-        correction = Dunnett(comparisons=looked_at * max(1, len(self.cells) - 1))
-        below, errors = self._contrasts(low)
-        above, others = self._contrasts(high)
-        lower = below - half_widths(errors, below, self.alpha, correction)
-        upper = above + half_widths(others, above, self.alpha, correction)
+        found = self.ends(claim)
+        (below, errors), (above, others), correction = found.below, found.above, found.correction
         p = 1.0
         if (below > 0).all() or (above < 0).all():
             gaps, behind = (below, errors) if (below > 0).all() else (above, others)
             p = float(behind.p_values(gaps, correction).max())
-        at = int(lower.argmin())
+        at = int((below - half_widths(errors, below, self.alpha, correction)).argmin())
         narrowest = Narrowest(gap=float(below[at]), errors=_only(errors, at), correction=correction)
-        return Bounded(value=value, low=_end(lower[at], span), high=_end(upper.max(), span), p=p), narrowest
+        low, high = _end(float(found.low), span), _end(float(found.high), span)
+        return Bounded(value=value, low=low, high=high, p=p), narrowest
 
     def seeds_needed(self, behind: Narrowest) -> int | None:
         """The least number of seeds with which the contrast would be clear, if its value and its variances stayed."""
-        now = self.cells.shape[2]
+        recipes, _, now, _ = self.cells.shape[-4:]
         for seeds in range(now + 1, MOST_SEEDS + 1):
             over_seeds, *rest = behind.errors.variances
-            freedom = max(1, len(self.cells) - 1) * (seeds - 1)
+            freedom = max(1, recipes - 1) * (seeds - 1)
             freedoms = np.array([freedom, *behind.errors.freedoms[1:]], dtype=np.float64)
             numbers = behind.errors.numbers // now * seeds
             variances = np.stack([over_seeds * now / seeds, *rest])
@@ -160,13 +220,14 @@ class LeakCells:
                 return seeds
         return None
 
-    def _contrasts(self, contrasts: Sequence[Terms]) -> tuple[np.ndarray, Errors]:
-        """Values of the contrasts, [contrasts], and what they vary by."""
-        weights = np.zeros((len(contrasts), *self.cells.shape[:2]))
-        for row, terms in enumerate(contrasts):
-            for recipe, attack, weight in terms:
-                weights[row, recipe, attack] += weight
-        return np.einsum("nra,ra->n", weights, self.means), contrast_errors(self.cells, weights)
+    @cached_property
+    def effects(self) -> CrossedEffects:
+        """The model of what contrasts vary by, whose shared parts are computed once."""
+        return CrossedEffects(cells=self.cells)
+
+    def _values(self, weights: np.ndarray) -> np.ndarray:
+        """Values of contrasts, [..., contrasts]."""
+        return np.einsum("...nra,...ra->...n", weights, self.means)
 
 
 def half_widths(errors: Errors, gaps: np.ndarray, alpha: float, correction: Dunnett) -> np.ndarray:

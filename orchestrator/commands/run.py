@@ -26,6 +26,7 @@ from smoothsweep.orchestrator.running.workplace import Workplace
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.budget import Meter, spent
 from smoothsweep.orchestrator.search.forecast import ahead_of, hours_left, refuse_small_budget
+from smoothsweep.orchestrator.search.looks import LookAgenda
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.search.record import write_end
 from smoothsweep.orchestrator.stages.stage import with_ancestors
@@ -125,6 +126,8 @@ def _end_of(run: SweepRun, agenda: Agenda) -> str | None:
 
 
 def _agenda(loaded: LoadedSweep, store: Store) -> Agenda | None:
+    if loaded.sweep.looks:
+        return LookAgenda(loaded, store)
     return Agenda(loaded, store) if loaded.sweep.search else None
 
 

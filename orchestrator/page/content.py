@@ -24,6 +24,7 @@ from smoothsweep.orchestrator.reading.findings import (
     tables,
 )
 from smoothsweep.orchestrator.reading.leak import hiding, known_error
+from smoothsweep.orchestrator.reading.leak.looks import look_sentences
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import axis_value
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
@@ -53,7 +54,8 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "short_rows": _short_rows(summary), "first_measured": integrity.first_measured(summary),
         "keys": tables.shown_metrics(summary), "seeds": tables.seeds,
         "seed_of": dict(zip(done["trial"], done["seed"], strict=True)), "judges": display.judges_shown(summary),
-        "pairs": pairs, "hiding": hiding, "hidden": hiding.hidings(summary), "errors": known_error, "fresh": fresh,
+        "pairs": pairs, "hiding": hiding, "hidden": hiding.hidings(summary), "looked": look_sentences(summary),
+        "errors": known_error, "fresh": fresh,
         "ranks": judge_ranks,
         "searches": searches, "progress": progress, "checked": fresh.checked(data, summary), "costs": costs,
         "spending": costs.costs(data, summary), "paper": comparison,

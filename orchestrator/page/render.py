@@ -28,9 +28,10 @@ FILTERS = ("number", "interval", "estimate", "signed", "signed_interval", "durat
            "significant", "is_null")  # fmt: skip
 
 SECTIONS = (
-    "decision/defenses", "decision/recipes", "decision/attacks", "decision/hiding", "decision/pairs", "decision/fresh",
-    "audit/search", "audit/sheets", "audit/judges", "audit/queries", "audit/advantage", "audit/gradients",
-    "audit/training", "audit/features", "decision/paper", "audit/cost", "audit/everything", "audit/about",
+    "decision/defenses", "decision/recipes", "decision/attacks", "decision/looks", "decision/hiding", "decision/pairs",
+    "decision/fresh", "audit/search", "audit/sheets", "audit/judges", "audit/queries", "audit/advantage",
+    "audit/gradients", "audit/training", "audit/features", "decision/paper", "audit/cost", "audit/everything",
+    "audit/about",
 )  # fmt: skip
 """The templates of what folds below the first screen, in their order."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,7 +29,9 @@ class Ahead:
 
     recipes: at most so many more. again: how many of all are to be audited again. settings: of one of them. steps: (how
     many recipes, sample recipes as the stages that each of them adds) for every attack that they meet. shared: stages
-    that all of them need. budget_hours: device-hours that are left of the sweep's budget, None without one.
+    that all of them need. budget_hours: device-hours that are left of the sweep's budget, None without one. looks: of a
+    sweep with looks the seeds of those that may follow; steps then holds all that they may still train, which none of
+    it need be. trials: how many trials that is at most.
     """
 
     recipes: int
@@ -38,6 +40,8 @@ class Ahead:
     steps: tuple[tuple[int, tuple[tuple[Stage, ...], ...]], ...] = ()
     shared: tuple[Stage, ...] = ()
     budget_hours: float | None = None
+    looks: tuple[int, ...] = ()
+    trials: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,12 +135,8 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
     either. price: dollars per device-hour; without one there are no dollars.
     """
     missing = {stage.fingerprint for stage in plan.missing}
-    to_run, reused = defaultdict(list), defaultdict(list)
-    for stage in plan.stages:
-        if stage.fingerprint in missing:
-            to_run[stage.name].append(stage)
-        elif stage.fingerprint in plan.cached:
-            reused[stage.name].append(stage)
+    to_run = _by_name(stage for stage in plan.stages if stage.fingerprint in missing)
+    reused = _by_name(s for s in plan.stages if s.fingerprint in plan.cached and s.fingerprint not in missing)
     kinds = {stage.name for stage in _stages_ahead(plan.ahead)}
     history = read_history(store, {*to_run, *reused, *kinds}, known=plan.stages)
     known = plan.trials[0].settings if plan.trials else plan.ahead and plan.ahead.settings
@@ -144,11 +144,13 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
     further, capped = _cost_ahead(plan.ahead, history, held)
     costs = {name: history.total(stages, held) for name, stages in to_run.items()}
     lent = {name: borrowed(stages, history, held) for name, stages in to_run.items()}
-    lent_whole = (sum(seconds for seconds, _ in lent.values()), sum(n for _, n in lent.values()) + further[3])
+    lent_known = sum(seconds for seconds, _ in lent.values()), sum(n for _, n in lent.values())
+    has_looks = plan.ahead is not None and bool(plan.ahead.looks)
+    lent_ahead = borrowed(_stages_ahead(plan.ahead), history, held) if has_looks else (0.0, further[3])
+    lent_whole = lent_known[0] + lent_ahead[0], lent_known[1] + lent_ahead[1]
+    whole = _sum({"known": _sum(costs), "ahead": further}) if has_looks else _sum(costs)
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
-    counts: dict[str, int] = defaultdict(int)
-    for stage in plan.stages:
-        counts[stage.name] += 1
+    counts = Counter(stage.name for stage in plan.stages)
     return {
         "trials": len(plan.trials),
         "trials_complete": sum(plan.is_complete(trial) for trial in plan.trials),
@@ -156,18 +158,21 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
         "stages_cached": len(plan.cached),
         "stages_to_run": len(missing),
         **_cost(_with_ahead(_sum(costs), further, capped), price),
-        "about": _about(_sum(costs), lent_whole),
+        "about": _about(whole, lent_whole),
         "price_per_device_hour": price,
         "measured_on": sorted(set().union(*(history.devices.get(name, ()) for name in costs))),
         "reused": {"stages": len(plan.cached), **_cost(_sum(savings), price)},
-        "search": None
-        if plan.ahead is None
-        else {
-            "at_most_more_recipes": plan.ahead.recipes,
-            "at_most_audited_again": plan.ahead.again,
-            "budget_device_hours_left": plan.ahead.budget_hours,
+        "looks": {
+            "at_most_more_trials": plan.ahead.trials,
+            "seeds": list(plan.ahead.looks),
+            "without": {**_cost(_sum(costs), price), "about": _about(_sum(costs), lent_known)},
+            "without_stages": len(missing),
             **_cost(further, price),
-        },
+            "about": _about(further, lent_ahead),
+        }
+        if has_looks
+        else None,
+        "search": None if has_looks else _search_ahead(plan.ahead, _cost(further, price)),
         "by_stage": {
             name: {
                 "total": counts[name],
@@ -179,6 +184,25 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
             }
             for name in counts
         },
+    }
+
+
+def _by_name(stages: Iterable[Stage]) -> dict[str, list[Stage]]:
+    found: dict[str, list[Stage]] = defaultdict(list)
+    for stage in stages:
+        found[stage.name].append(stage)
+    return found
+
+
+def _search_ahead(ahead: Ahead | None, cost: dict[str, Any]) -> dict[str, Any] | None:
+    """What a search may still propose, as JSON values."""
+    if ahead is None:
+        return None
+    return {
+        "at_most_more_recipes": ahead.recipes,
+        "at_most_audited_again": ahead.again,
+        "budget_device_hours_left": ahead.budget_hours,
+        **cost,
     }
 
 
@@ -202,6 +226,7 @@ def _cost_ahead(ahead: Ahead | None, history: History, held: Callable[[Stage], f
             continue
         mean = sum(cost[0] for cost in costs) / len(costs)
         least, most = min(cost[1] for cost in costs), max(cost[2] for cost in costs)
+        least = 0.0 if ahead.looks else least
         unknown = max(cost[3] for cost in costs)
         total = _sum({"a": total, "b": (count * mean, count * least, count * most, count * unknown)})
     return total, None if ahead.budget_hours is None else 3600 * ahead.budget_hours

@@ -27,6 +27,8 @@ def plan_text(summary: dict[str, Any]) -> str:
         lines += ["", *search_text(summary)]
     absent = [f"{key}: nothing at {place} yet; planned as if no stage had seen it"
               for key, place in summary.get("absent", {}).items()]  # fmt: skip
+    if summary["looks"] is not None:
+        lines += ["", *looks_text(summary["looks"])]
     stated = summary.get("stated")
     says = [f"the sweep file says: {stated}"] if stated and summary["device_hours"] is None else []
     return "\n".join(map(printable, [*lines, "", *expectation(summary), *says, *absent, *weights_text(summary)]))
@@ -53,14 +55,26 @@ def search_text(summary: dict[str, Any]) -> list[str]:
     return lines
 
 
+def looks_text(looks: dict[str, Any]) -> list[str]:
+    """What looks may add to the trials above, which are needed whatever they say."""
+    most = time_text({**looks, "to_run": looks["at_most_more_trials"]})
+    least = time_text({**looks["without"], "to_run": looks["without_stages"]})
+    return [
+        f"looks: at least the trials above ({least}); then, for recipes that are still undecided, up to "
+        f"{' and '.join(map(str, looks['seeds']))} seeds: at most {looks['at_most_more_trials']} more trials ({most})"
+    ]
+
+
 def expectation(summary: dict[str, Any]) -> list[str]:
     """Device time and, where there is a price, dollars that are to be spent: one line each."""
     search = summary["search"]
     ahead = search["at_most_more_recipes"] + search["at_most_audited_again"] if search else 0
+    ahead += summary["looks"]["at_most_more_trials"] if summary["looks"] else 0
     if summary["stages_to_run"] == 0 and not ahead:
         return ["expected device time: none, every stage is in the store"]
     measured = f", measured on {' and '.join(summary['measured_on'])}" if summary["measured_on"] else ""
-    most = "at most " if ahead and summary["device_hours"] is not None else ""
+    told = summary["device_hours"] is not None or (summary["looks"] and summary["about"])
+    most = "at most " if ahead and told else ""
     whole = {**summary, "to_run": summary["stages_to_run"] + ahead}
     lines = [f"expected device time: {most}{time_text(whole)}{measured}"]
     if summary["about"]:

@@ -1,4 +1,4 @@
-"""What a search has proposed: the truth of it, one line each, in the sweep's folder. And the trials it comes to.
+"""What a search, or looks, have proposed: one line each, in the sweep's folder. And the trials it comes to.
 
     <store>/sweeps/<name>/search/proposals.jsonl     first line: of which search; then one proposal per line
     <store>/sweeps/<name>/reaudit.json               the recipes chosen for a re-audit
@@ -15,11 +15,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
-from smoothsweep.sweeps.expand import OF_THE_ATTACKER, CellMaker, attacks_of, expand
+from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, attacks_of, expand
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 PROPOSALS, REAUDIT = "search/proposals.jsonl", "reaudit.json"
@@ -36,6 +37,7 @@ class _ProposalLine(BaseModel, extra="forbid"):
     origin: str = "random"
     of: int | None = None
     seeds: int | None = None
+    look: int | None = None
 
 
 class _ReauditNote(BaseModel, extra="forbid"):
@@ -54,6 +56,7 @@ class Proposal:
         origin: how it was chosen.
         of: the number of an earlier proposal of this recipe, which now meets a later rung, an audit or more seeds.
         seeds: how many of the sweep's seeds it meets, in their order; None for all.
+        look: the look, from 0, that the recipe gets its seeds for; None in a search.
     """
 
     number: int
@@ -62,6 +65,7 @@ class Proposal:
     origin: str = "random"
     of: int | None = None
     seeds: int | None = None
+    look: int | None = None
 
 
 class ProposalFile:
@@ -70,6 +74,7 @@ class ProposalFile:
     def __init__(self, loaded: LoadedSweep, store: Store) -> None:
         self.store, self.name = store, loaded.sweep.name
         self.search = search_of(loaded)
+        self.what = "the search" if loaded.sweep.search else "the design of the looks"
         self._held: list[dict[str, Any]] = []  # what the file holds, once it is open for appending
 
     def read(self) -> list[Proposal]:
@@ -85,7 +90,7 @@ class ProposalFile:
         if lines and lines[0].get("search") != self.search:
             aside = f"search/proposals-{sha256(canonical_json(lines).encode()).hexdigest()[:8]}.jsonl"
             write_lines(self.store, self.name, aside, lines)
-            said = f"the search has changed: its {len(lines) - 1} earlier proposals lie in {aside}; it starts anew"
+            said = f"{self.what} has changed: its {len(lines) - 1} earlier proposals lie in {aside}; it starts anew"
             lines = []
         self._write([{"search": self.search}, *lines[1:]])
         return said
@@ -99,7 +104,7 @@ class ProposalFile:
         self._held = lines
 
     def _lines(self) -> list[dict[str, Any]]:
-        again = "the search proposes the same again, and what the store has of it is not made again"
+        again = f"{self.what} proposes the same again, and what the store has of it is not made again"
         lines = read_lines(self.store, self.name, PROPOSALS, [_Head, _ProposalLine], again)
         return [line.model_dump(exclude_unset=True) for line in lines]
 
@@ -110,9 +115,18 @@ def search_of(loaded: LoadedSweep) -> dict[str, Any]:
     How many recipes it may propose is no part of it, except where the number shapes all that follows (halving).
     """
     search = loaded.sweep.search
+    if search is None:
+        return _looks_of(loaded)
     without = {"recipes"} if search.strategy != "halving" else set()
     given = search.model_dump(mode="json", exclude=without, exclude_none=True)
     return {**given, "baseline": {key: value for key, value in loaded.sweep.baseline.items() if key in search.space}}
+
+
+def _looks_of(loaded: LoadedSweep) -> dict[str, Any]:
+    """What decides what looks propose: the design, and all recipes, attacks and the baseline that it is about."""
+    sweep = loaded.sweep
+    asked = {"grid": sweep.grid, "cells": list(sweep.cells), "baseline": sweep.baseline}
+    return {"looks": sweep.looks.model_dump(mode="json"), **asked}
 
 
 class TrialMaker:
@@ -127,7 +141,7 @@ class TrialMaker:
         """Every attack under the first seed, then all under the next."""
         rung = None if proposal.rung is None else self.loaded.sweep.search.rungs[proposal.rung]
         phase = "sweep" if rung is None and proposal.seeds is None else "proxy"
-        seeds = self.loaded.sweep.seeds[: proposal.seeds]
+        seeds = self.loaded.sweep.every_seed[: proposal.seeds]
         return self.under(proposal.values, seeds, phase, rung.set if rung else None)
 
     def under(
@@ -140,7 +154,39 @@ class TrialMaker:
     def identity(self, recipe: dict[str, Any]) -> str:
         """The same for two recipes exactly if they are the same work, whatever their values are called."""
         cell = self.make({**recipe, **self.attacks[0]})
-        return Trial(cell=cell, seed=self.loaded.sweep.seeds[0]).id
+        return Trial(cell=cell, seed=self.loaded.sweep.every_seed[0]).id
+
+
+class LookMaker:
+    """Makes the trials of a sweep with looks. recipes: all of them, the baseline first, each with its cells.
+
+    Raises InputError unless one recipe is the baseline and another is beside it.
+    """
+
+    def __init__(self, loaded: LoadedSweep) -> None:
+        self.looks = loaded.sweep.looks
+        found: dict[str, list[Cell]] = {}
+        for cell in expand(loaded):
+            found.setdefault(canonical_json(recipe_of(cell.values)), []).append(cell)
+        cells = sorted(found.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
+        baselines = sum(any(cell.is_baseline for cell in mine) for mine in cells)
+        if baselines != 1 or len(cells) < 2:
+            expected = "expected a baseline that is one recipe, and another beside it"
+            raise InputError(f"{loaded.source}: seeds.looks: {expected}, got {baselines} of {len(cells)} recipes")
+        self.recipes = [(recipe_of(mine[0].values), mine) for mine in cells]
+        self._cells = {canonical_json(recipe): mine for recipe, mine in self.recipes}
+
+    def __call__(self, proposal: Proposal) -> list[Trial]:
+        """The trials that a recipe gets for a look, those of the looks before left out."""
+        known = len(self.looks.of_look(proposal.look - 1)) if proposal.look else 0
+        seeds = self.looks.of_look(proposal.look)[known:]
+        cells = self._cells[canonical_json(proposal.values)]
+        return [Trial(cell=cell, seed=seed) for seed in seeds for cell in cells]
+
+
+def maker_of(loaded: LoadedSweep) -> TrialMaker | LookMaker:
+    """What makes the trials of a sweep that proposes."""
+    return TrialMaker(loaded) if loaded.sweep.search else LookMaker(loaded)
 
 
 def proposed_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
@@ -148,11 +194,18 @@ def proposed_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
 
     Those of a recipe that met more seeds later are there once, as part of the last that was proposed of it.
     """
-    make, proposals = TrialMaker(loaded), ProposalFile(loaded, store).read()
+    make, proposals = maker_of(loaded), ProposalFile(loaded, store).read()
     trials = [trial for proposal in proposals for trial in make(proposal)]
     if any(proposal.seeds is not None for proposal in proposals):
         trials = list({trial.id: trial for trial in trials}.values())
     return trials
+
+
+def later_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
+    """The trials that looks have proposed after the first."""
+    later = [proposal for proposal in ProposalFile(loaded, store).read() if proposal.look]
+    make = LookMaker(loaded) if later else None
+    return [trial for proposal in later for trial in make(proposal)]
 
 
 def write_reaudit(loaded: LoadedSweep, store: Store, recipes: list[dict[str, Any]]) -> None:

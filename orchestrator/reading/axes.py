@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.text import minuses, printable
@@ -11,7 +12,7 @@ from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.sweeps.axes import axis_keys, axis_names, settings_words
+from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value, settings_words
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep
 
@@ -43,6 +44,15 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
         )
         for key in keys
     )  # fmt: skip
+
+
+def baseline_axes(loaded: LoadedSweep) -> dict[str, Any]:
+    """Axis -> its value in the reference recipe."""
+    names, search = axis_names(axis_keys(loaded)), loaded.sweep.search
+    stated = loaded.sweep.baseline
+    # What a search's space holds and the baseline does not is null there.
+    absent = dict.fromkeys(key for key in (search.space if search and stated else ()) if key not in stated)
+    return {names[key]: axis_value(value) for key, value in {**stated, **absent}.items() if key in names}
 
 
 def _label(key: str, name: str) -> str:

@@ -199,7 +199,7 @@ def open_recorder(loaded: LoadedSweep, store: Store, tracking_uri: str | None, *
         "mlflow.note.content": note(loaded.intro or loaded.sweep.name),
         "smoothsweep.sweep_file": loaded.source,
         "smoothsweep.code": code_version(),
-        "smoothsweep.seeds": ", ".join(map(str, loaded.sweep.seeds)),
+        "smoothsweep.seeds": ", ".join(map(str, loaded.sweep.every_seed)),
         **{f"smoothsweep.grid.{key}": str(values)[:4000] for key, values in loaded.sweep.grid.items()},
     }
     recorder = Recorder(open_tracker, loaded.sweep.name, tags, models=models, told=lambda error: told(error, uri))

@@ -10,7 +10,7 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Any
 
-from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker
+from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, maker_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome, outcome_of
 from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait
@@ -28,9 +28,8 @@ class Agenda:
     def __init__(self, loaded: LoadedSweep, store: Store) -> None:
         self.store = store
         self.file = ProposalFile(loaded, store)
-        self.make = TrialMaker(loaded)
-        self.setup = setup_of(loaded, self.make)
-        self.propose = strategy(loaded.sweep.search.strategy)
+        self.make = maker_of(loaded)
+        self._take_aim(loaded)
         self.news: SimpleQueue[News] = SimpleQueue()
         self.proposals: list[Proposal] = []
         self.outcomes: dict[int, Outcome] = {}
@@ -44,10 +43,21 @@ class Agenda:
         self._failures: dict[str, str] = {}
         self._met: set[str] = set()  # ids of the trials of all proposals
 
+    def _take_aim(self, loaded: LoadedSweep) -> None:
+        self.setup = setup_of(loaded, self.make)
+        self.propose = strategy(loaded.sweep.search.strategy)
+
+    def _proposal(self) -> Proposal | Wait | None:
+        """What to propose next, from what was proposed and how it came out."""
+        return self.propose(self.setup, self.proposals, self.outcomes)
+
+    def _outcome(self, trials: list[Trial]) -> Outcome:
+        return outcome_of(trials, self.store, self.setup.aims, self._failures)
+
     def preview(self) -> list[Trial]:
         """The trials of the first proposal, made or to be made. Writes nothing."""
         proposals = self.file.read()
-        first = proposals[0] if proposals else self.propose(self.setup, [], {})
+        first = proposals[0] if proposals else self._proposal()
         return self.make(first) if isinstance(first, Proposal) else []
 
     def begin(self) -> None:
@@ -67,7 +77,7 @@ class Agenda:
                 return trial
             if self.closed:
                 return None
-            proposal = self.propose(self.setup, self.proposals, self.outcomes)
+            proposal = self._proposal()
             if proposal is None:
                 self.through = not self._trials
                 return None if self.through else Wait()
@@ -91,7 +101,7 @@ class Agenda:
             return True
         if self.closed:
             return False
-        self.through = self.propose(self.setup, self.proposals, self.outcomes) is None
+        self.through = self._proposal() is None
         return not self.through
 
     def waiting(self) -> list[Trial]:
@@ -100,7 +110,7 @@ class Agenda:
 
     @property
     def ended_by(self) -> str | None:
-        """Why there is nothing more to propose: "recipes" or "exhausted"; None as long as there is."""
+        """Why there is nothing more to propose: "recipes", "exhausted" or "looks"; None as long as there is."""
         if not self.through:
             return None
         recipes = sum(proposal.of is None for proposal in self.proposals)
@@ -132,7 +142,7 @@ class Agenda:
         self._settle(proposal.number)
 
     def _settle(self, number: int) -> None:
-        outcome = outcome_of(self._trials[number], self.store, self.setup.aims, self._failures)
+        outcome = self._outcome(self._trials[number])
         if outcome.status != OPEN:
             self.outcomes[number] = outcome
             del self._trials[number]
@@ -151,7 +161,7 @@ def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
         baseline=baseline_recipe(loaded),
         stated=stated_values(loaded),
         sampler=search.sampler or "gp",
-        seeds=len(loaded.sweep.seeds),
+        seeds=len(loaded.sweep.every_seed),
         first_seeds=search.seeds_at_first,
         rungs=search.rungs,
         audit=search.audit or 0,

@@ -7,10 +7,11 @@ import math
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.history import read_history
 from smoothsweep.orchestrator.planning.plan import Ahead, Plan, devices_held
-from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit
+from smoothsweep.orchestrator.planning.proposals import LookMaker, Proposal, ProposalFile, TrialMaker, read_reaudit
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.agenda import setup_of
 from smoothsweep.orchestrator.search.budget import spent
+from smoothsweep.orchestrator.search.record import read_end
 from smoothsweep.orchestrator.search.strategies.setup import Setup
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
@@ -24,7 +25,9 @@ AGAIN = "again"  # beside the rungs: the audit under fresh seeds
 
 
 def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
-    """What the search of the sweep may still propose; None for a sweep without one, or one that is through."""
+    """What the search of the sweep may still propose, or its looks; None for a sweep without, or that is through."""
+    if loaded.sweep.looks is not None:
+        return _looks_ahead(loaded, store)
     search = loaded.sweep.search
     if search is None:
         return None
@@ -58,6 +61,27 @@ def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
     )
 
 
+def _looks_ahead(loaded: LoadedSweep, store: Store) -> Ahead | None:
+    """All that looks may still train: every recipe that the last one left open, if it leaves them all open."""
+    make, proposals = LookMaker(loaded), ProposalFile(loaded, store).read()
+    asked = max((proposal.look for proposal in proposals if proposal.look is not None), default=0)
+    last = [proposal.values for proposal in proposals if proposal.look == asked]
+    later = range(asked + 1, len(make.looks.looks))
+    if not later or read_end(loaded, store) is not None:
+        return None
+    # Until all recipes of a look are proposed, none of its answers is known.
+    recipes = last if asked else [recipe for recipe, _ in make.recipes]
+    trials = [t for recipe in recipes for look in later for t in make(Proposal(number=0, values=recipe, look=look))]
+    first = [t for recipe in recipes for t in make(Proposal(number=0, values=recipe, look=0))]
+    known = {stage.fingerprint for stage in with_ancestors([s for t in first for s in t.stages])}
+    stages = with_ancestors([stage for trial in trials for stage in trial.stages])
+    added = tuple(stage for stage in stages if stage.fingerprint not in known and not store.has(stage))
+    return Ahead(
+        recipes=0, settings=loaded.sweep, steps=((1, (added,)),), budget_hours=hours_left(loaded, store),
+        looks=tuple(make.looks.looks[look] for look in later), trials=len(trials),
+    )  # fmt: skip
+
+
 def refuse_small_budget(loaded: LoadedSweep, plan: Plan, store: Store) -> None:
     """Raise InputError for a budget that is smaller than the cheapest trial to run, where the store knows its cost.
 
@@ -87,7 +111,7 @@ def _recipes_ahead(loaded: LoadedSweep, ahead: Ahead | None, store: Store) -> li
     """Stages of recipes that may be proposed, and how many trials they are together."""
     if ahead is None or not ahead.steps:
         return []
-    trials = len(loaded.sweep.seeds) * len(attacks_of(loaded))
+    trials = len(loaded.sweep.every_seed) * len(attacks_of(loaded))
     samples = [[stage for stage in stages if not store.has(stage)] for stages in ahead.steps[0][1]]
     return [(stages, trials) for stages in samples if stages]
 

@@ -31,7 +31,7 @@ def proposal_tags(loaded: LoadedSweep | None, store: Store) -> dict[str, dict[st
     tags: dict[str, dict[str, str]] = {}
     for proposal in record.proposals if record else ():
         rung = "full" if proposal.rung is None else str(proposal.rung)
-        rung = rung if proposal.seeds is None else f"full, {proposal.seeds} of {len(loaded.sweep.seeds)} seeds"
+        rung = rung if proposal.seeds is None else f"full, {proposal.seeds} of {len(loaded.sweep.every_seed)} seeds"
         for trial_id in proposal.trials:
             earlier = trial_id in tags and proposal.origin == "replication"
             phase = {PHASE: "sweep" if proposal.seeds is None else "proxy"} if earlier else {}

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from smoothsweep.orchestrator.reading.leak.hiding import Hidings
+from smoothsweep.orchestrator.reading.leak.looks import look_words
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, is_null
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.tracking.points import write
@@ -20,6 +21,7 @@ from smoothsweep.orchestrator.tracking.runs import TOLD
 
 VERDICT = "smoothsweep.verdict"  # beside the baseline under the same attack: lower, higher, cannot tell; baseline
 HIDING = "smoothsweep.hiding"  # under all attacks: removes, hides, removes and hides, leaks more, cannot tell
+LOOK = "smoothsweep.look"  # of a sweep with looks: at which look the recipe was decided, or that it is not
 STRONGEST = "leak_strongest"
 """The leak of a recipe under the attack that works best against it, the same on its runs under every attack."""
 NUMBERS = (STRONGEST, "removed", "removed_low", "removed_high", "hidden", "hidden_low", "hidden_high")
@@ -51,11 +53,12 @@ def verdicts_of(summary: Summary, found: Hidings) -> Verdicts:
     of_trials: dict[str, Told] = {}
     if summary.primary is None:
         return Verdicts()
-    worst = summary.worst(summary.primary)
+    worst, last = summary.worst(summary.primary), summary.stops(summary.primary)
     for _, row in summary.frame.iterrows():
         word = "baseline" if row["is_baseline"] else row.get(f"{summary.primary}_verdict") or ""
         hiding = found.verdicts.get(row["recipe"])
-        tags = {VERDICT: word, HIDING: hiding.word if hiding else ""}
+        look = ascii_text(look_words(summary, last[row["recipe"]])) if row["recipe"] in last else ""
+        tags = {VERDICT: word, HIDING: hiding.word if hiding else "", LOOK: look}
         ends = {} if hiding is None else {
             name + end: value
             for name, number in (("removed", hiding.removed), ("hidden", hiding.hidden))
@@ -82,5 +85,5 @@ def tell(client: Any, run_id: str, told: Told, *, before: str, at: int) -> None:
         known = client.get_metric_history(run_id, name)
         if not known or max(known, key=lambda point: point.step).value != value:
             points.append(Metric(name, value, at, len(known)))
-    blank = dict.fromkeys((VERDICT, HIDING), "") if before else {}
+    blank = dict.fromkeys((VERDICT, HIDING, LOOK), "") if before else {}
     write(client, run_id, params={}, tags={**blank, **told.tags, TOLD: told.fingerprint}, points=points)

@@ -31,6 +31,7 @@ from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 from smoothsweep.sweeps.recipes import check_search
 from smoothsweep.sweeps.schema import InversionSweep
+from tests.orchestrator.search import looked
 from tests.orchestrator.search.made import finish, work_off
 
 STAGES = (Stage(name="target", config={"workers": 1}), Stage(name="attack", config={"classes": 12}))
@@ -47,6 +48,8 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
             check_search(loaded)
             opened = _opened_at_once(loaded, LocalStore(root=folder / "first"))
             work_off(loaded, store)
+        if sweep.looks is not None:
+            looked.work_off(loaded, store)
         if getattr(sweep, "reaudit", None):
             for trial in trials_of(loaded, store):
                 finish(store, trial)

@@ -72,6 +72,9 @@ def _refuse_others(loaded: LoadedSweep) -> None:
     if sweep.search:
         expected = "expected a grid: a search chooses its recipes by the judges it had"
         raise InputError(f"{loaded.source}: search: {expected}, got {sweep.search.strategy}")
+    if sweep.looks:
+        expected = "expected a list of seeds: looks choose who gets more by the judges they had"
+        raise InputError(f"{loaded.source}: seeds.looks: {expected}, got looks")
 
 
 def _name(request: RejudgeRequest, loaded: LoadedSweep) -> str:

@@ -16,11 +16,13 @@ from smoothsweep.orchestrator.commands.reporting.search_report import search_vie
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
 from smoothsweep.orchestrator.page.writing import figure_files, write_report
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.axes import by_attack, first_finished, sweep_axes
+from smoothsweep.orchestrator.reading.axes import baseline_axes, by_attack, first_finished, sweep_axes
 from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
 from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import Hidings, hiding_frame, hiding_text, hidings
+from smoothsweep.orchestrator.reading.leak.looks import look_text
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, query_frame
+from smoothsweep.orchestrator.reading.numbers.format import listing
 from smoothsweep.orchestrator.reading.numbers.model import (
     Axis,
     ContactSheet,
@@ -44,7 +46,6 @@ from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.verdicts import Verdicts, verdicts_of
-from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.paper_settings import standing
 
@@ -76,6 +77,8 @@ def write_sweep_report(
         if found.verdicts:
             write_rows(hiding_frame(found), out / VERDICTS)
             files.append(out / VERDICTS)
+    if looked := look_text(summary):
+        texts.append(looked)
     if len(asked):
         write_rows(asked, out / QUERIES)
         files.append(out / QUERIES)
@@ -105,7 +108,7 @@ def report_data(
         others=_rows(table, ~phase.isin(("sweep", "reaudit"))),
         per_class=per_class if len(per_class) else None,
         defenses={trial.id: defense for trial in trials if (defense := trial.stated_defense)},
-        baseline=_baseline(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
+        baseline=baseline_axes(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
         accuracy_margin=loaded.sweep.accuracy_margin,
         reasons=_reasons(table), paper=_paper(loaded, compared),
         search=search_view(loaded, store, partial(recipe_label, axes)),
@@ -114,7 +117,7 @@ def report_data(
         features={recipe: _features(store, stage) for recipe, stage in known("judge_features").items()},
         gradient_curves={r: pd.read_parquet(store.needed_file(s, CURVES)) for r, s in known("judge_gradients").items()},
         links={t.id: relative_links(t, store, out, workers=float(t.settings.recipe.workers)) for t in trials},
-        spent=_spent(loaded, store), real_images=test_images(trials, store),
+        spent=_spent(loaded, store), real_images=test_images(trials, store), looks=loaded.sweep.looks,
     )  # fmt: skip
 
 
@@ -148,14 +151,6 @@ def _paper(loaded: LoadedSweep, trials: list[Trial]) -> PaperReference | None:
     return PaperReference(table=reference.table, datasets=tuple(datasets), standings=standings)
 
 
-def _baseline(loaded: LoadedSweep) -> dict[str, Any]:
-    names, search = axis_names(axis_keys(loaded)), loaded.sweep.search
-    stated = loaded.sweep.baseline
-    # What a search's space holds and the baseline does not is null there.
-    absent = dict.fromkeys(key for key in (search.space if search and stated else ()) if key not in stated)
-    return {names[key]: axis_value(value) for key, value in {**stated, **absent}.items() if key in names}
-
-
 def _reasons(table: pd.DataFrame) -> dict[str, str]:
     """Reasons for metrics that no finished trial has."""
     done = table[table["status"] == "done"]
@@ -171,8 +166,13 @@ def _counts(manifest: Mapping[str, Any]) -> dict[str, float]:
     return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
 
 
+def _seeds(loaded: LoadedSweep) -> str:
+    seeds, looks = ", ".join(map(str, loaded.sweep.every_seed)), loaded.sweep.looks
+    return seeds if looks is None else f"{seeds}; looks at {listing(map(str, looks.looks))}"
+
+
 def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
-    facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": ", ".join(map(str, loaded.sweep.seeds)),
+    facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": _seeds(loaded),
              "Code": code_version()}  # fmt: skip
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     manifests = [store.manifest(stage) for stage in stages if store.has(stage)]

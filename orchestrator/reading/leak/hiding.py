@@ -59,13 +59,30 @@ def hidings(summary: Summary) -> Hidings:
     if not published or len(published) == len(attacks):
         kinds = "the attacks tried so far are not of both kinds, published and adapted"
         return Hidings(reason=kinds, left_out=left_out)
-    leaks = summary.leaks_of(summary.primary, cases)
-    verdicts = hides_or_removes(
-        leaks, baseline=baseline, published=published, level=summary.settings.level, span=summary.spec.span
-    )
+    if summary.looks is not None:
+        verdicts = _at_looks(summary, published)
+    else:
+        verdicts = hides_or_removes(
+            summary.leaks_of(summary.primary, cases), baseline=baseline, published=published,
+            level=summary.settings.level, span=summary.spec.span,
+        )  # fmt: skip
     return Hidings(
         verdicts=verdicts, baseline=baseline, attacks=tuple(attacks), published=published, left_out=left_out
     )
+
+
+def _at_looks(summary: Summary, published: tuple[str, ...]) -> dict[str, HidingVerdict]:
+    """Each recipe's verdict at its last look, over that look's seeds and at its error."""
+    last = summary.stops(summary.primary)
+    asked = {stop.look: stop for stop in last.values()}
+    told = {
+        look: hides_or_removes(
+            summary.leaks_at(summary.primary, stop), baseline=summary.baseline_recipe, published=published,
+            level=1 - stop.error, span=summary.spec.span, among=stop.among,
+        )
+        for look, stop in asked.items()
+    }  # fmt: skip
+    return {recipe: told[last[recipe].look][recipe] for recipe in summary.recipes if recipe in last}
 
 
 def hiding_sentences(summary: Summary, found: Hidings) -> tuple[str, ...]:

@@ -51,11 +51,16 @@ class AttackedCells:
         return self._known[key]
 
     def _complete(self, metric: str, access: str | None) -> CompleteCases:
+        met = self.met(metric, access)
+        return complete_cases(met, baseline=self.baseline_recipe, front=self._by_leak(metric, access))
+
+    def met(self, metric: str, access: str | None = None) -> dict[str, dict[str, set[int]]]:
+        """Recipe -> attack -> the seeds under which the metric was measured; every recipe, controls left out."""
         met: dict[str, dict[str, set[int]]] = {str(recipe): {} for recipe in self.frame["recipe"]}
         for recipe, under in self._attacked(access).items():
             for attack, row in under:
                 met[recipe].setdefault(attack, set()).update(self.samples[row].get(metric, ()))
-        return complete_cases(met, baseline=self.baseline_recipe, front=self._by_leak(metric, access))
+        return met
 
     def _by_leak(self, metric: str, access: str | None) -> list[str]:
         """Recipes that are accurate enough by rising leak under the strongest of the attacks that each has met."""

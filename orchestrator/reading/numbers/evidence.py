@@ -10,13 +10,15 @@ import pandas as pd
 
 from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
 from smoothsweep.core.metrics.recommendation import Recommendation, recommend
-from smoothsweep.core.metrics.reduction import reductions
+from smoothsweep.core.metrics.reduction import Bounded, reductions
 from smoothsweep.core.metrics.table import METRICS, metric_of
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS, verdict
-from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells
+from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells, Samples
 from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases, shared_seeds
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, compare, compared, rates
 from smoothsweep.orchestrator.reading.numbers.format import is_null
+from smoothsweep.orchestrator.reading.numbers.looks import Stop, stops
+from smoothsweep.sweeps.looks import SeedLooks
 
 COLUMNS = {"_diff": "difference", "_diff_low": "low", "_diff_high": "high", "_diff_n": "n", "_verdict": "verdict"}
 """Ending of a column of the frame -> field of the comparison it holds."""
@@ -41,6 +43,7 @@ class Evidence:
     left_out: tuple[str, ...] = ()
     missing: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
     _by_pair: Mapping[frozenset[str], Pair] = field(default_factory=dict, repr=False)
+    _seeds_by_pair: Mapping[frozenset[str], int] = field(default_factory=dict, repr=False)  # other than `seeds`
 
     @property
     def classes(self) -> int | None:
@@ -69,14 +72,42 @@ class Evidence:
     def against(self, recipe: str, reference: str) -> Comparison:
         """recipe minus reference in the metric's unit: simultaneous interval, corrected p-value and verdict. `NOTHING`
         where the two were not compared."""
-        pair = self._by_pair.get(frozenset((recipe, reference)))
+        both = frozenset((recipe, reference))
+        pair = self._by_pair.get(both)
         if pair is None:
             return NOTHING
-        return compared(pair, len(self.seeds), turn=self.sign * (1 if pair.first == recipe else -1))
+        seeds = self._seeds_by_pair.get(both, len(self.seeds))
+        return compared(pair, seeds, turn=self.sign * (1 if pair.first == recipe else -1))
 
 
+@dataclass(frozen=True, kw_only=True)
 class Cells(AttackedCells):
-    """The cells of a sweep and what can be told of them."""
+    """The cells of a sweep and what can be told of them.
+
+    looks: when recipes got more seeds; None where all have the same. With looks, `samples` holds those of the first
+    look, which all recipes have, and `all_samples` the rest too: what is told of a recipe beside the baseline rests on
+    the seeds of its last look (`stops`), everything else on those of the first, whose number nothing has chosen.
+    """
+
+    looks: SeedLooks | None = None
+    all_samples: Samples = ()
+    _stops: dict[str, dict[str, Stop]] = field(default_factory=dict, repr=False, compare=False)
+
+    def stops(self, metric: str) -> dict[str, Stop]:
+        """Recipe -> its last look by a leak metric; empty in a sweep without looks."""
+        if self.looks is None or self.baseline_recipe is None:
+            return {}
+        if metric not in self._stops:
+            self._stops[metric] = stops(self._whole, metric, self.looks, self.baseline_recipe)
+        return self._stops[metric]
+
+    def leaks_at(self, metric: str, stop: Stop) -> dict[str, dict[str, np.ndarray]]:
+        """What was compared at a look, as `leaks_of`."""
+        return self._whole.leaks_of(metric, stop.cases)
+
+    @property
+    def _whole(self) -> AttackedCells:
+        return AttackedCells(frame=self.frame, samples=self.all_samples, settings=self.settings)
 
     def gather_worst(self, metric: str, worst_by: str | None = None) -> Evidence | None:
         """The evidence on the complete recipes, each under the attack that works best against it by `worst_by`."""
@@ -87,10 +118,22 @@ class Cells(AttackedCells):
         if found is None:
             return None
         pairs = dict(found._by_pair)
-        if by == metric and len(cases.attacks) > 1 and self.baseline_recipe in found.values:
+        many: dict[frozenset[str], int] = {}
+        if by == metric and self.looks is not None:
+            pairs |= self._at_looks(metric)
+            many = {frozenset((recipe, self.baseline_recipe)): one.seeds for recipe, one in self.stops(metric).items()}
+        elif by == metric and len(cases.attacks) > 1 and self.baseline_recipe in found.values:
             pairs |= self._against_baseline(metric, cases)
         left_out = (*cases.missing, *found.left_out)
-        return replace(found, missing=cases.missing, left_out=left_out, _by_pair=pairs)
+        return replace(found, missing=cases.missing, left_out=left_out, _by_pair=pairs, _seeds_by_pair=many)
+
+    def _at_looks(self, metric: str) -> dict[frozenset[str], Pair]:
+        """Every recipe against the baseline, at its last look."""
+        return {
+            # A p-value beside 1 - level, as the interval of this look is beside the look's own error.
+            frozenset((recipe, self.baseline_recipe)): self._pair(recipe, one.repeated, one.seeds)
+            for recipe, one in self.stops(metric).items()
+        }
 
     def _against_baseline(self, metric: str, cases: CompleteCases) -> dict[frozenset[str], Pair]:
         """Every recipe against the baseline, each under its strongest attack, the choice of attacks paid for."""
@@ -99,12 +142,14 @@ class Cells(AttackedCells):
             self.leaks_of(metric, cases), baseline=baseline, level=self.settings.level, span=spec.span
         )
         return {
-            frozenset((recipe, baseline)): Pair(
-                first=baseline, second=recipe, difference=one.value, low=one.low, high=one.high, p=one.p,
-                p_corrected=one.p, verdict=verdict(one.low, one.high, seeds=len(cases.seeds)),
-            )
-            for recipe, one in told.items()
-        }  # fmt: skip
+            frozenset((recipe, baseline)): self._pair(recipe, one, len(cases.seeds)) for recipe, one in told.items()
+        }
+
+    def _pair(self, recipe: str, one: Bounded, seeds: int) -> Pair:
+        return Pair(
+            first=self.baseline_recipe, second=recipe, difference=one.value, low=one.low, high=one.high, p=one.p,
+            p_corrected=one.p, verdict=verdict(one.low, one.high, seeds=seeds),
+        )  # fmt: skip
 
     def gather(self, metric: str, rows: Mapping[str, int], *, seeds: Sequence[int] | None = None) -> Evidence | None:
         """The evidence on the recipes of `rows`. All of them are compared, also those without the accuracy asked for,

@@ -12,6 +12,7 @@ import pandas as pd
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
 from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS
 from smoothsweep.orchestrator.reading.numbers.search_model import SearchView
+from smoothsweep.sweeps.looks import SeedLooks
 from smoothsweep.sweeps.paper_settings import Standing
 
 STATUSES = ("done", "failed", "missing")
@@ -173,7 +174,7 @@ class ReportData:
     of recipes that were audited again with other seeds; others: rows of trials that only their cost and their manifests
     are shown of (cheap attacks). search: what was searched, if anything. spent: what the runs of the sweep took.
     real_images: how many test images the judges were tried on. queries: what each attack asked of the
-    target and what it reached, as `reading.leak.queries.query_frame` gives it.
+    target and what it reached, as `reading.leak.queries.query_frame` gives it. looks: when recipes got more seeds.
     Raises ValueError where a column is missing, a status is unknown, a cell holds a seed twice, or a fraction is none.
     """
 
@@ -204,6 +205,7 @@ class ReportData:
     spent: Spent | None = None
     real_images: int | None = None
     queries: pd.DataFrame | None = None
+    looks: SeedLooks | None = None
 
     def __post_init__(self) -> None:
         keys = [axis.key for axis in self.axes]

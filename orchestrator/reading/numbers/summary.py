@@ -151,24 +151,41 @@ class Summary(Cells):
 
 def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Summary:
     """The cells of `data`, and the metric that decides between them."""
-    settings = Settings(level=level, resamples=resamples, seed=seed)
-    groups = _groups(data.results, data.axes)
-    samples = tuple(collect(trials, data.per_class, data.real_images) for trials in groups.values())
-    cell_of = zip(groups.items(), samples, strict=True)
-    frame = pd.DataFrame([_row(key, trials, seeds, data, settings) for (key, trials), seeds in cell_of])
-    baselines = set(frame.loc[frame["is_baseline"], "recipe"]) if len(frame) else set()
-    cells = Cells(
-        frame=frame, samples=samples, settings=settings, min_test_acc=data.min_test_acc,
-        baseline_recipe=baselines.pop() if len(baselines) == 1 else None,
-    )  # fmt: skip
-    measured = tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())
-    leaks = [key for key in measured if metric_of(key).group == "leak" and metric_of(key).better]
-    primary = data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
-    frame = cells.with_differences(_references(groups, data), primary) if len(frame) else frame
+    cells, primary = cells_of(data, Settings(level=level, resamples=resamples, seed=seed))
+    frame = cells.frame
+    measured = _measured(frame)
+    references = _references(_groups(data.results, data.axes), data)
+    frame = cells.with_differences(references, primary) if len(frame) else frame
     return Summary(
         **(vars(cells) | {"frame": frame}), axes=data.axes, primary=primary, measured=measured,
         judged_classes=data.judged_classes, defenses=_defenses(data, frame), accuracy_margin=data.accuracy_margin,
     )  # fmt: skip
+
+
+def cells_of(data: ReportData, settings: Settings) -> tuple[Cells, str | None]:
+    """The cells of `data` without their differences, and the metric that decides between them."""
+    groups = _groups(data.results, data.axes)
+    every = tuple(collect(trials, data.per_class, data.real_images) for trials in groups.values())
+    samples = every if data.looks is None else tuple(_of_seeds(seeds, data.looks.of_look(0)) for seeds in every)
+    cell_of = zip(groups.items(), every, strict=True)
+    frame = pd.DataFrame([_row(key, trials, seeds, data, settings) for (key, trials), seeds in cell_of])
+    baselines = set(frame.loc[frame["is_baseline"], "recipe"]) if len(frame) else set()
+    cells = Cells(
+        frame=frame, samples=samples, settings=settings, min_test_acc=data.min_test_acc,
+        baseline_recipe=baselines.pop() if len(baselines) == 1 else None, looks=data.looks, all_samples=every,
+    )  # fmt: skip
+    measured = _measured(frame)
+    leaks = [key for key in measured if metric_of(key).group == "leak" and metric_of(key).better]
+    return cells, data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
+
+
+def _measured(frame: pd.DataFrame) -> tuple[str, ...]:
+    return tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())
+
+
+def _of_seeds(samples: Mapping[str, Seeds], seeds: Sequence[int]) -> dict[str, Seeds]:
+    """Of every metric the samples of these seeds."""
+    return {metric: {seed: one for seed, one in mine.items() if seed in seeds} for metric, mine in samples.items()}
 
 
 def _references(groups: Mapping[Key, Any], data: ReportData) -> list[int | None]:

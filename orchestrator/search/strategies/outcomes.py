@@ -74,19 +74,23 @@ class Aims:
 
 def outcome_of(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mapping[str, str] | set[str]) -> Outcome:
     """Of a proposal with these trials. failed: ids of trials that have failed."""
-    complete = {trial.id: all(store.has(stage) for stage in trial.stages) for trial in trials}
-    if not all(complete.values()):
-        lost = any(trial.id in failed for trial in trials if not complete[trial.id])
-        ended = all(complete[trial.id] or trial.id in failed for trial in trials)
-        return Outcome(
-            status=FAILED if lost and ended else OPEN, objectives=dict.fromkeys(aims.objectives)
-        )
+    if (status := status_of(trials, store, failed)) != DONE:
+        return Outcome(status=status, objectives=dict.fromkeys(aims.objectives))
     rows = [(trial.seed, metrics_of(trial, store)) for trial in trials if not trial.is_control]
     ways = aims.ways()
     by_column = {column: worst_by_seed(rows, column, way) for column, way in ways.items()}
     values = {column: worst_mean(rows, column, way) for column, way in ways.items()}
     by_seed = {seed: {column: by_column[column].get(seed, math.nan) for column in ways} for seed, _ in rows}
     return aims.outcome(values, by_seed)
+
+
+def status_of(trials: Sequence[Trial], store: Store, failed: Mapping[str, str] | set[str]) -> str:
+    """Of trials together: done, failed where all have ended and some without a result, else open."""
+    complete = {trial.id: all(store.has(stage) for stage in trial.stages) for trial in trials}
+    if all(complete.values()):
+        return DONE
+    ended = all(complete[trial.id] or trial.id in failed for trial in trials)
+    return FAILED if ended else OPEN
 
 
 def metrics_of(trial: Trial, store: Store) -> dict[str, Any]:

@@ -53,6 +53,7 @@ def test_only_the_new_judge_and_what_it_is_made_of_would_run(made, started, caps
         (["--judges", "knowledge=null", "--set", "recipe.epochs=3"], "got none of alpha 0.0 · seed 1 (attack "),
         (["--judges", "knowledge=null", "--set", "attack.steps=4"], "(attack "),
         (["--judges", "knowledge=null", "--set", "seeds=[1, 5]"], "seed 5 (attack "),
+        (["--judges", "knowledge=null", "--set", "seeds={looks: [2, 3]}"], "seeds.looks: expected a list of seeds"),
     ],
 )  # fmt: skip
 def test_what_is_no_other_judge_is_one_line_and_nothing_starts(made, started, capsys, more, line):

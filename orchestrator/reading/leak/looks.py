@@ -1,0 +1,52 @@
+"""At which look each recipe was decided, in words: for terminal, page and MLflow."""
+
+from __future__ import annotations
+
+from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text, count, listing, points, signed, signed_interval
+from smoothsweep.orchestrator.reading.numbers.looks import Stop
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+
+SPENT = {"pocock": "Pocock", "obrien-fleming": "O'Brien and Fleming"}
+
+
+def look_words(summary: Summary, stop: Stop) -> str:
+    """`told at look 1 of 3 (3 seeds)`."""
+    where = f"look {stop.look} of {len(summary.looks.looks)} ({count(stop.seeds, 'seed')})"
+    if stop.answer == "small":
+        return f"smaller than {points(summary.spec, summary.looks.smallest)} either way at {where}"
+    return {"told": f"told at {where}", "open": f"open after {where}", "undecided": f"undecided after {where}"}[
+        stop.answer
+    ]
+
+
+def look_sentences(summary: Summary) -> tuple[str, ...]:
+    """What the looks are, one sentence per recipe, and which recipes could not be asked; none without looks."""
+    if summary.looks is None or summary.primary is None:
+        return ()
+    looks, last = summary.looks, summary.stops(summary.primary)
+    shares = [f"{100 * error:.2g}\u00a0%" for error in looks.design.errors]
+    errors = shares[0] if len(set(shares)) == 1 else f"{listing(shares)}, one after the other"
+    first = (
+        f"Every recipe was compared with the baseline at {looks.looks[0]} seeds, those still undecided again at "
+        f"{listing(map(str, looks.looks[1:]))}, each time with an error of {errors} "
+        f"({100 * looks.alpha:g}\u00a0% in all, {SPENT[looks.spend]}). These intervals hold although seeds were added."
+        if len(looks.looks) > 1
+        else f"There is one look, at {looks.looks[0]} seeds."
+    )
+    lines = [first, *(start(f"{named(recipe)}: {_told(summary, stop)}.") for recipe, stop in last.items())]
+    missing = [recipe for recipe in summary.recipes if recipe not in last and recipe != summary.baseline_recipe]
+    if missing:
+        lines.append(f"Not asked yet, since seeds of the first look are missing: {listing(map(named, missing))}.")
+    return tuple(lines)
+
+
+def _told(summary: Summary, stop: Stop) -> str:
+    one = stop.reduction
+    reduction = f"{signed(summary.spec, one.value)} {signed_interval(summary.spec, one.low, one.high)}".strip()
+    return f"{look_words(summary, stop)}, reduction {reduction}"
+
+
+def look_text(summary: Summary) -> str:
+    """The same for a terminal; empty without looks."""
+    return "\n".join(ascii_text(line) for line in look_sentences(summary))

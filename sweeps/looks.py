@@ -1,0 +1,55 @@
+"""Seeds that are added where they are needed: `seeds: {looks: [3, 5, 8], first: 41}` in a sweep file."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from smoothsweep.core.bounds import LARGEST, Inside, Positive, Seed
+from smoothsweep.core.metrics.looks import Looks, Spend
+from smoothsweep.sweeps.base import Model, Several
+
+MOST_LOOKS, MOST_SEEDS = 20, 1000
+
+
+class SeedLooks(Model):
+    """A group-sequential design (`core.metrics.looks`): every recipe is compared with the baseline at the first look,
+    those still undecided again at the next, with more seeds.
+
+    looks: how many seeds each look has, increasing, two or more at the first. first: the first seed; the others follow
+    it. alpha: the error of all looks together. spend: how it is spent over them. smallest: the smallest difference of
+    interest, in the unit of the leak (0.05: five percentage points); a recipe whose interval lies within it, either
+    way, gets no more seeds.
+    """
+
+    looks: Annotated[Several[Annotated[int, Field(ge=1, le=MOST_SEEDS)]], Field(min_length=1, max_length=MOST_LOOKS)]
+    first: Annotated[Seed, Field(le=LARGEST - MOST_SEEDS)] = 1
+    alpha: Inside = 0.05
+    spend: Spend = "pocock"
+    smallest: Positive = 0.05
+
+    @cached_property
+    def design(self) -> Looks:
+        """The looks with their errors. Raises InputError where they are none."""
+        return Looks(seeds=self.looks, alpha=self.alpha, spend=self.spend)
+
+    def of_look(self, number: int) -> tuple[int, ...]:
+        """All seeds that a recipe has at a look, counted from 0."""
+        return tuple(range(self.first, self.first + self.looks[number]))
+
+    @property
+    def every(self) -> tuple[int, ...]:
+        """The seeds of the last look."""
+        return self.of_look(-1)
+
+    @model_validator(mode="after")
+    def _is_a_design(self) -> SeedLooks:
+        self.design  # noqa: B018 - refuses what is none
+        return self
+
+
+def list_or_looks(given: Any) -> str:
+    """Which of the two ways to state seeds this is."""
+    return "of_looks" if isinstance(given, dict | SeedLooks) else "a_list"

@@ -1,0 +1,126 @@
+"""The rule of comparisons keeps its bars in a small simulation, chosen so that each of its parts is needed.
+
+Taking away the correction for the choice of attack, Dunnett's number of comparisons, the guard, or the spent error of
+looks takes one of these cells beyond its bar, which is tested too. benchmarks/calibration.py has the whole design.
+"""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks import asked_rules
+from benchmarks.asked_rules import LEVEL, simulated
+from benchmarks.calibration import Results, beyond, cells_of, report
+from benchmarks.simulated_sweeps import SPREADS, Design, drawn
+from smoothsweep.core.metrics.crossed_effects import CrossedEffects
+from smoothsweep.core.metrics.hiding import hides_or_removes
+from smoothsweep.core.metrics.looks import Looks
+from smoothsweep.core.metrics.reduction import LeakCells
+
+DRAWS = 1500
+BARS = {"reduces": 0.025, "missed": 0.05}
+CELLS = {
+    "plain": Design(recipes=2, attacks=1, seeds=5),
+    "many recipes": Design(recipes=9, attacks=1, seeds=5),
+    "one attack works on the recipe, five on the baseline": Design(
+        recipes=2, attacks=5, seeds=8, people=48, blunt=40.0
+    ),
+    "one recipe of three times the spread": Design(
+        recipes=9, attacks=1, seeds=5, people=48, seed_spread=6.0, wild=3.0
+    ),
+    "looks": Design(recipes=2, attacks=1, seeds=10),
+}
+LOOKS = Looks(seeds=(2, 4, 6, 8, 10))
+
+
+def over(name):
+    """The bars that a cell is over by more than two standard errors of the simulation."""
+    looks = LOOKS if name == "looks" else None
+    found = simulated(CELLS[name], (), DRAWS, (1, 2), looks, 0.0001 if looks else None)
+    slack = {bar: 2 * np.sqrt(most * (1 - most) / DRAWS) for bar, most in BARS.items()}
+    return [bar for bar, most in BARS.items() if getattr(found, bar) > most + slack[bar]]
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_errors_stay_below_their_bars(name):
+    assert over(name) == []
+
+
+def test_without_the_correction_for_the_choice_of_attack_they_do_not(monkeypatch):
+    shipped = LeakCells.removed
+    monkeypatch.setattr(LeakCells, "removed", lambda self, recipe: replace(shipped(self, recipe), looked_at=1))
+    assert over("one attack works on the recipe, five on the baseline") == ["reduces", "missed"]
+
+
+def test_nor_with_fewer_comparisons_than_there_are_recipes(monkeypatch):
+    monkeypatch.setattr(LeakCells, "compared", 1)
+    assert "missed" in over("many recipes")
+
+
+def test_nor_without_the_guard(monkeypatch):
+    def nothing(self):
+        return np.zeros((*self.cells.shape[:-4], self.cells.shape[-4] ** 2, 4))
+
+    monkeypatch.setattr(CrossedEffects, "_seeds_by_pair", property(nothing))
+    assert "missed" in over("one recipe of three times the spread")
+
+
+def test_nor_where_every_look_has_the_whole_error(monkeypatch):
+    monkeypatch.setattr(Looks, "errors", (1 - LEVEL,) * len(LOOKS.seeds))
+    assert over("looks") == ["reduces", "missed"]
+
+
+def test_power_is_what_is_asked_for():
+    assert simulated(Design(gap=4.0), (20.0,), 400, (2, 1)).reduces >= 0.6
+    assert simulated(Design(recipes=9, attacks=5, people=16, gap=4.0), (25.0,), 200, (2, 2)).reduces >= 0.45
+
+
+@pytest.mark.parametrize("shape", [{}, {"recipes": 3, "attacks": 4, "seeds": 2, "people": 7, "leak": 0.97}])
+def test_many_sweeps_at_once_are_told_what_each_is_told_by_itself(shape):
+    design = Design(**shape)
+    cells = drawn(design, design.logits(design.rates((30.0,))), 8, np.random.default_rng(5))
+    low, high, hides = asked_rules._asked(cells, 1 - LEVEL, design.recipes - 1, hides=True)
+    attacks = [f"a{number}" for number in range(design.attacks)]
+    for draw, sweep in enumerate(cells):
+        leaks = {f"r{row}": dict(zip(attacks, under, strict=True)) for row, under in enumerate(sweep)}
+        told = hides_or_removes(leaks, baseline="r0", published=attacks[: (design.attacks + 1) // 2], span=1.0)
+        ends = [(told[f"r{row}"].removed.low, told[f"r{row}"].removed.high) for row in range(1, design.recipes)]
+        np.testing.assert_allclose(np.stack([low[draw], high[draw]], axis=1), np.array(ends, dtype=float), atol=1e-9)
+        assert hides[draw].tolist() == [told[f"r{row}"].hidden.above_zero for row in range(1, design.recipes)]
+
+
+def test_drawn_sweeps_have_the_rates_and_spreads_asked_for():
+    design = Design(recipes=3, attacks=2, seeds=2, people=40, leak=0.5, gap=10.0, images=400, seed_spread=5.0, wild=2.0)
+    rates = design.rates((20.0,))
+    assert rates == pytest.approx(np.array([[0.5, 0.4], [0.3, 0.2], [0.5, 0.4]]))
+    cells = drawn(design, design.logits(rates), 400, np.random.default_rng(0))
+    np.testing.assert_allclose(cells.mean(axis=(0, 3, 4)), rates, atol=0.015)
+    logits = 25 * np.log((cells + 1e-3) / (1 - cells + 1e-3))  # in points
+    trainings = (logits[:, 1:, 0] - logits[:, :1, 0]).mean(axis=-1)  # of the second and third recipe beside the first
+    spread = (trainings[..., 0] - trainings[..., 1]).std(axis=0) / np.sqrt(2)
+    own, people = np.array([2.0, 1.0]) ** 2 + 1, 2 * SPREADS["recipe_seed_person"] ** 2 / 40
+    expected = np.sqrt(own * (5.0**2 + SPREADS["recipe_seed_attack"] ** 2) + people)
+    np.testing.assert_allclose(spread, expected, rtol=0.15)
+
+
+def test_results_go_on_from_their_file_and_cells_beyond_a_bar_are_drawn_again(tmp_path, monkeypatch):
+    first = Results(path=tmp_path / "r.json", draws=20, seed=3)
+    lines = list(report(first, small=True, most=3))
+    first.save()
+    kept = json.loads((tmp_path / "r.json").read_text())
+    monkeypatch.setattr("benchmarks.calibration.simulated", None)  # whoever simulates again fails
+    assert list(report(Results(path=tmp_path / "r.json", draws=20, seed=3), small=True, most=3)) == lines
+    bad = {key: {**one, "missed": 1.0} for key, one in kept.items() if "draws 20 " in key}
+    (tmp_path / "r.json").write_text(json.dumps(bad))
+    again = Results(path=tmp_path / "r.json", draws=20, seed=3)
+    with pytest.raises(TypeError):
+        again.judged(next(cells_of(small=True)))
+
+
+def test_what_lies_beyond_a_bar():
+    fine = {"reduces": 0.025, "hides": 0.025, "missed": 0.05, "uncovered": 0.05 + 2 * (0.05 * 0.95 / 400) ** 0.5}
+    assert beyond(fine, 400) == []
+    for name in fine:
+        assert beyond(fine | {name: fine[name] + 0.001}, 400) == [name]

@@ -1,0 +1,120 @@
+"""A report of recipes that were stopped at different looks: each beside the baseline over its own seeds."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "search"))
+
+from looked import ALPHA, CHANGES, LOSSES, finish, leak, load, work_off
+
+from smoothsweep.core.metrics.looks import Looks
+from smoothsweep.core.metrics.reduction import reductions
+from smoothsweep.core.text import NBSP
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.axes import baseline_axes, sweep_axes
+from smoothsweep.orchestrator.reading.leak.hiding import Hidings
+from smoothsweep.orchestrator.reading.leak.looks import look_sentences, look_text
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.reading.results import results_table
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.tracking.verdicts import LOOK, verdicts_of
+
+LABELS = {alpha: f"alpha{NBSP}{str(alpha).replace('-', chr(0x2212)).removesuffix('.0')}" for alpha in CHANGES}
+
+
+def summary_of(loaded, store, trials):
+    table = results_table(trials, store, {})
+    return summarise(
+        ReportData(
+            title="looked", results=table, axes=sweep_axes(loaded, trials), baseline=baseline_axes(loaded),
+            looks=loaded.sweep.looks,
+        ),
+        resamples=20,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("looked")
+    loaded, store = load(folder), LocalStore(root=folder / "store")
+    work_off(loaded, store)
+    return loaded, store, summary_of(loaded, store, trials_of(loaded, store))
+
+
+def expected(recipes, seeds, error):
+    """The comparison of these recipes over so many seeds at a look's error, straight from the made-up numbers."""
+    leaks = {
+        LABELS[one]: {loss: [[leak(one, loss, seed)] for seed in range(41, 41 + seeds)] for loss in LOSSES}
+        for one in (0.0, *recipes)
+    }
+    return reductions(leaks, baseline=LABELS[0.0], level=1 - error, among=len(CHANGES) - 1, span=1.0)
+
+
+def test_each_recipe_is_told_over_its_own_seeds_at_its_own_looks_error(swept):
+    summary, errors = swept[2], Looks(seeds=(2, 3, 5)).errors
+    found = summary.stops("embedder_acc1")
+    told = {2: expected((-0.3, -0.2, -0.1, 0.1), 2, errors[0]), 3: expected((-0.2, -0.1, 0.1), 3, errors[1]),
+            5: expected((-0.1, 0.1), 5, errors[2])}  # fmt: skip
+    for alpha, seeds, answer in ((-0.3, 2, "told"), (-0.2, 3, "told"), (-0.1, 5, "undecided"), (0.1, 5, "told")):
+        one, other = found[LABELS[alpha]], told[seeds][LABELS[alpha]]
+        assert (one.seeds, one.answer) == (seeds, answer)
+        ends = [one.reduction.value, one.reduction.low, one.reduction.high]
+        assert ends == pytest.approx([other.value, other.low, other.high])
+        pair = summary.versus("embedder_acc1", LABELS[alpha], LABELS[0.0])
+        assert pair.n == seeds and (pair.verdict == "lower") == (answer == "told")
+        assert [-pair.high, -pair.low] == pytest.approx(ends[1:]) and (pair.p <= 0.05) == (answer == "told")
+
+
+def test_nobody_is_incomplete_and_nobody_is_dragged_down(swept):
+    summary = swept[2]
+    assert not summary.cases("embedder_acc1").missing and not summary.evidence.left_out
+    n = dict(zip(summary.frame["recipe"], summary.frame["n"], strict=True))
+    assert n == {LABELS[0.0]: 5, LABELS[-0.3]: 2, LABELS[-0.2]: 3, LABELS[-0.1]: 5, LABELS[0.1]: 5}
+
+
+def test_two_recipes_beside_the_baseline_are_compared_over_the_first_look(swept):
+    pair = swept[2].versus("embedder_acc1", LABELS[-0.1], LABELS[0.1])
+    strongest = [np.mean([leak(one, LOSSES[0], seed) for seed in (41, 42)]) for one in (-0.1, 0.1)]
+    assert pair.n == 2 and pair.difference == pytest.approx(strongest[0] - strongest[1])
+
+
+def test_further_seeds_in_the_store_change_no_answer_that_was_given(swept):
+    loaded, store, before = swept
+    extra = [t for t in trials_of(load(Path(loaded.source).parent / "all", looks=(5,)), store)]
+    for trial in extra:
+        if not all(store.has(stage) for stage in trial.stages):
+            finish(store, trial)
+    after = summary_of(loaded, store, extra)
+    assert len({t.id for t in extra}) == 5 * 5 * 2
+    first, second = (one.stops("embedder_acc1") for one in (before, after))
+    assert {r: (s.look, s.reduction) for r, s in first.items()} == {r: (s.look, s.reduction) for r, s in second.items()}
+
+
+def test_terminal_page_and_runs_say_at_which_look(swept):
+    loaded, store, summary = swept
+    lines = [line.replace(NBSP, " ") for line in look_sentences(summary)]
+    assert "2 seeds, those still undecided again at 3 and 5" in lines[0] and "Pocock" in lines[0]
+    starts = {alpha: f"Alpha {LABELS[alpha][6:]}:" for alpha in CHANGES if alpha}
+    of = {alpha: next(line for line in lines if line.startswith(words)) for alpha, words in starts.items()}
+    assert "told at look 1 of 3 (2 seeds), reduction +4" in of[-0.3] and "told at look 2 of 3 (3 seeds)" in of[-0.2]
+    assert "told at look 3 of 3 (5 seeds)" in of[0.1] and "undecided after look 3 of 3 (5 seeds)" in of[-0.1]
+    assert look_text(summary).isascii()
+    tags = verdicts_of(summary, Hidings()).of_trials
+    told = {trial.cell.values[ALPHA]: tags[trial.id].tags.get(LOOK) for trial in trials_of(loaded, store)}
+    assert told[-0.3] == "told at look 1 of 3 (2 seeds)" and told[0.0] is None
+
+
+def test_an_unfinished_first_look_says_who_is_missing(tmp_path):
+    loaded, store = load(tmp_path), LocalStore(root=tmp_path / "store")
+    trials = trials_of(loaded, store)
+    for trial in trials:
+        if (trial.cell.values[ALPHA], trial.seed) != (0.1, 42):
+            finish(store, trial)
+    summary = summary_of(loaded, store, trials)
+    found = summary.stops("embedder_acc1")
+    assert LABELS[0.1] not in found and found[LABELS[-0.2]].answer == "open"
+    assert look_sentences(summary)[-1] == f"Not asked yet, since seeds of the first look are missing: {LABELS[0.1]}."
