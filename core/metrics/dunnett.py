@@ -23,7 +23,9 @@ _MASSES = _MASSES / _MASSES.sum()
 _INVERSES = np.linspace(0.0, 1.0, 41)  # of the degrees of freedom, from infinite to 1
 _LOG_ALPHAS = np.linspace(np.log(1e-14), np.log(0.9999), 200)
 _LOG_QUANTILES = np.linspace(np.log(1e-3), np.log(1e6), 1000)
-_LOG_SCALES = np.linspace(-16.0, 3.0, 500)  # of U
+_STEP = _LOG_QUANTILES[1] - _LOG_QUANTILES[0]
+_SCALES = np.arange(-772, 146)  # of U, as multiples of the quantiles' step in its logarithm: from -16 to 3
+_LOG_SCALES = _STEP * _SCALES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +85,8 @@ def _tail_of_normals(quantiles: np.ndarray, comparisons: int) -> np.ndarray:
 
 
 def _tail_of_students(normal: np.ndarray, freedom: float) -> np.ndarray:
-    """The same for t-variables: the normal tail at q U, averaged over U."""
-    scales = np.exp(_LOG_SCALES)
-    log_density = freedom * _LOG_SCALES - freedom * scales**2 / 2
+    """The same for t-variables: the normal tail at q U, averaged over U. Both grids have one step, so q U is on it."""
+    log_density = freedom * _LOG_SCALES - freedom * np.exp(2 * _LOG_SCALES) / 2
     masses = np.exp(log_density - special.logsumexp(log_density))
-    at = _LOG_QUANTILES[:, None] + _LOG_SCALES[None, :]
-    log_tail = np.interp(at, _LOG_QUANTILES, np.log(np.maximum(normal, 1e-300)), left=0.0, right=-690.0)
-    return np.exp(log_tail) @ masses
+    beyond = np.concatenate([np.ones(-_SCALES[0]), normal, np.zeros(_SCALES[-1])])
+    return np.correlate(beyond, masses, mode="valid")
