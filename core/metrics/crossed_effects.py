@@ -25,11 +25,45 @@ contrast alone, averaged over all attacks. The variance is never less than what 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from core.metrics.verdicts import Errors
 
 _ROUNDING = 1e-12  # a spread this small beside the values themselves is rounding, not randomness
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanSquares:
+    """Mean squares of contrasts, from which their variances follow.
+
+    Attributes:
+        seeds: MS_S pooled over all recipes, [..., contrasts].
+        seeds_own: MS_S of the two recipes alone, averaged over all attacks.
+        classes: MS_C of the contrast itself; None for a single class.
+        residual: MS_E pooled over all recipes; None for a single class.
+    """
+
+    seeds: np.ndarray
+    seeds_own: np.ndarray
+    classes: np.ndarray | None
+    residual: np.ndarray | None
+
+    def variances(self, seeds: int, classes: int) -> np.ndarray:
+        """Of the mean of a contrast over so many seeds and classes, [parts, ..., contrasts]: the part of the seeds
+        under its guard, and that of the classes."""
+        guarded = np.maximum(self.seeds, self.seeds_own)
+        if self.classes is None or self.residual is None:
+            return guarded[None] / seeds
+        beyond = np.maximum(np.maximum(0.0, self.classes - self.residual), self.classes - guarded)
+        return np.stack([guarded, beyond]) / (seeds * classes)
+
+
+def freedoms_of(recipes: int, seeds: int, classes: int) -> np.ndarray:
+    """Degrees of freedom of the part of the seeds and, with several classes, of the part of the classes, [parts]."""
+    freedoms = [max(1, recipes - 1) * (seeds - 1), classes - 1]
+    return np.array(freedoms if classes > 1 else freedoms[:1], dtype=np.float64)
 
 
 def contrast_errors(cells: np.ndarray, weights: np.ndarray) -> Errors:
@@ -40,38 +74,36 @@ def contrast_errors(cells: np.ndarray, weights: np.ndarray) -> Errors:
 
     Raises ValueError for a contrast of more than two recipes.
     """
-    recipes, attacks, seeds, classes = cells.shape[-4:]
-    first, second = _recipes_of(weights)
-    freedom = max(1, recipes - 1) * (seeds - 1)
-    by_seed = cells.mean(axis=-1)
-    by_seed = by_seed - by_seed.mean(axis=-1, keepdims=True)
-    own = _sums_by_pair(by_seed, first, second) / (seeds - 1)
-    pooled = _sums(by_seed) / (seeds - 1)
-    seed_part = np.maximum(
-        _of_contrasts(weights, pooled[..., None, :] / _pairs_of_columns(recipes, attacks)),
-        _of_contrasts(weights, own / _pairs_of_columns(np.where(first == second, 1, 2), attacks)),
-    )
-    parts, freedoms = [seed_part / seeds], [freedom]
-    if classes > 1:
-        parts.append(_class_part(cells, weights, parts[0]))
-        freedoms.append(classes - 1)
-    variances = np.stack(parts)
+    recipes, _, seeds, classes = cells.shape[-4:]
+    variances = mean_squares(cells, weights).variances(seeds, classes)
     flat = np.sqrt(variances.sum(axis=0)) <= _ROUNDING * float(np.abs(cells).max())
     return Errors(
-        variances=variances, freedoms=np.array(freedoms, dtype=np.float64), flat=flat, numbers=seeds * classes
+        variances=variances, freedoms=freedoms_of(recipes, seeds, classes), flat=flat, numbers=seeds * classes
     )
 
 
-def _class_part(cells: np.ndarray, weights: np.ndarray, seed_part: np.ndarray) -> np.ndarray:
-    """max(0, MS_C - MS_E) / (S C), and so much that the whole is at least MS_C / (S C), [..., contrasts]."""
+def mean_squares(cells: np.ndarray, weights: np.ndarray) -> MeanSquares:
+    """Estimate the mean squares of contrasts. cells, weights, `Raises`: as `contrast_errors`."""
     recipes, attacks, seeds, classes = cells.shape[-4:]
+    first, second = _recipes_of(weights)
+    by_seed = cells.mean(axis=-1)
+    by_seed = by_seed - by_seed.mean(axis=-1, keepdims=True)
+    scale = classes / (seeds - 1)
+    own = _sums_by_pair(by_seed, first, second) / _pairs_of_columns(np.where(first == second, 1, 2), attacks)
+    pooled = _sums(by_seed)[..., None, :] / _pairs_of_columns(recipes, attacks)
+    found = MeanSquares(
+        seeds=scale * _of_contrasts(weights, pooled), seeds_own=scale * _of_contrasts(weights, own),
+        classes=None, residual=None,
+    )  # fmt: skip
+    if classes == 1:
+        return found
     over_seeds = cells.mean(axis=-2)
-    own = np.einsum("nra,...rac->...nc", weights, over_seeds).var(axis=-1, ddof=1) / classes
+    of_classes = seeds * np.einsum("nra,...rac->...nc", weights, over_seeds).var(axis=-1, ddof=1)
     residual = cells - cells.mean(axis=-1, keepdims=True) - over_seeds[..., None, :]
     residual = residual + cells.mean(axis=(-2, -1), keepdims=True)
     flattened = residual.reshape(*residual.shape[:-2], seeds * classes)
     products = _sums(flattened)[..., None, :] / ((seeds - 1) * (classes - 1)) / _pairs_of_columns(recipes, attacks)
-    return np.maximum(np.maximum(0.0, own - _of_contrasts(weights, products) / (seeds * classes)), own - seed_part)
+    return replace(found, classes=of_classes, residual=_of_contrasts(weights, products))
 
 
 def _recipes_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
