@@ -115,12 +115,20 @@ def _told(stage: Stage) -> tuple[object, ...]:
     return tuple(found)
 
 
-def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[str, Any]:
+def history_of(plan: Plan, store: Store) -> History:
+    """What stages of the plan's kinds have cost so far."""
+    names = {stage.name for stage in (*plan.stages, *_stages_ahead(plan.ahead))}
+    return read_history(store, names, known=plan.stages)
+
+
+def plan_summary(
+    plan: Plan, store: Store, price: float | None = None, *, history: History | None = None
+) -> dict[str, Any]:
     """The plan as JSON values: counts, device-hours to run and device-hours reused, each with a range.
 
     Device-hours are null where a kind of stage was never measured in this store; `known_device_hours` then is the part
     that can be told, and `about` what it would be by the rates of another machine, null where those do not know it
-    either. price: dollars per device-hour; without one there are no dollars.
+    either. price: dollars per device-hour; without one there are no dollars. history: of the plan, where it was read.
     """
     missing = {stage.fingerprint for stage in plan.missing}
     to_run, reused = defaultdict(list), defaultdict(list)
@@ -129,8 +137,7 @@ def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[s
             to_run[stage.name].append(stage)
         elif stage.fingerprint in plan.cached:
             reused[stage.name].append(stage)
-    kinds = {stage.name for stage in _stages_ahead(plan.ahead)}
-    history = read_history(store, {*to_run, *reused, *kinds}, known=plan.stages)
+    history = history or history_of(plan, store)
     known = plan.trials[0].settings if plan.trials else plan.ahead and plan.ahead.settings
     held = devices_held(known, history) if known else lambda _: 1.0
     further, capped = _cost_ahead(plan.ahead, history, held)

@@ -1,0 +1,85 @@
+"""The size of a sweep as its comparisons count it: recipes, attacks, seeds, classes, and how many classes there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.data.sources import class_count
+from core.errors import InputError
+from core.metrics.metric import Metric
+from core.metrics.power import Design
+from core.metrics.table import BY_KEY, CLASS_METRICS
+from sweeps.data import LabelledData
+from sweeps.expand import OF_THE_ATTACKER, Cell
+from sweeps.loaded import LoadedSweep
+from sweeps.other_trials import known_classes
+from sweeps.schema import InversionSweep
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What a sweep compares.
+
+    Attributes:
+        design: Its seeds, classes, recipes, attacks and images of each class.
+        available: How many classes its data have.
+        leak: The metric that its recipes are compared by.
+    """
+
+    design: Design
+    available: int
+    leak: Metric
+
+
+def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None = None) -> Size:
+    """The size of a sweep with these cells, one for every recipe and attack.
+
+    recipes: how many there will be, where the cells do not hold all of them.
+
+    Raises InputError where recipes are not compared by a leak of classes, or the number of classes is not known yet.
+    """
+    attacked = [cell for cell in cells if isinstance(cell.settings, InversionSweep) and cell.settings.attack]
+    counted = [cell for cell in attacked if not cell.settings.attack.built.control]
+    if not counted:
+        raise InputError("no attack is compared")
+    settings = counted[0].settings
+    leak = _leak(settings)
+    available = _classes(settings)
+    if leak is None:
+        raise InputError("no judge counts hits by class")
+    if available is None:
+        raise InputError("the number of classes is not known before the data are there")
+    design = Design(
+        seeds=len(loaded.sweep.seeds),
+        classes=available if settings.classes == "all" else len(settings.classes),
+        recipes=recipes or len(set(map(recipe_of, counted))),
+        attacks=len(set(map(_attack_of, counted))),
+        images=min(cell.settings.attack.selected for cell in counted),
+    )
+    return Size(design=design, available=max(available, design.classes), leak=leak)
+
+
+def recipe_of(cell: Cell) -> str:
+    """What a cell's recipe is told by: the values that are not of the attacker."""
+    return repr([(key, value) for key, value in cell.values.items() if key.split(".")[0] not in OF_THE_ATTACKER])
+
+
+def _attack_of(cell: Cell) -> str:
+    return repr([(key, value) for key, value in cell.values.items() if key.split(".")[0] in OF_THE_ATTACKER])
+
+
+def _leak(settings: InversionSweep) -> Metric | None:
+    """The first metric of classes that a judge of the sweep measures."""
+    metrics = (BY_KEY[key] for key in CLASS_METRICS)
+    return next((metric for metric in metrics if getattr(settings.judges, metric.measured_by, None)), None)
+
+
+def _classes(settings: InversionSweep) -> int | None:
+    """How many classes the data have: as the sweep file says, else as counted without reading a picture."""
+    known, data = known_classes(settings), settings.data
+    if known is not None or not isinstance(data, LabelledData):
+        return known
+    path = Path(data.path).expanduser()
+    return class_count(path) if path.exists() else None
