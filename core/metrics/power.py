@@ -72,15 +72,6 @@ class Planned:
     tells: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Needed:
-    """How much would settle a comparison: so many seeds, with so many classes. seeds: None where no number of seeds up
-    to `MOST_SEEDS` would."""
-
-    seeds: int | None
-    classes: int
-
-
 @lru_cache(maxsize=4096)
 def planned(components: Components, design: Design, *, level: float = 0.95, power: float = POWER) -> Planned:
     """What the rule of comparisons can tell of such a sweep.

@@ -10,7 +10,7 @@ then hold whichever attacks are truly the best.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,9 +20,6 @@ from core.metrics.comparisons import check_options, stacked
 from core.metrics.crossed_effects import contrast_errors
 from core.metrics.dunnett import Dunnett
 from core.metrics.verdicts import LEAST_SEEDS, Errors
-
-MOST_SEEDS = 100
-"""More than anyone trains: a difference that needs more seeds needs more classes."""
 
 Leaks = Mapping[str, Mapping[str, ArrayLike]]
 """Recipe -> attack -> [seeds, classes], large is bad; the same attacks, seeds and classes for all."""
@@ -55,15 +52,6 @@ class Bounded:
         return self.high is not None and self.high < 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Narrowest:
-    """The contrast that a lower end rests on: its value, its errors, and the correction that it is subject to."""
-
-    gap: float
-    errors: Errors
-    correction: Dunnett
-
-
 def reductions(leaks: Leaks, *, baseline: str, level: float = 0.95, span: float | None = None) -> dict[str, Bounded]:
     """Recipe -> its reduction, for all recipes but the baseline: positive where it leaks less.
 
@@ -73,7 +61,7 @@ def reductions(leaks: Leaks, *, baseline: str, level: float = 0.95, span: float 
     Raises InputError for an unknown baseline, recipes under other attacks, or values that `comparisons` refuses.
     """
     cells = LeakCells.of(leaks, baseline=baseline, level=level)
-    return {recipe: cells.reduction(number, span=span)[0] for number, recipe in enumerate(leaks) if recipe != baseline}
+    return {recipe: cells.reduction(number, span=span) for number, recipe in enumerate(leaks) if recipe != baseline}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,8 +99,8 @@ class LeakCells:
         """The attack that looks best against a recipe, the first of several."""
         return max(range(len(self.attacks)) if among is None else among, key=lambda attack: self.means[recipe, attack])
 
-    def reduction(self, recipe: int, *, span: float | None) -> tuple[Bounded, Narrowest | None]:
-        """How much less a recipe leaks than the baseline, each under its strongest attack, and what that rests on."""
+    def reduction(self, recipe: int, *, span: float | None) -> Bounded:
+        """How much less a recipe leaks than the baseline, each under its strongest attack."""
         every, theirs = range(len(self.attacks)), self.baseline
         best, best_there = self.best(recipe), self.best(theirs)
         return self.bounded(
@@ -125,14 +113,14 @@ class LeakCells:
 
     def bounded(
         self, value: float, *, low: Sequence[Terms], high: Sequence[Terms], looked_at: int, span: float | None
-    ) -> tuple[Bounded, Narrowest | None]:
+    ) -> Bounded:
         """Bound `value` by the lowest of the lower ends of `low` and the highest of the upper ends of `high`.
 
         looked_at: from how many the members that `low` shares, or `high`, were chosen. span: the largest that value can
         be, either way.
         """
         if self.cells.shape[2] < LEAST_SEEDS:
-            return Bounded(value=value, low=None, high=None), None
+            return Bounded(value=value, low=None, high=None)
         correction = Dunnett(comparisons=looked_at * max(1, len(self.cells) - 1))
         below, errors = self._contrasts(low)
         above, others = self._contrasts(high)
@@ -142,23 +130,7 @@ class LeakCells:
         if (below > 0).all() or (above < 0).all():
             gaps, behind = (below, errors) if (below > 0).all() else (above, others)
             p = float(behind.p_values(gaps, correction).max())
-        at = int(lower.argmin())
-        narrowest = Narrowest(gap=float(below[at]), errors=_only(errors, at), correction=correction)
-        return Bounded(value=value, low=_end(lower[at], span), high=_end(upper.max(), span), p=p), narrowest
-
-    def seeds_needed(self, behind: Narrowest) -> int | None:
-        """The least number of seeds with which the contrast would be clear, if its value and its variances stayed."""
-        now = self.cells.shape[2]
-        for seeds in range(now + 1, MOST_SEEDS + 1):
-            over_seeds, *rest = behind.errors.variances
-            freedom = max(1, len(self.cells) - 1) * (seeds - 1)
-            freedoms = np.array([freedom, *behind.errors.freedoms[1:]], dtype=np.float64)
-            numbers = behind.errors.numbers // now * seeds
-            variances = np.stack([over_seeds * now / seeds, *rest])
-            more = replace(behind.errors, variances=variances, freedoms=freedoms, numbers=numbers)
-            if behind.gap > half_widths(more, np.array([behind.gap]), self.alpha, behind.correction)[0]:
-                return seeds
-        return None
+        return Bounded(value=value, low=_end(lower.min(), span), high=_end(upper.max(), span), p=p)
 
     def _contrasts(self, contrasts: Sequence[Terms]) -> tuple[np.ndarray, Errors]:
         """Values of the contrasts, [contrasts], and what they vary by."""
@@ -173,10 +145,6 @@ def half_widths(errors: Errors, gaps: np.ndarray, alpha: float, correction: Dunn
     """Half widths, infinite where so few numbers allow no interval."""
     halves = errors.half_widths(gaps, alpha, correction)
     return np.where(np.isnan(halves), np.inf, halves)
-
-
-def _only(errors: Errors, at: int) -> Errors:
-    return replace(errors, variances=errors.variances[:, at : at + 1], flat=errors.flat[at : at + 1])
 
 
 def _end(end: float, span: float | None) -> float | None:

@@ -100,7 +100,8 @@ def report_data(
         features={recipe: _features(store, stage) for recipe, stage in known("judge_features").items()},
         gradient_curves={r: pd.read_parquet(store.needed_file(s, CURVES)) for r, s in known("judge_gradients").items()},
         links={t.id: relative_links(t, store, out, workers=float(t.settings.recipe.workers)) for t in trials},
-        spent=_spent(loaded, store), real_images=_test_images(trials, store),
+        spent=_spent(loaded, store), real_images=_least(trials, store, "num_test"),
+        people=_least(trials, store, "num_classes"),
     )  # fmt: skip
 
 
@@ -151,11 +152,11 @@ def _reasons(table: pd.DataFrame) -> dict[str, str]:
     return {k: v for k, v in reasons.items() if k in BY_KEY and (k not in done or done[k].isna().all())}
 
 
-def _test_images(trials: list[Trial], store: Store) -> int | None:
-    """Of the private data, the fewest of any trial; None before they are read."""
+def _least(trials: list[Trial], store: Store, number: str) -> int | None:
+    """A number of the private data, the least of any trial; None before they are read."""
     stages = [stage for trial in trials for stage in with_ancestors(trial.stages) if stage.name == "data"]
     counts = [_counts(store.manifest(stage)) for stage in dict.fromkeys(stages) if store.has(stage)]
-    return min((int(count["num_test"]) for count in counts if "num_test" in count), default=None)
+    return min((int(count[number]) for count in counts if number in count), default=None)
 
 
 def _counts(manifest: Mapping[str, Any]) -> dict[str, float]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from core.metrics.power import Design
 from orchestrator.planning.history import History
 from orchestrator.planning.plan import Plan
+from orchestrator.planning.power.sizes import Size
 from orchestrator.planning.reference import reference_s
 from orchestrator.planning.trial import Trial
 from orchestrator.stages.stage import Stage, with_ancestors
@@ -21,6 +22,7 @@ class Costs:
 
     Attributes:
         now: The size that the costs are of.
+        trained: How many classes its targets know; a training on more costs more in proportion.
         fixed: What all seeds share.
         of_seed: The trainings of one seed, and what else no class changes.
         of_classes: Attacks and judges of one seed.
@@ -28,6 +30,7 @@ class Costs:
     """
 
     now: Design
+    trained: int
     fixed: float
     of_seed: float
     of_classes: float
@@ -38,16 +41,17 @@ class Costs:
         share = design.classes / self.now.classes
         if design.images is not None and self.now.images is not None:
             share *= design.images / self.now.images
-        return self.fixed + design.seeds * (self.of_seed + share * self.of_classes)
+        training = max(1.0, design.classes / self.trained) * self.of_seed
+        return self.fixed + design.seeds * (training + share * self.of_classes)
 
     def times(self, design: Design) -> float:
         """As a multiple of what the sweep costs now."""
         return self.seconds(design) / self.seconds(self.now)
 
 
-def costs_of(plan: Plan, now: Design, history: History, held: Held) -> Costs | None:
+def costs_of(plan: Plan, size: Size, history: History, held: Held) -> Costs | None:
     """The costs of the planned sweep; None where one of its stages was never measured and has no rate."""
-    priced = _Priced(history, held)
+    priced, now = _Priced(history, held), size.design
     if plan.ahead is not None:
         shared, of_recipes = _ahead_of(plan)
         many = now.recipes / max(1, len(of_recipes)) / now.seeds
@@ -59,7 +63,10 @@ def costs_of(plan: Plan, now: Design, history: History, held: Held) -> Costs | N
         parts = priced.total(fixed.values()), *priced.split(s for s in first if s.fingerprint not in fixed)
     if priced.unknown or sum(parts) <= 0:
         return None
-    return Costs(now=now, fixed=parts[0], of_seed=parts[1], of_classes=parts[2], guessed=priced.guessed)
+    fixed, of_seed, of_classes = parts
+    return Costs(
+        now=now, trained=size.trained, fixed=fixed, of_seed=of_seed, of_classes=of_classes, guessed=priced.guessed
+    )
 
 
 class _Priced:

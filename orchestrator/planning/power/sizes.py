@@ -13,8 +13,10 @@ from core.metrics.power import Design
 from core.metrics.table import BY_KEY, CLASS_METRICS
 from sweeps.data import LabelledData
 from sweeps.expand import OF_THE_ATTACKER, Cell
+from sweeps.imported import ImportedClassifier
 from sweeps.loaded import LoadedSweep
 from sweeps.other_trials import known_classes
+from sweeps.resolved import CLASSES
 from sweeps.schema import InversionSweep
 
 
@@ -24,11 +26,13 @@ class Size:
 
     Attributes:
         design: Its seeds, classes, recipes, attacks and images of each class.
-        available: How many classes its data have.
+        trained: How many classes its targets know.
+        available: How many classes its data have, whether or not the sweep takes all of them.
         leak: The metric that its recipes are compared by.
     """
 
     design: Design
+    trained: int
     available: int
     leak: Metric
 
@@ -46,19 +50,20 @@ def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None =
         raise InputError("no attack is compared")
     settings = counted[0].settings
     leak = _leak(settings)
-    available = _classes(settings)
+    classes = _classes(settings)
     if leak is None:
         raise InputError("no judge counts hits by class")
-    if available is None:
+    if classes is None:
         raise InputError("the number of classes is not known before the data are there")
+    trained, available = classes
     design = Design(
         seeds=len(loaded.sweep.seeds),
-        classes=available if settings.classes == "all" else len(settings.classes),
+        classes=trained if settings.classes == "all" else len(settings.classes),
         recipes=recipes or len(set(map(recipe_of, counted))),
         attacks=len(set(map(_attack_of, counted))),
         images=min(cell.settings.attack.selected for cell in counted),
     )
-    return Size(design=design, available=max(available, design.classes), leak=leak)
+    return Size(design=design, trained=trained, available=available, leak=leak)
 
 
 def recipe_of(cell: Cell) -> str:
@@ -76,10 +81,16 @@ def _leak(settings: InversionSweep) -> Metric | None:
     return next((metric for metric in metrics if getattr(settings.judges, metric.measured_by, None)), None)
 
 
-def _classes(settings: InversionSweep) -> int | None:
-    """How many classes the data have: as the sweep file says, else as counted without reading a picture."""
+def _classes(settings: InversionSweep) -> tuple[int, int] | None:
+    """(classes that a target knows, classes that the data have), counted without reading a picture; None where only
+    data that are not there yet say it."""
     known, data = known_classes(settings), settings.data
-    if known is not None or not isinstance(data, LabelledData):
-        return known
-    path = Path(data.path).expanduser()
-    return class_count(path) if path.exists() else None
+    if isinstance(settings.recipe, ImportedClassifier):
+        return known, known
+    there = CLASSES.get(data.kind, known)
+    if isinstance(data, LabelledData) and (path := Path(data.path).expanduser()).exists():
+        there = class_count(path)
+    if there is None:
+        return None
+    trained = there if known is None else known
+    return trained, max(there, trained)

@@ -55,7 +55,7 @@ def power_of_plan(
         return {"power": {"tells": None, "reason": size}}
     held = devices_held(loaded.sweep, history)
     found = measured(store, size.leak, _people(plan)) or DEFAULTS
-    return {"power": power_summary(size, found, costs_of(plan, size.design, history, held), tell)}
+    return {"power": power_summary(size, found, costs_of(plan, size, history, held), tell)}
 
 
 def power_before_data(loaded: LoadedSweep) -> dict[str, Any]:

@@ -47,13 +47,15 @@ class Summary(Cells):
     second has no interval (NaN). Intervals of fractions stay within [0, 1].
 
     primary: the metric that decides, None where no leak was measured. measured: the metrics with at least one value.
-    defenses: recipe label -> its defense, where known. The rest is described with `Cells`.
+    people: classes of the private data, attacked or not. defenses: recipe label -> its defense, where known. The rest
+    is described with `Cells`.
     """
 
     axes: tuple[Axis, ...]
     primary: str | None
     measured: tuple[str, ...]
     judged_classes: int | None = None
+    people: int | None = None
     defenses: Mapping[str, Defended] = field(default_factory=dict)
     _evidence: dict[tuple[str, str], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
 
@@ -164,7 +166,7 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     frame = cells.with_differences(_references(groups, data), primary) if len(frame) else frame
     return Summary(
         **(vars(cells) | {"frame": frame}), axes=data.axes, primary=primary, measured=measured,
-        judged_classes=data.judged_classes, defenses=_defenses(data, frame),
+        judged_classes=data.judged_classes, people=data.people, defenses=_defenses(data, frame),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from orchestrator.planning.power.advice import Advisor
 from orchestrator.planning.power.costs import Costs
 
 NOW = Design(seeds=3, classes=24, recipes=4, attacks=3, images=4)
-COSTS = Costs(now=NOW, fixed=30.0, of_seed=4 * 23.0, of_classes=4 * 36.0)
+COSTS = Costs(now=NOW, trained=48, fixed=30.0, of_seed=4 * 23.0, of_classes=4 * 36.0)
 
 
 def advisor(**changes):

@@ -106,7 +106,7 @@ def test_a_sweep_that_can_tell_nothing_says_so_and_refuses_the_question(changes,
 def lines(tell=None, available=48, **size):
     design = Design(**{"seeds": 3, "classes": 24, "recipes": 4, "attacks": 3, "images": 4, **size})
     return power_lines(power_summary(
-        Size(design=design, available=available, leak=BY_KEY["embedder_acc1"]),
+        Size(design=design, trained=available, available=available, leak=BY_KEY["embedder_acc1"]),
         Measured(components=QUICKSTART), None, tell))  # fmt: skip
 
 
