@@ -20,6 +20,7 @@ from orchestrator.stages.stage import Stage
 from orchestrator.store.base import Store
 from sweeps.expand import Cell, expand
 from sweeps.loaded import LoadedSweep
+from sweeps.schema import InversionSweep
 
 TELL = 0.1
 """The difference that is asked about where the user asks about none, a fraction."""
@@ -47,7 +48,8 @@ def power_of_plan(
     Without an attack there is nothing of it to say. Raises InputError where the user asks and the sweep can tell no
     difference.
     """
-    if tell is None and getattr(loaded.sweep, "attack", None) is None:
+    settings = loaded.sweep
+    if tell is None and not (isinstance(settings, InversionSweep) and settings.attack):
         return {"power": None}
     cells = list({id(trial.cell): trial.cell for trial in plan.trials if trial.phase == "sweep"}.values())
     size = _size_of(loaded, cells or expand(loaded), _recipes_ahead(plan, cells), tell)
