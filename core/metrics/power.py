@@ -33,6 +33,9 @@ POWER = 0.8
 MOST_SEEDS = 50
 """More than anyone trains: a difference that needs more seeds needs more classes."""
 
+_LOOKED_AT = (*range(LEAST_SEEDS, 9), 10, 12, 15, 18, 22, 27, 33, 41, MOST_SEEDS)
+"""Numbers of seeds that are looked at; those between them only below the first that will do."""
+
 _DRAWS = 400
 _HALVINGS = 40
 
@@ -99,15 +102,20 @@ def seeds_to_tell(
 ) -> int | None:
     """The least number of seeds, from `LEAST_SEEDS` on, with which a difference is told; None if `most` would not do.
 
-    difference: above 0, in the unit of the leak. design: its own seeds do not count.
+    difference: above 0, in the unit of the leak. design: its own seeds do not count. With a few classes, more seeds may
+    tell less: they leave the classes a larger part of the variance, which has few degrees of freedom.
     """
 
     def tells(seeds: int) -> bool:
         return planned(components, replace(design, seeds=seeds), level=level).tells <= difference
 
-    if not tells(most):
+    low = LEAST_SEEDS - 1  # too few
+    for high in (number for number in _LOOKED_AT if LEAST_SEEDS <= number <= most):
+        if tells(high):
+            break
+        low = high
+    else:
         return None
-    low, high = LEAST_SEEDS - 1, most  # the first is too few, the second does
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if tells(middle) else (middle, high)
