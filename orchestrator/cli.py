@@ -129,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
 
     plan = _sweep_command(commands, "plan", "what would run, what is reused, expected device-hours and dollars", _plan)
     plan.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
+    plan.add_argument("--tell", metavar="POINTS", help="what a difference of so many percentage points needs")
     plan.add_argument("--json", action="store_true", help="as JSON")
 
     status = _sweep_command(commands, "status", "what is done, running, failed, missing", _status)
@@ -194,10 +195,8 @@ def _sweep_options() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(add_help=False)
     options.add_argument("sweep", type=Path, metavar="SWEEP.yaml",
                          help="a sweep file, or the name of one that comes with smoothsweep: quickstart")  # fmt: skip
-    options.add_argument(
-        "--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides",
-        help="set a key of the sweep file, e.g. --set recipe.epochs=20 (repeatable)",
-    )  # fmt: skip
+    options.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides",
+                         help="set a key of the sweep file, e.g. --set recipe.epochs=20 (repeatable)")  # fmt: skip
     options.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     return options
 
@@ -228,8 +227,9 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 
 def _plan(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.confirm import amount
-    from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary, refuse_impossible
+    from smoothsweep.orchestrator.planning.plan import history_of, make_plan, plan_summary, refuse_impossible
     from smoothsweep.orchestrator.planning.plan_text import plan_text
+    from smoothsweep.orchestrator.planning.power.summary import asked_difference, power_of_plan
     from smoothsweep.orchestrator.planning.trials import trials_of
     from smoothsweep.orchestrator.planning.uncollected import without_collection
     from smoothsweep.orchestrator.search.forecast import ahead_of
@@ -239,6 +239,7 @@ def _plan(options: argparse.Namespace) -> int:
     from smoothsweep.sweeps.load import load_sweep
 
     price = None if options.price is None else amount("--price", options.price)
+    tell = None if options.tell is None else asked_difference(options.tell)
     store = open_store(options.store)
     loaded = load_sweep(options.sweep, options.overrides)
     with without_collection(), pictures_may_be_absent() as absent:
@@ -246,8 +247,9 @@ def _plan(options: argparse.Namespace) -> int:
         planned = make_plan(trials, store, ahead_of(loaded, store))
         refuse_impossible(planned)
         stated = None if options.overrides else loaded.hardware  # what the file says is of the file as it is
-        summary = {**plan_summary(planned, store, price), "absent": absent, "stated": stated}
-        summary |= weights_summary(loaded, trials)
+        history = history_of(planned, store)
+        summary = {**plan_summary(planned, store, price, history=history), "absent": absent, "stated": stated}
+        summary |= weights_summary(loaded, trials) | power_of_plan(loaded, planned, store, history, tell)
     screen.out_text(json.dumps(summary, indent=1) if options.json else plan_text(summary))
     return EXIT_DONE
 
@@ -284,8 +286,7 @@ def _doctor(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.health.doctor import examine, examine_artifacts
 
     findings = examine(options.store or "store", only_read=bool(options.store))
-    if options.store:
-        findings += examine_artifacts(options.store)
+    findings += examine_artifacts(options.store) if options.store else []
     for finding in findings:
         screen.out(f"{'ok  ' if finding.fine else 'MISS' if finding.needed else 'note'}  {printable(finding.text)}")
     return EXIT_DONE if all(f.fine or not f.needed for f in findings) else EXIT_FAILED

@@ -25,7 +25,7 @@ contrast alone, averaged over all attacks. The variance is never less than what 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,6 +33,38 @@ import numpy as np
 from smoothsweep.core.metrics.verdicts import Errors
 
 _ROUNDING = 1e-12  # a spread this small beside the values themselves is rounding, not randomness
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanSquares:
+    """Mean squares of contrasts, from which their variances follow.
+
+    Attributes:
+        seeds: MS_S pooled over all recipes, [..., contrasts].
+        seeds_own: MS_S of the two recipes alone, averaged over all attacks.
+        classes: MS_C of the contrast itself; None for a single class.
+        residual: MS_E pooled over all recipes; None for a single class.
+    """
+
+    seeds: np.ndarray
+    seeds_own: np.ndarray
+    classes: np.ndarray | None
+    residual: np.ndarray | None
+
+    def variances(self, seeds: int, classes: int) -> np.ndarray:
+        """Of the mean of a contrast over so many seeds and classes, [parts, ..., contrasts]: the part of the seeds
+        under its guard, and that of the classes."""
+        guarded = np.maximum(self.seeds, self.seeds_own)
+        if self.classes is None or self.residual is None:
+            return guarded[None] / seeds
+        beyond = np.maximum(np.maximum(0.0, self.classes - self.residual), self.classes - guarded)
+        return np.stack([guarded, beyond]) / (seeds * classes)
+
+
+def freedoms_of(recipes: int, seeds: int, classes: int) -> np.ndarray:
+    """Degrees of freedom of the part of the seeds and, with several classes, of the part of the classes, [parts]."""
+    freedoms = [max(1, recipes - 1) * (seeds - 1), classes - 1]
+    return np.array(freedoms if classes > 1 else freedoms[:1], dtype=np.float64)
 
 
 def contrast_errors(cells: np.ndarray, weights: np.ndarray) -> Errors:
@@ -46,6 +78,11 @@ def contrast_errors(cells: np.ndarray, weights: np.ndarray) -> Errors:
     return CrossedEffects(cells=cells).errors(weights)
 
 
+def mean_squares(cells: np.ndarray, weights: np.ndarray) -> MeanSquares:
+    """Estimate the mean squares of contrasts. cells, weights, `Raises`: as of `contrast_errors`."""
+    return CrossedEffects(cells=cells).mean_squares(weights)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CrossedEffects:
     """Cells [..., recipes, attacks, seeds, classes] and the mean squares that all contrasts of them share, which are
@@ -55,23 +92,32 @@ class CrossedEffects:
 
     def errors(self, weights: np.ndarray) -> Errors:
         """As `contrast_errors`."""
+        recipes, _, seeds, classes = self.cells.shape[-4:]
+        variances = self.mean_squares(weights).variances(seeds, classes)
+        scale = np.abs(self.cells).max(axis=(-4, -3, -2, -1))[..., None]
+        flat = np.sqrt(variances.sum(axis=0)) <= _ROUNDING * scale
+        return Errors(
+            variances=variances, freedoms=freedoms_of(recipes, seeds, classes), flat=flat, numbers=seeds * classes
+        )
+
+    def mean_squares(self, weights: np.ndarray) -> MeanSquares:
+        """Estimate the mean squares of contrasts. weights, `Raises`: as of `contrast_errors`."""
         recipes, attacks, seeds, classes = self.cells.shape[-4:]
         first, second = _recipes_of(weights)
         outer = np.broadcast_shapes(self._seeds_by_pair.shape[:-2], weights.shape[:-3])
         both = np.broadcast_to(first * recipes + second, (*outer, weights.shape[-3]))
         own = np.take_along_axis(self._seeds_by_pair, both[..., None], axis=-2)
-        columns = _pairs_of_columns(np.where(first == second, 1, 2), attacks)
-        seed_part = np.maximum(_of_contrasts(weights, self._seeds_pooled), _of_contrasts(weights, own / columns))
-        parts, freedoms = [seed_part / seeds], [max(1, recipes - 1) * (seeds - 1)]
-        if classes > 1:
-            parts.append(self._class_part(weights, parts[0]))
-            freedoms.append(classes - 1)
-        variances = np.stack(parts)
-        scale = np.abs(self.cells).max(axis=(-4, -3, -2, -1))[..., None]
-        flat = np.sqrt(variances.sum(axis=0)) <= _ROUNDING * scale
-        return Errors(
-            variances=variances, freedoms=np.array(freedoms, dtype=np.float64), flat=flat, numbers=seeds * classes
+        own = own / _pairs_of_columns(np.where(first == second, 1, 2), attacks)
+        pooled = classes * _of_contrasts(weights, self._seeds_pooled)
+        found = MeanSquares(
+            seeds=pooled, seeds_own=classes * _of_contrasts(weights, own), classes=None, residual=None
         )
+        if classes == 1:
+            return found
+        columns = self._over_seeds.reshape(*self._over_seeds.shape[:-3], recipes * attacks, classes)
+        tables = weights.reshape(*weights.shape[:-2], recipes * attacks) @ columns
+        residual = _of_contrasts(weights, self._residual_pooled)
+        return replace(found, classes=seeds * tables.var(axis=-1, ddof=1), residual=residual)
 
     @cached_property
     def _by_seed(self) -> np.ndarray:
@@ -105,15 +151,6 @@ class CrossedEffects:
         residual += self.cells.mean(axis=(-2, -1), keepdims=True)
         products = _sums(residual.reshape(*residual.shape[:-2], seeds * classes))[..., None, :]
         return products / ((seeds - 1) * (classes - 1)) / _pairs_of_columns(recipes, attacks)
-
-    def _class_part(self, weights: np.ndarray, seed_part: np.ndarray) -> np.ndarray:
-        """max(0, MS_C - MS_E) / (S C), and so much that the whole is at least MS_C / (S C), [..., contrasts]."""
-        recipes, attacks, seeds, classes = self.cells.shape[-4:]
-        columns = self._over_seeds.reshape(*self._over_seeds.shape[:-3], recipes * attacks, classes)
-        tables = weights.reshape(*weights.shape[:-2], recipes * attacks) @ columns
-        own = tables.var(axis=-1, ddof=1) / classes
-        residual = _of_contrasts(weights, self._residual_pooled) / (seeds * classes)
-        return np.maximum(np.maximum(0.0, own - residual), own - seed_part)
 
 
 def _recipes_of(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

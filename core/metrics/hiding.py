@@ -15,13 +15,14 @@ How the choice of the strongest attack is paid for is said in `reduction`. "Remo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.needed import Needed, needed
 from smoothsweep.core.metrics.reduction import Bounded, Claim, LeakCells
 
 Hiding = Literal["removes", "hides", "removes and hides", "leaks more", "cannot tell"]
@@ -29,9 +30,8 @@ Hiding = Literal["removes", "hides", "removes and hides", "leaks more", "cannot 
 @dataclass(frozen=True, kw_only=True)
 class HidingVerdict:
     """What a recipe does to the leak. strongest: the attack that looks best against it, strongest_baseline against the
-    baseline; published and published_baseline the same among the published ones. seeds_needed: with so many seeds, all
-    else as it is, the larger of removed and hidden would be clear; None where it is, where none of the two is above 0,
-    or where `reduction.MOST_SEEDS` would not do.
+    baseline; published and published_baseline the same among the published ones. needed: how much would settle what is
+    removed; None where the word is clear, for one seed, and for a difference that is too small to matter.
     """
 
     word: Hiding
@@ -42,12 +42,12 @@ class HidingVerdict:
     strongest_baseline: str
     published: str
     published_baseline: str
-    seeds_needed: int | None
+    needed: Needed | None = None
 
 
 def hides_or_removes(
     leaks: Mapping[str, Mapping[str, ArrayLike]], *, baseline: str, published: Sequence[str], level: float = 0.95,
-    span: float | None = None, among: int = 1,
+    span: float | None = None, among: int = 1, smallest: float | None = None, available: int | None = None,
 ) -> dict[str, HidingVerdict]:
     """Recipe -> its verdict against the baseline, for all recipes but the baseline.
 
@@ -55,7 +55,8 @@ def hides_or_removes(
     left out ([seeds, 1] for a leak without classes). published: those of the attacks that were published; level: in
     (0, 1), of the intervals of all recipes together. span: the most that two leaks can differ by, which no interval of
     what is removed leaves (nor twice it one of what is hidden); None where nothing bounds them. among: how many recipes
-    are compared with the baseline in all, where that is more than are given here.
+    are compared with the baseline in all, where that is more than are given here. smallest, available: as
+    `needed.needed`.
 
     Raises InputError for an unknown baseline or published attack, no
     published attack, recipes that were met by other attacks, or values that `comparisons` refuses.
@@ -65,9 +66,16 @@ def hides_or_removes(
     if unknown or not published:
         raise InputError(f"published: expected some of {', '.join(cells.attacks)}, got {', '.join(unknown) or 'none'}")
     known = [cells.attacks.index(attack) for attack in dict.fromkeys(published)]
-    return {
-        recipe: _verdict(cells, number, known, span) for number, recipe in enumerate(leaks) if recipe != baseline
-    }
+    verdicts = [
+        _verdict(cells, number, known, span) if recipe != baseline else None for number, recipe in enumerate(leaks)
+    ]
+    undecided = {
+        number: one.removed for number, one in enumerate(verdicts)
+        if one is not None and one.word == "cannot tell" and one.removed.low is not None
+    }  # fmt: skip
+    needs = needed(cells.cells, cells.baseline, undecided, level=level, smallest=smallest, available=available)
+    told = zip(leaks, enumerate(verdicts), strict=True)
+    return {recipe: replace(one, needed=needs.get(number)) for recipe, (number, one) in told if one is not None}
 
 
 def hidden_by(cells: LeakCells, recipe: int, published: Sequence[int]) -> Claim:
@@ -92,17 +100,12 @@ def _verdict(cells: LeakCells, recipe: int, published: Sequence[int], span: floa
     best, best_there = cells.best(recipe), cells.best(baseline)
     known, known_there = cells.best(recipe, published), cells.best(baseline, published)
     claimed = float(cells.leak(baseline, known_there) - cells.leak(recipe, known))
-    removed, behind_removed = cells.bounded(cells.removed(recipe), span=span)
-    hidden, behind_hidden = cells.bounded(
-        hidden_by(cells, recipe, published), span=None if span is None else 2 * span
-    )
-    word = _word(removed, hidden)
-    larger = behind_removed if removed.value >= hidden.value else behind_hidden
+    removed = cells.bounded(cells.removed(recipe), span=span)
+    hidden = cells.bounded(hidden_by(cells, recipe, published), span=None if span is None else 2 * span)
     return HidingVerdict(
-        word=word, claimed=claimed, removed=removed, hidden=hidden,
+        word=_word(removed, hidden), claimed=claimed, removed=removed, hidden=hidden,
         strongest=cells.attacks[best], strongest_baseline=cells.attacks[best_there],
         published=cells.attacks[known], published_baseline=cells.attacks[known_there],
-        seeds_needed=cells.seeds_needed(larger) if word == "cannot tell" and larger else None,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ then hold whichever attacks are truly the best.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -21,9 +21,6 @@ from smoothsweep.core.metrics.comparisons import check_options, stacked
 from smoothsweep.core.metrics.crossed_effects import CrossedEffects
 from smoothsweep.core.metrics.dunnett import Dunnett
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS, Errors
-
-MOST_SEEDS = 100
-"""More than anyone trains: a difference that needs more seeds needs more classes."""
 
 Leaks = Mapping[str, Mapping[str, ArrayLike]]
 """Recipe -> attack -> [seeds, classes], large is bad; the same attacks, seeds and classes for all."""
@@ -51,15 +48,6 @@ class Bounded:
     def below_zero(self) -> bool:
         """Whether it is clearly below zero."""
         return self.high is not None and self.high < 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Narrowest:
-    """The contrast that a lower end rests on: its value, its errors, and the correction that it is subject to."""
-
-    gap: float
-    errors: Errors
-    correction: Dunnett
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +89,7 @@ def reductions(
     """
     cells = LeakCells.of(leaks, baseline=baseline, level=level, among=among)
     return {
-        recipe: cells.bounded(cells.removed(number), span=span)[0]
+        recipe: cells.bounded(cells.removed(number), span=span)
         for number, recipe in enumerate(leaks)
         if recipe != baseline
     }
@@ -187,38 +175,22 @@ class LeakCells:
         upper = above[0] + half_widths(above[1], above[0], self.alpha, correction)
         return Ends(low=lower.min(axis=-1), high=upper.max(axis=-1), below=below, above=above, correction=correction)
 
-    def bounded(self, claim: Claim, *, span: float | None) -> tuple[Bounded, Narrowest | None]:
-        """The interval of a claim on one sweep, and the contrast that its lower end rests on.
+    def bounded(self, claim: Claim, *, span: float | None) -> Bounded:
+        """The interval of a claim on one sweep.
 
         span: the largest that value can be, either way.
         """
         value = float(claim.value)
         if self.cells.shape[-2] < LEAST_SEEDS:
-            return Bounded(value=value, low=None, high=None), None
+            return Bounded(value=value, low=None, high=None)
         found = self.ends(claim)
         (below, errors), (above, others), correction = found.below, found.above, found.correction
         p = 1.0
         if (below > 0).all() or (above < 0).all():
             gaps, behind = (below, errors) if (below > 0).all() else (above, others)
             p = float(behind.p_values(gaps, correction).max())
-        at = int((below - half_widths(errors, below, self.alpha, correction)).argmin())
-        narrowest = Narrowest(gap=float(below[at]), errors=_only(errors, at), correction=correction)
         low, high = _end(float(found.low), span), _end(float(found.high), span)
-        return Bounded(value=value, low=low, high=high, p=p), narrowest
-
-    def seeds_needed(self, behind: Narrowest) -> int | None:
-        """The least number of seeds with which the contrast would be clear, if its value and its variances stayed."""
-        recipes, _, now, _ = self.cells.shape[-4:]
-        for seeds in range(now + 1, MOST_SEEDS + 1):
-            over_seeds, *rest = behind.errors.variances
-            freedom = max(1, recipes - 1) * (seeds - 1)
-            freedoms = np.array([freedom, *behind.errors.freedoms[1:]], dtype=np.float64)
-            numbers = behind.errors.numbers // now * seeds
-            variances = np.stack([over_seeds * now / seeds, *rest])
-            more = replace(behind.errors, variances=variances, freedoms=freedoms, numbers=numbers)
-            if behind.gap > half_widths(more, np.array([behind.gap]), self.alpha, behind.correction)[0]:
-                return seeds
-        return None
+        return Bounded(value=value, low=low, high=high, p=p)
 
     @cached_property
     def effects(self) -> CrossedEffects:
@@ -234,10 +206,6 @@ def half_widths(errors: Errors, gaps: np.ndarray, alpha: float, correction: Dunn
     """Half widths, infinite where so few numbers allow no interval."""
     halves = errors.half_widths(gaps, alpha, correction)
     return np.where(np.isnan(halves), np.inf, halves)
-
-
-def _only(errors: Errors, at: int) -> Errors:
-    return replace(errors, variances=errors.variances[:, at : at + 1], flat=errors.flat[at : at + 1])
 
 
 def _end(end: float, span: float | None) -> float | None:

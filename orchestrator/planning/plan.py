@@ -127,18 +127,25 @@ def _objects(config: Mapping[str, Any]) -> Iterable[object]:
     return [part for key, value in config.items() if key not in SEEDS for part in (key, id(value))]
 
 
-def plan_summary(plan: Plan, store: Store, price: float | None = None) -> dict[str, Any]:
+def history_of(plan: Plan, store: Store) -> History:
+    """What stages of the plan's kinds have cost so far."""
+    names = {stage.name for stage in (*plan.stages, *_stages_ahead(plan.ahead))}
+    return read_history(store, names, known=plan.stages)
+
+
+def plan_summary(
+    plan: Plan, store: Store, price: float | None = None, *, history: History | None = None
+) -> dict[str, Any]:
     """The plan as JSON values: counts, device-hours to run and device-hours reused, each with a range.
 
     Device-hours are null where a kind of stage was never measured in this store; `known_device_hours` then is the part
     that can be told, and `about` what it would be by the rates of another machine, null where those do not know it
-    either. price: dollars per device-hour; without one there are no dollars.
+    either. price: dollars per device-hour; without one there are no dollars. history: of the plan, where it was read.
     """
     missing = {stage.fingerprint for stage in plan.missing}
     to_run = _by_name(stage for stage in plan.stages if stage.fingerprint in missing)
     reused = _by_name(s for s in plan.stages if s.fingerprint in plan.cached and s.fingerprint not in missing)
-    kinds = {stage.name for stage in _stages_ahead(plan.ahead)}
-    history = read_history(store, {*to_run, *reused, *kinds}, known=plan.stages)
+    history = history or history_of(plan, store)
     known = plan.trials[0].settings if plan.trials else plan.ahead and plan.ahead.settings
     held = devices_held(known, history) if known else lambda _: 1.0
     further, capped = _cost_ahead(plan.ahead, history, held)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from smoothsweep.core.text import printable
+from smoothsweep.orchestrator.planning.power.summary import power_lines
 
 
 def plan_text(summary: dict[str, Any]) -> str:
@@ -31,7 +32,8 @@ def plan_text(summary: dict[str, Any]) -> str:
         lines += ["", *looks_text(summary["looks"])]
     stated = summary.get("stated")
     says = [f"the sweep file says: {stated}"] if stated and summary["device_hours"] is None else []
-    return "\n".join(map(printable, [*lines, "", *expectation(summary), *says, *absent, *weights_text(summary)]))
+    told = ["", *power_lines(summary["power"])] if summary.get("power") else []
+    return "\n".join(map(printable, [*lines, "", *expectation(summary), *says, *absent, *weights_text(summary), *told]))
 
 
 def weights_text(summary: dict[str, Any]) -> list[str]:

@@ -180,10 +180,10 @@ def _with_counts(rows: pd.DataFrame, images: Path | None) -> pd.DataFrame:
     return rows.assign(**{images_column(judged[0]): rows["class"].map(said["class"].value_counts())})
 
 
-def test_images(trials: Sequence[Trial], store: Store) -> int | None:
-    """How many test images the private data have, the fewest of any trial; None before they are read."""
+def least_of_data(trials: Sequence[Trial], store: Store, number: str) -> int | None:
+    """A number of the private data (`num_test`, `num_classes`), the least of any trial; None before they are read."""
     stages = [stage for trial in trials for stage in with_ancestors(trial.stages) if stage.name == "data"]
-    counts = [store.manifest(stage)["metrics"].get("num_test") for stage in dict.fromkeys(stages) if store.has(stage)]
+    counts = [store.manifest(stage)["metrics"].get(number) for stage in dict.fromkeys(stages) if store.has(stage)]
     return min((int(count) for count in counts if not is_null(count)), default=None)
 
 

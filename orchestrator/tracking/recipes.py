@@ -13,7 +13,7 @@ import pandas as pd
 from smoothsweep.core.metrics.table import BY_KEY
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.estimates import Settings, collect, estimate
-from smoothsweep.orchestrator.reading.results import per_class_rows, test_images, trial_row
+from smoothsweep.orchestrator.reading.results import least_of_data, per_class_rows, trial_row
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.tracking.names import metrics_of, recipe_params, run_words
 from smoothsweep.orchestrator.tracking.points import finished_at, work_ms
@@ -79,7 +79,7 @@ def recipe_means(trials: Sequence[Trial], store: Store, loaded: LoadedSweep | No
     """The means of one recipe over its finished trials, at least one of them. loaded: the sweep, for their words."""
     trials = sorted(trials, key=lambda trial: trial.seed)
     rows = [trial_row(trial, store) for trial in trials]
-    samples = collect(pd.DataFrame(rows), per_class_rows(trials, store), test_images(trials, store))
+    samples = collect(pd.DataFrame(rows), per_class_rows(trials, store), least_of_data(trials, store, "num_test"))
     measured = [metrics_of(row) for row in rows]
     metrics: dict[str, float] = {}
     for name in dict.fromkeys(name for found in measured for name in found):

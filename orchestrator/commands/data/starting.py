@@ -11,6 +11,8 @@ from smoothsweep.core.data.own.overlap import refuse_same, said
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.orchestrator.commands.data.own_sweep import Sizes, own_sweep_text, sweep_name
+from smoothsweep.orchestrator.planning.power.summary import power_before_data, power_lines
+from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.sweeps.yaml_reader import read_yaml
 
@@ -30,6 +32,8 @@ def write_own_sweep(data: Path | None, public: Path | None, out: Path | None) ->
     check(read_yaml(text, str(file)), str(file))
     write_file(file, text)
     screen.out(f"{file}: a sweep over four smoothing factors and two attack losses; change it as you like")
+    for line in power_lines(power_before_data(load_sweep(file))):
+        screen.out(line)
     screen.out(f"then: smoothsweep plan {file}")
     return 0
 

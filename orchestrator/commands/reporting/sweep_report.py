@@ -35,9 +35,9 @@ from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summa
 from smoothsweep.orchestrator.reading.published.comparison import beside_paper, published_frame
 from smoothsweep.orchestrator.reading.published.text import published_text
 from smoothsweep.orchestrator.reading.results import (
+    least_of_data,
     per_class_rows,
     relative_links,
-    test_images,
     write_results,
     write_rows,
 )
@@ -117,7 +117,8 @@ def report_data(
         features={recipe: _features(store, stage) for recipe, stage in known("judge_features").items()},
         gradient_curves={r: pd.read_parquet(store.needed_file(s, CURVES)) for r, s in known("judge_gradients").items()},
         links={t.id: relative_links(t, store, out, workers=float(t.settings.recipe.workers)) for t in trials},
-        spent=_spent(loaded, store), real_images=test_images(trials, store), looks=loaded.sweep.looks,
+        spent=_spent(loaded, store), real_images=least_of_data(trials, store, "num_test"), looks=loaded.sweep.looks,
+        people=least_of_data(trials, store, "num_classes"),
     )  # fmt: skip
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from smoothsweep.core.metrics.hiding import HidingVerdict, hides_or_removes
-from smoothsweep.core.metrics.reduction import MOST_SEEDS, Bounded
+from smoothsweep.core.metrics.needed import Needed
+from smoothsweep.core.metrics.power import MOST_SEEDS
+from smoothsweep.core.metrics.reduction import Bounded
 from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.findings.tables import with_interval
 from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
@@ -64,7 +66,7 @@ def hidings(summary: Summary) -> Hidings:
     else:
         verdicts = hides_or_removes(
             summary.leaks_of(summary.primary, cases), baseline=baseline, published=published,
-            level=summary.settings.level, span=summary.spec.span,
+            level=summary.settings.level, span=summary.spec.span, available=summary.people,
         )  # fmt: skip
     return Hidings(
         verdicts=verdicts, baseline=baseline, attacks=tuple(attacks), published=published, left_out=left_out
@@ -78,7 +80,8 @@ def _at_looks(summary: Summary, published: tuple[str, ...]) -> dict[str, HidingV
     told = {
         look: hides_or_removes(
             summary.leaks_at(summary.primary, stop), baseline=summary.baseline_recipe, published=published,
-            level=1 - stop.error, span=summary.spec.span, among=stop.among,
+            level=1 - stop.error, span=summary.spec.span, among=stop.among, smallest=summary.looks.smallest,
+            available=summary.people,
         )
         for look, stop in asked.items()
     }  # fmt: skip
@@ -118,11 +121,18 @@ def shown(summary: Summary, number: Bounded) -> str:
 def _needed(found: Hidings, untold: list[str]) -> str:
     if all(found.verdicts[recipe].removed.low is None for recipe in untold):
         return "one seed tells nothing"
-    seeds = [found.verdicts[recipe].seeds_needed for recipe in untold]
-    known = [number for number in seeds if number is not None]
-    if not known:
-        return f"more people are needed, {MOST_SEEDS} seeds would not do"
-    return f"{min(known)} seeds or more might, if the numbers stay as they are"
+    needs = {recipe: one for recipe in untold if (one := found.verdicts[recipe].needed) is not None}
+    if not needs:
+        return "the differences are too small to matter"
+    return listing(f"{needed_words(one)} would settle {named(recipe)}" for recipe, one in needs.items())
+
+
+def needed_words(needed: Needed) -> str:
+    """`8 seeds`, `8 seeds x 48 classes` where the classes are more than now, or that no number of seeds would do."""
+    if needed.seeds is None:
+        return f"no number of seeds up to {MOST_SEEDS}"
+    more = f" x {count(needed.classes, 'class', 'classes')}" if needed.more_classes else ""
+    return f"{count(needed.seeds, 'seed')}{more}"
 
 
 def hiding_text(summary: Summary, found: Hidings) -> str:
@@ -143,6 +153,7 @@ def _line(summary: Summary, found: Hidings, recipe: str) -> list[str]:
     else:
         one = found.verdicts[recipe]
         strongest, word = one.strongest, one.word
+        word += f" ({needed_words(one.needed)} would settle it)" if one.needed else ""
         removed, hidden = shown(summary, one.removed), shown(summary, one.hidden)
     cells = summary.frame[(summary.frame["recipe"] == recipe) & (summary.frame["attack"] == strongest)].iloc[0]
     measured = [with_interval(spec, cells) for spec in (metric_of("test_acc"), summary.spec)]
@@ -157,7 +168,8 @@ def hiding_frame(found: Hidings) -> pd.DataFrame:
             "removed": one.removed.value, "removed_low": one.removed.low, "removed_high": one.removed.high,
             "hidden": one.hidden.value, "hidden_low": one.hidden.low, "hidden_high": one.hidden.high,
             "strongest": one.strongest, "strongest_baseline": one.strongest_baseline, "published": one.published,
-            "published_baseline": one.published_baseline, "seeds_needed": one.seeds_needed,
+            "published_baseline": one.published_baseline, "seeds_needed": one.needed and one.needed.seeds,
+            "classes_needed": one.needed and one.needed.classes,
             "portfolio": list(found.attacks),
         }
         for recipe, one in found.verdicts.items()

@@ -173,8 +173,9 @@ class ReportData:
     recipes by defense. Without, or for trials not named, it does not. fresh: rows like those of `results`
     of recipes that were audited again with other seeds; others: rows of trials that only their cost and their manifests
     are shown of (cheap attacks). search: what was searched, if anything. spent: what the runs of the sweep took.
-    real_images: how many test images the judges were tried on. queries: what each attack asked of the
-    target and what it reached, as `reading.leak.queries.query_frame` gives it. looks: when recipes got more seeds.
+    real_images: how many test images the judges were tried on. people: classes of the private data, attacked or not.
+    queries: what each attack asked of the target and what it reached, as `reading.leak.queries.query_frame` gives it.
+    looks: when recipes got more seeds.
     Raises ValueError where a column is missing, a status is unknown, a cell holds a seed twice, or a fraction is none.
     """
 
@@ -204,6 +205,7 @@ class ReportData:
     search: SearchView | None = None
     spent: Spent | None = None
     real_images: int | None = None
+    people: int | None = None
     queries: pd.DataFrame | None = None
     looks: SeedLooks | None = None
 

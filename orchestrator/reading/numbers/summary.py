@@ -48,8 +48,8 @@ class Summary(Cells):
     interval of a hit rate is over classes alone, and others have none (NaN).
 
     primary: the metric that decides, None where no leak was measured. measured: the metrics with at least one value.
-    defenses: recipe label -> its defense, where known. accuracy_margin: as of `ReportData`. The
-    rest is described with `Cells`.
+    people: classes of the private data, attacked or not. defenses: recipe label -> its defense, where known.
+    accuracy_margin: as of `ReportData`. The rest is described with `Cells`.
     """
 
     axes: tuple[Axis, ...]
@@ -57,6 +57,7 @@ class Summary(Cells):
     measured: tuple[str, ...]
     judged_classes: int | None = None
     accuracy_margin: float = ACCURACY_MARGIN
+    people: int | None = None
     defenses: Mapping[str, Defended] = field(default_factory=dict)
     _evidence: dict[tuple[str, str], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
 
@@ -158,7 +159,8 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     frame = cells.with_differences(references, primary) if len(frame) else frame
     return Summary(
         **(vars(cells) | {"frame": frame}), axes=data.axes, primary=primary, measured=measured,
-        judged_classes=data.judged_classes, defenses=_defenses(data, frame), accuracy_margin=data.accuracy_margin,
+        judged_classes=data.judged_classes, people=data.people, defenses=_defenses(data, frame),
+        accuracy_margin=data.accuracy_margin,
     )  # fmt: skip
 
 

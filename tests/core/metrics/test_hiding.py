@@ -90,7 +90,7 @@ def test_one_seed_bounds_nothing() -> None:
     leaks = {recipe: {a: rates[:1] for a, rates in under.items()}
              for recipe, under in drawn({"plain": PLAIN, "merged": MERGED}, 0).items()}  # fmt: skip
     found = hides_or_removes(leaks, baseline="plain", published=PUBLISHED)["merged"]
-    assert found.word == "cannot tell" and found.removed.low is None and found.seeds_needed is None
+    assert found.word == "cannot tell" and found.removed.low is None and found.needed is None
     assert found.removed.value > 0.3
 
 
@@ -98,15 +98,15 @@ def test_a_recipe_that_leaks_more_is_called_so() -> None:
     assert words({"plain": MERGED, "worse": PLAIN, "other": PLAIN}, 10, "worse").count("leaks more") == 10
 
 
-def test_seeds_that_would_be_needed_are_named_where_more_seeds_help() -> None:
+def test_what_would_settle_it_is_said_of_undecided_recipes_alone() -> None:
     rates = {"plain": dict.fromkeys(ATTACKS, 0.5), "little": dict.fromkeys(ATTACKS, 0.36)}
     found = [
         hides_or_removes(drawn(rates, seed), baseline="plain", published=PUBLISHED)["little"] for seed in range(30)
     ]
-    unclear = [one for one in found if one.word == "cannot tell"]
-    assert any(one.seeds_needed == SEEDS + 1 for one in unclear)  # the next one is asked, too
-    assert all(one.seeds_needed is None or one.seeds_needed > SEEDS for one in unclear)
-    assert all(one.seeds_needed is None for one in found if one.word != "cannot tell")
+    unclear = [one.needed for one in found if one.word == "cannot tell"]
+    assert any(one.seeds == SEEDS + 1 for one in unclear)  # the next one is asked, too
+    assert all(one.classes == CLASSES and (one.seeds is None or one.seeds > SEEDS) for one in unclear)
+    assert all(one.needed is None for one in found if one.word != "cannot tell")
 
 
 def test_intervals_stay_within_what_shares_can_differ_by() -> None:
@@ -116,7 +116,7 @@ def test_intervals_stay_within_what_shares_can_differ_by() -> None:
     held = hides_or_removes(two, baseline="plain", published=PUBLISHED, span=1.0)["scaled"]
     assert free.removed.high > 1 and free.hidden.high > 2
     assert held.removed.high == 1 and held.hidden.high == 2 and held.removed.low >= -1 and held.hidden.low >= -2
-    assert (held.word, held.removed.value, held.seeds_needed) == (free.word, free.removed.value, free.seeds_needed)
+    assert (held.word, held.removed.value, held.needed) == (free.word, free.removed.value, free.needed)
 
 
 def test_a_stronger_attack_never_raises_what_is_removed() -> None:

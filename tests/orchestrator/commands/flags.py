@@ -25,7 +25,8 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
         "orchestrator.store.opening:open_store", "sweeps.load:load_sweep", "orchestrator.planning.trials:trials_of",
         "orchestrator.search.forecast:ahead_of", "orchestrator.planning.plan:make_plan",
         "orchestrator.planning.plan:refuse_impossible", "orchestrator.planning.plan:plan_summary",
-        "orchestrator.stages.weights:weights_summary",
+        "orchestrator.stages.weights:weights_summary", "orchestrator.planning.plan:history_of",
+        "orchestrator.planning.power.summary:power_of_plan",
         "orchestrator.planning.plan_text:plan_text",
     )),
     "status": ("s.yaml", (
@@ -68,6 +69,7 @@ IMPORTING, NAMED = f"{COMMANDS}test_importing.py", f"{COMMANDS}test_named_models
 HERE = f"{COMMANDS}test_flag_effects.py"
 STUDY, RECORDS, PROGRAMS = f"{COMMANDS}test_study.py", f"{COMMANDS}records/test_", f"{COMMANDS}test_programs.py"
 DATA, INIT, PLAN = f"{COMMANDS}test_data.py", f"{COMMANDS}test_init.py", "orchestrator/planning/test_plan.py"
+POWER = "orchestrator/planning/power/test_summary.py"
 GANS, JUDGES = "tasks/test_imported_gans.py", "core/models/test_official_judges.py"
 READS = "orchestrator/stages/test_imported_reading.py"
 WRONG_AUDIT = f"{AUDIT}::test_what_is_wrong_is_one_line_and_nothing_is_written"
@@ -98,6 +100,7 @@ FLAGS: dict[tuple[str, str], Flag] = {
     ("plan", "--store"): flag("there", f"{CLI}::test_a_missing_sweep_is_one_line_and_leaves_no_store",
                               open_store__location="there"),
     ("plan", "--price"): flag("2.5", f"{PLAN}::test_the_plan_as_json_has_the_price", plan_summary__price=2.5),
+    ("plan", "--tell"): flag("12.5", f"{POWER}::test_what_a_difference_needs_is_answered", power_of_plan__tell=0.125),
     ("plan", "--json"): flag("", f"{PLAN}::test_the_plan_as_json_has_the_price", is_json=True),
     ("status", "--set"): flag("a=1", f"{RUN}::test_status_and_plan_know_that_all_is_done",
                               load_sweep__overrides=["a=1"]),

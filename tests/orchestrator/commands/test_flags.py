@@ -61,7 +61,8 @@ def asked(command, more, monkeypatch, capsys):
                 if not isinstance(value, SimpleNamespace):  # what another of them has returned
                     seen.update(parts_of(f"{prefix}{key}", value))
             returned = {"examine": [], "examine_artifacts": [], "plan_summary": {}, "status_summary": {},
-                        "plan_text": "words", "status_text": "words", "weights_summary": {}}  # fmt: skip
+                        "plan_text": "words", "status_text": "words", "weights_summary": {},
+                        "power_of_plan": {}}  # fmt: skip
             if name in returned:
                 return returned[name]
             stood_in = SimpleNamespace(hardware=None, sweep=SimpleNamespace(name="n"))

@@ -1,9 +1,13 @@
 """`smoothsweep init`: the file fits the images, `smoothsweep plan` takes it, and nothing wrong is written."""
 
 import json
+import math
 
 import pytest
 
+from smoothsweep.core.metrics.components import QUICKSTART
+from smoothsweep.core.metrics.power import Design
+from smoothsweep.core.metrics.power import planned as planned_power
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.data.own_sweep import Sizes, own_sweep_text, sweep_name
 from smoothsweep.sweeps.load import load_sweep
@@ -43,6 +47,16 @@ def test_without_data_the_file_has_names_to_fill_in_and_plan_takes_it_too(tmp_pa
     sweep = written(capsys, tmp_path / "own.yaml")
     assert (sweep.data.path, sweep.public.path) == ("faces.parquet", "other-people.parquet")
     assert planned(capsys, tmp_path / "own.yaml", tmp_path)["trials"] == 16
+
+
+def test_what_the_sweep_can_tell_is_said_beforehand(tmp_path, capsys):
+    """Two seeds, 20 classes, four recipes, two losses and eight images, as the file has them."""
+    assert main(["init", "--out", str(tmp_path / "own.yaml")]) == 0
+    design = Design(seeds=2, classes=20, recipes=4, attacks=2, images=8)
+    points = math.ceil(100 * planned_power(QUICKSTART, design).tells)
+    text = capsys.readouterr().out
+    assert f"with 2 seeds and 20 classes this sweep can tell differences from {points} points" in text
+    assert "for 10 points: " in text and "times the time" not in text
 
 
 @pytest.mark.parametrize(

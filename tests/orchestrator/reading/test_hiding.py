@@ -5,8 +5,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from smoothsweep.core.metrics.needed import Needed
 from smoothsweep.orchestrator.page.render import part
-from smoothsweep.orchestrator.reading.leak.hiding import hiding_frame, hiding_sentences, hiding_text, hidings
+from smoothsweep.orchestrator.reading.leak.hiding import (
+    hiding_frame,
+    hiding_sentences,
+    hiding_text,
+    hidings,
+    needed_words,
+)
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
@@ -118,3 +126,28 @@ def test_the_answer_and_the_verdict_of_a_recipe_have_one_interval():
         assert (gap.verdict == "lower") == ("removes" in verdict.word)
         told.add(gap.verdict)
     assert told == {"lower", "cannot tell"}
+
+
+def test_every_undecided_recipe_has_what_would_settle_it_in_every_output():
+    """A difference of some points needs seeds; one of almost none needs more than anyone trains."""
+    rates = {0.0: RATES[0.0], -0.1: {"ppa": 0.77, "ppa logit": 0.72, "chance": 0.05},
+             -0.2: {"ppa": 0.8, "ppa logit": 0.79, "chance": 0.05}}  # fmt: skip
+    summary = summarise(data(rates=rates))
+    found = hidings(summary)
+    needs = {recipe: one.needed for recipe, one in found.verdicts.items()}
+    assert all(one is not None for one in needs.values()), "both are undecided"
+    page, text, frame = part("hiding", data(rates=rates), summary), hiding_text(summary, found), hiding_frame(found)
+    for recipe, one in needs.items():
+        said = f"{needed_words(one)} would settle"
+        assert f"{said} it" in page and f"{ascii_text(said)} it" in text
+        assert f"{said} {recipe}" in hiding_sentences(summary, found)[0]
+        row = frame[frame["recipe"] == recipe].iloc[0]
+        assert (row["seeds_needed"] == one.seeds or one.seeds is None) and row["classes_needed"] == one.classes
+    assert any("no number of seeds up to 50" in needed_words(one) for one in needs.values())
+    assert any(one.seeds is not None for one in needs.values())
+
+
+def test_more_classes_are_named_where_the_data_have_them():
+    assert ascii_text(needed_words(Needed(seeds=8, classes=20))) == "8 seeds"
+    assert ascii_text(needed_words(Needed(seeds=8, classes=48, more_classes=True))) == "8 seeds x 48 classes"
+    assert needed_words(Needed(seeds=None, classes=20)) == "no number of seeds up to 50"

@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 
-from smoothsweep.orchestrator.reading.results import per_class_rows
-from smoothsweep.orchestrator.reading.results import test_images as how_many
+from smoothsweep.orchestrator.reading.results import least_of_data, per_class_rows
 
 
 class Made:
@@ -63,6 +62,6 @@ def test_test_images_are_the_fewest_of_any_trial(tmp_path):
         return SimpleNamespace(stages=[Made(name) for name in names])
 
     store = Shelf(tmp_path, {"data": {"num_test": 40.0}, "target": {"num_test": 7}})
-    assert how_many([trial("data"), trial("target")], store) == 40
-    assert how_many([trial("target")], store) is None
-    assert how_many([trial("data")], Shelf(tmp_path, {"data": {"num_test": None}})) is None
+    assert least_of_data([trial("data"), trial("target")], store, "num_test") == 40
+    assert least_of_data([trial("target")], store, "num_test") is None
+    assert least_of_data([trial("data")], Shelf(tmp_path, {"data": {"num_test": None}}), "num_test") is None

@@ -18,7 +18,7 @@ RECIPE = "alpha −0.2"
 
 def verdict(word="removes", **changes):
     removed, hidden = Bounded(value=0.3, low=0.1, high=0.5), Bounded(value=-0.1, low=None, high=None)
-    given = {"word": word, "claimed": 0.2, "removed": removed, "hidden": hidden, "seeds_needed": None}
+    given = {"word": word, "claimed": 0.2, "removed": removed, "hidden": hidden}
     attacks = dict.fromkeys(("strongest", "strongest_baseline", "published", "published_baseline"), "ppa")
     return HidingVerdict(**{**given, **attacks, **changes})
 

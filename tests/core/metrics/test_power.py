@@ -1,0 +1,153 @@
+"""What a sweep can tell is what the shipped comparison finds in simulated sweeps of that size."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.components import QUICKSTART, Components, weights_beside
+from smoothsweep.core.metrics.crossed_effects import contrast_errors
+from smoothsweep.core.metrics.dunnett import Dunnett
+from smoothsweep.core.metrics.power import Design, planned, seeds_to_tell
+from smoothsweep.core.metrics.reduction import reductions
+
+WEAK_ATTACK = 0.4  # how much less every further attack finds
+
+
+def drawn(components, design, difference, draws=1):
+    """Leaks [draws, recipes, attacks, seeds, classes] of normal sweeps: half of the variance of every component is
+    either recipe's, and one leaks less by `difference`."""
+    generator = np.random.default_rng(11)
+    seed, person, cell = (value / np.sqrt(2) for value in (components.seed, components.person, np.sqrt(
+        components.of_cell(design.images))))  # fmt: skip
+    shape = (draws, design.recipes, design.attacks, design.seeds, design.classes)
+    cells = 0.7 + generator.normal(0, cell, shape) + generator.normal(0, 0.2, (draws, 1, 1, 1, shape[4]))
+    cells += generator.normal(0, seed, (*shape[:4], 1)) + generator.normal(0, person, (*shape[:3], 1, shape[4]))
+    cells -= WEAK_ATTACK * np.arange(shape[2])[:, None, None]
+    cells[:, 1] -= difference
+    return cells
+
+
+def named(cells):
+    recipes, attacks = cells.shape[:2]
+    return {f"r{r}": {f"a{a}": cells[r, a] for a in range(attacks)} for r in range(recipes)}
+
+
+ONE_ATTACK = [(2, 10, 2), (2, 24, 4), (3, 24, 2), (3, 24, 4), (5, 12, 3), (8, 48, 4)]
+
+
+@pytest.mark.parametrize(("seeds", "classes", "recipes"), ONE_ATTACK)
+def test_the_difference_that_is_told_is_found_in_four_of_five_sweeps(seeds, classes, recipes):
+    """By the rule of comparisons, of many sweeps at once; of the first few by the function that a report calls."""
+    design, draws = Design(seeds=seeds, classes=classes, recipes=recipes, images=4), 1000
+    found = planned(QUICKSTART, design)
+    cells = drawn(QUICKSTART, design, found.tells, draws)
+    gaps = (cells[:, 0] - cells[:, 1]).mean(axis=(1, 2, 3))
+    halves = contrast_errors(cells, weights_beside(recipes, 1, 0)[:1]).half_widths(
+        gaps[:, None], 0.05, Dunnett(comparisons=recipes - 1)
+    )[:, 0]
+    assert (gaps > halves).mean() == pytest.approx(0.8, abs=3 * np.sqrt(0.8 * 0.2 / draws))
+    assert halves.mean() == pytest.approx(found.half, rel=0.06)
+    for leaks, gap, half in zip(cells[:8], gaps, halves, strict=False):
+        shipped = reductions(named(leaks), baseline="r0")["r1"]
+        assert (shipped.low, shipped.high) == pytest.approx((gap - half, gap + half))
+
+
+def test_with_several_attacks_it_is_found_at_least_as_often():
+    """The guard averages over attacks. The plan does not count on what that gains."""
+    design, draws = Design(seeds=3, classes=24, recipes=4, attacks=3, images=4), 150
+    found = planned(QUICKSTART, design)
+    cells = drawn(QUICKSTART, design, found.tells, draws)
+    told = [reductions(named(leaks), baseline="r0")["r1"] for leaks in cells]
+    power = np.mean([one.above_zero for one in told])
+    assert 0.8 - 3 * np.sqrt(0.8 * 0.2 / draws) <= power <= 0.94
+    assert np.mean([one.high - one.low for one in told]) / 2 <= found.half * 1.03
+
+
+def test_with_many_seeds_and_classes_it_is_the_formula():
+    """Then nothing is left to estimate: quantile times standard error, and the normal quantile of 80 % beyond it."""
+    design = Design(seeds=400, classes=400, recipes=4, attacks=2, images=4)
+    found = planned(QUICKSTART, design)
+    error = np.sqrt(0.032**2 / 400 + 0.142**2 / 400 + (0.1485**2 + 0.4865**2 / 4) / 400**2)
+    quantile = float(Dunnett(comparisons=6).quantiles(1e6, 0.05))
+    assert found.error == pytest.approx(error)
+    assert found.half == pytest.approx(quantile * error, rel=0.04)
+    assert found.tells == pytest.approx((quantile + 0.8416) * error, rel=0.04)
+
+
+def test_the_quickstarts_components_are_the_measured_ones():
+    assert np.sqrt(QUICKSTART.of_cell(4)) == pytest.approx(0.285, abs=5e-4)
+    assert (QUICKSTART.seed, QUICKSTART.person) == (0.032, 0.142)
+    half_the_images = planned(QUICKSTART, Design(seeds=3, classes=48, images=2)).error
+    assert half_the_images == pytest.approx(0.042, abs=5e-4), "two images of 48 people"
+    assert planned(QUICKSTART, Design(seeds=3, classes=24, images=4)).error == pytest.approx(0.048, abs=5e-4)
+
+
+COMPONENTS = st.builds(Components, seed=st.floats(0, 0.2), person=st.floats(0, 0.3), cell=st.floats(0.01, 0.3),
+                       image=st.floats(0, 0.7))  # fmt: skip
+DESIGNS = st.builds(Design, seeds=st.integers(2, 12), classes=st.integers(2, 60), recipes=st.integers(2, 9),
+                    attacks=st.integers(1, 5), images=st.integers(1, 9))  # fmt: skip
+
+
+@settings(deadline=None, max_examples=60)
+@given(components=COMPONENTS, design=DESIGNS, more=st.sampled_from(["seeds", "classes", "images"]))
+def test_more_of_anything_errs_no_more_and_more_classes_tell_more(components, design, more):
+    found, bigger = (planned(components, replace(design, **{more: times * getattr(design, more)})) for times in (1, 2))
+    assert bigger.error <= found.error * (1 + 1e-9)
+    assert more != "classes" or bigger.tells <= found.tells * 1.02
+
+
+@pytest.mark.parametrize("more", ["seeds", "classes", "images", "attacks"])
+def test_more_tells_more_and_more_comparisons_tell_less(more):
+    now = Design(seeds=3, classes=24, recipes=4, attacks=3, images=4)
+    tells = [planned(QUICKSTART, replace(now, **{more: number})).tells for number in (4, 6, 9, 15)]
+    assert tells == sorted(tells, reverse=more != "attacks")
+
+
+@settings(deadline=None, max_examples=30)
+@given(components=COMPONENTS, design=DESIGNS, difference=st.floats(0.02, 0.6))
+def test_the_number_of_seeds_is_the_least_that_tells(components, design, difference):
+    found = seeds_to_tell(components, design, difference)
+    numbers = range(2, 51) if found is None else (found, max(2, found - 1))
+    tells = {n: planned(components, replace(design, seeds=n)).tells <= difference for n in numbers}
+    assert found is not None or not any(tells.values())
+    assert found is None or (tells[found] and (found == 2 or not tells[found - 1]))
+
+
+def test_a_few_seeds_are_found_where_many_would_tell_less():
+    """Two classes: the part of the classes has a single degree of freedom, and outweighs the rest with many seeds."""
+    design, mostly_persons = Design(seeds=2, classes=2, recipes=5), Components(seed=0.0, person=0.25, cell=0.25)
+    few, many = (planned(mostly_persons, replace(design, seeds=n)).tells for n in (2, 50))
+    assert few < many and seeds_to_tell(mostly_persons, design, (few + many) / 2) == 2
+
+
+def test_what_varies_by_persons_alone_no_seeds_tell():
+    persons = Components(seed=0.0, person=0.2, cell=0.1)
+    assert seeds_to_tell(persons, Design(seeds=3, classes=10), 0.1) is None
+    assert seeds_to_tell(persons, Design(seeds=3, classes=200), 0.1) is not None
+
+
+def test_nothing_that_varies_is_told_from_nothing_on():
+    found = planned(Components(seed=0.0, person=0.0, cell=0.0), Design(seeds=3, classes=5, recipes=3))
+    assert (found.error, found.half, found.tells) == (0.0, 0.0, 0.0)
+
+
+def test_a_leak_without_classes_is_planned_by_its_seeds():
+    found = planned(Components(seed=0.0, person=0.0, cell=0.1), Design(seeds=200, classes=1, recipes=2))
+    assert found.half == pytest.approx(1.97 * 0.1 / np.sqrt(200), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"seeds": 1}, "--tell 10: expected a sweep of at least 2 seeds, got 1"),
+        ({"classes": 1}, "--tell 10: expected a sweep of at least 2 classes, got 1"),
+        ({"recipes": 1}, "--tell 10: expected a sweep of at least 2 recipes, got 1"),
+    ],
+)
+def test_what_can_tell_no_difference_is_refused(change, line):
+    with pytest.raises(InputError, match=line):
+        replace(Design(seeds=3, classes=24), **change).checked("--tell 10")
