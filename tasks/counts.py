@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from core.analysis.backdoors.settings import POISONED_ROWS, PoisonSettings
 from core.checks import require_room
+from core.declared import build
 from tasks.context import Config
 from tasks.planned_files import PlannedFile, names_a_file, planned
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CHANNELS = 3
 
@@ -19,6 +24,17 @@ def training_counts(data: Config) -> tuple[int, ...] | None:
     """
     if data["kind"] == "synthetic":
         return (data.get("samples_per_class", data["train_per_class"]),) * data["identities"]
+    labels = _labels(data)
+    return None if labels is None else tuple(labels.bincount().tolist())
+
+
+def _labels(data: Config) -> Tensor | None:
+    """The class of every training image int64 [N], in the order of the images; None as in `training_counts`."""
+    if data["kind"] == "synthetic":
+        import torch
+
+        each = data.get("samples_per_class", data["train_per_class"])
+        return torch.arange(data["identities"]).repeat_interleave(each)
     if data["kind"] == "labelled":
         names, place = ("test_fraction", "split_seed", "largest_classes", "samples_per_class"), planned(data)
         return _labelled(place, **{name: data.get(name) for name in names}) if place.is_there else None
@@ -26,6 +42,32 @@ def training_counts(data: Config) -> tuple[int, ...] | None:
         return None
     names = ("kind", "classes", "pictures", "split_seed", "samples_per_class")
     return _published(place, **{name: data.get(name) for name in names})
+
+
+def poisoned_training(data: Config, poison: Config) -> tuple[Tensor, Tensor] | None:
+    """The labels int64 [N] that a poison leaves, of which a class may have none, and which images it has chosen,
+    bool [N]; None as in `training_counts`. Brings torch.
+
+    poison: configuration of the stage. Raises InputError as the stage does.
+    """
+    import torch
+
+    from core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
+    from core.attacks.seeds import generator
+
+    if (counts := training_counts(data)) is None:
+        return None
+    labels = _labels(data)
+    settings = poison_settings(poison)
+    settings.check_classes(len(counts))
+    rows = poisoned_rows(settings, len(labels), generator(*poison["seeds"], POISONED_ROWS))
+    chosen = torch.zeros(len(labels), dtype=torch.bool).scatter(0, rows, True)
+    return poisoned_labels(labels, rows, settings.target), chosen
+
+
+def poison_settings(config: Config) -> PoisonSettings:
+    """The settings in a poison stage's configuration."""
+    return build(PoisonSettings, dict(config["poison"]), what="poison", prefix="recipe.poison.")
 
 
 def test_count(data: Config) -> int | None:
@@ -50,14 +92,14 @@ def check_public(config: Config, inputs: object) -> None:
 
 
 @lru_cache(maxsize=8)
-def _labelled(data: PlannedFile, **options: Any) -> tuple[int, ...]:
+def _labelled(data: PlannedFile, **options: Any) -> Tensor:
     from core.data.labelled import training_labels  # brings torch
 
-    return tuple(data.read(lambda path: training_labels(path, **options)).bincount().tolist())
+    return data.read(lambda path: training_labels(path, **options))
 
 
 @lru_cache(maxsize=8)
-def _published(data: PlannedFile, **options: Any) -> tuple[int, ...]:
+def _published(data: PlannedFile, **options: Any) -> Tensor:
     from core.data.published import published_training_labels  # brings torch
 
-    return tuple(data.read(lambda path: published_training_labels(path=path, **options)).bincount().tolist())
+    return data.read(lambda path: published_training_labels(path=path, **options))

@@ -28,7 +28,8 @@ class Task:
     for stages fanned out per class; `run` then only collects what the parts left in `context.work`. labelled: its
     inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same. check:
     'module:function' of what the task refuses in its configuration, which needs none of its work. asks_outside: it asks
-    somebody outside, so that a trial does it after everything else. not_finite: what of its artifact may hold NaN or
+    somebody outside, so that a trial does it after everything else. seed_decides: whether other stages refuse what it
+    leaves depends on its seed. not_finite: what of its artifact may hold NaN or
     infinity, or nothing in a column of numbers: `file`, `file:tensor or column`, `metrics:name`.
     """
 
@@ -40,6 +41,7 @@ class Task:
     labelled: tuple[str, ...] = ()
     check: str | None = None
     asks_outside: bool = False
+    seed_decides: bool = False
     not_finite: tuple[str, ...] = ()
 
     def refuse(self, config: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -116,7 +118,7 @@ TASKS: dict[str, Task] = {
     ),
     "poison": Task(
         version=1, run="tasks.poison:choose_poison", on_device=False, labelled=("data",),
-        check="tasks.settings:check_poison",
+        check="tasks.settings:check_poison", seed_decides=True,
     ),
     "backdoor": Task(version=1, run="tasks.poison:judge_backdoor", labelled=("target", "poison", "data")),
     "judge_gradients": Task(

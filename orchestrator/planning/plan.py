@@ -18,7 +18,7 @@ from sweeps.loaded import Sweep
 from tasks.registry import task
 
 Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
-SEEDS = ("seed", "seeds")  # keys of a stage's configuration: no task refuses one seed and takes another
+SEEDS = ("seed", "seeds")  # keys of a stage's configuration, which decide nothing but where its task says so
 NOTHING: Total = (0.0, 0.0, 0.0, 0)
 
 
@@ -103,15 +103,17 @@ def refuse_impossible(plan: Plan) -> None:
 
 
 def _told(stage: Stage) -> tuple[object, ...]:
-    """What a stage and its inputs are told, their seeds left out: of a thousand seeds of a cell one is looked at.
+    """What a stage and its inputs are told, their seeds left out: of a thousand seeds of a cell one is looked at, or
+    each where it decides (`Task.seed_decides`).
 
     Values are compared as objects, which the trials of a cell share: the same objects are the same configuration.
     """
     found: list[object] = []
     for role, one in ((None, stage), *stage.inputs.items()):
         found += (role, one.name)
+        left_out = () if task(one.name).seed_decides else SEEDS
         for told in (one.config, one.hints):
-            found += [part for key, value in told.items() if key not in SEEDS for part in (key, id(value))]
+            found += [part for key, value in told.items() if key not in left_out for part in (key, id(value))]
     return tuple(found)
 
 
