@@ -11,7 +11,6 @@ from torch import Tensor
 
 from core.data.images import ImageSet
 from core.errors import InputError
-from core.files import write_file
 from core.models.classifiers import Classifier
 from core.models.inference import evaluate_accuracy, fit_images
 from core.models.normalisation import Normalisation
@@ -20,7 +19,7 @@ from core.outside.kinds import KINDS, is_outside
 from core.outside.model import OutsideModel
 from tasks.context import Config, Inputs, Metrics, TaskContext
 from tasks.files import load_images, load_tensors, save_tensors
-from tasks.outside import keep_outside, load_outside
+from tasks.outside import copy_outside, keep_outside, load_outside
 from tasks.planned_files import planned
 from tasks.target import measure_utility
 from tasks.training import load_classifier, normalisation_from
@@ -44,7 +43,7 @@ def adopt_classifier(config: Config, inputs: Inputs, out: Path, context: TaskCon
     file = KINDS[config["architecture"]].file if outside else WEIGHTS
     source, where = planned(config, file=file), f"imported {planned(config)}"
     if outside:
-        write_file(out / file, source.read(Path.read_bytes))
+        source.read(lambda path: copy_outside(path, out / file))
         return adopt_outside(out / file, config, inputs["data"], out, context, where=where)
     return adopt(source.read(_copied), config, inputs["data"], out, context, where=where)
 

@@ -23,10 +23,10 @@ from core.errors import InputError
 from core.isolation.process import in_memory
 from core.isolation.program import IsolatedProgram
 from core.isolation.serving import Loaded, whole
-from core.outside.archives import Members, members_of, text_of
 from core.outside.model import Opened
 from core.outside.operators import ATEN
 from core.outside.running import one_line
+from core.readers.archives import Members, members_of, text_of
 from core.words import brief
 
 WHAT = "a program of torch.export"

@@ -20,9 +20,9 @@ from core.errors import InputError
 from core.isolation.process import in_memory
 from core.isolation.program import IsolatedProgram
 from core.isolation.serving import Loaded, whole
-from core.outside.archives import Members, members_of
 from core.outside.model import Opened
 from core.outside.script_code import checked_code
+from core.readers.archives import Members, members_of
 
 WHAT = "a TorchScript program"
 MOST_PICKLE = 16 * 2**20  # bytes of data.pkl: names and shapes, no weights

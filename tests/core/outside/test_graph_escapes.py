@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from core.outside.archives import members_of
 from core.outside.exported import GRAPH, check_exported
 from core.outside.onnx_file import open_onnx
 from core.outside.onnx_graph import OPERATORS, check_onnx
 from core.outside.operators import ATEN
+from core.readers.archives import members_of
 from tests.made_onnx import as_onnx
 from tests.made_programs import Shades, exported
 
