@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from core.analysis.backdoors.settings import POISONED_ROWS, PoisonSettings
+from core.bounds import MOST
 from core.checks import require_room
 from core.declared import build
 from tasks.context import Config
@@ -75,6 +76,15 @@ def test_count(data: Config) -> int | None:
     return data["identities"] * data["test_per_class"] if data["kind"] == "synthetic" else None
 
 
+def public_count(public: Config) -> int | None:
+    """Public images of a stage's configuration; None where only reading them tells, or nothing is there yet."""
+    if public["kind"] == "synthetic":
+        return public["identities"] * public["per_identity"]
+    if public["kind"] != "unlabelled" or not (place := planned(public)).is_folder:
+        return None
+    return min(_listed(place), public.get("limit") or MOST)
+
+
 def check_data(config: Config, inputs: object) -> None:
     """Raise InputError for private images that could not be split as asked, or would be more than a machine keeps."""
     if config["kind"] == "synthetic":
@@ -89,6 +99,13 @@ def check_public(config: Config, inputs: object) -> None:
     each = CHANNELS * config["size"] ** 2
     if config["kind"] == "synthetic":
         require_room("public images", config["identities"] * config["per_identity"], each)
+
+
+@lru_cache(maxsize=8)
+def _listed(public: PlannedFile) -> int:
+    from core.data.sources import list_unlabelled
+
+    return public.read(lambda path: len(list_unlabelled(path)))
 
 
 @lru_cache(maxsize=8)

@@ -8,6 +8,7 @@ from pathlib import Path
 from core.errors import InputError
 from core.metrics.metric import PUBLISHED_FID_JUDGES
 from tasks.context import Config
+from tasks.counts import public_count
 from tasks.planned_files import PlannedFile, names_a_file, planned, prior_files
 from tasks.settings import InputConfigs, prior_settings
 
@@ -19,7 +20,7 @@ def check_prior(config: Config, inputs: InputConfigs) -> None:
         for file in prior_files(config, files):
             file.read(_check_safetensors)
     else:
-        settings.check_public(size=inputs["public"].get("size"))
+        settings.check_public(count=public_count(inputs["public"]), size=inputs["public"].get("size"))
 
 
 def check_judge(config: Config, inputs: InputConfigs) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from core import screen
 from core.audit.beside import Beside
-from core.audit.portfolio import MOST_SEEDS, Reach, portfolio
+from core.audit.portfolio import COMPONENTS, MOST_SEEDS, Reach, portfolio
 from core.data.listing import few
 from core.data.own.shared import refuse_shared, said
 from core.data.sources import list_unlabelled
@@ -23,7 +23,7 @@ from core.words import brief
 from orchestrator.doors.audit.forecast import START_S, Cost, forecast, wall_seconds
 from orchestrator.doors.audit.pages import write_audit
 from orchestrator.doors.audit.subject import AuditRequest, imported_model, people_of
-from orchestrator.doors.audit.sweep_file import as_file, audit_sweep, lesser, untried
+from orchestrator.doors.audit.sweep_file import as_file, audit_sweep, components_of, lesser, untried
 from orchestrator.doors.confirm import Confirmation
 from orchestrator.doors.run import run_and_report
 from orchestrator.store.opening import open_store
@@ -32,6 +32,7 @@ from sweeps.imported import TargetCard
 SEEDS = tuple(range(1, MOST_SEEDS + 1))
 SWEEP, STORE = "audit.yaml", "store"
 SLOWER = 2.0
+LEAST_PUBLIC = 3  # images: of two the prior has a single direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +95,14 @@ def _look_for_the_same(request: AuditRequest) -> None:
     """Raise InputError where a private picture is public too; say which only look it. Rendered public faces are new."""
     if request.public is None:
         return
-    if not list_unlabelled(request.public):
-        raise InputError(f"--public {request.public}: expected images, got none")
+    if (images := len(list_unlabelled(request.public))) < LEAST_PUBLIC:
+        raise InputError(f"--public {request.public}: expected at least {LEAST_PUBLIC} images, got {images or 'none'}")
     if pairs := refuse_shared(request.data, request.public):
         alike = f"{len(pairs)} pictures of --data look like one of --public: {few(said(pairs, '~'))}"
         screen.err(f"smoothsweep: {alike}; an attack that shows them may have shown what was public")
+    if images <= COMPONENTS:
+        fewer = f"{images} images make a prior of {components_of(images)} directions instead of {COMPONENTS}"
+        screen.err(f"smoothsweep: --public {request.public}: {fewer}; an attacker with more images may find more")
 
 
 @dataclass(kw_only=True)
@@ -199,8 +203,12 @@ class Work:
             model=self.model, card=self.card, data=self.request.data.resolve(),
             public=self.request.public.resolve() if self.request.public else None,
             independent=self.request.independent, access=self.access, people=self.request.people, seeds=list(one.seeds),
-            reach=one.reach, beside=one.beside,
+            reach=one.reach, beside=one.beside, images=self._images,
         )  # fmt: skip
+
+    @cached_property
+    def _images(self) -> int | None:
+        return len(list_unlabelled(self.request.public)) if self.request.public else None
 
 
 def _cost_words(one: Beside, cost: Cost) -> str:

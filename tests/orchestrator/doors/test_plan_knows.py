@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from PIL import Image
 from tiny import tiny_sweep, write_tiny
 
 from core.attacks.registry import ATTACKS
@@ -168,6 +169,22 @@ LATENTS = {
     "public": ({"public": {"kind": "synthetic", "identities": 10**9, "per_identity": 1000}}, "at most 1 TiB in all"),
     "step": ({"attack": {**tiny_sweep()["attack"], "lr": 1e300}}, "lr: expected a number of at most 3.4e+38"),
 }  # fmt: skip
+
+
+def test_a_folder_of_too_few_public_images_is_seen_when_planned(tmp_path, capsys):
+    for number in range(8):
+        (place := tmp_path / "public").mkdir(exist_ok=True)
+        Image.new("RGB", (32, 32), (30 * number, 90, 20)).save(place / f"{number}.png")
+    judges = {"embedder": {"name": "synthetic"}}
+    for components, limit, most in ((8, None, 8), (6, 5, 5)):
+        public = {"kind": "unlabelled", "path": str(place), "size": 32, **({"limit": limit} if limit else {})}
+        prior = {"kind": "eigenfaces", "components": components}
+        sweep = write_tiny(tmp_path, judges=judges, grid={}, baseline={}, public=public, prior=prior)
+        for command in (["plan"], ["run", "--yes"]):
+            assert main([command[0], str(sweep), "--store", str(tmp_path / "store"), *command[1:]]) == 2
+            [line] = capsys.readouterr().err.splitlines()
+            assert f"prior.components: expected fewer than the {most} public images, got {components}" in line
+            assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize("wrong", sorted(LATENTS))
