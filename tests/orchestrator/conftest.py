@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from orchestrator.reading.numbers.model import Axis, ContactSheet, PaperReferenc
 from orchestrator.reading.toy import ToyData, ToyFigure, ToyPanel
 from orchestrator.tracking.server.connection import connect
 from sweeps.paper_settings import Standing
+from tests.commands import Commands, commands
 
 HOSTILE = "<script>alert(1)</script>"
 NAMES = (HOSTILE, 'Zoë "Z" O\'Hara & Söhne', "王小明", "]]><b>x", "plain name")
@@ -281,3 +282,10 @@ def defense_data() -> Callable[..., ReportData]:
         return ReportData(**(fields | changes))
 
     return build
+
+
+@pytest.fixture(scope="session")
+def smoothsweep() -> Iterator[Commands]:
+    """Runs a command as a user would, in a process that has its imports behind it; what it printed, and its code."""
+    with commands() as run:
+        yield run
