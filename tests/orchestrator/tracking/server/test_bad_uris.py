@@ -82,7 +82,7 @@ def service(behaviour):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    monkeypatch.setattr(connection, "PROBE_S", 0.5)
+    monkeypatch.setattr(connection, "PROBE_S", 0.75)  # twice that is more than the patience with a lock
     monkeypatch.setattr(databases, "PATIENCE_S", 1.0)
 
 
