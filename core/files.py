@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -98,6 +98,12 @@ def write_file(
     """Replace `path` as a whole; text as UTF-8. As `replacing`."""
     with replacing(path, parents=parents, flush=flush) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """As `write_file`, of content that need not be in memory at once. What reading it raises passes through."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        file.writelines(pieces)
 
 
 def rename_folder(draft: Path, final: Path) -> None:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from smoothsweep.core.analysis.backdoors.settings import POISONED_ROWS, PoisonSettings
+from smoothsweep.core.bounds import MOST
 from smoothsweep.core.checks import require_room
+from smoothsweep.core.declared import build
 from smoothsweep.tasks.context import Config
 from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CHANNELS = 3
 
@@ -19,6 +25,17 @@ def training_counts(data: Config) -> tuple[int, ...] | None:
     """
     if data["kind"] == "synthetic":
         return (data.get("samples_per_class", data["train_per_class"]),) * data["identities"]
+    labels = _labels(data)
+    return None if labels is None else tuple(labels.bincount().tolist())
+
+
+def _labels(data: Config) -> Tensor | None:
+    """The class of every training image int64 [N], in the order of the images; None as in `training_counts`."""
+    if data["kind"] == "synthetic":
+        import torch
+
+        each = data.get("samples_per_class", data["train_per_class"])
+        return torch.arange(data["identities"]).repeat_interleave(each)
     if data["kind"] == "labelled":
         names, place = ("test_fraction", "split_seed", "largest_classes", "samples_per_class"), planned(data)
         return _labelled(place, **{name: data.get(name) for name in names}) if place.is_there else None
@@ -28,9 +45,44 @@ def training_counts(data: Config) -> tuple[int, ...] | None:
     return _published(place, **{name: data.get(name) for name in names})
 
 
+def poisoned_training(data: Config, poison: Config) -> tuple[Tensor, Tensor] | None:
+    """The labels int64 [N] that a poison leaves, of which a class may have none, and which images it has chosen,
+    bool [N]; None as in `training_counts`. Brings torch.
+
+    poison: configuration of the stage. Raises InputError as the stage does.
+    """
+    import torch
+
+    from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
+    from smoothsweep.core.attacks.seeds import generator
+
+    if (counts := training_counts(data)) is None:
+        return None
+    labels = _labels(data)
+    settings = poison_settings(poison)
+    settings.check_classes(len(counts))
+    rows = poisoned_rows(settings, len(labels), generator(*poison["seeds"], POISONED_ROWS))
+    chosen = torch.zeros(len(labels), dtype=torch.bool).scatter(0, rows, True)
+    return poisoned_labels(labels, rows, settings.target), chosen
+
+
+def poison_settings(config: Config) -> PoisonSettings:
+    """The settings in a poison stage's configuration."""
+    return build(PoisonSettings, dict(config["poison"]), what="poison", prefix="recipe.poison.")
+
+
 def test_count(data: Config) -> int | None:
     """Test images of all classes; None where only reading the pictures tells."""
     return data["identities"] * data["test_per_class"] if data["kind"] == "synthetic" else None
+
+
+def public_count(public: Config) -> int | None:
+    """Public images of a stage's configuration; None where only reading them tells, or nothing is there yet."""
+    if public["kind"] == "synthetic":
+        return public["identities"] * public["per_identity"]
+    if public["kind"] != "unlabelled" or not (place := planned(public)).is_folder:
+        return None
+    return min(_listed(place), public.get("limit") or MOST)
 
 
 def check_data(config: Config, inputs: object) -> None:
@@ -50,14 +102,21 @@ def check_public(config: Config, inputs: object) -> None:
 
 
 @lru_cache(maxsize=8)
-def _labelled(data: PlannedFile, **options: Any) -> tuple[int, ...]:
-    from smoothsweep.core.data.labelled import training_labels  # brings torch
+def _listed(public: PlannedFile) -> int:
+    from smoothsweep.core.data.sources import list_unlabelled
 
-    return tuple(data.read(lambda path: training_labels(path, **options)).bincount().tolist())
+    return public.read(lambda path: len(list_unlabelled(path)))
 
 
 @lru_cache(maxsize=8)
-def _published(data: PlannedFile, **options: Any) -> tuple[int, ...]:
+def _labelled(data: PlannedFile, **options: Any) -> Tensor:
+    from smoothsweep.core.data.labelled import training_labels  # brings torch
+
+    return data.read(lambda path: training_labels(path, **options))
+
+
+@lru_cache(maxsize=8)
+def _published(data: PlannedFile, **options: Any) -> Tensor:
     from smoothsweep.core.data.published import published_training_labels  # brings torch
 
-    return tuple(data.read(lambda path: published_training_labels(path=path, **options)).bincount().tolist())
+    return data.read(lambda path: published_training_labels(path=path, **options))

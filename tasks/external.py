@@ -12,8 +12,10 @@ from smoothsweep.core.external.consent import agreed_to, needs_consent
 from smoothsweep.core.external.kinds import KINDS, is_outside
 from smoothsweep.core.external.model import OutsideModel
 from smoothsweep.core.external.opening import open_outside
-from smoothsweep.core.files import write_file
+from smoothsweep.core.files import write_pieces
 from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.core.readers.archives import MOST_BYTES
+from smoothsweep.core.readers.files import pieces_of
 from smoothsweep.tasks.context import Config
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from smoothsweep.tasks.training import load_classifier, normalisation_from
@@ -21,9 +23,15 @@ from smoothsweep.tasks.training import load_classifier, normalisation_from
 ORDER = "order"
 
 
+def copy_outside(file: Path, copy: Path) -> None:
+    """A model's file as it is, wherever it is not already. Raises InputError for one larger than any, OSError."""
+    if file != copy:
+        write_pieces(copy, pieces_of(file, most_bytes=MOST_BYTES))
+
+
 def keep_outside(file: Path, config: Config, order: Tensor, out: Path) -> None:
     """What an artifact needs to open the model again: its file, and the order of its outputs."""
-    write_file(out / KINDS[config["architecture"]].file, file.read_bytes())
+    copy_outside(file, out / KINDS[config["architecture"]].file)
     save_tensors(out / f"{ORDER}.safetensors", {ORDER: order})
 
 

@@ -13,13 +13,12 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, is_outside
 from smoothsweep.core.external.model import OutsideModel
-from smoothsweep.core.files import write_file
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.inference import evaluate_accuracy, fit_images
 from smoothsweep.core.models.normalisation import Normalisation
 from smoothsweep.core.models.reading import Claim, check_reading, order_by_name, usual_orders
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
-from smoothsweep.tasks.external import keep_outside, load_outside
+from smoothsweep.tasks.external import copy_outside, keep_outside, load_outside
 from smoothsweep.tasks.files import load_images, load_tensors, save_tensors
 from smoothsweep.tasks.planned_files import planned
 from smoothsweep.tasks.target import measure_utility
@@ -44,7 +43,7 @@ def adopt_classifier(config: Config, inputs: Inputs, out: Path, context: TaskCon
     file = KINDS[config["architecture"]].file if outside else WEIGHTS
     source, where = planned(config, file=file), f"imported {planned(config)}"
     if outside:
-        write_file(out / file, source.read(Path.read_bytes))
+        source.read(lambda path: copy_outside(path, out / file))
         return adopt_outside(out / file, config, inputs["data"], out, context, where=where)
     return adopt(source.read(_copied), config, inputs["data"], out, context, where=where)
 

@@ -10,15 +10,15 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
-from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
+from smoothsweep.core.analysis.backdoors.settings import POISONED_ROWS
 from smoothsweep.core.analysis.backdoors.success import backdoor_metrics
 from smoothsweep.core.analysis.backdoors.trigger import Trigger, make_trigger
 from smoothsweep.core.attacks.seeds import generator
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.declared import build
 from smoothsweep.core.models.inference import evaluate_logits, fit_images
 from smoothsweep.core.training.batches import Stamp
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.counts import poison_settings
 from smoothsweep.tasks.files import load_images, load_tensors, save_rows, save_tensors
 from smoothsweep.tasks.manifests import config_of
 from smoothsweep.tasks.training import load_classifier
@@ -30,9 +30,9 @@ def choose_poison(config: Config, inputs: Inputs, out: Path, context: TaskContex
     """Writes poisoned.parquet (row of the training set, its true class, the class it is labelled with) and
     trigger.safetensors. config: the poison's settings, image_size of the network, seeds. Raises InputError where the
     target is no class of the data, the trigger larger than the image, or the share no image or all."""
-    settings, train = settings_of(config), load_images(inputs["data"], "train")
+    settings, train = poison_settings(config), load_images(inputs["data"], "train")
     settings.check_classes(train.num_classes)
-    rows = poisoned_rows(settings, len(train), generator(*config["seeds"], "poisoned rows"))
+    rows = poisoned_rows(settings, len(train), generator(*config["seeds"], POISONED_ROWS))
     before = settings.placed == "before_augmentation"
     pixels = min(train.size, config["image_size"]) if before else config["image_size"]
     trigger = make_trigger(settings, pixels, generator(*config["seeds"], "trigger"))
@@ -45,7 +45,7 @@ def choose_poison(config: Config, inputs: Inputs, out: Path, context: TaskContex
 
 def poisoned(data: ImageSet, poison: Path) -> tuple[ImageSet, Stamp]:
     """The training set with the labels of a `poison` artifact, and what lays its trigger over those images."""
-    settings = settings_of(config_of(poison))
+    settings = poison_settings(config_of(poison))
     rows = torch.from_numpy(pd.read_parquet(poison / "poisoned.parquet")["row"].to_numpy(copy=True))
     labels = poisoned_labels(data.labels, rows, settings.target)
     chosen = torch.zeros(len(data), dtype=torch.bool)
@@ -56,7 +56,7 @@ def poisoned(data: ImageSet, poison: Path) -> tuple[ImageSet, Stamp]:
 
 def judge_backdoor(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """How often the trigger decides on test images; writes answers.parquet (class, answer, answer with the trigger)."""
-    settings, trained = settings_of(config_of(inputs["poison"])), config_of(inputs["target"])
+    settings, trained = poison_settings(config_of(inputs["poison"])), config_of(inputs["target"])
     test, trigger = load_images(inputs["data"], "test"), trigger_of(inputs["poison"])
     model = load_classifier(inputs["target"], trained, context.device)
     clean, triggered = [], []
@@ -79,8 +79,3 @@ def _with_trigger(images: Tensor, trigger: Trigger) -> Tensor:
 def trigger_of(poison: Path) -> Trigger:
     """The trigger of a `poison` artifact."""
     return Trigger(**load_tensors(poison / "trigger.safetensors"))
-
-
-def settings_of(config: Config) -> PoisonSettings:
-    """The settings in a poison stage's configuration."""
-    return build(PoisonSettings, config["poison"], what="poison", prefix="recipe.poison.")

@@ -29,7 +29,8 @@ class Task:
     inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same. check:
     'module:function' of what the task refuses in its configuration, which needs none of its work; check_reads: the
     inputs whose configuration it looks at, which are all that it is shown. asks_outside: it asks
-    somebody outside, so that a trial does it after everything else. not_finite: what of its artifact may hold NaN or
+    somebody outside, so that a trial does it after everything else. seed_decides: whether other stages refuse what it
+    leaves depends on its seed. not_finite: what of its artifact may hold NaN or
     infinity, or nothing in a column of numbers: `file`, `file:tensor or column`, `metrics:name`.
     """
 
@@ -42,6 +43,7 @@ class Task:
     check: str | None = None
     check_reads: tuple[str, ...] = ()
     asks_outside: bool = False
+    seed_decides: bool = False
     not_finite: tuple[str, ...] = ()
 
     def refuse(self, config: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -83,7 +85,7 @@ TASKS: dict[str, Task] = {
     ),
     "target": Task(
         version=2, run="smoothsweep.tasks.target:train_target", trains=True, labelled=("data", "reference", "poison"),
-        check="smoothsweep.tasks.settings:check_training", check_reads=("data",), not_finite=HISTORY,
+        check="smoothsweep.tasks.settings:check_training", check_reads=("data", "poison"), not_finite=HISTORY,
     ),
     "imported": Task(version=3, run="smoothsweep.tasks.imported:adopt_classifier", labelled=("data",)),
     "attack": Task(
@@ -132,7 +134,7 @@ TASKS: dict[str, Task] = {
     ),
     "poison": Task(
         version=1, run="smoothsweep.tasks.poison:choose_poison", on_device=False, labelled=("data",),
-        check="smoothsweep.tasks.settings:check_poison", check_reads=("data",),
+        check="smoothsweep.tasks.settings:check_poison", check_reads=("data",), seed_decides=True,
     ),
     "backdoor": Task(version=1, run="smoothsweep.tasks.poison:judge_backdoor", labelled=("target", "poison", "data")),
     "judge_gradients": Task(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
-from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
 from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings
 from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 from smoothsweep.core.attacks.base import Attack
@@ -22,7 +22,10 @@ from smoothsweep.core.models.image_sizes import check_image_size
 from smoothsweep.core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
 from smoothsweep.core.priors.kinds import PRIORS, PriorSettings, make_settings
 from smoothsweep.tasks.context import Config
-from smoothsweep.tasks.counts import test_count, training_counts
+from smoothsweep.tasks.counts import poison_settings, poisoned_training, test_count, training_counts
+
+if TYPE_CHECKING:
+    from smoothsweep.core.defenses.base import Defense
 
 InputConfigs = Mapping[str, Config]
 _OF_TRAINING = tuple(field.name for field in fields(TrainingRecipe))
@@ -62,10 +65,10 @@ def check_training(config: Config, inputs: InputConfigs) -> None:
     if "defense" in config:
         smoothing_of_epoch(config["defense"], recipe.epochs)(recipe.epochs - 1)
         if "data" in inputs:
-            _check_images(config, recipe, inputs["data"])
+            _check_images(config, recipe, inputs["data"], inputs.get("poison"))
 
 
-def _check_images(config: Config, recipe: TrainingRecipe, data: Config) -> None:
+def _check_images(config: Config, recipe: TrainingRecipe, data: Config, poison: Config | None) -> None:
     """The images that are trained on, where their number is known: enough for the defense, and for every worker."""
     plain = config["defense"]["kind"] == "label_smoothing"
     if plain and data["kind"] not in ("synthetic", "labelled"):  # published sets suffice, and their lists are long
@@ -77,15 +80,29 @@ def _check_images(config: Config, recipe: TrainingRecipe, data: Config) -> None:
         from smoothsweep.core.defenses.registry import make_defense  # brings torch
 
         defense = make_defense(config["defense"]["kind"], **config["defense"].get("parameters", {}))
+        if poison is not None:
+            counts = _counts_under_poison(defense, config, data, poison, len(counts))
         images = defense.check_data(counts, recipe)
     if images < LEAST_OF_A_WORKER * workers:
         expected = f"expected at least {LEAST_OF_A_WORKER} images per worker in a batch"
         raise InputError(f"training: {expected}, got {images} images for {workers} workers")
 
 
+def _counts_under_poison(
+    defense: Defense, config: Config, data: Config, poison: Config, classes: int
+) -> tuple[int, ...]:
+    """Images by class as the poison labels them. Raises InputError where the defense could learn nothing of those that
+    it keeps back and the poison leaves alone."""
+    from smoothsweep.core.training.held_out import kept_back
+
+    labels, chosen = poisoned_training(data, poison)
+    kept_back(defense, labels, chosen, classes=classes, seed=config["seed"])
+    return tuple(labels.bincount(minlength=classes).tolist())
+
+
 def check_poison(config: Config, inputs: InputConfigs) -> None:
     """The images that are poisoned, where their number is known. Raises InputError."""
-    settings = build(PoisonSettings, dict(config["poison"]), what="poison", prefix="recipe.poison.")
+    settings = poison_settings(config)
     data = inputs["data"]
     if settings.placed == "before_augmentation":
         settings.check_image_size(min(data.get("size", config["image_size"]), config["image_size"]))

@@ -8,6 +8,7 @@ from pathlib import Path
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.metric import PUBLISHED_FID_JUDGES
 from smoothsweep.tasks.context import Config
+from smoothsweep.tasks.counts import public_count
 from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned, prior_files
 from smoothsweep.tasks.settings import InputConfigs, prior_settings
 
@@ -19,7 +20,7 @@ def check_prior(config: Config, inputs: InputConfigs) -> None:
         for file in prior_files(config, files):
             file.read(_check_safetensors)
     else:
-        settings.check_public(size=inputs["public"].get("size"))
+        settings.check_public(count=public_count(inputs["public"]), size=inputs["public"].get("size"))
 
 
 def check_judge(config: Config, inputs: InputConfigs) -> None:

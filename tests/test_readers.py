@@ -54,12 +54,11 @@ HELD = {
     "core/data/sources.py": "feeds a digest, a mebibyte at a time", "core/data/trees.py": "feeds a digest",
     "core/models/weight_files.py": "the beginning of a file, and a digest",
     "sweeps/load.py": f"{BOUNDED}: a sweep may come through a pipe",
-    "tasks/external.py": "a program that `import target` has measured and copied",
 }  # fmt: skip
 """Module -> what it reads."""
 
-ELSEWHERE = ("core/external/", "orchestrator/store/", "orchestrator/cluster/")
-"""Rooms with bounds of their own: programs run apart, the store's files, what Ray has written."""
+ELSEWHERE = ("orchestrator/store/", "orchestrator/cluster/")
+"""Rooms with bounds of their own: the store's files, what Ray has written."""
 
 
 def raw_reads(tree):

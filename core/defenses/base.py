@@ -163,6 +163,10 @@ class Defense:
         """Rows (int64, of labels int64 [N]) that are not trained on, because `fit` learns from them; None for none."""
         return None
 
+    def check_kept_back(self, labels: Tensor, classes: int) -> None:
+        """Raise InputError where nothing can be learned from images of these labels (int64 [N], of so many classes):
+        those kept back, without those that carry a trigger. Needs no image."""
+
     def fit(self, model: Classifier, logits: Tensor, labels: Tensor) -> None:
         """Learn from the trained network's logits [n, C] of the images that were kept back, into buffers of its."""
 

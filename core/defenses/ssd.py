@@ -73,14 +73,18 @@ class Ssd(Defense):
             kept.append(rows[torch.randperm(len(rows), generator=generator)[:count]])
         return torch.cat(kept).sort().values
 
+    def check_kept_back(self, labels: Tensor, classes: int) -> None:
+        """Raises InputError for a class without an image that nobody has stamped."""
+        if missing := sorted(set(range(classes)) - set(labels.unique().tolist())):
+            raise InputError(
+                f"defense ssd: expected a clean image of every class kept back, got none of class {missing[0]}"
+            )
+
     def fit(self, model: Classifier, logits: Tensor, labels: Tensor) -> None:
         """The mean answer to the images of every class. Raises InputError for a class without an image."""
-        answers, rows = logits.double().softmax(1), []
-        for label in range(model.num_classes):
-            own = answers[labels == label]
-            if not len(own):
-                raise InputError(f"defense ssd: expected an image of every class kept back, got none of class {label}")
-            rows.append(own.mean(0))
+        self.check_kept_back(labels, model.num_classes)
+        answers = logits.double().softmax(1)
+        rows = [answers[labels == label].mean(0) for label in range(model.num_classes)]
         model.answer.profiles.copy_(torch.stack(rows))
         model.answer.fitted.fill_(1)
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from smoothsweep.core.external.kinds import BY_CONSENT, KINDS
 from smoothsweep.core.files import write_file
 from smoothsweep.core.isolation.limits import can_isolate
+from smoothsweep.core.readers.archives import MOST_BYTES
+from smoothsweep.core.readers.files import pieces_of
 
 
 def needs_consent(kind: str) -> bool:
@@ -22,7 +24,8 @@ def needs_consent(kind: str) -> bool:
 
 
 def agreed_to(file: Path) -> bool:
-    """Whether this user has imported what the file describes. Raises OSError where it cannot be read."""
+    """Whether this user has imported what the file describes. Raises OSError where it cannot be read, and InputError
+    for what is no regular file or larger than any model."""
     return _note(file).is_file()
 
 
@@ -33,5 +36,7 @@ def agree_to(file: Path) -> None:
 
 def _note(file: Path) -> Path:
     home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    with file.open("rb") as content:
-        return home / "smoothsweep" / "agreed" / hashlib.file_digest(content, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    for piece in pieces_of(file, most_bytes=MOST_BYTES):
+        digest.update(piece)
+    return home / "smoothsweep" / "agreed" / digest.hexdigest()

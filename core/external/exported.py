@@ -20,13 +20,13 @@ from typing import Any, BinaryIO
 import torch
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.archives import Members, members_of, text_of
 from smoothsweep.core.external.model import Opened
 from smoothsweep.core.external.operators import ATEN
 from smoothsweep.core.external.running import one_line
 from smoothsweep.core.isolation.process import in_memory
 from smoothsweep.core.isolation.program import IsolatedProgram
 from smoothsweep.core.isolation.serving import Loaded, whole
+from smoothsweep.core.readers.archives import Members, members_of, text_of
 from smoothsweep.core.text import brief
 
 WHAT = "a program of torch.export"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from smoothsweep.core.external.archives import check_directory
+from smoothsweep.core.readers.archives import names_of
 from smoothsweep.core.uris import shown_uri
 
 OutsideKind = Literal["torchscript", "torch_export", "onnx", "function", "endpoint"]
@@ -106,13 +105,12 @@ def kind_of_file(path: Path) -> str | None:
     if path.suffix == ".onnx":
         return "onnx"
     try:
-        if not path.is_file() or not zipfile.is_zipfile(path):
-            return None
-        check_directory(path, f"{path}: expected a model")
-        with zipfile.ZipFile(path) as archive:
-            names = [name.partition("/")[2] for name in archive.namelist()]
-    except (OSError, zipfile.BadZipFile):
+        found = names_of(path, f"{path}: expected a model") if path.is_file() else None
+    except OSError:
         return None
+    if found is None:
+        return None
+    names = [name.partition("/")[2] for name in found]
     if any(name.startswith("models/") and name.endswith(".json") for name in names):
         return "torch_export"
     return "torchscript" if "constants.pkl" in names and any(name.startswith("code/") for name in names) else None

@@ -21,6 +21,7 @@ from smoothsweep.core.external.onnx_graph import check_onnx
 from smoothsweep.core.isolation.process import in_memory
 from smoothsweep.core.isolation.program import IsolatedProgram
 from smoothsweep.core.isolation.serving import Loaded
+from smoothsweep.core.readers.files import read_whole
 
 WHAT = "an ONNX model"
 NEEDED = "expected onnxruntime to run it, which is not installed: pip install 'smoothsweep[onnx]'"
@@ -81,9 +82,7 @@ def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> L
 
 def _content(path: Path) -> bytes:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path}: expected {WHAT} of at most {MOST_BYTES} bytes, got a larger file")
-        content = path.read_bytes()
+        content = read_whole(path, most_bytes=MOST_BYTES)
     except OSError as error:
         raise InputError(f"{path}: expected {WHAT}, got: {error.strerror}") from None
     check_onnx(content, f"{path}: expected {WHAT}")

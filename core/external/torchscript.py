@@ -17,12 +17,12 @@ from typing import Any, BinaryIO
 import torch
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.archives import Members, members_of
 from smoothsweep.core.external.model import Opened
 from smoothsweep.core.external.script_code import checked_code
 from smoothsweep.core.isolation.process import in_memory
 from smoothsweep.core.isolation.program import IsolatedProgram
 from smoothsweep.core.isolation.serving import Loaded, whole
+from smoothsweep.core.readers.archives import Members, members_of
 
 WHAT = "a TorchScript program"
 MOST_PICKLE = 16 * 2**20  # bytes of data.pkl: names and shapes, no weights

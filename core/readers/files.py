@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -34,6 +35,20 @@ def read_whole(path: Path, *, most_bytes: int) -> bytes:
     if size > most_bytes or len(content) > most_bytes:
         raise InputError(f"{path}: expected {too_large(most_bytes, max(size, len(content)))}")
     return content
+
+
+def pieces_of(path: Path, *, most_bytes: int) -> Iterator[bytes]:
+    """All bytes of the file a mebibyte at a time, for what need not be in memory at once. Raises as `read_whole`, also
+    for a file that grows beyond `most_bytes` while it is read."""
+    with open_regular(path) as file:
+        size, got = os.fstat(file.fileno()).st_size, 0
+        while size <= most_bytes and (piece := file.read(min(MIB, most_bytes + 1 - got))):
+            got += len(piece)
+            if got > most_bytes:
+                break
+            yield piece
+    if size > most_bytes or got > most_bytes:
+        raise InputError(f"{path}: expected {too_large(most_bytes, max(size, got))}")
 
 
 def read_text(path: Path, *, most_bytes: int = MOST_TEXT) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.defenses.base import Defense
@@ -14,13 +14,31 @@ from smoothsweep.core.training.batches import Stamp, keeping_back_generator
 def without_kept_back(
     defense: Defense, data: ImageSet, stamp: Stamp | None, seed: int
 ) -> tuple[ImageSet, Stamp | None, ImageSet | None]:
-    """The images to train on and what is stamped on them; and those that the defense keeps back, unless stamped."""
-    back = defense.keep_back(data.labels, keeping_back_generator(seed))
+    """The images to train on and what is stamped on them; and those that the defense keeps back, unless stamped.
+
+    Raises InputError where the defense could learn nothing of these.
+    """
+    chosen = None if stamp is None else stamp.chosen
+    back, clean = kept_back(defense, data.labels, chosen, classes=data.num_classes, seed=seed)
     if back is None:
         return data, stamp, None
     trained = torch.ones(len(data), dtype=torch.bool).scatter(0, back, False).nonzero().squeeze(1)
-    clean = back if stamp is None else back[~stamp.chosen[back]]
     return data.subset(trained), stamp.of(trained) if stamp is not None else None, data.subset(clean)
+
+
+def kept_back(
+    defense: Defense, labels: Tensor, stamped: Tensor | None, *, classes: int, seed: int
+) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """The rows that the defense keeps back, and those of them without a stamp; it needs no image.
+
+    labels: int64 [N], of training images; stamped: bool [N]. Raises InputError where the defense could learn nothing.
+    """
+    back = defense.keep_back(labels, keeping_back_generator(seed))
+    if back is None:
+        return None, None
+    clean = back if stamped is None else back[~stamped[back]]
+    defense.check_kept_back(labels[clean], classes)
+    return back, clean
 
 
 def learn_kept_back(

@@ -45,7 +45,7 @@ ADVICE = (
     "Limit queries per client where the table shows that an attack needs many.",
 )
 TRY_FIX = (
-    "Train with other recipes and compare: the same command with --fix trains four on these images and says what each "
+    "Train with other recipes and compare: the same command with {fix} trains four on these images and says what each "
     "leaks, at which accuracy."
 )
 TRIED_FIX = (
@@ -56,7 +56,8 @@ TRIED_FIX = (
 
 def advice(audit: Audit) -> tuple[str, ...]:
     """What to do, in sentences."""
-    return (*ADVICE, TRIED_FIX if audit.fixes else TRY_FIX)
+    fix = "--fix --reference resnet18 (or another network to train)" if audit.is_program else "--fix"
+    return (*ADVICE, TRIED_FIX if audit.fixes else TRY_FIX.format(fix=fix))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,14 +12,14 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.reference import MACHINE, borrowed
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.stages.shared import Shared
+from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.sweeps.loaded import Sweep
 from smoothsweep.tasks.registry import task
 
 Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
-SEEDS = ("seed", "seeds")  # keys of a stage's configuration: no task refuses one seed and takes another
+SEEDS = ("seed", "seeds")  # keys of a stage's configuration, which decide nothing but where its task says so
 NOTHING: Total = (0.0, 0.0, 0.0, 0)
 
 
@@ -110,18 +110,21 @@ def refuse_impossible(plan: Plan) -> None:
 
 
 def _told(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
-    """What a check of this stage is shown, seeds left out: of a thousand seeds of a cell one is looked at.
+    """What a check of this stage is shown, seeds left out unless they decide (`Task.seed_decides`).
 
     Configurations are compared as objects, which trials share: the same objects are the same configuration.
     """
     found: list[object] = [stage.name]
     for one in (stage, *[stage.inputs.get(role) for role in reads]):
         if one is not None:
-            found += (*_objects(one.config), None, *_objects(one.hints), None)
+            decides = task(one.name).seed_decides
+            found += (*_objects(one.config, decides), None, *_objects(one.hints, decides), None)
     return tuple(found)
 
 
-def _objects(config: Mapping[str, Any]) -> Iterable[object]:
+def _objects(config: Mapping[str, Any], seed_decides: bool) -> Iterable[object]:
+    if seed_decides:
+        return (canonical_json(config),)
     if isinstance(config, Shared):
         return (config.alike,)
     return [part for key, value in config.items() if key not in SEEDS for part in (key, id(value))]

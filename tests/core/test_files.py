@@ -104,7 +104,7 @@ def test_a_folder_appears_whole_and_never_over_another(tmp_path):
 # Who writes without core/files.py, and why.
 EXCEPTIONS = {
     ("core/isolation/worker.py", "open"): "an attempt that must fail, before a program is loaded",
-    ("core/external/archives.py", "open"): "a member of an archive in memory",
+    ("core/readers/archives.py", "open"): "a member of an archive in memory",
     ("orchestrator/commands/records/opening.py", "open"): "a page with a token, its owner's alone from the first byte",
     ("orchestrator/cli.py", "open"): "the null device, when nobody reads what we print",
     ("orchestrator/cluster/tokens.py", "open"): "a secret, which is its owner's alone from the first byte",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from smoothsweep.orchestrator.reading.numbers.model import (
 from smoothsweep.orchestrator.reading.toy import ToyData, ToyFigure, ToyPanel
 from smoothsweep.orchestrator.tracking.server.connection import connect
 from smoothsweep.sweeps.paper_settings import Standing
+from tests.commands import Commands, commands
 
 HOSTILE = "<script>alert(1)</script>"
 NAMES = (HOSTILE, 'Zoë "Z" O\'Hara & Söhne', "王小明", "]]><b>x", "plain name")
@@ -289,3 +290,10 @@ def defense_data() -> Callable[..., ReportData]:
         return ReportData(**(fields | changes))
 
     return build
+
+
+@pytest.fixture(scope="session")
+def smoothsweep() -> Iterator[Commands]:
+    """Runs a command as a user would, in a process that has its imports behind it; what it printed, and its code."""
+    with commands() as run:
+        yield run

@@ -1,4 +1,4 @@
-"""Files from outside are read as what they were when a stage was planned, or the stage fails with one line."""
+"""Files from outside are read as what they were when they were planned, and no task reads one otherwise."""
 
 from __future__ import annotations
 
@@ -6,51 +6,19 @@ import ast
 import hashlib
 import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
-from safetensors.torch import load_file, save_file
 
-from smoothsweep.core.attacks.networks import save_network
 from smoothsweep.core.errors import InputChanged
-from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.core.models.embedders import own_weights
-from smoothsweep.core.network_card import NetworkCard
-from smoothsweep.core.priors.card import StyleGAN2Config
-from smoothsweep.core.priors.registry import save_discriminator, save_prior
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-from smoothsweep.orchestrator.planning.trial import inversion_stages
-from smoothsweep.orchestrator.scheduling.execute import execute, execute_with_inputs
-from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.stages import fingerprints
-from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.data import PublishedData, PublishedPublic
-from smoothsweep.sweeps.loaded import check
-from smoothsweep.tasks import judges, planned_files, registry
+from smoothsweep.tasks import planned_files, registry
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.planned_files import PlannedFile, content_at
-from tests.every_stage import imported_folder
-from tests.official_gans import networks_of
-from tests.pipeline import SETTINGS
-from tests.tiny import tiny_sweep
-
-SAYS = "expected what it held when this was planned"
-NETWORK = {"resolution": 32, "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
-           "conv_clamp": None, "mbstd_group": None}  # fmt: skip
-
-
-@pytest.fixture
-def store(tmp_path):
-    store = open_store(str(tmp_path / "store"))
-    store.open_for_writing()
-    return store
+from tests.planned_cases import CASES, SAYS, Case
 
 
 @pytest.fixture(autouse=True)
@@ -58,200 +26,6 @@ def fresh():
     fingerprints._digest.cache_clear()
     yield
     fingerprints._digest.cache_clear()
-
-
-def pictures(folder, people, each):
-    """A folder per person; every picture another grey."""
-    for person in range(people):
-        for number in range(each):
-            path = folder / f"person {person}" / f"{number}.png"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            Image.new("RGB", (32, 32), (40 * person + 20, 20 * number, 90)).save(path)
-    return folder
-
-
-def flat(folder, count):
-    folder.mkdir()
-    for number in range(count):
-        Image.new("L", (32, 32), 4 * number).save(folder / f"{number:03}.png")
-    return folder
-
-
-def prior_folder(folder):
-    torch.manual_seed(0)
-    config = StyleGAN2Config(**NETWORK)
-    save_prior(StyleGAN2(config), folder)
-    save_discriminator(StyleGAN2Discriminator(config), folder)
-    assert NetworkCard(kind="stylegan2", config=config).plain["config"]["resolution"] == 32
-    return folder
-
-
-def perturbed(path):
-    """Weights that load as well, and are others."""
-    save_file({name: value * 1.01 for name, value in load_file(path).items()}, path)
-
-
-def other_picture(folder):
-    Image.new("RGB", (32, 32), (1, 2, 3)).save(sorted(folder.rglob("*.png"))[0])
-
-
-def one_more(folder):
-    shutil.copy(sorted(folder.rglob("*.png"))[0], sorted(folder.rglob("*.png"))[0].with_name("zz.png"))
-
-
-def one_fewer(folder):
-    sorted(folder.rglob("*.png"))[-1].unlink()
-
-
-class Case:
-    """A sweep that reads something from outside: which stage reads it, and ways in which it may change."""
-
-    def __init__(self, folder, kind):
-        self.folder, self.kind = folder, kind
-        changes, self.names, self.file, self.ways = getattr(self, f"_{kind}")(tiny_sweep())
-        raw = {**tiny_sweep(), "grid": {}, "baseline": {}, "judges": {}, **changes}
-        self.stages = with_ancestors(list(inversion_stages(check(raw, kind), 1)))
-        self.reading = next(stage for stage in self.stages if stage.name == self.names)
-
-    def _labelled(self, tiny):
-        file = pictures(self.folder / "faces", 3, 6)
-        return {"data": {"kind": "labelled", "path": str(file), "size": 32}}, "data", file, (
-            other_picture, one_more, one_fewer)  # fmt: skip
-
-    def _unlabelled(self, tiny):
-        file = flat(self.folder / "public", 30)
-        return {"public": {"kind": "unlabelled", "path": str(file), "size": 32}}, "public", file, (
-            other_picture, one_more, one_fewer)  # fmt: skip
-
-    def _embedder(self, tiny):
-        file = self.folder / "weights.safetensors"
-        shutil.copy(own_weights("synthetic"), file)
-        judge = {"embedder": {"name": "synthetic", "weights": str(file)}}
-        return {"judges": judge}, "embeddings", file, (perturbed, Path.unlink, lambda path: path.write_bytes(b"junk"))
-
-    def _imported(self, tiny):
-        torch.manual_seed(0)
-        network = build_classifier("resnet_small", 4, pretrained=False, protocol="clean")
-        place = imported_folder(
-            self.folder / "target", network.state_dict(), architecture="resnet_small", num_classes=4
-        )
-        file = Path(place) / "weights.safetensors"
-        return {"recipe": {"imported": place}}, "imported", file, (perturbed, Path.unlink)
-
-    def _prior(self, tiny):
-        place = prior_folder(self.folder / "prior")
-        prior = {"prior": {"kind": "folder", "path": str(place)}, "public": None}
-        return prior, "prior", place / "weights.safetensors", (perturbed, Path.unlink)
-
-    def _discriminator(self, tiny):
-        changes, name, file, ways = self._prior(tiny)
-        attack = {"attack": {**tiny["attack"], "discriminator_weight": 0.1}}
-        return {**changes, **attack}, name, file.with_name("discriminator.safetensors"), ways
-
-
-    def _gan(self, tiny):
-        place = self.folder / "gan"
-        place.mkdir()
-        for name, network in networks_of("general_gan").items():
-            save_network(network, place, name)
-        attack = {"kind": "gmi", "gan": {"imported": str(place)}, "steps": 2, "selected": 2}
-        changes = {"attack": attack, "data": SETTINGS["data"], "public": SETTINGS["public"]}
-        return changes, "general_gan", place, (
-            lambda path: perturbed(path / "generator.network.safetensors"),
-            lambda path: (path / "notes.txt").write_text("beside them"),
-        )  # fmt: skip
-
-
-CASES = ("labelled", "unlabelled", "embedder", "imported", "prior", "discriminator", "gan")
-
-
-def made_inputs(store, stage):
-    for source in stage.inputs.values():
-        execute_with_inputs(store, source)
-
-
-@pytest.mark.parametrize("kind", CASES)
-def test_what_changed_since_the_plan_is_one_line_and_nothing_is_sealed(kind, tmp_path, store):
-    case = Case(tmp_path, kind)
-    made_inputs(store, case.reading)
-    kept = tmp_path / "kept"
-    (shutil.copytree if case.file.is_dir() else shutil.copy2)(case.file, kept)
-    for way in case.ways:
-        way(case.file)
-        with pytest.raises(InputChanged) as caught:
-            execute(store, case.reading)
-        line = str(caught.value)
-        planned = case.reading.config["discriminator" if kind == "discriminator" else "content"]
-        got = "got nothing at this path" if way is Path.unlink else "got [0-9a-f]{12}"
-        assert re.search(rf"^{re.escape(str(case.file))}: {SAYS} \(SHA-256 {planned[:12]}\), {got}: ", line)
-        assert one_line(caught.value) == line and "\n" not in line
-        assert not store.has(case.reading) and not store.place(case.reading).exists()
-        if case.file.is_dir():
-            shutil.rmtree(case.file)
-            shutil.copytree(kept, case.file)
-        else:
-            shutil.copy2(kept, case.file)
-    if kind != "imported":  # which recognises nobody: it was never trained
-        execute(store, case.reading)
-        assert store.has(case.reading), "what was put back is read"
-
-
-@pytest.mark.parametrize("kind", ["labelled", "unlabelled"])
-def test_what_is_replaced_for_a_moment_while_it_is_read_leaves_no_trace(kind, tmp_path, store, monkeypatch):
-    case, other = Case(tmp_path, kind), open_store(str(tmp_path / "other"))
-    other.open_for_writing()
-    execute(other, case.reading)
-    victim = sorted(case.file.rglob("*.png"))[0]
-    right, reads = victim.read_bytes(), []
-    other_picture(case.file)
-    wrong = victim.read_bytes()
-    victim.write_bytes(right)
-    real = PlannedFile.read
-
-    def meddle(self, read):
-        def while_read(path):
-            reads.append(path)
-            if len(reads) == 1:
-                victim.write_bytes(wrong)
-            try:
-                return read(path)
-            finally:
-                victim.write_bytes(right)
-
-        return real(self, while_read)
-
-    monkeypatch.setattr(PlannedFile, "read", meddle)
-    execute(store, case.reading)
-    assert len(reads) == 2  # the first reading was of other pictures
-    assert store.manifest(case.reading)["result"] == other.manifest(case.reading)["result"]
-
-
-def test_judge_weights_that_are_replaced_in_the_middle_of_their_loading(tmp_path, store, monkeypatch):
-    case = Case(tmp_path, "embedder")
-    made_inputs(store, case.reading)
-    real = judges.load_embedder
-
-    def replaced(name, path):
-        perturbed(path)
-        return real(name, path)
-
-    monkeypatch.setattr(judges, "load_embedder", replaced)
-    with pytest.raises(InputChanged, match=SAYS):
-        execute(store, case.reading)
-    assert not store.has(case.reading)
-
-
-def test_shipped_weights_are_held_to_the_plan_as_well(tmp_path, store, monkeypatch):
-    raw = {**tiny_sweep(), "grid": {}, "baseline": {}, "judges": {"embedder": {"name": "synthetic"}}}
-    stages = inversion_stages(check(raw, "shipped"), 1)
-    reading = stages.judge_embedder.inputs["real"]
-    made_inputs(store, reading)
-    file = tmp_path / "weights.safetensors"
-    shutil.copy(own_weights("synthetic"), file)
-    perturbed(file)
-    monkeypatch.setattr(judges, "own_weights", lambda name: file)
-    with pytest.raises(InputChanged, match=SAYS):
-        execute(store, reading)
 
 
 def independent(root):

@@ -11,6 +11,8 @@ from smoothsweep.core.bounds import MOST, Count, Seed
 from smoothsweep.core.errors import InputError
 
 BADNETS_SIZE, BLENDED_STRENGTH = 9, 0.1
+POISONED_ROWS = "poisoned rows"
+"""Which images are poisoned follows from the seeds and this word: `core.attacks.seeds.generator(*seeds, word)`."""
 
 
 @dataclass(frozen=True, kw_only=True)

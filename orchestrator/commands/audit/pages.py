@@ -46,7 +46,7 @@ def write_audit(
         names=names, classes=card.num_classes, untried=untried, unfit=unfit, own_test=own_test, planned=planned,
         recipe=recipe_label(data.axes, own[0].cell.axes),
         architecture=trained[0].settings.recipe.architecture if trained else "",
-        epochs=trained[0].settings.recipe.epochs if trained else 0,
+        epochs=trained[0].settings.recipe.epochs if trained else 0, is_program=card.outside is not None,
     ))  # fmt: skip
     if audit is None:
         raise InputError(f"audit {name}: no attack was judged; the lines above say why")

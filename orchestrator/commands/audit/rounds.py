@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core import screen
-from smoothsweep.core.audit.portfolio import MOST_SEEDS, Reach, portfolio
+from smoothsweep.core.audit.portfolio import COMPONENTS, MOST_SEEDS, Reach, portfolio
 from smoothsweep.core.audit.references import Beside
 from smoothsweep.core.data.listing import few
 from smoothsweep.core.data.own.overlap import refuse_shared, said
@@ -23,7 +23,7 @@ from smoothsweep.core.text import brief
 from smoothsweep.orchestrator.commands.audit.forecast import START_S, Cost, forecast, wall_seconds
 from smoothsweep.orchestrator.commands.audit.pages import write_audit
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest, imported_model, people_of
-from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, untried
+from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, components_of, lesser, untried
 from smoothsweep.orchestrator.commands.confirm import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
 from smoothsweep.orchestrator.store.opening import open_store
@@ -32,6 +32,7 @@ from smoothsweep.sweeps.imported import TargetCard
 SEEDS = tuple(range(1, MOST_SEEDS + 1))
 SWEEP, STORE = "audit.yaml", "store"
 SLOWER = 2.0
+LEAST_PUBLIC = 3  # images: of two the prior has a single direction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +95,14 @@ def _look_for_the_same(request: AuditRequest) -> None:
     """Raise InputError where a private picture is public too; say which only look it. Rendered public faces are new."""
     if request.public is None:
         return
-    if not list_unlabelled(request.public):
-        raise InputError(f"--public {request.public}: expected images, got none")
+    if (images := len(list_unlabelled(request.public))) < LEAST_PUBLIC:
+        raise InputError(f"--public {request.public}: expected at least {LEAST_PUBLIC} images, got {images or 'none'}")
     if pairs := refuse_shared(request.data, request.public):
         alike = f"{len(pairs)} pictures of --data look like one of --public: {few(said(pairs, '~'))}"
         screen.err(f"smoothsweep: {alike}; an attack that shows them may have shown what was public")
+    if images <= COMPONENTS:
+        fewer = f"{images} images make a prior of {components_of(images)} directions instead of {COMPONENTS}"
+        screen.err(f"smoothsweep: --public {request.public}: {fewer}; an attacker with more images may find more")
 
 
 @dataclass(kw_only=True)
@@ -199,8 +203,12 @@ class Work:
             model=self.model, card=self.card, data=self.request.data.resolve(),
             public=self.request.public.resolve() if self.request.public else None,
             independent=self.request.independent, access=self.access, people=self.request.people, seeds=list(one.seeds),
-            reach=one.reach, beside=one.beside,
+            reach=one.reach, beside=one.beside, images=self._images,
         )  # fmt: skip
+
+    @cached_property
+    def _images(self) -> int | None:
+        return len(list_unlabelled(self.request.public)) if self.request.public else None
 
 
 def _cost_words(one: Beside, cost: Cost) -> str:

@@ -26,6 +26,12 @@ from smoothsweep.sweeps.yaml_reader import as_yaml
 
 NAME = "audit"
 
+
+def components_of(images: int | None) -> int:
+    """Directions of the prior that so many public images make; None: as many as are asked for."""
+    return COMPONENTS if images is None else min(COMPONENTS, images - 1)
+
+
 def lesser(asked: Access, given: Access) -> Access:
     """What an attacker gets who asks for one access level of a model that gives another."""
     return min(asked, given, key=ACCESS_LEVELS.index)
@@ -57,13 +63,14 @@ def audit_sweep(
     seeds: list[int],
     reach: Reach,
     beside: Sequence[Beside] = (),
+    images: int | None = None,
 ) -> dict[str, Any]:
     """The tree of the sweep file.
 
-    public: None for rendered faces. independent: the judge that somebody brought, as `judges` has it. people: how many
-    to attack at most; seeds: of attacks and trainings; beside: what is trained beside the model, the reference among
-    them. An evaluator is trained where nobody else judges, and where all attacks are tried: the first answer of an
-    independent judge does not wait for a second opinion.
+    public: None for rendered faces; images: how many it shows, where that is known. independent: the judge that the
+    user brought, as `judges` has it. people: how many to attack at most; seeds: of attacks and trainings; beside: what
+    is trained beside the model, the reference among them. An evaluator is trained where nobody else judges, and where
+    all attacks are tried: the first answer of an independent judge does not wait for a second opinion.
     """
     size = min(STORED_SIZE, card.image_size)
     judged = min(size, 64)
@@ -83,7 +90,7 @@ def audit_sweep(
         if public else {"kind": "synthetic", "size": size},
         "classes": "all" if card.num_classes <= people else spread(card.num_classes, people),
         "recipe": recipes[0],
-        "prior": {"kind": "eigenfaces", "components": COMPONENTS},
+        "prior": {"kind": "eigenfaces", "components": components_of(images)},
         "attack": attacks[0],
         "judges": judges,
         **({"cells": [{"recipe": recipe} for recipe in recipes]} if beside else {}),

@@ -76,7 +76,7 @@ class Audit:
     one over the classes. untried: sentences on the attacks that the model could not be put under. beside: the model,
     the reference and what else was trained, in the order of the sweep; empty where nothing was. unfit: sentences on
     what there was no time for. own_test: whether the data say which images are for testing. architecture, epochs: of
-    what was trained.
+    what was trained. is_program: the model itself cannot be trained here.
     """
 
     judge: str
@@ -93,6 +93,7 @@ class Audit:
     own_test: bool = False
     architecture: str = ""
     epochs: int = 0
+    is_program: bool = False
 
     @property
     def model(self) -> Trained | None:
@@ -146,6 +147,7 @@ class AuditNotes:
     own_test: bool = False
     architecture: str = ""
     epochs: int = 0
+    is_program: bool = False
     planned: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -167,7 +169,7 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
         beyond=_beyond(summary, strongest, controls), people=_people(summary, strongest, notes.names),
         test_acc=float(frame["test_acc"].mean()), chance=1 / notes.classes, classes=notes.classes,
         beside=_beside(data, summary, own, notes), untried=notes.untried, unfit=notes.unfit, own_test=notes.own_test,
-        architecture=notes.architecture, epochs=notes.epochs,
+        architecture=notes.architecture, epochs=notes.epochs, is_program=notes.is_program,
     )  # fmt: skip
 
 

@@ -21,6 +21,9 @@ from smoothsweep.core.training.classifier import train_classifier
 from smoothsweep.core.training.team import ALONE
 from tests.attack_examples import EXAMPLES, PEOPLE, POOL, SIZE
 
+SHORT = {"rlb_mi": {"episodes": 96}}
+"""Where it does not matter how much is found; three times the replay's minibatch, so that the agent learns."""
+
 OF_FEATURE_MAPS = ("if_gmi",)
 """Attacks that move what a StyleGAN2 has inside: they are given the shipped one."""
 
@@ -158,10 +161,13 @@ def test_an_attack_leaks_more_than_chance_and_a_control_of_no_access_does_not(
     leak = sum(leaked(judge, decoder, one, c) for c, one in enumerate(found)) / PEOPLE
     bar = 0.5
     if name == "rlb_mi":
-        # An agent of 480 queries lies near the bar, on either side of it by processor: eight seeds, and a lower bar.
-        again = [leaked(judge, decoder, attack.invert(view, own, c, seed=seed), c)
-                 for seed in range(8, 15) for c in range(PEOPLE)]  # fmt: skip
-        leak, bar = (PEOPLE * leak + sum(again)) / (PEOPLE + len(again)), 0.35
+        # An agent of 480 queries lies near the bar, on either side of it by processor: eight seeds and a lower bar,
+        # unless three are above the bar of the others, which is more than the lower one asks.
+        leaks = [leak]
+        while len(leaks) < 3 or (sum(leaks) / len(leaks) < bar and len(leaks) < 8):
+            again = [attack.invert(view, own, c, seed=7 + len(leaks)) for c in range(PEOPLE)]
+            leaks.append(sum(leaked(judge, decoder, one, c) for c, one in enumerate(again)) / PEOPLE)
+        leak, bar = sum(leaks) / len(leaks), 0.35
     assert all(one.w.shape[0] == attack.selected for one in found)
     assert all((one.images is not None) == attack.leaves_images for one in found)
     assert all(len(one.images) == attack.selected for one in found if one.images is not None)
@@ -196,7 +202,7 @@ def test_selection_only_gives_images_of_the_pool_as_they_are(target, given):
 
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_a_class_is_the_same_alone_and_among_others_in_any_order(name, target, given):
-    attack = make_attack(name, **EXAMPLES[name])
+    attack = make_attack(name, **{**EXAMPLES[name], **SHORT.get(name, {})})
     runs = []
     for order in ([2], [0, 2], [2, 1]):
         view, prepared = look(target, attack.access), set()

@@ -127,7 +127,7 @@ def test_kept_back_images_are_of_every_class_and_leave_some_of_it():
     assert torch.bincount(labels[rows]).tolist() == [4, 1, 1] and len(rows.unique()) == 6
     with pytest.raises(InputError, match="ssd: share: expected to leave an image of class 1 to train on, got 1"):
         Ssd(eps=1.0).keep_back(torch.tensor([0, 0, 1]), torch.Generator())
-    with pytest.raises(InputError, match="an image of every class kept back, got none of class 3"):
+    with pytest.raises(InputError, match="a clean image of every class kept back, got none of class 3"):
         Ssd(eps=1.0).fit(shielded(), torch.zeros(3, 4), torch.tensor([0, 1, 2]))
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.archives import members_of
 from smoothsweep.core.external.exported import GRAPH, check_exported
 from smoothsweep.core.external.onnx_file import open_onnx
 from smoothsweep.core.external.onnx_graph import OPERATORS, check_onnx
 from smoothsweep.core.external.operators import ATEN
+from smoothsweep.core.readers.archives import members_of
 from tests.made_onnx import as_onnx
 from tests.made_programs import Shades, exported
 

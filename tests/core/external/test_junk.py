@@ -10,11 +10,14 @@ import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import archives
-from smoothsweep.core.external.archives import MOST_MEMBERS, MOST_TEXT, members_of
+from smoothsweep.core.external.consent import agree_to, agreed_to
 from smoothsweep.core.external.exported import check_exported
-from smoothsweep.core.external.kinds import kind_of_file
+from smoothsweep.core.external.kinds import KINDS, kind_of_file
+from smoothsweep.core.external.opening import open_outside
 from smoothsweep.core.external.torchscript import check_torchscript, open_torchscript
+from smoothsweep.core.readers import archives
+from smoothsweep.core.readers.archives import MOST_BYTES, MOST_MEMBERS, MOST_TEXT, members_of
+from smoothsweep.tasks.external import copy_outside
 from tests.made_programs import Shades, exported, torchscript
 
 CPU = torch.device("cpu")
@@ -56,6 +59,32 @@ def test_junk_is_one_line(good, tmp_path, kind):
     path = copied(good, tmp_path / "junk.pt", add)
     with pytest.raises(InputError, match=line):
         open_torchscript(path, {}, CPU)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_what_is_no_file_is_one_line_and_not_waited_for(kind, tmp_path):
+    os.mkfifo(path := tmp_path / KINDS[kind].file)
+    assert kind_of_file(path) == ("onnx" if kind == "onnx" else None)
+    with pytest.raises(InputError, match="expected a regular file") as refused:
+        open_outside(kind, path, {}, CPU)
+    assert "\n" not in str(refused.value)
+    for ask in (agreed_to, agree_to):
+        with pytest.raises(InputError, match="expected a regular file"):
+            ask(path)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_a_file_larger_than_any_model_is_one_line_and_not_read(kind, tmp_path):
+    with (path := tmp_path / KINDS[kind].file).open("wb") as file:
+        file.truncate(MOST_BYTES + 1)  # a hole
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for refused in (lambda: open_outside(kind, path, {}, CPU), lambda: agreed_to(path),
+                    lambda: copy_outside(path, tmp_path / "copy")):  # fmt: skip
+        with pytest.raises(InputError, match=f"{path}: expected ") as line:
+            refused()
+        assert "\n" not in str(line.value)
+    assert not (tmp_path / "copy").exists() and [one.name for one in tmp_path.iterdir()] == [path.name]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 * 2**10
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")

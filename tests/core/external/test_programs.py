@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import zipfile
+from functools import cache
 
 import pytest
 import torch
@@ -41,9 +42,21 @@ def files(network, tmp_path_factory):
     return found
 
 
-def opened(path, answers, access, normalisation=OURS, **more):
-    return OutsideModel(open_outside(kind_of_file(path), path, more, CPU), answers=answers, access=access,
-                        num_classes=CLASSES, normalisation=normalisation, where="here")  # fmt: skip
+def opened(path, answers, access, normalisation=OURS):
+    return OutsideModel(started(path), answers=answers, access=access, num_classes=CLASSES,
+                        normalisation=normalisation, where="here")  # fmt: skip
+
+
+@cache
+def started(path):
+    """The file's program, in one process for all tests that ask it: each takes seconds to start."""
+    return open_outside(kind_of_file(path), path, {}, CPU)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ended():
+    yield
+    started.cache_clear()
 
 
 def pictures(count, seed=0):
@@ -78,15 +91,14 @@ def test_probabilities_and_labels_are_what_the_softmax_of_the_logits_gives_back(
 @pytest.mark.parametrize(("answers", "access"), [("logits", "gradients"), ("probabilities", "gradients"),
                                                  ("labels", "labels")])  # fmt: skip
 def test_what_a_program_gives_is_found_out_by_asking(files, kind, answers, access):
-    path = files[kind, answers]
-    found = try_outside(open_outside(kind, path, {}, CPU), answers=answers, num_classes=CLASSES, image_size=SIDE,
+    found = try_outside(started(files[kind, answers]), answers=answers, num_classes=CLASSES, image_size=SIDE,
                         normalisation=OURS, where="here")  # fmt: skip
     assert (found.access, found.rows) == (access, None)
 
 
 def test_a_program_that_takes_a_fixed_number_of_images_is_shown_so_many_each_time(network, tmp_path):
     path = exported(network, tmp_path / "two.pt2", rows=2)
-    program = open_outside("torch_export", path, {}, CPU)
+    program = started(path)
     assert (program.rows, program.side) == (2, SIDE)
     images = pictures(5)
     torch.testing.assert_close(opened(path, "logits", "gradients")(images), network(images))

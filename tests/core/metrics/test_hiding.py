@@ -27,11 +27,10 @@ def drawn(rates: dict[str, dict[str, float]], seed: int) -> dict[str, dict[str, 
     return found
 
 
-def words(rates: dict[str, dict[str, float]], times: int, recipe: str) -> list[str]:
-    return [
-        hides_or_removes(drawn(rates, seed), baseline="plain", published=PUBLISHED)[recipe].word
-        for seed in range(times)
-    ]
+def words(rates: dict[str, dict[str, float]], times: int) -> dict[str, list[str]]:
+    """Recipe -> what is said of it, draw by draw."""
+    found = [hides_or_removes(drawn(rates, seed), baseline="plain", published=PUBLISHED) for seed in range(times)]
+    return {recipe: [one[recipe].word for one in found] for recipe in found[0]}
 
 
 PLAIN = dict(zip(ATTACKS, (0.8, 0.75, 0.82, 0.7), strict=True))
@@ -42,9 +41,9 @@ BETWEEN = dict(zip(ATTACKS, (0.02, 0.02, 0.36, 0.2), strict=True))
 
 def test_recipes_whose_truth_is_known_get_its_word() -> None:
     rates = {"plain": PLAIN, "scaled": SCALED, "merged": MERGED, "between": BETWEEN}
-    for recipe, word in {"scaled": "hides", "merged": "removes"}.items():
-        assert words(rates, 30, recipe).count(word) >= 24
-    both = words(rates, 30, "between")
+    said = words(rates, 30)
+    assert said["scaled"].count("hides") >= 24 and said["merged"].count("removes") >= 24
+    both = said["between"]
     assert both.count("removes and hides") >= 15
     assert set(both) <= {"removes and hides", "removes", "hides", "cannot tell"}
 
@@ -54,7 +53,7 @@ def test_false_removes_are_rare_where_nothing_was_removed() -> None:
     so that the baseline's best is flattered by the choice and the recipe's is not."""
     equal = dict.fromkeys(ATTACKS, 0.5)
     one = dict(zip(ATTACKS, (0.1, 0.1, 0.5, 0.1), strict=True))
-    said = words({"plain": equal, "blinding": one, "other": equal}, 200, "blinding")
+    said = words({"plain": equal, "blinding": one, "other": equal}, 120)["blinding"]
     assert sum("removes" in word for word in said) <= 0.05 * len(said)
 
 
@@ -63,14 +62,14 @@ def test_a_sweep_of_many_equal_recipes_says_something_false_of_any_of_them_in_on
     number, every seventh sweep calls one of them better or worse."""
     attacks = ATTACKS[:1]
     rates = {recipe: dict.fromkeys(attacks, 0.5) for recipe in ["plain", *(f"recipe {i}" for i in range(12))]}
-    sweeps = [hides_or_removes(drawn(rates, seed), baseline="plain", published=attacks) for seed in range(100)]
+    sweeps = [hides_or_removes(drawn(rates, seed), baseline="plain", published=attacks) for seed in range(80)]
     false = [any(found.word != "cannot tell" for found in sweep.values()) for sweep in sweeps]
-    assert sum(false) <= 5
+    assert sum(false) <= 0.05 * len(sweeps)
 
 
 def test_false_hides_are_rare_where_nothing_was_hidden() -> None:
     rates = {"plain": dict.fromkeys(ATTACKS, 0.5), "less": dict.fromkeys(ATTACKS, 0.25)}
-    said = words(rates, 200, "less")
+    said = words(rates, 120)["less"]
     assert sum("hides" in word for word in said) <= 0.05 * len(said)
 
 
@@ -95,7 +94,7 @@ def test_one_seed_bounds_nothing() -> None:
 
 
 def test_a_recipe_that_leaks_more_is_called_so() -> None:
-    assert words({"plain": MERGED, "worse": PLAIN, "other": PLAIN}, 10, "worse").count("leaks more") == 10
+    assert words({"plain": MERGED, "worse": PLAIN, "other": PLAIN}, 10)["worse"].count("leaks more") == 10
 
 
 def test_what_would_settle_it_is_said_of_undecided_recipes_alone() -> None:

@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+from PIL import Image
 from tiny import tiny_sweep, write_tiny
 
 from smoothsweep.core.attacks.registry import ATTACKS
@@ -118,6 +119,48 @@ def test_both_commands_refuse_it_in_one_line_and_leave_nothing(wrong, tmp_path, 
         assert words in line and not (tmp_path / "store").exists()
 
 
+def under_poison(seeds, each, share):
+    """Images of two classes, one of which a poison labels anew: which one follows from the seed."""
+    recipe = {"defense": {"kind": "ssd", "eps": 1.0}, "poison": {"kind": "badnets", "share": share, "size": 3}}
+    data = {"identities": 2, "train_per_class": each}
+    return without_attack(recipe={**recipe, "batch_size": 4}, data=data, seeds=seeds)
+
+
+def refusal_of_the_work(folder, sweep):
+    """The line with which the training is refused where nobody has planned it; None for none."""
+    store = open_store(str(folder / "unplanned"))
+    store.open_for_writing()
+    [trial] = trials_of(load_sweep(write_tiny(folder, **sweep)), store)
+    try:
+        for stage in trial.stages:
+            execute_with_inputs(store, stage)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("each", "share", "words"),
+    [(2, 0.25, "expected to leave an image of class 1 to train on"), (3, 0.2, "expected a clean image of every class")],
+)
+def test_a_poison_that_leaves_a_defense_too_little_is_seen_when_planned(each, share, words, tmp_path, capsys):
+    """The images that the defense keeps back are those of the seed, and so are those that the poison labels anew."""
+    refused = {}
+    for seed in range(6):
+        (folder := tmp_path / str(seed)).mkdir()
+        sweep = under_poison([seed], each, share)
+        refused[seed] = planned(folder, sweep)[1]
+        line = refusal_of_the_work(folder, sweep)
+        assert refused[seed] == (line and f"target: {line}")
+    fine = min(seed for seed, line in refused.items() if line is None)
+    late = min(seed for seed, line in refused.items() if line and words in line)
+    sweep = write_tiny(tmp_path, **under_poison([fine, late], each, share))
+    for command in (["plan"], ["run", "--yes"]):
+        assert main([command[0], str(sweep), "--store", str(tmp_path / "store"), *command[1:]]) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert words in line and not (tmp_path / "store").exists()
+
+
 LATENTS = {
     "cma_es": ({"attack": {"kind": "cma_es", "pool": {"size": 20}}, "prior": {"kind": "eigenfaces", "components": 1}},
                "prior: expected latents of at least 2 directions for cma_es, got 1"),
@@ -126,6 +169,22 @@ LATENTS = {
     "public": ({"public": {"kind": "synthetic", "identities": 10**9, "per_identity": 1000}}, "at most 1 TiB in all"),
     "step": ({"attack": {**tiny_sweep()["attack"], "lr": 1e300}}, "lr: expected a number of at most 3.4e+38"),
 }  # fmt: skip
+
+
+def test_a_folder_of_too_few_public_images_is_seen_when_planned(tmp_path, capsys):
+    for number in range(8):
+        (place := tmp_path / "public").mkdir(exist_ok=True)
+        Image.new("RGB", (32, 32), (30 * number, 90, 20)).save(place / f"{number}.png")
+    judges = {"embedder": {"name": "synthetic"}}
+    for components, limit, most in ((8, None, 8), (6, 5, 5)):
+        public = {"kind": "unlabelled", "path": str(place), "size": 32, **({"limit": limit} if limit else {})}
+        prior = {"kind": "eigenfaces", "components": components}
+        sweep = write_tiny(tmp_path, judges=judges, grid={}, baseline={}, public=public, prior=prior)
+        for command in (["plan"], ["run", "--yes"]):
+            assert main([command[0], str(sweep), "--store", str(tmp_path / "store"), *command[1:]]) == 2
+            [line] = capsys.readouterr().err.splitlines()
+            assert f"prior.components: expected fewer than the {most} public images, got {components}" in line
+            assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize("wrong", sorted(LATENTS))

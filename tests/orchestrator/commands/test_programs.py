@@ -1,11 +1,16 @@
 """Models that answer and show no layers: brought in with what they give, refused to attacks that need more."""
 
 import json
+import warnings
+from importlib import import_module
 
 import pytest
+from PIL import Image
 
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, access_needed, looks_at_layers
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external import exported as exported_files
+from smoothsweep.core.external import torchscript as torchscript_files
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, portfolio, untried
 from smoothsweep.sweeps.data import LabelledData
@@ -35,6 +40,26 @@ def made(tmp_path_factory):
     torchscript(Deciding(network), root / "labels.pt")
     exported(network, root / "logits.pt2")
     return root
+
+
+class Here:
+    """In the place of `IsolatedProgram`: the same loader's program, in this process. For what is not about where."""
+
+    def __init__(self, program, *, loader, settings, device, **_):
+        module, function = loader.split(":")
+        with warnings.catch_warnings(action="ignore"):  # as there
+            loaded = getattr(import_module(module), function)(program, settings, device)
+        self.facts, self._answer = loaded.facts, loaded.answer
+
+    def __call__(self, images):
+        return self._answer(images)
+
+
+@pytest.fixture
+def here(monkeypatch):
+    """No process is started for a program."""
+    for module in (torchscript_files, exported_files):
+        monkeypatch.setattr(module, "IsolatedProgram", Here)
 
 
 def bring(made, name, out, *more):
@@ -76,14 +101,14 @@ def test_the_card_says_what_a_program_is_and_gives(brought, name, kind, access):
         ("logits.pt", [*SIZED, "--classes", "7"], "expected logits of shape [1, 7], got [1, 6]"),
     ],
 )  # fmt: skip
-def test_what_a_program_contradicts_is_one_line_and_nothing_is_written(made, tmp_path, capsys, name, more, line):
+def test_what_a_program_contradicts_is_one_line_and_nothing_is_written(made, here, tmp_path, capsys, name, more, line):
     assert bring(made, name, tmp_path / "out", *more) == 2
     said = capsys.readouterr().err
     assert line in said and said.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
-def test_a_program_that_recognises_nobody_as_stated_is_refused_with_the_reading_that_fits(made, tmp_path, capsys):
+def test_a_program_that_recognises_nobody_as_stated_is_refused_with_the_reading_that_fits(made, here, tmp_path, capsys):
     given = ["import", "target", str(made / "labels.pt"), "--classes", str(len(PEOPLE)), "--out", str(tmp_path / "out")]
     given += ["--data", str(made / "people"), "--answers", "labels", *SIZED, "--input-range", "0", "255"]
     assert main(given) == 2
@@ -168,8 +193,26 @@ def test_an_audit_leaves_out_what_the_model_cannot_be_shown_and_says_so(brought)
     assert untried("labels", card) == ()
 
 
+@pytest.mark.parametrize(("images", "components"), [(None, 150), (3, 2), (150, 149), (151, 150), (9000, 150)])
+def test_few_public_images_make_a_smaller_prior(made, brought, images, components):
+    card = ImportedClassifier(imported=str(brought / "logits.pt")).checked
+    tree = audit_sweep(model=brought / "logits.pt", card=card, data=made / "people", public=made / "people",
+                       independent={}, access="scores", people=3, seeds=[1], reach="quick", images=images)  # fmt: skip
+    assert tree["prior"]["components"] == components
+
+
+def test_too_few_public_images_for_any_prior_are_refused(made, tmp_path, capsys):
+    (place := tmp_path / "public").mkdir()
+    for number in range(2):
+        Image.new("RGB", (SIDE, SIDE), (90 * number, 60, 20)).save(place / f"{number}.png")
+    given = ["--data", str(made / "people"), "--public", str(place), "--out", str(tmp_path / "out"), *SIZED]
+    assert main(["audit", str(made / "logits.pt"), *given]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "expected at least 3 images, got 2" in line and not (tmp_path / "out").exists()
+
+
 def test_every_part_that_looks_at_layers_is_declared_so():
-    """Whoever calls `view.features` or `view.scores_in_training` from a part says so in the table."""
+    """A part that calls `view.features` or `view.scores_in_training` says so in the table."""
     from pathlib import Path
 
     import smoothsweep.core.attacks

@@ -86,10 +86,8 @@ def test_hostile_names_stay_text(page):
     )
 
 
-def test_every_number_of_the_cells_is_on_the_page(make_data):
-    data = make_data()
-    summary = summarise(data)
-    text = Page(render(data, summary)).text
+def test_every_number_of_the_cells_is_on_the_page(make_data, page):
+    summary, text = summarise(make_data()), Page(page).text
     for _, cell in summary.frame.iterrows():
         for key in summary.measured:
             spec = BY_KEY[key]
@@ -103,9 +101,8 @@ def test_every_number_of_the_cells_is_on_the_page(make_data):
                 assert signed_interval(spec, cell[f"{key}_diff_low"], cell[f"{key}_diff_high"]) in text
 
 
-def test_failures_gaps_and_provenance_are_listed(make_data):
-    data = make_data()
-    text = Page(render(data)).text
+def test_failures_gaps_and_provenance_are_listed(make_data, page):
+    data, text = make_data(), Page(page).text
     for trial in data.results["trial"]:
         assert trial in text
     assert "22\u00a0done, 1\u00a0failed and 1\u00a0missing" in text
@@ -115,8 +112,7 @@ def test_failures_gaps_and_provenance_are_listed(make_data):
     assert "Twenty look-alike identities." in text and "cpu, 2 cores" in text
 
 
-def test_the_papers_numbers_are_marked_as_the_papers(make_data):
-    page = render(make_data())
+def test_the_papers_numbers_are_marked_as_the_papers(page):
     assert page.count('class="theirs"') >= 9
     text = Page(page).text
     assert "94.3\u00a0%" in text and "1.23" in text and "each from one attack on one target" in text
@@ -169,13 +165,13 @@ def test_many_recipes_keep_the_page_readable():
     assert read.of("details")
 
 
-def test_links_are_relative_and_results_are_linked_where_they_lie(make_data):
+def test_links_are_relative_and_results_are_linked_where_they_lie(make_data, page):
     trial = make_data().results["trial"].iloc[0]
     links = {trial: (StageLink(stage="data", path="../../store/da ta/é/manifest.json", seconds=1.0),)}
-    page = render(make_data(links=links), results_file=True)
-    hrefs = [attributes["href"] for attributes in Page(page).of("a")]
+    linked = render(make_data(links=links), results_file=True)
+    hrefs = [attributes["href"] for attributes in Page(linked).of("a")]
     assert "../../store/da%20ta/%C3%A9/manifest.json" in hrefs and "results.parquet" in hrefs
-    assert "results.parquet" not in [a["href"] for a in Page(render(make_data())).of("a")]
+    assert "results.parquet" not in [a["href"] for a in Page(page).of("a")]
 
 
 def test_tables_have_headers_and_pictures_have_words(page):

@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.scheduling.tasks_in_flight import Running, TasksIn
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.opening import open_store
 
-LIMIT_S = 3.0
+LIMIT_S = 2.0
 RESOURCES = {
     "cpus_per_task": 1, "gpus_per_task": 1, "gpus_per_training": 1, "classes_per_task": 1,
     "training_timeout_minutes": None, "attack_timeout_minutes": None,
@@ -44,6 +44,32 @@ def keep(cluster, tmp_path):
         return StageScheduler.remote(store, {**RESOURCES, **changes}, 2, 0, begin_s, code)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def made(cluster, tmp_path_factory):
+    """Schedulers for tests that leave them as they were: each is a process, which takes seconds to start."""
+
+    def make(**changes):
+        store = open_store(str(tmp_path_factory.mktemp("shared")))
+        return StageScheduler.remote(store, {**RESOURCES, **changes}, 2, 0, 600.0, None), store
+
+    found = {"plain": make(), "limited": make(attack_timeout_minutes=LIMIT_S / 60)}
+    yield found
+
+
+@pytest.fixture
+def plain(made):
+    """(scheduler, its store); what happened before is not told any more."""
+    snapshot(made["plain"][0])
+    return made["plain"]
+
+
+@pytest.fixture
+def limited(made):
+    """As `plain`, where nothing may take longer than LIMIT_S."""
+    snapshot(made["limited"][0])
+    return made["limited"][0]
 
 
 def sleeping(seconds: float, classes: int = 1) -> Stage:
@@ -99,28 +125,27 @@ def test_stop_ends_what_runs_and_waits_and_refuses_what_comes(keep):
     assert snapshot(scheduler)["running"] == []
 
 
-def test_a_task_that_runs_too_long_is_ended_and_its_device_is_free(keep):
-    scheduler = keep(attack_timeout_minutes=LIMIT_S / 60)
+def test_a_task_that_runs_too_long_is_ended_and_its_device_is_free(limited):
+    scheduler = limited
     slow, quick = sleeping(60), sleeping(0.1)
     failing = scheduler.ensure.remote(slow)
     wait_until(working)
     ray.get(scheduler.ensure.remote(quick), timeout=90)  # the others go on
     cause = failure_of(failing)
-    assert cause == "ran longer than resources.attack_timeout_minutes allows (3 s), and was ended"
+    assert cause == "ran longer than resources.attack_timeout_minutes allows (2 s), and was ended"
     wait_until(lambda: not working())
     wait_until(lambda: ray.available_resources().get("CPU") == 2)
     spent = [event for event in snapshot(scheduler)["events"] if event["what"] == "work"]
     assert LIMIT_S <= max(event["device_seconds"] for event in spent) < 2 * LIMIT_S
 
 
-def test_waiting_for_a_device_does_not_count(keep):
-    scheduler = keep(attack_timeout_minutes=LIMIT_S / 60)
-    ray.get(scheduler.ensure.remote(sleeping(1.5, classes=6)), timeout=60)  # six tasks on two CPUs: 4.5 s
+def test_waiting_for_a_device_does_not_count(limited):
+    ray.get(limited.ensure.remote(sleeping(1.0, classes=6)), timeout=60)  # six tasks on two CPUs: 3 s
 
 
-def test_a_process_deaf_to_everything_is_killed(keep):
-    scheduler = keep(attack_timeout_minutes=LIMIT_S / 60)
-    failing = scheduler.ensure.remote(sleeping(60))
+def test_a_process_deaf_to_everything_is_killed(limited):
+    scheduler = limited
+    failing = scheduler.ensure.remote(sleeping(61))
     (deaf,) = wait_until(working)
     wait_until(lambda: sum(entry["device_seconds"] for entry in snapshot(scheduler)["running"]))
     os.kill(deaf.pid, signal.SIGSTOP)
@@ -152,7 +177,7 @@ def test_a_worker_that_is_stopped_before_it_reports_is_replaced(keep):
 
 def test_waiting_for_a_device_is_no_failure_to_begin(keep):
     scheduler = keep(begin_s=1.0)
-    ray.get(scheduler.ensure.remote(sleeping(2.0, classes=6)), timeout=60)  # six tasks on two CPUs: the last wait 4 s
+    ray.get(scheduler.ensure.remote(sleeping(1.2, classes=6)), timeout=60)  # six tasks on two CPUs: the last wait 2.4 s
     assert not [event for event in snapshot(scheduler)["events"] if event["what"] == "say"]
 
 
@@ -213,8 +238,8 @@ def test_placement_groups_of_a_lost_creator_are_removed_and_others_stay(cluster)
     ],
     ids=["a shard", "a whole stage"],
 )  # fmt: skip
-def test_what_a_killed_worker_had_is_done_again(keep, stage):
-    scheduler = keep()
+def test_what_a_killed_worker_had_is_done_again(plain, stage):
+    scheduler, _ = plain
     made = scheduler.ensure.remote(stage)
     victim = wait_until(working)[0]
     victim.kill()
@@ -223,8 +248,8 @@ def test_what_a_killed_worker_had_is_done_again(keep, stage):
     assert {event["what"] for event in snapshot(scheduler)["events"]} == {"work", "done"}
 
 
-def test_a_shard_whose_workers_are_killed_again_and_again_fails_with_that_cause(keep):
-    failing = keep().ensure.remote(sleeping(60))
+def test_a_shard_whose_workers_are_killed_again_and_again_fails_with_that_cause(plain):
+    failing = plain[0].ensure.remote(sleeping(60))
     killed = set()
     while len(killed) < 4:
         victim = wait_until(lambda: [process for process in working() if process.pid not in killed])[0]
@@ -233,12 +258,16 @@ def test_a_shard_whose_workers_are_killed_again_and_again_fails_with_that_cause(
     assert failure_of(failing) == "its worker was killed 4 times"
 
 
-@pytest.mark.parametrize("harm", ["a bit", "an edited manifest", "gone"])
-def test_a_damaged_input_is_made_again_while_the_scheduler_waits(keep, tmp_path, harm):
-    config = {"kind": "synthetic", "identities": 5, "per_identity": 1, "size": 16, "seed": 1, "spread": 0.4}
+HARMS = ["a bit", "an edited manifest", "gone"]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_damaged_input_is_made_again_while_the_scheduler_waits(plain, harm):
+    seed = HARMS.index(harm)  # another artifact for each
+    config = {"kind": "synthetic", "identities": 5, "per_identity": 1, "size": 16, "seed": seed, "spread": 0.4}
     source = Stage(name="public", config=config)
     reader = Stage(name="prior", config={"kind": "eigenfaces", "components": 3, "seed": 0}, inputs={"public": source})
-    scheduler, store = keep(), open_store(str(tmp_path))
+    scheduler, store = plain
     ray.get(scheduler.ensure.remote(source), timeout=120)
     folder = store.place(source)
     whole, manifest = (folder / "images.safetensors").read_bytes(), (folder / "manifest.json").read_bytes()
@@ -250,7 +279,7 @@ def test_a_damaged_input_is_made_again_while_the_scheduler_waits(keep, tmp_path,
         (folder / "images.safetensors").unlink()
     ray.get(scheduler.ensure.remote(reader), timeout=120)
     assert store.has(reader) and (folder / "images.safetensors").read_bytes() == whole
-    assert len(list(tmp_path.glob("damaged/public/*"))) == 1
+    assert len(list(store.root.glob(f"damaged/public/{source.fingerprint}*"))) == 1
     said = [event["line"] for event in snapshot(scheduler)["events"] if event["what"] == "say"]
     assert len(said) == (harm == "a bit"), said  # the driver itself sees the others before it asks the scheduler
     assert all(f"public {source.fingerprint[:8]}: images.safetensors differs" in line for line in said)

@@ -1,9 +1,6 @@
 """One small search on real Ray: a budget that stops it in the middle, then the rest, the re-audit, the report."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
@@ -14,7 +11,6 @@ from smoothsweep.orchestrator.search.record import read_search
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
 
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 SEARCH = {
     "strategy": "optuna",
     "recipes": 3,
@@ -28,13 +24,8 @@ SEARCH = {
 }
 
 
-def smoothsweep(*arguments):
-    command = [sys.executable, "-m", "orchestrator", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=280)
-
-
 @pytest.fixture
-def stopped(tmp_path):
+def stopped(smoothsweep, tmp_path):
     """A search that its budget has stopped: its file, its store, what is known of it."""
     judges = {"embedder": {"name": "synthetic"}}
     path = write_tiny(
@@ -51,11 +42,11 @@ def stopped(tmp_path):
     return path, store, record
 
 
-def test_a_search_is_stopped_by_its_budget_goes_on_and_is_audited_again(stopped):
+def test_a_search_is_stopped_by_its_budget_goes_on_and_is_audited_again(smoothsweep, stopped):
     path, store, record = stopped
     status = json.loads(smoothsweep("status", path, "--store", store.root, "--json").stdout)
     assert status["counts"].get("open") and not status["alive"]
-    done = smoothsweep("run", path, "--store", store.root, "--set", "budget=null")
+    done = smoothsweep("run", path, "--store", store.root, "--set", "budget=null", "--yes")
     assert done.returncode == 0, done.stderr
     after = read_search(load_sweep(path, ["budget=null"]), store)
     assert after.stopped_by == "recipes" and [p.status for p in after.proposals] == 3 * ["done"]
@@ -68,7 +59,7 @@ def test_a_search_is_stopped_by_its_budget_goes_on_and_is_audited_again(stopped)
 
 
 @pytest.mark.slow
-def test_what_is_kept_for_the_second_audit_ends_the_search_before_it(stopped):
+def test_what_is_kept_for_the_second_audit_ends_the_search_before_it(smoothsweep, stopped):
     path, store, record = stopped
     part = ["budget.device_hours=1", "reaudit.share=0.9999999"]
     kept = smoothsweep("run", path, "--store", store.root, *(word for text in part for word in ("--set", text)))
@@ -79,7 +70,7 @@ def test_what_is_kept_for_the_second_audit_ends_the_search_before_it(stopped):
 
 
 @pytest.mark.slow
-def test_a_small_budget_is_refused_once_costs_are_known(tmp_path):
+def test_a_small_budget_is_refused_once_costs_are_known(smoothsweep, tmp_path):
     path = write_tiny(tmp_path, budget={"device_hours": 1e-6})
     store = tmp_path / "store"
     assert smoothsweep("run", path, "--store", store, "--set", "budget=null").returncode == 0

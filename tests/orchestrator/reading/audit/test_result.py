@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from smoothsweep.core.metrics.exposure import exposures
-from smoothsweep.orchestrator.page.audit import Portrait, audit_page, audit_pdf
+from smoothsweep.orchestrator.page.audit import Portrait, advice, audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences
@@ -56,6 +56,15 @@ def test_the_strongest_attack_of_each_level_and_what_it_costs(audit):
     assert audit.strongest.leak == pytest.approx(0.4375) and audit.strongest.queries == 100
     assert audit.strongest.seconds == pytest.approx((8 + 4) / 4)  # the target's are not the attack's
     assert [one.attack for one in audit.controls] == ["random_latents"]
+
+
+@pytest.mark.parametrize("is_program", [True, False])
+def test_what_to_do_about_a_program_names_a_network_that_can_be_trained(is_program):
+    """`--fix` alone is refused there."""
+    given = data()
+    found = read_audit(given, summarise(given), AuditNotes(names=NAMES, classes=20, is_program=is_program))
+    [said] = [line for line in advice(found) if "--fix" in line]
+    assert ("--reference" in said) == is_program and "{" not in said
 
 
 def test_people_stand_by_exposure_under_the_strongest_attack(audit):

@@ -82,7 +82,7 @@ def service(behaviour):
 
 @pytest.fixture
 def hasty(monkeypatch):
-    monkeypatch.setattr(connection, "PROBE_S", 1)
+    monkeypatch.setattr(connection, "PROBE_S", 0.75)  # twice that is more than the patience with a lock
     monkeypatch.setattr(databases, "PATIENCE_S", 1.0)
 
 
@@ -308,11 +308,19 @@ def test_ctrl_c_ends_the_wait_for_a_silent_database():
         "interrupts.listen()\nprint('asking', flush=True)\n"
         "try:\n    connection.connect(sys.argv[1])\nexcept KeyboardInterrupt:\n    sys.exit(130)\n"
     )
-    with service(is_silent) as port:
+    connections = threading.Semaphore(0)
+
+    def notes(peer):
+        connections.release()
+        is_silent(peer)
+
+    with service(notes) as port:
         uri = f"postgresql+psycopg2://me@127.0.0.1:{port}/mlflow"
         asking = subprocess.Popen([sys.executable, "-c", code, uri], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert asking.stdout.readline() == b"asking\n"
-        time.sleep(5)  # mlflow is imported, the server is asked
+        for _ in range(2):  # whether anybody listens, then the question
+            assert connections.acquire(timeout=60)
+        time.sleep(0.5)  # the driver waits for its answer
         asking.send_signal(signal.SIGINT)
         assert asking.wait(timeout=60) == 130, "it waited for the server"
         assert asking.stderr.read() == b""

@@ -17,6 +17,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.running.recorder import open_recorder
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.tracking import local_uri
+from smoothsweep.orchestrator.tracking.server import sqlite_file
 from smoothsweep.orchestrator.tracking.server.connection import connect
 
 OURS = (
@@ -32,6 +33,16 @@ def record(loaded, store, trials):
     recorder.finish()
     recorder.close([], failed=0)
     return recorder.unwritten
+
+
+@pytest.fixture
+def made_at_once(monkeypatch, empty_database):
+    """A new database is a copy of one that MLflow has made; what there is already is upgraded as ever."""
+    real = sqlite_file._initialised
+    monkeypatch.setattr(
+        sqlite_file, "_initialised",
+        lambda path: real(path) if path.exists() else shutil.copy(empty_database, path),
+    )  # fmt: skip
 
 
 def schema(path):
@@ -105,7 +116,9 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_an_unreadable_database_is_set_aside_and_made_again(damage, tmp_path, empty_database, capfd):
+def test_an_unreadable_database_is_set_aside_and_made_again(damage, tmp_path, empty_database, capfd, request):
+    if damage is not nothing_of_it:  # where it is MLflow that makes it
+        request.getfixturevalue("made_at_once")
     path = tmp_path / "mlflow.db"
     shutil.copy(empty_database, path)
     damage(path)
@@ -124,7 +137,7 @@ def test_an_unreadable_database_is_set_aside_and_made_again(damage, tmp_path, em
 
 
 @pytest.mark.parametrize("damage", [nothing_of_it, a_page_overwritten, a_table_lost])
-def test_a_sweep_is_recorded_anew_over_an_unreadable_database(damage, load, store, finished):
+def test_a_sweep_is_recorded_anew_over_an_unreadable_database(damage, made_at_once, load, store, finished):
     loaded = load(seeds=[1])
     trials = finished(loaded)
     damage(store.root / "mlflow.db")
@@ -201,7 +214,7 @@ def test_the_database_of_another_is_never_touched(damage, tmp_path, empty_databa
 
 
 @pytest.mark.parametrize("umask", [0o002, 0o022, 0o077])
-def test_a_new_database_is_readable_as_the_umask_says(umask, tmp_path):
+def test_a_new_database_is_readable_as_the_umask_says(umask, made_at_once, tmp_path):
     before = os.umask(umask)
     try:
         connect(f"sqlite:///{tmp_path}/mlflow.db", ours=True)
@@ -210,7 +223,7 @@ def test_a_new_database_is_readable_as_the_umask_says(umask, tmp_path):
     assert (tmp_path / "mlflow.db").stat().st_mode & 0o777 == 0o666 & ~umask
 
 
-def test_what_sqlite_left_beside_a_lost_database_is_not_taken_for_the_new_ones(store, empty_database):
+def test_what_sqlite_left_beside_a_lost_database_is_not_taken_for_the_new_ones(made_at_once, store, empty_database):
     """A journal of another file would be played back into the new one."""
     path = store.root / "mlflow.db"
     path.unlink()
@@ -229,7 +242,7 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(home, tmp_path):
     assert (tmp_path / "mlflow.db").is_file()
 
 
-def test_the_lines_name_what_a_reader_can_do(store, capfd):
+def test_the_lines_name_what_a_reader_can_do(made_at_once, store, capfd):
     another_file(store.root / "mlflow.db")
     connect(local_uri(store), ours=True)
     said = capfd.readouterr().err

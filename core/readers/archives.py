@@ -7,6 +7,7 @@ program does not use is not read at all.
 
 from __future__ import annotations
 
+import os
 import shutil
 import zipfile
 import zlib
@@ -17,6 +18,7 @@ from typing import BinaryIO
 
 from smoothsweep.core.allotted import available_memory
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import open_regular
 
 MOST_BYTES = 64 * 2**30
 MOST_MEMBERS = 20_000
@@ -69,13 +71,24 @@ class Members:
         into.seek(0)
 
 
-def check_directory(path: Path, where: str) -> None:
-    """Raise InputError for a list of members that is too long to be read; OSError where there is no file.
+def names_of(path: Path, where: str) -> list[str] | None:
+    """The names of an archive's members, None of another file. where: how a line begins.
 
-    where: how the line begins.
+    Raises InputError for a list of members that is too long to be read and for what is no regular file, OSError.
     """
-    with path.open("rb") as file:
-        end = zipfile._EndRecData(file)  # what zipfile itself will go by
+    with open_regular(path) as file:
+        if not zipfile.is_zipfile(file):
+            return None
+        _check_directory(file, where)
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return archive.namelist()
+        except _ERRORS:
+            return None
+
+
+def _check_directory(file: BinaryIO, where: str) -> None:
+    end = zipfile._EndRecData(file)  # what zipfile itself will go by
     if end is not None and end[zipfile._ECD_SIZE] > MOST_DIRECTORY:
         raise InputError(f"{where} of at most {MOST_MEMBERS} members, got a list of {end[zipfile._ECD_SIZE]} bytes")
 
@@ -85,20 +98,24 @@ def members_of(path: Path, what: str) -> Iterator[Members]:
     """An archive's members, none of them read yet. Raises InputError, one line, for what is no such archive."""
     where = f"{path}: expected {what}"
     try:
-        size = path.stat().st_size
-        check_directory(path, where)
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-            _check_sizes(entries, size, where)
-            roots = {entry.filename.partition("/")[0] for entry in entries}
-            named = {entry.filename.partition("/")[2]: entry for entry in entries}
-            if len(roots) != 1 or len(named) != len(entries) or "" in named:
-                raise InputError(f"{where}, got an archive of several folders, or with a name twice")
-            yield Members(archive, named, where)
+        with open_regular(path) as file:
+            _check_directory(file, where)
+            with zipfile.ZipFile(file) as archive:
+                yield Members(archive, _named(archive.infolist(), os.fstat(file.fileno()).st_size, where), where)
     except InputError:
         raise
     except _ERRORS as error:
         raise InputError(f"{where}, got: {' '.join(str(error).split())[:200]}") from None
+
+
+def _named(entries: list[zipfile.ZipInfo], size: int, where: str) -> dict[str, zipfile.ZipInfo]:
+    """The members by their names without the folder."""
+    _check_sizes(entries, size, where)
+    roots = {entry.filename.partition("/")[0] for entry in entries}
+    named = {entry.filename.partition("/")[2]: entry for entry in entries}
+    if len(roots) != 1 or len(named) != len(entries) or "" in named:
+        raise InputError(f"{where}, got an archive of several folders, or with a name twice")
+    return named
 
 
 def _check_sizes(entries: list[zipfile.ZipInfo], size: int, where: str) -> None:

@@ -7,8 +7,8 @@ import zipfile
 import pytest
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import archives
-from smoothsweep.core.external.archives import Members, check_directory, members_of, text_of
+from smoothsweep.core.readers import archives
+from smoothsweep.core.readers.archives import Members, check_directory, members_of, text_of
 
 FILES = {"data.pkl": b"\x80\x02.", "code/a.py": b"def f():\n    pass\n", "data/0": bytes(range(256)) * 9, "empty": b""}
 
