@@ -169,7 +169,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/external/script_names.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
     "core/external/script_code.py": (f"{OUT}/test_escapes.py",),
     "core/external/exported.py": (f"{OUT}/test_programs.py",), "core/external/onnx_file.py": (f"{OUT}/test_onnx.py",),
-    "core/external/archives.py": (f"{OUT}/test_junk.py",),
+    "core/readers/archives.py": (f"{OUT}/test_junk.py", "tests/core/readers/test_archives.py"),
     "core/external/endpoint.py": (f"{OUT}/test_hostile_answers.py",),
     "core/external/torchscript.py": tuple(f"{OUT}/test_{name}.py" for name in ("junk", "escapes", "programs")),
     "core/external/operators.py": (f"{OUT}/test_graph_escapes.py", f"{OUT}/test_escapes.py"),

@@ -8,7 +8,7 @@ import pytest
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers import archives
-from smoothsweep.core.readers.archives import Members, check_directory, members_of, text_of
+from smoothsweep.core.readers.archives import Members, members_of, names_of, text_of
 
 FILES = {"data.pkl": b"\x80\x02.", "code/a.py": b"def f():\n    pass\n", "data/0": bytes(range(256)) * 9, "empty": b""}
 
@@ -85,17 +85,17 @@ def test_the_list_of_members_has_a_bound(path, monkeypatch):
     with zipfile.ZipFile(path) as archive:
         length = sum(46 + len(entry.filename) for entry in archive.infolist())  # APPNOTE 4.3.12: 46 bytes and the name
     monkeypatch.setattr(archives, "MOST_DIRECTORY", length)
-    check_directory(path, "x")
+    assert names_of(path, "x") is not None
     monkeypatch.setattr(archives, "MOST_DIRECTORY", length - 1)
     with pytest.raises(InputError, match=rf"^x of at most 20000 members, got a list of {length} bytes"):
-        check_directory(path, "x")
+        names_of(path, "x")
 
 
 def test_what_is_no_zip_has_no_list_and_what_is_no_file_cannot_be_looked_at(tmp_path):
     (tmp_path / "text").write_bytes(b"no archive")
-    check_directory(tmp_path / "text", "x")
+    assert names_of(tmp_path / "text", "x") is None
     with pytest.raises(FileNotFoundError):
-        check_directory(tmp_path / "nothing", "x")
+        names_of(tmp_path / "nothing", "x")
     for path in (tmp_path / "text", tmp_path / "nothing"):
         with pytest.raises(InputError, match=f"^{path}: expected a program, got: "), members_of(path, "a program"):
             pass
