@@ -163,7 +163,8 @@ def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
     spec, runs = metric_of(audit.judge), audit.strongest.seeds
     sure = [person for person in audit.people if person.share > 0 and person.among_top > HALF][:TOP]
     listed = ", ".join(
-        f"{person_name(p, anonymous=anonymous)} (probability {among_words(p)}; recognised in {rate_words(spec, p)})" for p in sure
+        f"{person_name(p, anonymous=anonymous)} (probability {among_words(p)}; recognised in {rate_words(spec, p)})"
+        for p in sure
     )
     first = f"Probably among the {AMONG} most exposed: {listed}."
     if len(audit.people) <= TOP:
