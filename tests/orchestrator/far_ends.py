@@ -61,6 +61,7 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
         found["opened"] = opened
         found["ray"] = _asked_of_ray(sweep, store)
         found["models"], found["needed"] = sweep.tracking.models, sweep.accuracy_needed
+        found["margin"] = sweep.accuracy_margin
         if isinstance(sweep, InversionSweep):
             found["paper"], found["ends"] = repr(_paper(loaded, trials)), _when_a_budget_ends(sweep, store)
     except InputError as error:

@@ -81,7 +81,7 @@ def searched(tmp_path_factory):
     """A search by halving with a baseline, a rung, an audit, a second audit of two recipes, one trial still open."""
     place = tmp_path_factory.mktemp("search")
     (place / "searched.yaml").write_text(SWEEP)
-    loaded, store = load_sweep(place / "searched.yaml", []), open_store(str(place / "store"))
+    loaded, store = load_sweep(place / "searched.yaml", ["accuracy_margin=0.03"]), open_store(str(place / "store"))
     proposals = ProposalFile(loaded, store)
     proposals.open_for_appending()
     plan = [Proposal(number=0, values=RECIPES[0], origin="baseline")]
@@ -101,9 +101,10 @@ def test_a_search_is_reported_from_its_store(searched, tmp_path, monkeypatch):
     monkeypatch.setattr(reporting, "comparison_sheet", lambda *_, **__: None)
     loaded, store, trials = searched
     data = report_data(loaded, trials, store, results_table(trials, store, {}), tmp_path)
-    assert data.min_test_acc == 0.8 and data.primary == "embedder_acc1"
+    assert (data.min_test_acc, data.accuracy_margin, data.primary) == (0.8, 0.03, "embedder_acc1")
     assert set(data.fresh["seed"]) == {101, 102} and len(data.others) == 6 * 4 and len(data.results) == 5 * 4
     summary = summarise(data, resamples=100)
+    assert summary.accuracy_margin == 0.03
     assert summary.baseline_recipe is not None and len(summary.recipes) == 5
     view = data.search
     assert view.strategy == "halving" and len(view.proposals) == 11 and len(dict(view.on_rungs)[0]) == 6
