@@ -85,6 +85,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/manifests.py": (
         "tests/tasks/test_manifests.py", "tests/tasks/test_judges.py", "tests/tasks/test_feature_space.py",
     ),
+    "tasks/planned_files.py": ("tests/tasks/test_remembered_digests.py",),
     "tasks/prior.py": ("tests/tasks/test_prior.py",),
     "tasks/distributed.py": ("tests/tasks/test_distributed.py",),
     "tasks/stylegan.py": ("tests/tasks/test_prior.py", f"{DATA_TRAVEL}::test_of_a_trained_generator"),

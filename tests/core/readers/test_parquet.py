@@ -132,3 +132,21 @@ def test_a_null_picture_is_named_by_its_row(tmp_path):
     pq.write_table(pa.table({"image": wrapped, "label": [0, 1, 1]}), tmp_path / "x.parquet")
     with pytest.raises(InputError, match="row 1: expected a picture in 'image', got null"):
         list_labelled(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize(("columns", "budget", "fine"), [
+    (1, 50_700, False), (1, 52_000, True), (2, 101_500, False), (2, 103_000, True), (3, 152_300, False),
+    (3, 154_000, True), (1, 49_999, False),
+])  # fmt: skip
+def test_values_and_their_objects_count_over_all_columns_and_batches(tmp_path, monkeypatch, columns, budget, fine):
+    """A hundred whole numbers in eight groups: 800 bytes and 500 for each as an object of Python's, by column."""
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({f"c{at}": list(range(100)) for at in range(3)}), path, row_group_size=13)
+    monkeypatch.setattr("core.readers.parquet.LEAST_BUDGET", budget)
+    monkeypatch.setattr("core.readers.parquet.TIMES", 0)
+    wanted = [f"c{at}" for at in range(columns)]
+    if fine:
+        assert read_columns(path, wanted).values == {name: list(range(100)) for name in wanted}
+        return
+    with pytest.raises(InputError, match=r"x\.parquet: expected values of at most"):
+        read_columns(path, wanted)
