@@ -1,7 +1,8 @@
 """Which tests execute a line: measured once per test file, by coverage's contexts, and kept while its files stay.
 
 A fault is asked of the tests that execute its statement, the quickest first. A line that is executed on import alone,
-or in another process alone, is asked of all tests that execute anything of its module.
+or in another process alone, is asked of all tests of the files that import its module: a test may read a constant and
+execute nothing.
 """
 
 from __future__ import annotations
@@ -44,10 +45,6 @@ class Executed:
         """The tests that execute one of these lines of a module."""
         named, found = list(self.seconds), self.lines.get(module, {})
         return {named[number] for line in lines for number in found.get(str(line), ())}
-
-    def executing_any(self, module: str) -> set[str]:
-        """The tests that execute any line of a module beside those executed on import."""
-        return self.executing(module, [int(line) for line in self.lines.get(module, {})])
 
 
 class Watcher:
@@ -147,11 +144,11 @@ class Chosen:
 
 
 def choose(executed: Mapping[str, Executed], tests: Collection[str], module: str, lines: Collection[int]) -> Chosen:
-    """Of a module's tests those that execute these lines; else those that execute anything of it; else all."""
+    """Of a module's tests those that execute these lines; else all of the files that import it; else all."""
     mine = {test: executed[test] for test in tests}
     found = {test: one.executing(module, lines) for test, one in mine.items()}
     if not any(found.values()):
-        found = {test: one.executing_any(module) for test, one in mine.items()}
+        found = {test: set(one.seconds) if module in one.lines else set() for test, one in mine.items()}
     if not any(found.values()):
         found = {test: set(one.seconds) for test, one in mine.items()}
     kept = tuple(test for test in mine if found[test])

@@ -205,6 +205,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "orchestrator/reading/findings/searches.py": (
         f"{READ}/test_search.py", "tests/orchestrator/commands/reporting/test_search_report.py",
     ),
+    "orchestrator/reading/findings/uncertainty.py": (f"{READ}/test_comparing.py", f"{READ}/test_findings.py"),
     "orchestrator/reading/findings/costs.py": (f"{READ}/findings/test_costs.py", f"{READ}/test_comparing.py"),
     "orchestrator/reading": (),
     "orchestrator/stages/graph.py": (

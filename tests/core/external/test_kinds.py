@@ -5,10 +5,20 @@ import zipfile
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from smoothsweep.core.external.kinds import KINDS, Named, as_source, is_outside, is_timm, kind_of, kind_of_file
+from smoothsweep.core.external.kinds import (
+    KINDS,
+    Named,
+    OutsideKind,
+    as_source,
+    is_outside,
+    is_timm,
+    kind_of,
+    kind_of_file,
+)
 
 
 @pytest.mark.parametrize(("text", "kind", "stem"), [
@@ -80,7 +90,7 @@ def test_each_kind_has_a_function_that_opens_it_and_words_of_its_own():
         module, _, function = kind.open.partition(":")
         parameters = signature(getattr(import_module(module), function)).parameters
         assert list(parameters) == ["path", "settings", "device"], name
-    assert len({kind.words for kind in KINDS.values()}) == len(KINDS)
+    assert len({kind.words for kind in KINDS.values()}) == len(KINDS) and get_args(OutsideKind) == tuple(KINDS)
     suffixes = {name: Path(kind.file).suffix for name, kind in KINDS.items()}
     assert suffixes == {"torchscript": ".torchscript", "torch_export": ".pt2", "onnx": ".onnx", "function": ".json",
                         "endpoint": ".json"}  # fmt: skip

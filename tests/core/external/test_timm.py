@@ -52,10 +52,14 @@ def timm(monkeypatch):
         return Network(**given)
 
     def configuration(name, allow_unregistered):
+        """As timm's: of a network that it lists and has no weights of, None or an error."""
+        if name == "bare_t":
+            assert allow_unregistered, "timm would raise RuntimeError"
+            return None
         return SimpleNamespace(fixed_input_size=name.startswith("vit"), input_size=(3, SIDE, SIDE))
 
     fake = SimpleNamespace(
-        __version__="1.0", list_models=lambda: ["resnet_t", "stubborn", "vit_t"], create_model=create_model,
+        __version__="1.0", list_models=lambda: ["resnet_t", "stubborn", "bare_t", "vit_t"], create_model=create_model,
         get_pretrained_cfg=configuration, asked=asked,
     )  # fmt: skip
     monkeypatch.setitem(sys.modules, "timm", fake)
@@ -73,20 +77,21 @@ def save(network, tmp_path, change=lambda state: state):
 
 @pytest.mark.parametrize(
     ("name", "more", "made", "wrapped"),
-    [("resnet_t", ["--image-size", SIDE], {}, ""), ("vit_t", [], {"img_size": SIDE}, "module.model.")],
+    [("resnet_t", ["--image-size", SIDE], {}, ""), ("vit_t", [], {"img_size": SIDE}, "module.model."),
+     ("vit_t", ["--image-size", 2 * SIDE], {"img_size": 2 * SIDE}, "")],
 )
 def test_it_becomes_a_program_that_answers_as_the_network_does(timm, tmp_path, capsys, name, more, made, wrapped):
     network = Network(CLASSES, **made).eval()
     save(network, tmp_path, lambda state: {wrapped + key: value for key, value in state.items()})
     assert main(arguments(tmp_path, name, *more)) == 0
     assert timm.asked == [(name, {"num_classes": CLASSES, **made})]
-    card = ImportedClassifier(imported=str(tmp_path / "out")).checked
-    assert (card.architecture, card.image_size, card.access) == ("torch_export", SIDE, "gradients")
+    card, side = ImportedClassifier(imported=str(tmp_path / "out")).checked, made.get("img_size", SIDE)
+    assert (card.architecture, card.image_size, card.access) == ("torch_export", side, "gradients")
     assert card.source.file == "own.pth" and card.source.wrapping == f"timm:{name} of timm 1.0"
     sys.modules.pop("timm")
     opened = open_outside("torch_export", tmp_path / "out" / "program.pt2", {"answers": "logits"}, torch.device("cpu"))
     for count in (1, 2, 5):
-        images = torch.rand(count, 3, SIDE, SIDE)
+        images = torch.rand(count, 3, side, side)
         with torch.no_grad():
             assert torch.allclose(opened.answer(images), network(images), atol=1e-6)
     assert "a program of torch.export of 3 classes; gradients come back" in capsys.readouterr().out
@@ -98,6 +103,7 @@ def test_it_becomes_a_program_that_answers_as_the_network_does(timm, tmp_path, c
         ("resnet_x", ["--image-size", SIDE], dict, "of timm 1.0, got 'resnet_x'; did you mean 'resnet_t'?"),
         ("hf_hub:a/b", ["--image-size", SIDE], dict, "expected a network of timm 1.0"),
         ("resnet_t", [], dict, "--image-size: expected the side in pixels that this resnet_t was trained at"),
+        ("bare_t", [], dict, "--image-size: expected the side in pixels that this bare_t was trained at"),
         ("resnet_t", ["--image-size", SIDE], lambda s: {"a": s["head.bias"]}, "missing keys, first stem.weight"),
         ("resnet_t", ["--image-size", SIDE, "--classes", 4], dict, "head.weight: expected shape (4, 4), got (3, 4)"),
         ("resnet_t", ["--image-size", SIDE, "--answers", "labels"], dict, "--answers: expected none with a checkpoint"),

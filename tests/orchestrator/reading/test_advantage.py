@@ -1,5 +1,7 @@
 """The attacker's gain over plain training: recomputed from the means, by factor and by images per class."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,3 +61,68 @@ def test_the_figure_names_its_curves(swept):
     canvas = advantage_figure(advantage_panels(swept))
     assert "independent judge" in canvas.svg() and "nan" not in canvas.svg().lower()
     assert advantage_figure([]) is None
+
+
+def hand_made(axes=("alpha",), **columns):
+    """A frame with differences that need no statistics: `leak_diff` beside the leak, and its ends."""
+    frame = pd.DataFrame(columns)
+    rows = len(frame)
+    plain = {"control": [False] * rows, "is_baseline": frame["alpha"].eq(0).tolist()}
+    return SimpleNamespace(
+        frame=frame.assign(**{name: values for name, values in plain.items() if name not in frame}),
+        axes=tuple(Axis(key=key) for key in axes), measured=("embedder_acc1", "dist_face"),
+    )  # fmt: skip
+
+
+RISING = [0.1, -0.2, 0.0, -0.1]
+BY_HAND = {
+    "alpha": RISING, "embedder_acc1": [0.6, 0.1, 0.4, 0.3], "embedder_acc1_diff": [0.2, -0.3, np.nan, -0.1],
+    "embedder_acc1_diff_low": [0.1, -0.36, np.nan, -0.2], "embedder_acc1_diff_high": [0.24, -0.28, np.nan, np.nan],
+    "dist_face": [1.0, 1.5, 1.25, 1.4], "dist_face_diff": [-0.25, 0.25, np.nan, 0.15],
+    "dist_face_diff_low": [-0.5, 0.125, np.nan, 0.1], "dist_face_diff_high": [-0.125, 0.5, np.nan, 0.2],
+}  # fmt: skip
+
+
+def values(points):
+    return [(point.x, point.value, point.low, point.high) for point in points]
+
+
+def test_by_hand_a_rate_grows_and_a_distance_shrinks():
+    """From .4: +.2 is half more, -.3 three fourths less. A distance of 1.25 less .25 is a fifth more leak."""
+    (panel,) = advantage_panels(hand_made(**BY_HAND))
+    rate, distance = panel.curves["independent judge"], panel.curves["face distance"]
+    assert (panel.title, set(panel.curves)) == ("", {"independent judge", "face distance"})
+    np.testing.assert_allclose(values(rate), [
+        (-0.2, -0.75, -0.9, -0.7), (-0.1, -0.25, -0.5, np.nan), (0.0, 0.0, np.nan, np.nan), (0.1, 0.5, 0.25, 0.6),
+    ])  # fmt: skip
+    np.testing.assert_allclose(values(distance), [
+        (-0.2, -0.2, -0.4, -0.1), (-0.1, -0.12, -0.16, -0.08), (0.0, 0.0, np.nan, np.nan), (0.1, 0.2, 0.1, 0.4),
+    ])  # fmt: skip
+
+
+def test_controls_words_and_what_was_not_compared_are_no_points():
+    odd = {name: [*column, np.nan] for name, column in BY_HAND.items()} | {"alpha": [*RISING, "ramp"]}
+    (panel,) = advantage_panels(hand_made(**odd))
+    assert [point.x for point in panel.curves["face distance"]] == sorted(RISING)
+    control = hand_made(**BY_HAND, control=[False, True, False, False])
+    (panel,) = advantage_panels(control)
+    assert [point.x for point in panel.curves["face distance"]] == [-0.1, 0.0, 0.1]
+    unknown = dict(BY_HAND, dist_face_diff=[np.nan] * 4)
+    (panel,) = advantage_panels(hand_made(**unknown))
+    assert set(panel.curves) == {"independent judge"}, "one point makes no curve"
+    two = {name: column[:2] + column[3:] for name, column in BY_HAND.items()} | {"alpha": [0.1, -0.2, -0.2]}
+    assert advantage_panels(hand_made(**two)) == [], "two factors make none either"
+    assert advantage_panels(hand_made(axes=("other",), **BY_HAND)) == []
+
+
+def test_what_else_is_varied_makes_a_panel_each():
+    """Two architectures whose differences are not alike; the order is that of the frame."""
+    twice = {name: [*column, *(np.array(column) / (1 if name == "alpha" else 2)).tolist()]
+             for name, column in BY_HAND.items()}  # fmt: skip
+    twice["embedder_acc1"] = [*BY_HAND["embedder_acc1"], 0.9, 0.65, 0.8, 0.75]
+    first, second = advantage_panels(hand_made(axes=("alpha", "arch"), **twice, arch=["small"] * 4 + ["large"] * 4))
+    assert (first.title, second.title) == ("small", "large")
+    assert [point.value for point in first.curves["independent judge"]] == pytest.approx([-0.75, -0.25, 0.0, 0.5])
+    assert [point.value for point in second.curves["independent judge"]] == pytest.approx(
+        [-0.15 / 0.8, -0.05 / 0.8, 0.0, 0.1 / 0.8]
+    )

@@ -32,6 +32,18 @@ def test_masked_gradients_are_named_where_the_logits_attacks_go_far_beyond():
     assert integrity_lines(data(seed=[1]), unmeasured) == ()
 
 
+@pytest.mark.parametrize(("rates", "masked"), [
+    ((0.5, 0.1, 0.2, 0.3, 0.69), False), ((0.5, 0.1, 0.2, 0.3, 0.71), True), ((0.1, 0.5, 0.2, 0.71, 0.3), True),
+    ((0.1, 0.2, 0.5, 0.71, 0.3), True), ((0.1, 0.2, 0.6, 0.71, 0.3), False), ((None, 0.2, 0.5, None, 0.71), True),
+    ((None, None, None, 0.9, 0.9), False), ((0.1, 0.1, 0.1, None, None), False), ((0.25, 0.25, 0.25, 0.5, 0.25), True),
+    ((0.9, 0.1, 0.1, 0.2, 0.3), False),
+])  # fmt: skip
+def test_the_best_of_each_kind_of_attack_is_compared(rates, masked):
+    """A fifth of the images and more, between the largest of the three and the largest of the two."""
+    found = integrity_lines(data(seed=[1]), summary(plain=(0.1,) * 5, odd=rates, fine=(0.9,) * 5))
+    assert bool(found) is masked and (not masked or ("odd (" in found[0] and "plain" not in found[0]))
+
+
 def test_collapsed_trainings_are_counted_among_the_poisoned_alone():
     some = data(backdoor_collapsed=[None, 0.0, 1.0, 1.0])
     (line,) = integrity_lines(some, SimpleNamespace(measured=()))

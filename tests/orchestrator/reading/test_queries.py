@@ -142,6 +142,11 @@ def test_queries_are_means_over_the_seeds_and_those_of_parts_over_the_seeds_that
     assert list(zip(found["recipe"], found["attack"], strict=True)) == [
         (recipe, attack) for recipe in "ba" for attack in ("blind", "near", "far")
     ]  # fmt: skip
+    assert list(found.columns) == [
+        "recipe", "attack", "access", "control", "n", "classes", "queries_class", "queries_once", "queries", "metric",
+        "leak", "low", "high", "reached",
+    ]  # fmt: skip
+    assert found.index.tolist() == list(range(6))
     near = found[found["attack"] == "near"]
     assert near[["queries_class", "queries_once", "queries", "classes", "n"]].to_numpy().tolist() == [
         [20.0, 200.0, 70.0, 4, 3]

@@ -1,6 +1,7 @@
 """The search on the page: progress in closed form, what ended it, and whether the cheap attacks may choose."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from made_searches import OBJECTIVES, halving, proposed, view
@@ -8,7 +9,7 @@ from made_searches import OBJECTIVES, halving, proposed, view
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.reading.findings.searches import agreement_words, ended, marks, search_words
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.search_model import Objective, paired_with_full, progress
+from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Progress, paired_with_full, progress
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 
@@ -115,3 +116,47 @@ def test_a_page_with_a_search_holds_it(make_data):
     data = make_data(search=view(proposed(0, 0.87, 0.3, recipe="alpha\u00a00"), proposed(1, None, None, status="open")))
     page = render(data, summarise(data, resamples=50))
     assert 'id="search"' in page and 'href="#row-' in page
+
+
+@pytest.mark.parametrize(("changes", "best", "marked"), [
+    ({}, (), ""), ({}, (7,), "frontier"), ({"feasible": False}, (), "misses a constraint"),
+    ({"feasible": False, "status": "open"}, (), "open"), ({"status": "failed"}, (1,), "failed"),
+    ({"kept": True}, (), "went on"), ({"kept": False}, (), "dropped"), ({"audited": True}, (), "audit"),
+    ({"kept": False, "audited": True, "feasible": False}, (7,), "frontier, misses a constraint, dropped, audit"),
+    ({"status": "open", "kept": True}, (7,), "open, frontier, went on"),
+])  # fmt: skip
+def test_what_became_of_a_proposal(changes, best, marked):
+    proposal = replace(proposed(7, 0.8, 0.5), **changes)
+    gone = Progress(met=(), hours=(), values=(), reference=(), best=best)
+    assert ", ".join(marks(proposal, gone)) == marked
+    if not best:
+        assert ", ".join(marks(proposal, None)) == marked
+
+
+def test_one_objective_may_be_driven_either_way_and_the_best_so_far_never_gets_worse():
+    """Of five proposals an open one and one that misses a constraint cost time and show nothing."""
+    accuracies = (0.6, 0.8, 0.7, 0.9, 0.85)
+    proposals = [replace(proposed(number, accuracy, 1 - accuracy), device_hours=number + 1.0)
+                 for number, accuracy in enumerate(accuracies)]  # fmt: skip
+    proposals[1] = replace(proposals[1], feasible=False)
+    proposals[3] = replace(proposals[3], status="open")
+    for objective, values, best in ((OBJECTIVES[0], (0.6, 0.7, 0.85), (4,)), (OBJECTIVES[1], (0.4, 0.3, 0.15), (4,))):
+        found = progress(view(*proposals, objectives=(objective,)))
+        assert [one.number for one in found.met] == [0, 2, 4] and found.hours == (1.0, 6.0, 15.0)
+        assert found.values == pytest.approx(values) and found.best == best and found.reference == ()
+    falling = [replace(proposed(number, accuracy, 0.5), device_hours=1.0) for number, accuracy in ((0, 0.9), (1, 0.4))]
+    found = progress(view(*falling, objectives=(OBJECTIVES[0],)))
+    assert found.values == pytest.approx((0.9, 0.9)) and found.best == (0,)
+
+
+def test_recipes_are_paired_by_what_they_are_and_not_by_their_number():
+    """Of four on the rung: one failed in full, one has no number there, and two met both, in another order."""
+    cheap = [replace(proposed(number, 0.8, leak), rung=0, key=key)
+             for number, (key, leak) in enumerate((("a", 0.1), ("b", 0.2), ("c", None), ("d", 0.4)))]  # fmt: skip
+    other = replace(proposed(9, 0.8, 0.9), rung=1, key="b")
+    full = [replace(proposed(number, 0.8, leak), key=key, status=status) for number, (key, leak, status) in enumerate(
+        (("d", 0.5, "done"), ("c", 0.3, "done"), ("a", 0.25, "failed"), ("b", 0.35, "done")), 10)]  # fmt: skip
+    column = OBJECTIVES[1].column
+    assert paired_with_full(view(*cheap, other, *full), 0, column) == [(0.2, 0.35), (0.4, 0.5)]
+    assert paired_with_full(view(*cheap, other, *full), 1, column) == [(0.9, 0.35)]
+    assert paired_with_full(view(*cheap, *full), 7, column) == []

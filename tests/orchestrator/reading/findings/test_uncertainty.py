@@ -1,0 +1,139 @@
+"""How sure the choice is: probabilities, runners-up up to a number, and the bias of choosing, from numbers by hand."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from smoothsweep.core.metrics.recommendation import selection_optimism
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.reading.findings.uncertainty import (
+    NAMED,
+    flattery,
+    named,
+    optimism,
+    p_words,
+    sample_words,
+    share,
+    standing,
+    start,
+    sureness,
+)
+from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+
+
+def made(allowed, best="a", runners_up=(), shares=None, *, classes=None, pairs=6, values=None, level=0.95):
+    choice = SimpleNamespace(best=best, allowed=tuple(allowed), runners_up=tuple(runners_up), probability_best=shares)
+    evidence = SimpleNamespace(recommendation=choice, pairs=pairs, compared=tuple(allowed), classes=classes,
+                               values=values or {})  # fmt: skip
+    settings = SimpleNamespace(level=level, resamples=200, seed=3)
+    return SimpleNamespace(evidence=evidence, settings=settings, spec=metric_of("embedder_acc1"))
+
+
+def said(summary):
+    (line,) = standing(summary)
+    return ascii_text(line)
+
+
+@pytest.mark.parametrize("runners", range(6))
+def test_runners_up_are_named_up_to_a_number_each_with_its_probability(runners):
+    """Of seven recipes: the best, so many that may be it, and the others that are not."""
+    allowed = list("abcdefg")
+    shares = {recipe: 0.9 - 0.11 * place for place, recipe in enumerate(allowed)}
+    line = said(made(allowed, runners_up=allowed[1 : 1 + runners], shares=shares))
+    assert "best of the 7 is 90 %" in line
+    for place, recipe in enumerate(allowed[1:], 1):
+        assert (f"{recipe} ({90 - 11 * place} %)" in line) == (place <= min(runners, NAMED))
+    assert (f"{runners - NAMED} other" in line) == (runners > NAMED)
+    assert ("each of the others" in line) == (runners == 0)
+
+
+def test_where_all_others_may_be_the_best_those_that_come_next_are_named():
+    allowed = list("abcdef")
+    shares = dict(zip(allowed, (0.4, 0.2, 0.15, 0.12, 0.08, 0.05), strict=True))
+    line = said(made(allowed, runners_up=allowed[1:], shares=shares))
+    assert "b (20 %), c (15 %) and d (12 %)" in line and "e (" not in line and "2 other" not in line
+    three = said(made("abcd", runners_up="bcd", shares=shares))
+    assert "b (20 %), c (15 %) and d (12 %)" in three
+
+
+@pytest.mark.parametrize(("probability", "runners", "capped"), [
+    (0.95, "b", True), (0.949, "b", False), (0.99, "", False), (0.97, "b", True),
+])  # fmt: skip
+def test_a_probability_above_the_level_is_a_bound_while_another_may_be_the_best(probability, runners, capped):
+    line = said(made("abc", runners_up=runners, shares={"a": probability, "b": 1 - probability, "c": 0.0}))
+    assert ("at most" in line) is capped and ascii_text(share(probability)) in line
+
+
+def test_of_two_the_other_one_and_one_seed_tells_nothing():
+    assert "than the other." in said(made("ab", shares={"a": 0.999, "b": 0.001})) and "than each" in said(
+        made("abc", shares={"a": 0.999, "b": 0.001, "c": 0.0})
+    )
+    assert "best of 3" in said(made("abc", shares=None)) and "%" not in said(made("abc", shares=None))
+    assert standing(made("a", shares={"a": 1.0})) == () and standing(made("ab", best=None, shares={})) == ()
+    assert standing(SimpleNamespace(evidence=None)) == ()
+    several, one = (said(made("ab", runners_up="b", shares={"a": 0.6, "b": 0.4}, pairs=pairs)) for pairs in (2, 1))
+    assert "all pairs" in several and "all pairs" not in one
+
+
+@pytest.mark.parametrize(("p", "words"), [
+    (0.0, "p < 0.001"), (0.00099, "p < 0.001"), (0.001, "p = 0.001"), (0.0123, "p = 0.012"), (0.5, "p = 0.5"),
+    (1.0, "p = 1"),
+])  # fmt: skip
+def test_p_is_never_zero(p, words):
+    assert ascii_text(p_words(p)) == words
+
+
+@pytest.mark.parametrize(("seeds", "classes", "words"), [
+    (1, None, "n = 1 seed"), (2, None, "n = 2 seeds"), (3, 1, "n = 3 seeds and 1 class"),
+    (5, 48, "n = 5 seeds and 48 classes"),
+])  # fmt: skip
+def test_the_sample_counts_seeds_and_classes(seeds, classes, words):
+    assert ascii_text(sample_words(made("ab", classes=classes), seeds)) == words
+
+
+def gap(n=3, low=-0.3, high=-0.1, verdict="lower", p=0.01):
+    return Comparison(difference=-0.2, low=low, high=high, n=n, verdict=verdict, p=p)
+
+
+def test_each_kind_of_difference_has_its_own_words():
+    """No seed, one seed, none at all, clear and not: five sentences, of which two state p and how many pairs."""
+    summary = made("abcd", pairs=6)
+    kinds = [gap(n=0), gap(n=1), gap(low=0.0, high=0.0, verdict="cannot tell"), gap(), gap(verdict="cannot tell")]
+    lines = [ascii_text(sureness(summary, one)) for one in kinds]
+    assert len(set(lines)) == 5 and all(line.endswith(".") for line in lines)
+    assert [("p = 0.01" in line, "6 pairs of 4 recipes" in line) for line in lines] == [(False, False)] * 3 + [
+        (True, True)
+    ] * 2
+    assert "3 seeds" in lines[3] and "1 seed" in lines[1]
+    alone = ascii_text(sureness(made("ab", pairs=1), gap()))
+    assert "p = 0.01" in alone and "pairs" not in alone and "(p" not in ascii_text(sureness(summary, gap(p=None)))
+
+
+VALUES = {name: np.random.default_rng(place).normal(0.3, 0.05, (3, 6)).clip(0, 1) for place, name in enumerate("abcde")}
+
+
+def test_the_bias_is_that_of_those_chosen_among():
+    """The recipes that are accurate enough, not all that were measured."""
+    for allowed in ("abcde", "abd", "ce"):
+        summary = made(allowed, values=VALUES)
+        wanted = selection_optimism({name: VALUES[name] for name in allowed}, resamples=200, seed=3)
+        assert optimism(summary.evidence, 200, 3) == wanted
+    assert optimism(made("a", values=VALUES).evidence, 200, 3) is None
+
+
+def test_the_bias_is_said_of_three_and_more_with_its_size():
+    found = selection_optimism({name: VALUES[name] for name in "abcd"}, resamples=200, seed=3).optimism
+    (line,) = flattery(made("abcd", values=VALUES))
+    assert "least of 4" in line and f"{100 * found:.1f}" in line and found > 0.0005
+    assert flattery(made("ab", values=VALUES)) == ()
+    apart = {name: np.full((3, 6), level) for name, level in zip("abc", (0.1, 0.5, 0.9), strict=True)}
+    (far,) = flattery(made("abc", values=apart))
+    (one_seed,) = flattery(made("abc", values={name: value[:1, :1] for name, value in VALUES.items()}))
+    assert len({line, far, one_seed}) == 3 and not any(ch.isdigit() for ch in far.replace("least of 3", ""))
+
+
+def test_names_with_commas_stand_in_quotes_and_sentences_begin_with_a_capital():
+    assert (named("a, b"), named("a b"), named("a,b")) == ("\u201ca, b\u201d", "a b", "a,b")
+    assert (start("one Two"), start(""), start("\u201ca")) == ("One Two", "", "\u201ca")

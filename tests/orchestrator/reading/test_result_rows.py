@@ -1,0 +1,162 @@
+"""The table of results: one type a column, rates by class of several judges, links of several stages."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from smoothsweep.core.metrics.table import BY_KEY, TIME_COLUMNS
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.results import (
+    _imported_fields,
+    one_type_a_column,
+    per_class_rows,
+    recipe_fields,
+    relative_links,
+    results_table,
+    write_results,
+)
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.sweeps.load import load_sweep
+from tests.tiny import tiny_sweep, write_tiny
+
+
+@pytest.mark.parametrize(("values", "kept"), [
+    ([1, 2.5, None], True), ([1, True], False), ([0.5, False, None], False), (["a", None, "b"], True),
+    (["a", 1], False), ([True, "True"], False), ([True, None, False], True), ([{"seed": 3}, 0.9], False),
+    ([{"seed": 3}, "a"], True), ([None, None], True), ([1, "a", True, float("nan")], False),
+])  # fmt: skip
+def test_a_column_of_several_kinds_becomes_text_and_its_nulls_stay(values, kept):
+    other = [0.5] * len(values)
+    table = pd.DataFrame({"before": other, "mixed": pd.Series(values, dtype=object), "after": other})
+    found = one_type_a_column(table.copy())["mixed"].tolist()
+    nulls = [value is None or value != value for value in values]
+    wanted = values if kept else [None if null else str(value) for value, null in zip(values, nulls, strict=True)]
+    assert [None if null else one for one, null in zip(found, nulls, strict=True)] == [
+        None if null else one for one, null in zip(wanted, nulls, strict=True)
+    ]
+    assert one_type_a_column(table.copy())[["before", "after"]].equals(table[["before", "after"]])
+
+
+class Held:
+    """A store whose finished stages and files are what a test says: name of a stage -> manifest."""
+
+    def __init__(self, folder, manifests):
+        self._folder, self._manifests = folder, manifests
+
+    def prepare(self, stages):
+        assert list(stages)
+
+    def has(self, stage):
+        return stage.name in self._manifests
+
+    def manifest(self, stage):
+        return self._manifests[stage.name]
+
+    def place(self, stage):
+        return self._folder / stage.name / stage.fingerprint
+
+    def file(self, stage, name):
+        return self.place(stage) / name
+
+
+def trial(number, *stages):
+    return SimpleNamespace(id=f"t{number}", stages=stages)
+
+
+def stage(name, number, **inputs):
+    return Stage(name=name, config={"number": number}, inputs=inputs)
+
+
+def test_rates_by_class_of_all_judges_stand_in_one_row_of_a_trial_and_class(tmp_path):
+    """Two trials, two judges of different classes, a third that has not finished, a stage that judges none."""
+    stages = {(name, n): stage(name, n) for name in ("judge_evaluator", "judge_embedder", "judge_general", "attack")
+              for n in (1, 2)}  # fmt: skip
+    held = Held(tmp_path, {name: {} for name in ("judge_evaluator", "judge_embedder", "attack")})
+    for (name, n), one in stages.items():
+        rates = {"judge_evaluator": {"attack_acc1": {"b": 0.1 * n, "a": 0.2 * n}},
+                 "judge_embedder": {"embedder_acc1": {"a": 0.3 * n,
+    "c": 0.4 * n}}}.get(name, {"other": {"a": 9.0}})  # fmt: skip
+        (column, by_class), = rates.items()
+        held.place(one).mkdir(parents=True)
+        frame = pd.DataFrame({"class": list(by_class), column: list(by_class.values())})
+        frame.to_parquet(held.file(one, "per_class.parquet"))
+    trials = [trial(n, *(one for (_, of), one in stages.items() if of == n)) for n in (2, 1)]
+    found = per_class_rows(trials, held)
+    assert list(found.columns) == ["trial", "class", "attack_acc1", "embedder_acc1"]
+    rows = [tuple(None if value != value else value for value in row) for row in found.itertuples(index=False)]
+    assert rows == [(f"t{n}", *row) for n in (1, 2) for row in (
+        ("a", 0.2 * n, 0.3 * n), ("b", 0.1 * n, None), ("c", None, 0.4 * n))]  # fmt: skip
+    nothing = per_class_rows(trials, Held(tmp_path, {}))
+    assert nothing.empty and list(nothing.columns) == ["trial", "class"]
+
+
+def test_links_lead_to_every_finished_stage_and_only_trainings_hold_several_devices(tmp_path):
+    prior = stage("prior", 1)
+    target, open_one = stage("target", 2, data=stage("data", 0)), stage("pool", 3, prior=prior)
+    attack = stage("attack", 4, target=target, prior=prior)
+    seconds = {"prior": 1.5, "target": 2.5, "attack": 4.0, "data": 0.25}
+    held = Held(tmp_path / "store", {name: {"seconds": one} for name, one in seconds.items()})
+    links = relative_links(trial(1, attack, open_one, target), held, tmp_path / "report" / "here", workers=4.0)
+    assert {(link.stage, link.seconds, link.devices) for link in links} == {
+        ("prior", 1.5, 1.0), ("target", 2.5, 4.0), ("attack", 4.0, 1.0), ("data", 0.25, 1.0),
+    }  # fmt: skip
+    assert len(links) == 4, "each once, though two stages need the prior"
+    for link in links:
+        assert link.path.startswith("../../store/") and link.path.endswith("manifest.json")
+        assert (tmp_path / "report" / "here" / Path(link.path)).resolve().parent.parent.name == link.stage
+    assert {link.devices for link in relative_links(trial(1, target), held, tmp_path)} == {1.0}
+
+
+def test_the_row_of_a_trial_says_what_is_done_what_failed_and_what_it_took(tmp_path):
+    """Of four trials: all stages done, some, none and failed, all done and a failure that was mended."""
+    attacks = [tiny_sweep()["attack"], {"kind": "random_latents", "selected": 2}]
+    trials = trials_of(load_sweep(write_tiny(tmp_path, grid={"attack": attacks}, baseline={}, seeds=[4, 9])))
+    assert len(trials) == 4
+    done = {one.id for one in (trials[0], trials[3])}
+
+    class Some(Held):
+        def has(self, stage):
+            return stage.fingerprint in finished
+
+        def manifest(self, stage):
+            numbers = {"target": {"test_acc": 0.75}, "attack": {"queries": 12.0}}.get(stage.name, {})
+            return {"metrics": numbers, "seconds": {"target": 5.0, "attack": 7.0}.get(stage.name, 1.0)}
+
+        def file(self, stage, name):
+            return None
+
+    finished = {stage.fingerprint for one in trials for stage in one.stages
+                if one.id in done or (one is trials[1] and stage.name == "target")}  # fmt: skip
+    held = Some(tmp_path, {})
+    failures = {trials[2].id: "no memory", trials[3].id: "mended", "elsewhere": "x"}
+    table = results_table(trials, held, failures)
+    assert table[["trial", "seed"]].to_numpy().tolist() == [[one.id, one.seed] for one in trials]
+    assert table["status"].tolist() == ["done", "missing", "failed", "done"]
+    assert [None if one != one else one for one in table["failure"]] == [None, None, "no memory", None]
+    whole = table.iloc[0]
+    assert (whole["test_acc"], whole["queries"], whole["seconds_target"]) == (0.75, 12.0, 5.0)
+    reasons = json.loads(whole["reasons"])
+    assert set(reasons) == {key for key in BY_KEY if pd.isna(whole[key])} and "test_acc" not in reasons
+    assert set(TIME_COLUMNS) <= set(table.columns)
+    assert table["attack_control"].tolist() == [one.settings.attack.built.control for one in trials]
+    assert sorted(set(table["attack_access"])) == ["gradients", "none"]
+    written = write_results(trials, held, failures, tmp_path / "new" / "report")
+    read = pd.read_parquet(tmp_path / "new" / "report" / "results.parquet")
+    assert read["trial"].tolist() == written["trial"].tolist() and read["test_acc"].tolist()[0] == 0.75
+
+
+def test_a_target_that_was_brought_in_has_the_columns_of_one_that_was_trained(tmp_path):
+    """What nobody said of its training is null; its defense is what was said."""
+    trained = recipe_fields(trials_of(load_sweep(write_tiny(tmp_path)))[0])
+    for stated, kind, alpha in ((None, None, None), ({"kind": "label_smoothing", "alpha": -0.2},
+    "label_smoothing", -0.2),
+                                ({"kind": "mid"}, "mid", None)):  # fmt: skip
+        found = _imported_fields(SimpleNamespace(architecture="resnet18", stated_defense=stated))
+        assert list(found) == [name for name in trained if name.startswith("recipe_")]
+        assert {name: value for name, value in found.items() if value is not None} == {
+            name: value for name, value in {"recipe_architecture": "resnet18", "recipe_defense": kind,
+                                            "recipe_alpha": alpha}.items() if value is not None
+        }  # fmt: skip
