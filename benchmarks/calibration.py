@@ -25,7 +25,7 @@ import numpy as np
 from numpy.polynomial import hermite_e
 from scipy import optimize
 
-from core.metrics.hiding import hides_or_removes
+from core.metrics.leak_comparisons import REDUCES, compare_leaks
 
 PER_POINT = 1 / 25  # logits a percentage point, where leaks are near one half
 SPREADS = {"person": 19.5, "person_attack": 6.8, "recipe_person_attack": 9.6, "recipe_seed_person": 8.7,
@@ -123,13 +123,14 @@ def simulated(design: Design, reductions: Sequence[float], draws: int, seed: int
     for _ in range(draws):
         cells = drawn(design, logits, generator)
         leaks = {name: dict(zip(attacks, cells[row], strict=True)) for row, name in enumerate(names)}
-        told = hides_or_removes(leaks, baseline=names[0], published=published, span=1.0)
-        ends = [(told[name].removed.low, told[name].removed.high) for name in names[1:]]
+        told = compare_leaks(leaks, baseline=names[0], published=published, span=1.0, every_pair=False).verdicts
+        ends = [(told[name].low, told[name].high) for name in names[1:]]
         missed += any(
             low is not None and not low <= value <= high for (low, high), value in zip(ends, true[1:], strict=True)
         )
-        reduces += told[names[1]].removed.above_zero
-        hides += told[names[1]].hidden.above_zero
+        first = told[names[1]]
+        reduces += first.word == REDUCES
+        hides += first.hidden is not None and first.hidden.is_clear
     return Outcome(missed=missed / draws, reduces=reduces / draws, hides=hides / draws)
 
 

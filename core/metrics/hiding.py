@@ -1,81 +1,68 @@
-"""Does a defense remove what a model tells of its people, or does it only hide it from the attacks that were published?
+"""What a defense hides: leak that the published attacks lose and that an adapted attack still finds.
 
-Two numbers per recipe, beside the baseline's, in the unit of the leak:
+Beside the baseline's leak, in its unit:
 
 * claimed: how much less the recipe leaks than the baseline under the published attack that works best against each;
-* removed: the same under the attack that works best against each of all attacks tried, adaptive ones included;
-* hidden: claimed minus removed, what the published attacks miss because of gradient masking.
+* reduction: the same under the attack that works best against each of all attacks tried, adapted ones included;
+* hidden: claimed minus reduction, what the published attacks miss because of gradient masking.
 
-A stronger attack may lower what counts as removed, never raise it: it is an upper bound, named with its portfolio.
-
-How the choice of the strongest attack is paid for is said in `reduction`. "Removes" is said falsely in at most
-(1 - level) / 2 of all sweeps, whatever the number of recipes.
+A stronger attack may lower a reduction, never raise it: it is an upper bound, named with its portfolio.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from numpy.typing import ArrayLike
+from core.metrics.dunnett import Dunnett
+from core.metrics.reduction import Bounded, Claim, LeakCells, Narrowest
 
-from core.errors import InputError
-from core.metrics.reduction import Bounded, LeakCells
-
-Hiding = Literal["removes", "hides", "removes and hides", "leaks more", "cannot tell"]
 
 @dataclass(frozen=True, kw_only=True)
-class HidingVerdict:
-    """What a recipe does to the leak. strongest: the attack that looks best against it, strongest_baseline against the
-    baseline; published and published_baseline the same among the published ones. seeds_needed: with so many seeds, all
-    else as it is, the larger of removed and hidden would be clear; None where it is, where none of the two is above 0,
-    or where `reduction.MOST_SEEDS` would not do.
-    """
+class Hidden:
+    """What published attacks miss of a recipe's leak. part: claimed minus the reduction. published and
+    published_baseline: the published attack that looks best against the recipe, and against the baseline."""
 
-    word: Hiding
     claimed: float
-    removed: Bounded
-    hidden: Bounded
-    strongest: str
-    strongest_baseline: str
+    part: Bounded
     published: str
     published_baseline: str
-    seeds_needed: int | None
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the whole interval of the hidden part lies above zero."""
+        return self.part.above_zero
 
 
-def hides_or_removes(
-    leaks: Mapping[str, Mapping[str, ArrayLike]], *, baseline: str, published: Sequence[str], level: float = 0.95,
-    span: float | None = None,
-) -> dict[str, HidingVerdict]:
-    """Recipe -> its verdict against the baseline, for all recipes but the baseline.
+def hidden_parts(
+    cells: LeakCells, recipes: Sequence[int], baseline: int, published: Sequence[int], *, span: float | None
+) -> list[tuple[Hidden, Narrowest | None]]:
+    """The hidden part of each recipe, and the contrast that its lower end rests on.
 
-    leaks: recipe -> attack -> [seeds, classes], large is bad; the same attacks, seeds and classes for all, controls
-    left out ([seeds, 1] for a leak without classes). published: those of the attacks that were published; level: in
-    (0, 1), of the intervals of all recipes together. span: the most that two leaks can differ by, which no interval of
-    what is removed leaves (nor twice it one of what is hidden); None where nothing bounds them.
-
-    Raises InputError for an unknown baseline or published attack, no
-    published attack, recipes that were met by other attacks, or values that `comparisons` refuses.
+    published: the numbers of the published attacks. span: the most that two leaks can differ by, None where nothing
+    bounds them; a hidden part is a difference of two such differences.
     """
-    cells = LeakCells.of(leaks, baseline=baseline, level=level)
-    unknown = [attack for attack in published if attack not in cells.attacks]
-    if unknown or not published:
-        raise InputError(f"published: expected some of {', '.join(cells.attacks)}, got {', '.join(unknown) or 'none'}")
-    known = [cells.attacks.index(attack) for attack in dict.fromkeys(published)]
-    return {
-        recipe: _verdict(cells, number, known, span) for number, recipe in enumerate(leaks) if recipe != baseline
-    }
+    claims = [_claim(cells, recipe, baseline, published) for recipe in recipes]
+    correction = Dunnett(comparisons=len(cells.attacks) * len(published) * max(1, len(cells.cells) - 1))
+    parts = cells.bounded(claims, correction=correction, span=None if span is None else 2 * span)
+    known_there = cells.best(baseline, published)
+    found = []
+    for recipe, (part, behind) in zip(recipes, parts, strict=True):
+        known = cells.best(recipe, published)
+        claimed = float(cells.means[baseline, known_there] - cells.means[recipe, known])
+        names = cells.attacks[known], cells.attacks[known_there]
+        found.append((Hidden(claimed=claimed, part=part, published=names[0], published_baseline=names[1]), behind))
+    return found
 
 
-def _verdict(cells: LeakCells, recipe: int, published: Sequence[int], span: float | None) -> HidingVerdict:
-    baseline, every, means = cells.baseline, range(len(cells.attacks)), cells.means
+def _claim(cells: LeakCells, recipe: int, baseline: int, published: Sequence[int]) -> Claim:
+    """Claimed minus the reduction, whichever attacks are the strongest."""
+    every, means = range(len(cells.attacks)), cells.means
     best, best_there = cells.best(recipe), cells.best(baseline)
     known, known_there = cells.best(recipe, published), cells.best(baseline, published)
-    claimed = float(means[baseline, known_there] - means[recipe, known])
-    removed, behind_removed = cells.reduction(recipe, span=span)
-    hidden, behind_hidden = cells.bounded(
-        claimed - removed.value,
+    claimed = means[baseline, known_there] - means[recipe, known]
+    return Claim(
+        value=float(claimed - (means[baseline, best_there] - means[recipe, best])),
         low=[
             ((recipe, best, 1), (recipe, p, -1), (baseline, known_there, 1), (baseline, a, -1))
             for p in published for a in every
@@ -84,21 +71,4 @@ def _verdict(cells: LeakCells, recipe: int, published: Sequence[int], span: floa
             ((recipe, a, 1), (recipe, known, -1), (baseline, p, 1), (baseline, best_there, -1))
             for p in published for a in every
         ],
-        looked_at=len(every) * len(published), span=None if span is None else 2 * span,
     )  # fmt: skip
-    word = _word(removed, hidden)
-    larger = behind_removed if removed.value >= hidden.value else behind_hidden
-    return HidingVerdict(
-        word=word, claimed=claimed, removed=removed, hidden=hidden,
-        strongest=cells.attacks[best], strongest_baseline=cells.attacks[best_there],
-        published=cells.attacks[known], published_baseline=cells.attacks[known_there],
-        seeds_needed=cells.seeds_needed(larger) if word == "cannot tell" and larger else None,
-    )  # fmt: skip
-
-
-def _word(removed: Bounded, hidden: Bounded) -> Hiding:
-    if removed.below_zero:
-        return "leaks more"
-    if removed.above_zero:
-        return "removes and hides" if hidden.above_zero else "removes"
-    return "hides" if hidden.above_zero else "cannot tell"

@@ -1,16 +1,17 @@
-"""How much less each recipe leaks than the baseline under the strongest attack, with the choice of attacks paid for.
+"""How much less one recipe leaks than another under the strongest attack, with the choice of attacks paid for.
 
 The strongest attack is chosen by the same numbers that it is then judged by. So no bound trusts the choice. That the
 recipe's best attack is at most so good is claimed only if it holds for every attack of the portfolio, each within its
-own interval. That the baseline's is at least so good rests on one attack, the one that looks best, and pays for having
-looked at all of them: every bound uses Dunnett's quantile for as many comparisons as there were choices. The bounds
-then hold whichever attacks are truly the best.
+own interval. That the reference's is at least so good rests on one attack, the one that looks best, and pays for having
+looked at all of them: every bound uses a quantile for as many comparisons as there were choices. The bounds then hold
+whichever attacks are truly the best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,11 +19,13 @@ from numpy.typing import ArrayLike
 from core.errors import InputError
 from core.metrics.comparisons import check_options, stacked
 from core.metrics.crossed_effects import contrast_errors
-from core.metrics.dunnett import Dunnett
+from core.metrics.dunnett import Correction
 from core.metrics.verdicts import LEAST_SEEDS, Errors
 
 MOST_SEEDS = 100
 """More than anyone trains: a difference that needs more seeds needs more classes."""
+
+_ROUNDING = 1e-12  # a difference this small beside the values themselves is rounding
 
 Leaks = Mapping[str, Mapping[str, ArrayLike]]
 """Recipe -> attack -> [seeds, classes], large is bad; the same attacks, seeds and classes for all."""
@@ -57,52 +60,49 @@ class Bounded:
 
 @dataclass(frozen=True, kw_only=True)
 class Narrowest:
-    """The contrast that a lower end rests on: its value, its errors, and the correction that it is subject to."""
+    """The contrast that the end nearest to zero rests on: its size, its errors, and the correction that it is subject
+    to."""
 
     gap: float
     errors: Errors
-    correction: Dunnett
+    correction: Correction
 
 
-def reductions(leaks: Leaks, *, baseline: str, level: float = 0.95, span: float | None = None) -> dict[str, Bounded]:
-    """Recipe -> its reduction, for all recipes but the baseline: positive where it leaks less.
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A contrast of strongest attacks. value: as they look; low, high: the contrasts that bound it from below and
+    above, equally many in all claims that are bounded together."""
 
-    level: in (0, 1), of the intervals of all recipes together. span: the most that two leaks can differ by, which no
-    interval leaves; None where nothing bounds them.
-
-    Raises InputError for an unknown baseline, recipes under other attacks, or values that `comparisons` refuses.
-    """
-    cells = LeakCells.of(leaks, baseline=baseline, level=level)
-    return {recipe: cells.reduction(number, span=span)[0] for number, recipe in enumerate(leaks) if recipe != baseline}
+    value: float
+    low: Sequence[Terms]
+    high: Sequence[Terms]
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeakCells:
     """Leaks of every recipe under every attack, and how bounds on their contrasts are made.
 
-    cells: [recipes, attacks, seeds, classes]. baseline: its number. alpha: the error allowed to all recipes together.
+    cells: [recipes, attacks, seeds, classes]. alpha: the error allowed to all claims that are bounded together.
     """
 
     cells: np.ndarray
     attacks: tuple[str, ...]
-    baseline: int
     alpha: float
 
     @classmethod
-    def of(cls, leaks: Leaks, *, baseline: str, level: float) -> LeakCells:
-        """Check and stack the leaks. Raises InputError as `reductions`."""
+    def of(cls, leaks: Leaks, *, level: float) -> LeakCells:
+        """Check and stack the leaks. Raises InputError for no recipe, recipes under other attacks, a level outside
+        (0, 1), or values that `comparisons` refuses."""
         check_options(level, 1)
-        if baseline not in leaks:
-            raise InputError(f"baseline: expected one of {', '.join(leaks) or 'the recipes'}, got {baseline!r}")
-        attacks = tuple(leaks[baseline])
+        attacks = tuple(next(iter(leaks.values()), ()))
         for recipe, under in leaks.items():
             if set(under) != set(attacks):
                 raise InputError(f"recipe {recipe}: expected leaks under {', '.join(attacks)}, got {', '.join(under)}")
         _, flat = stacked({f"{recipe} under {attack}": leaks[recipe][attack] for recipe in leaks for attack in attacks})
         cells = flat.reshape(len(leaks), len(attacks), *flat.shape[1:])
-        return cls(cells=cells, attacks=attacks, baseline=list(leaks).index(baseline), alpha=1 - level)
+        return cls(cells=cells, attacks=attacks, alpha=1 - level)
 
-    @property
+    @cached_property
     def means(self) -> np.ndarray:
         """[recipes, attacks]."""
         return self.cells.mean(axis=(2, 3))
@@ -111,40 +111,41 @@ class LeakCells:
         """The attack that looks best against a recipe, the first of several."""
         return max(range(len(self.attacks)) if among is None else among, key=lambda attack: self.means[recipe, attack])
 
-    def reduction(self, recipe: int, *, span: float | None) -> tuple[Bounded, Narrowest | None]:
-        """How much less a recipe leaks than the baseline, each under its strongest attack, and what that rests on."""
-        every, theirs = range(len(self.attacks)), self.baseline
-        best, best_there = self.best(recipe), self.best(theirs)
-        return self.bounded(
-            float(self.means[theirs, best_there] - self.means[recipe, best]),
-            low=[((theirs, best_there, 1), (recipe, attack, -1)) for attack in every],
-            high=[((theirs, attack, 1), (recipe, best, -1)) for attack in every],
-            looked_at=len(every),
-            span=span,
+    def reduction(self, recipe: int, reference: int) -> Claim:
+        """How much less a recipe leaks than the reference, each under its strongest attack."""
+        every = range(len(self.attacks))
+        best, best_there = self.best(recipe), self.best(reference)
+        return Claim(
+            value=float(self._rounded(self.means[reference, best_there] - self.means[recipe, best])),
+            low=[((reference, best_there, 1), (recipe, attack, -1)) for attack in every],
+            high=[((reference, attack, 1), (recipe, best, -1)) for attack in every],
         )
 
     def bounded(
-        self, value: float, *, low: Sequence[Terms], high: Sequence[Terms], looked_at: int, span: float | None
-    ) -> tuple[Bounded, Narrowest | None]:
-        """Bound `value` by the lowest of the lower ends of `low` and the highest of the upper ends of `high`.
+        self, claims: Sequence[Claim], *, correction: Correction, span: float | None
+    ) -> list[tuple[Bounded, Narrowest | None]]:
+        """Bound each claim by the lowest of its lower ends and the highest of its upper ends; and what that rests on.
 
-        looked_at: from how many the members that `low` shares, or `high`, were chosen. span: the largest that value can
-        be, either way.
+        correction: counts all claims, times the choices that each makes. span: the largest that a value can be, either
+        way; None where nothing bounds it.
         """
-        if self.cells.shape[2] < LEAST_SEEDS:
-            return Bounded(value=value, low=None, high=None), None
-        correction = Dunnett(comparisons=looked_at * max(1, len(self.cells) - 1))
-        below, errors = self._contrasts(low)
-        above, others = self._contrasts(high)
-        lower = below - half_widths(errors, below, self.alpha, correction)
-        upper = above + half_widths(others, above, self.alpha, correction)
-        p = 1.0
-        if (below > 0).all() or (above < 0).all():
-            gaps, behind = (below, errors) if (below > 0).all() else (above, others)
-            p = float(behind.p_values(gaps, correction).max())
-        at = int(lower.argmin())
-        narrowest = Narrowest(gap=float(below[at]), errors=_only(errors, at), correction=correction)
-        return Bounded(value=value, low=_end(lower[at], span), high=_end(upper.max(), span), p=p), narrowest
+        if self.cells.shape[2] < LEAST_SEEDS or not claims:
+            return [(Bounded(value=claim.value, low=None, high=None), None) for claim in claims]
+        below, above = self._ends([one.low for one in claims]), self._ends([one.high for one in claims], turn=-1)
+        lower, upper = (
+            side.gaps - half_widths(side.errors, side.gaps, self.alpha, correction) for side in (below, above)
+        )
+        p_values = [side.errors.p_values(side.gaps, correction) for side in (below, above)]
+        found, each = [], len(below.gaps) // len(claims)
+        for row, claim in enumerate(claims):
+            mine = slice(row * each, (row + 1) * each)
+            sides = (below, lower, p_values[0]), (above, upper, p_values[1])
+            p = next((float(ps[mine].max()) for side, _, ps in sides if (side.gaps[mine] > 0).all()), 1.0)
+            nearest, ends, _ = sides[claim.value < 0]
+            behind = nearest.only(mine.start + int(ends[mine].argmin()), correction)
+            low, high = float(lower[mine].min()), -float(upper[mine].min())
+            found.append((Bounded(value=claim.value, low=_end(low, span), high=_end(high, span), p=p), behind))
+        return found
 
     def seeds_needed(self, behind: Narrowest) -> int | None:
         """The least number of seeds with which the contrast would be clear, if its value and its variances stayed."""
@@ -160,23 +161,38 @@ class LeakCells:
                 return seeds
         return None
 
-    def _contrasts(self, contrasts: Sequence[Terms]) -> tuple[np.ndarray, Errors]:
-        """Values of the contrasts, [contrasts], and what they vary by."""
-        weights = np.zeros((len(contrasts), *self.cells.shape[:2]))
-        for row, terms in enumerate(contrasts):
+    def _ends(self, contrasts: Sequence[Sequence[Terms]], turn: int = 1) -> _Ends:
+        """Values of all contrasts in one row, times `turn`, and what they vary by."""
+        listed = [terms for one in contrasts for terms in one]
+        weights = np.zeros((len(listed), *self.cells.shape[:2]))
+        for row, terms in enumerate(listed):
             for recipe, attack, weight in terms:
-                weights[row, recipe, attack] += weight
-        return np.einsum("nra,ra->n", weights, self.means), contrast_errors(self.cells, weights)
+                weights[row, recipe, attack] += turn * weight
+        return _Ends(gaps=self._rounded(np.einsum("nra,ra->n", weights, self.means)),
+                     errors=contrast_errors(self.cells, weights))  # fmt: skip
+
+    def _rounded(self, gaps: np.ndarray) -> np.ndarray:
+        """Differences without those that are rounding."""
+        return np.where(np.abs(gaps) <= _ROUNDING * float(np.abs(self.cells).max()), 0.0, gaps)
 
 
-def half_widths(errors: Errors, gaps: np.ndarray, alpha: float, correction: Dunnett) -> np.ndarray:
+@dataclass(frozen=True, kw_only=True)
+class _Ends:
+    """Contrasts that bound claims from one side. gaps: their values [contrasts], above zero where the claim is."""
+
+    gaps: np.ndarray
+    errors: Errors
+
+    def only(self, at: int, correction: Correction) -> Narrowest:
+        alone = slice(at, at + 1)
+        behind = replace(self.errors, variances=self.errors.variances[:, alone], flat=self.errors.flat[alone])
+        return Narrowest(gap=float(self.gaps[at]), errors=behind, correction=correction)
+
+
+def half_widths(errors: Errors, gaps: np.ndarray, alpha: float, correction: Correction) -> np.ndarray:
     """Half widths, infinite where so few numbers allow no interval."""
     halves = errors.half_widths(gaps, alpha, correction)
     return np.where(np.isnan(halves), np.inf, halves)
-
-
-def _only(errors: Errors, at: int) -> Errors:
-    return replace(errors, variances=errors.variances[:, at : at + 1], flat=errors.flat[at : at + 1])
 
 
 def _end(end: float, span: float | None) -> float | None:

@@ -18,10 +18,11 @@ from orchestrator.page import content
 from orchestrator.page.figures.canvas import Canvas
 from orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
 from orchestrator.page.sheets import tile_uri
-from orchestrator.reading.findings.shown import of_cell, told
+from orchestrator.reading.findings.shown import of_cell, of_recipe, told, told_difference
 from orchestrator.reading.numbers import format as shown
 from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.summary import Summary, summarise
+from orchestrator.reading.numbers.wording import LEGEND, WORDING
 from orchestrator.reading.toy import ToyData, toy_answer
 
 FILTERS = ("number", "interval", "estimate", "signed", "signed_interval", "duration", "count", "listing", "minus",
@@ -84,6 +85,7 @@ def environment() -> Environment:
     made.tests["null"] = shown.is_null
     made.globals |= {
         "metric_of": metric_of, "axis_value": shown.axis_value, "told": told, "of_cell": of_cell,
+        "of_recipe": of_recipe, "LEGEND": LEGEND, "WORDING": WORDING, "told_difference": told_difference,
         "PROTOCOLS": PROTOCOLS, "SECTIONS": SECTIONS, "policy": policy(), "ABSENT": shown.ABSENT, "NBSP": NBSP,
         "style": Markup(resource("style.css")), "script": Markup(resource("page.js")),
     }  # fmt: skip

@@ -19,7 +19,7 @@ from orchestrator.planning.trial import Trial
 from orchestrator.reading.axes import by_attack, first_finished, sweep_axes
 from orchestrator.reading.findings.pairs import sheet_recipes
 from orchestrator.reading.findings.tables import text_table
-from orchestrator.reading.leak.hiding import Hidings, hiding_frame, hiding_text, hidings
+from orchestrator.reading.leak.hiding import hidings, verdict_frame, verdict_text
 from orchestrator.reading.leak.queries import asked_by_parts, query_frame
 from orchestrator.reading.numbers.model import Axis, ContactSheet, FeatureView, PaperReference, ReportData, Spent
 from orchestrator.reading.numbers.summary import recipe_label, summarise
@@ -56,13 +56,12 @@ def write_sweep_report(
     data = replace(data, sheets=sheets, queries=asked if len(asked) else None)
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *figure_files(out)]
-    texts, found = [text_table(summary)], Hidings()
+    texts, found = [text_table(summary)], hidings(summary)
     if len(summary.attacks) > 1 and len(summary.recipes) > 1:
-        found = hidings(summary)
-        texts.append(hiding_text(summary, found))
-        if found.verdicts:
-            write_rows(hiding_frame(found), out / VERDICTS)
-            files.append(out / VERDICTS)
+        texts.append(verdict_text(summary, found))
+    if found.verdicts:
+        write_rows(verdict_frame(summary, found), out / VERDICTS)
+        files.append(out / VERDICTS)
     if len(asked):
         write_rows(asked, out / QUERIES)
         files.append(out / QUERIES)

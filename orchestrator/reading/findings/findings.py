@@ -6,18 +6,20 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from core.metrics.leak_comparisons import HIDES, LEAKS_MORE
 from core.metrics.table import CLASS_METRICS, metric_of
-from core.metrics.verdicts import CANNOT_TELL, HIGHER, LEAST_SEEDS, LOWER
+from core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from core.words import NBSP
 from orchestrator.reading.defenses.families import CHEAP
 from orchestrator.reading.findings.fresh import fresh_answer
 from orchestrator.reading.findings.incomplete import incomplete_lines
 from orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
-from orchestrator.reading.findings.sureness import TOO_SMALL, flattery, gap_words, named, standing, start, sureness
+from orchestrator.reading.findings.sureness import flattery, gap_of, gap_words, named, standing, start, sureness
 from orchestrator.reading.numbers.decision import Decision, decide
 from orchestrator.reading.numbers.format import count, difference, listing, number, points
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
+from orchestrator.reading.numbers.wording import WORDING
 
 ACCURACY = metric_of("test_acc")
 SEES = {
@@ -57,7 +59,7 @@ def _find(data: ReportData, summary: Summary) -> Findings:
     if choice.best is None:
         return Findings(answer=(_none_accurate(summary, choice),), cautions=cautions)
     if len(choice.rows) > 1 and choice.seeds < LEAST_SEEDS:
-        answer = _untold(summary, choice)
+        answer = _of_one_seed(summary, choice)
     elif choice.reference is None or len(choice.rows) == 1:
         answer = _alone(summary, choice)
     elif choice.best == choice.reference:
@@ -116,15 +118,15 @@ def _alone(summary: Summary, choice: Decision) -> tuple[str, ...]:
     )
 
 
-def _untold(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    """The numbers of recipes with one seed each, of which none can be told from another."""
-    best, reference = choice.best, choice.reference
+def _of_one_seed(summary: Summary, choice: Decision) -> tuple[str, ...]:
+    """The numbers of recipes with one seed each, which prove no difference."""
+    best, reference, of_attack = choice.best, choice.reference, _attack(summary)
     beside = ""
     if reference not in (None, best):
         beside = f", against {summary.shown(reference)} at {_recipe(summary, reference)}"
         beside += _price(summary, best, reference)
     return (
-        start(f"{_among(summary)}one seed cannot tell which recipe leaks least {_judge(summary)}{_attack(summary)}."),
+        start(f"{_among(summary)}with one seed, what leaks least {_judge(summary)}{of_attack} is inconclusive."),
         f"The smallest number is that of {_recipe(summary, best)}: {_leak(summary, best)}{beside}. Another training "
         "run may turn any of these differences round: add seeds.",
     )
@@ -136,23 +138,23 @@ def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
     first = f"{nothing}{_attack(summary)}: {_judge(summary)}, {_leak(summary, choice.reference)}."
     others = [row for row in choice.rows.values() if row != choice.reference]
     nearest = min(others, key=summary.leak)
-    gap = summary.between(nearest, choice.reference)
-    shown = f" ({gap_words(summary, gap)})" if gap.n else ""
-    second = f"{_recipe(summary, nearest)} has {summary.shown(nearest)}{shown}; {sureness(summary, gap)}"
-    return start(first), start(second), *standing(summary)
+    gap = gap_of(summary, nearest, choice.reference)
+    second = f"{_recipe(summary, nearest)} has {summary.shown(nearest)}{gap_words(summary, gap)}; "
+    return start(first), start(second + sureness(summary, gap)), *standing(summary)
 
 
 def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
     best, reference = choice.best, choice.reference
     name, baseline, judged = _recipe(summary, best), _recipe(summary, reference), _judge(summary) + _attack(summary)
-    gap = summary.between(best, reference)
-    shown = f" ({gap_words(summary, gap)})" if gap.n else ""
-    price = _price(summary, best, reference)
-    values = f"{_leak(summary, best)}, against {summary.shown(reference)} at {baseline}{shown}{price}."
+    gap = gap_of(summary, best, reference)
+    price = gap_words(summary, gap) + _price(summary, best, reference)
+    values = f"{_leak(summary, best)}, against {summary.shown(reference)} at {baseline}{price}."
     if choice.clear:
         first = f"{name} leaks least {judged}: {values}"
+    elif gap is not None and gap.word == HIDES:
+        first = f"{name} leaks least {judged}, and {WORDING[HIDES].as_verb}: {values}"
     else:
-        first = f"no recipe leaks clearly less than {baseline} {judged}. The lowest is {name}: {values}"
+        first = f"inconclusive: {name} has the lowest leak {judged}: {values}"
     accuracy = _accuracy_sureness(summary, best, reference)
     return start(_among(summary) + first), start(sureness(summary, gap)), *standing(summary), *accuracy
 
@@ -175,9 +177,8 @@ def _accuracy_sureness(summary: Summary, best: int, reference: int) -> tuple[str
     if gap.n == 0 or gap.low == gap.high == 0:
         return ()
     shown = difference(ACCURACY, gap.difference, gap.low, gap.high)
-    if gap.verdict == CANNOT_TELL:
-        return (f"The difference in accuracy, {shown}, cannot be told from zero: {TOO_SMALL}.",)
-    return (f"The difference in accuracy is clear too: {shown}.",)
+    unsure = "inconclusive: " if gap.verdict == INCONCLUSIVE else ""
+    return (f"The difference in accuracy is {unsure}{shown}.",)
 
 
 def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
@@ -197,15 +198,15 @@ def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _catalyst(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    """The recipe that clearly leaks more than the baseline, if there is one."""
+    """The recipe that leaks more than the baseline, if one is shown to."""
     if choice.reference is None:
         return ()
     worst = max(choice.rows.values(), key=summary.leak)
-    gap = summary.between(worst, choice.reference)
-    if worst in (choice.best, choice.reference) or gap.verdict != (HIGHER if summary.spec.sign > 0 else LOWER):
+    gap = gap_of(summary, worst, choice.reference)
+    if worst in (choice.best, choice.reference) or gap is None or gap.word != LEAKS_MORE:
         return ()
     name, against = start(_recipe(summary, worst)), _recipe(summary, choice.reference)
-    return (f"{name} leaks most: {summary.shown(worst)}, {gap_words(summary, gap)} compared with {against}.",)
+    return (f"{name} leaks more than {against}: {summary.shown(worst)}{gap_words(summary, gap)}.",)
 
 
 def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
@@ -215,7 +216,9 @@ def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
     if metric not in CLASS_METRICS or other is None or pd.isna(frame.loc[best, other]):
         return ()
     compared = reference not in (None, best)
-    verdicts = {summary.compare(key, best, reference).verdict for key in (other, metric)} if compared else {""}
+    names = [frame.loc[row, "recipe"] for row in (best, reference) if row is not None]
+    gaps = (summary.reduction(key, *names) for key in (other, metric)) if compared else ()
+    verdicts = {None if gap is None else gap.word for gap in gaps} or {None}
     if abs(frame.loc[best, other] - frame.loc[best, metric]) < 0.2 and len(verdicts) == 1:
         return ()
     beside = ""

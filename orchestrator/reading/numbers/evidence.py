@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from core.metrics.comparisons import Pair, compare_recipes
+from core.metrics.leak_comparisons import LeakComparison, LeakComparisons
 from core.metrics.recommendation import Recommendation, recommend
-from core.metrics.reduction import reductions
 from core.metrics.table import METRICS, metric_of
-from core.metrics.verdicts import LEAST_SEEDS, verdict
+from core.metrics.verdicts import LEAST_SEEDS
 from orchestrator.reading.numbers.cells import AttackedCells
-from orchestrator.reading.numbers.complete_cases import CompleteCases, shared_seeds
+from orchestrator.reading.numbers.complete_cases import shared_seeds
 from orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, compare, compared, rates
 from orchestrator.reading.numbers.format import is_null
 
@@ -28,7 +28,8 @@ class Evidence:
     compared, times `sign`, so that small is good; [seeds, 1] where no hit rates by class are known. seeds: those that
     all of them share. left_out: recipes that are compared with no other, because they lack an attack or one of these
     seeds. by_class: whether `values` has classes. missing: recipe -> attack -> the seeds that it lacks; such a recipe
-    has no row.
+    has no row. leaks: the recipes compared under their strongest attacks; None for a metric that is no leak, and where
+    the attacks were not chosen by it.
     """
 
     metric: str
@@ -40,6 +41,7 @@ class Evidence:
     recommendation: Recommendation
     left_out: tuple[str, ...] = ()
     missing: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    leaks: LeakComparisons | None = None
     _by_pair: Mapping[frozenset[str], Pair] = field(default_factory=dict, repr=False)
 
     @property
@@ -54,7 +56,7 @@ class Evidence:
 
     @property
     def recommended(self) -> str | None:
-        """The recipe with the least leak among those accurate enough; None with one seed, which cannot tell."""
+        """The recipe with the least leak among those accurate enough; None with one seed, which proves nothing."""
         return self.recommendation.best if len(self.seeds) >= LEAST_SEEDS else None
 
     @property
@@ -65,6 +67,10 @@ class Evidence:
     def mean(self, recipe: str) -> float:
         """Mean leak over the common seeds, in the metric's own unit."""
         return self.sign * float(self.values[recipe].mean())
+
+    def reduction(self, recipe: str, reference: str) -> LeakComparison | None:
+        """How much less a recipe leaks than a reference; None where the two were not compared as leaks."""
+        return None if self.leaks is None else self.leaks.against(recipe, reference)
 
     def against(self, recipe: str, reference: str) -> Comparison:
         """recipe minus reference in the metric's unit: simultaneous interval, corrected p-value and verdict. `NOTHING`
@@ -83,35 +89,23 @@ class Cells(AttackedCells):
         by = worst_by or metric
         cases, worst = self.cases(by), self.worst(by)
         rows = {recipe: row for recipe, row in worst.items() if not is_null(self.frame.loc[row, metric])}
-        found = self.gather(metric, rows, seeds=cases.seeds)
+        compares_leaks = by == metric and metric_of(metric).is_leak and bool(rows)
+        leaks = self.comparisons(metric, cases) if compares_leaks else None
+        found = self.gather(metric, rows, seeds=cases.seeds, leaks=leaks)
         if found is None:
             return None
-        pairs = dict(found._by_pair)
-        if by == metric and len(cases.attacks) > 1 and self.baseline_recipe in found.values:
-            pairs |= self._against_baseline(metric, cases)
-        left_out = (*cases.missing, *found.left_out)
-        return replace(found, missing=cases.missing, left_out=left_out, _by_pair=pairs)
+        return replace(found, missing=cases.missing, left_out=(*cases.missing, *found.left_out), leaks=leaks)
 
-    def _against_baseline(self, metric: str, cases: CompleteCases) -> dict[frozenset[str], Pair]:
-        """Every recipe against the baseline, each under its strongest attack, the choice of attacks paid for."""
-        spec, baseline = metric_of(metric), self.baseline_recipe
-        told = reductions(
-            self.leaks_of(metric, cases), baseline=baseline, level=self.settings.level, span=spec.span
-        )
-        return {
-            frozenset((recipe, baseline)): Pair(
-                first=baseline, second=recipe, difference=one.value, low=one.low, high=one.high, p=one.p,
-                p_corrected=one.p, verdict=verdict(one.low, one.high, seeds=len(cases.seeds)),
-            )
-            for recipe, one in told.items()
-        }  # fmt: skip
-
-    def gather(self, metric: str, rows: Mapping[str, int], *, seeds: Sequence[int] | None = None) -> Evidence | None:
+    def gather(
+        self, metric: str, rows: Mapping[str, int], *, seeds: Sequence[int] | None = None,
+        leaks: LeakComparisons | None = None,
+    ) -> Evidence | None:
         """The evidence on the recipes of `rows`. All of them are compared, also those without the accuracy asked for,
         since tables print their differences too: one pair has one verdict wherever it is shown. On a tie the baseline
         is preferred, then the more accurate. None without rows.
 
-        seeds: those that may be used, None for all.
+        seeds: those that may be used, None for all. leaks: the same recipes as compared under their strongest attacks,
+        where that is what `rows` are.
         """
         found = dict(rows)
         if not found:
@@ -126,7 +120,7 @@ class Cells(AttackedCells):
         values, by_class = _stacked(mine, kept, shared, sign)
         choice = recommend(
             values, accuracy=enough, min_accuracy=floor, beside=tuple(values), reference=baseline,
-            **asdict(self.settings)
+            comparisons=leaks.pairs if leaks is not None and leaks.by_pair else None, **asdict(self.settings)
         )
         pairs = choice.comparisons.pairs if choice.comparisons else ()
         return Evidence(
@@ -160,6 +154,7 @@ class Cells(AttackedCells):
         columns: dict[str, list] = {}
         attacks = self.frame["attack"].tolist()
         pairs = [(row, other) for row, other in enumerate(references) if other is not None]
+        several = len(set(attacks)) > 1
         across = [(row, other) for row, other in pairs if attacks[row] != attacks[other]]
         for spec in METRICS:
             gaps = [NOTHING] * len(self.frame)
@@ -172,9 +167,8 @@ class Cells(AttackedCells):
             for other, rows in self._families(across):
                 for row, gap in self._across(spec.key, other, rows, among=len(across)):
                     gaps[row] = gap
-            if len(set(attacks)) > 1:
-                for row, gap in self._decided(spec.key, pairs, primary):
-                    gaps[row] = gap
+            for row, gap in self._decided(spec.key, pairs, primary) if several or spec.is_leak else ():
+                gaps[row] = gap
             columns |= {f"{spec.key}{end}": [getattr(gap, name) for gap in gaps] for end, name in COLUMNS.items()}
         return pd.concat([self.frame, pd.DataFrame(columns, index=self.frame.index)], axis=1)
 
@@ -213,8 +207,7 @@ class Cells(AttackedCells):
     ) -> list[tuple[int, Comparison]]:
         """Row -> its comparison, of the pairs whose rows are both the worst of their recipes: by this metric if it is a
         leak, else by the one that decides."""
-        spec = metric_of(metric)
-        by = metric if spec.group == "leak" and spec.better else primary
+        by = metric if metric_of(metric).is_leak else primary
         if by is None:
             return []
         worst = set(self.worst(by).values())

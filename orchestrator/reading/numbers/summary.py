@@ -12,6 +12,7 @@ import pandas as pd
 
 from core.attacks.access import ACCESS_LEVELS
 from core.defenses.words import RecipeWords, recipe_words
+from core.metrics.leak_comparisons import LeakComparison
 from core.metrics.metric import Metric
 from core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from core.words import NBSP
@@ -40,11 +41,11 @@ class Summary(Cells):
     frame: one row per combination of axes, attacks outermost, numbers ascending: the axes, `recipe` and `attack`
     (labels), `access`, `control`, `published`, `n` (seeds done), `failed`, `missing`, `trials`, `is_baseline`, and for
     every metric m of `METRICS`: m, m_low, m_high (mean over the seeds and its interval), m_n (seeds measured), and
-    m_diff, m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "cannot tell" | "")
-    against the baseline cell, as `core.metrics.comparisons` decides it among all recipes that meet the same attack,
-    paired by seed and, where hit rates per class are known, by class. Means of hit rates use the two-level bootstrap
-    over seeds and classes, the rest Student's t over seeds; with one seed the first resamples classes only and the
-    second has no interval (NaN). Intervals of fractions stay within [0, 1].
+    m_diff, m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "inconclusive" | "")
+    against the baseline cell (`reference_recipe` is its recipe), as `core.metrics.comparisons` decides it among all
+    recipes that meet the same attack, paired by seed and, where hit rates per class are known, by class. Means of hit
+    rates use the two-level bootstrap over seeds and classes, the rest Student's t over seeds; with one seed the first
+    resamples classes only and the second has no interval (NaN). Intervals of fractions stay within [0, 1].
 
     primary: the metric that decides, None where no leak was measured. measured: the metrics with at least one value.
     defenses: recipe label -> its defense, where known. The rest is described with `Cells`.
@@ -133,17 +134,25 @@ class Summary(Cells):
         evidence = self._gathered(metric, worst_by=self.primary or metric)
         return NOTHING if evidence is None else self.between_rows(evidence, row, reference)
 
-    def between(self, row: int, reference: int) -> Comparison:
-        """The recipes of two rows by the metric that decides."""
-        return self.versus(self.primary, self.frame.loc[row, "recipe"], self.frame.loc[reference, "recipe"])
-
-    def versus(self, metric: str, recipe: str, reference: str) -> Comparison:
-        """Two recipes by a leak metric, each at its worst, corrected for how many are compared. `NOTHING` where one of
-        them has not met every attack under the seeds that all share."""
+    def reduction(self, metric: str, recipe: str, reference: str) -> LeakComparison | None:
+        """How much less a recipe leaks than a reference by a leak metric, each under its strongest attack. None where
+        one of them has not met every attack under the seeds that all share."""
         evidence = self.evidence_by(metric)
-        if evidence is None or recipe not in evidence.rows or reference not in evidence.rows:
-            return NOTHING
-        return self.between_rows(evidence, evidence.rows[recipe], evidence.rows[reference])
+        return None if evidence is None else evidence.reduction(recipe, reference)
+
+    def verdict(self, recipe: str, metric: str | None = None) -> LeakComparison | None:
+        """A recipe beside the baseline, by default by the metric that decides: what every output shows of it. None for
+        a baseline itself, and where the two were not compared."""
+        reference, by = self.references.get(recipe), metric or self.primary
+        return None if reference in (None, recipe) or by is None else self.reduction(by, recipe, reference)
+
+    @property
+    def references(self) -> dict[str, str]:
+        """Recipe -> the baseline that it is compared with, where there is one; several settings have several."""
+        if "reference_recipe" not in self.frame:
+            return {}
+        known = self.frame[self.frame["reference_recipe"].notna() & ~self.frame["control"]]
+        return dict(zip(known["recipe"], known["reference_recipe"], strict=True))
 
 
 def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Summary:
@@ -161,7 +170,10 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     measured = tuple(spec.key for spec in METRICS if len(frame) and frame[spec.key].notna().any())
     leaks = [key for key in measured if metric_of(key).group == "leak" and metric_of(key).better]
     primary = data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
-    frame = cells.with_differences(_references(groups, data), primary) if len(frame) else frame
+    if len(frame):
+        references = _references(groups, data)
+        named = [None if row is None else frame.loc[row, "recipe"] for row in references]
+        frame = cells.with_differences(references, primary).assign(reference_recipe=named)
     return Summary(
         **(vars(cells) | {"frame": frame}), axes=data.axes, primary=primary, measured=measured,
         judged_classes=data.judged_classes, defenses=_defenses(data, frame),

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from orchestrator.page.render import part
-from orchestrator.reading.leak.hiding import hiding_frame, hiding_sentences, hiding_text, hidings
+from orchestrator.reading.leak.hiding import hiding_sentences, hidings, verdict_frame, verdict_text
 from orchestrator.reading.numbers.model import Axis, ReportData
 from orchestrator.reading.numbers.summary import summarise
 
@@ -45,25 +45,25 @@ def told():
 
 def test_each_recipe_gets_its_word_and_controls_are_no_attacks(told):
     summary, found = told
-    hides, removes = (recipe for recipe in summary.recipes[::-1] if recipe != found.baseline)
-    assert (found.verdicts[hides].word, found.verdicts[removes].word) == ("hides", "removes")
+    hides, reduces = (recipe for recipe in summary.recipes[::-1] if recipe not in found.baselines)
+    assert (found.verdicts[hides].word, found.verdicts[reduces].word) == ("hides", "reduces")
     assert found.attacks == ("ppa", "ppa logit") and found.published == ("ppa",)
 
 
 def test_page_terminal_and_file_say_the_same(told):
     summary, found = told
-    page, text, frame = part("hiding", data(), summary), hiding_text(summary, found), hiding_frame(found)
+    page, text, frame = part("hiding", data(), summary), verdict_text(summary, found), verdict_frame(summary, found)
     first = part("first", data(), summary)
     for recipe, verdict in found.verdicts.items():
         row = frame[frame["recipe"] == recipe].iloc[0]
-        assert row["verdict"] == verdict.word and row["removed"] == verdict.removed.value
-        line = next(line for line in text.splitlines() if verdict.word in line.split("  ")[-1])
+        assert row["verdict"] == verdict.word and row["reduction"] == row["removed"] == verdict.reduction
+        line = next(line for line in text.splitlines() if f"  {verdict.word}" in line)
         row = first.split(f'data-recipe="{recipe}"><th scope="row">')[1].split("</tr>")[0]
-        assert f">{verdict.word}</abbr>" in row, "the first screen has the same word in the recipe's own row"
-        assert f"<b>{verdict.word}</b>" in page and verdict.strongest in line
+        assert f">{verdict.word}</span>" in row, "the first screen has the same word in the recipe's own row"
+        assert f">{verdict.word}</abbr>" in page and verdict.attack in line
     (baseline,) = (line for line in text.splitlines() if line.endswith("baseline"))
-    strongest = next(iter(found.verdicts.values())).strongest_baseline
-    leaks = summary.frame[(summary.frame["recipe"] == found.baseline) & ~summary.frame["control"]]
+    strongest = next(iter(found.verdicts.values())).attack_reference
+    leaks = summary.frame[(summary.frame["recipe"] == found.baselines[0]) & ~summary.frame["control"]]
     worst = leaks.loc[leaks[summary.primary].idxmax()]
     assert worst["attack"] == strongest and strongest in baseline
     assert f"{100 * worst[summary.primary]:.1f} %" in baseline and f"{100 * worst['test_acc']:.1f} %" in baseline
@@ -71,10 +71,13 @@ def test_page_terminal_and_file_say_the_same(told):
     assert "upper bound" in sentences and "ppa logit" in sentences
 
 
-def test_published_attacks_alone_tell_nothing():
+def test_published_attacks_alone_reduce_and_say_nothing_of_hiding():
     summary = summarise(data(published=dict.fromkeys(PUBLISHED, True)))
     found = hidings(summary)
-    assert not found.verdicts and "published one" in found.reason
+    assert {one.word for one in found.verdicts.values()} == {"reduces", "inconclusive"}
+    assert "published one" in found.reason and all(one.hidden is None for one in found.verdicts.values())
+    assert "hiding: not looked for" in verdict_text(summary, found)
+    assert verdict_frame(summary, found)["hidden"].isna().all()
     assert "cannot be said" in part("hiding", data(published=dict.fromkeys(PUBLISHED, True)), summary)
 
 
@@ -86,8 +89,8 @@ def test_one_attack_shows_no_section():
 def test_one_seed_tells_nothing():
     summary = summarise(data(seeds=(1,)))
     found = hidings(summary)
-    assert {verdict.word for verdict in found.verdicts.values()} == {"cannot tell"}
-    assert hiding_sentences(summary, found)[0].endswith("it cannot be told: one seed tells nothing.")
+    assert {verdict.word for verdict in found.verdicts.values()} == {"inconclusive"}
+    assert "2 seeds at least might settle it" in hiding_sentences(summary, found)[0]
 
 
 def test_a_recipe_that_not_every_attack_was_tried_on_is_named():
@@ -107,14 +110,14 @@ def test_the_answer_and_the_verdict_of_a_recipe_have_one_interval():
         summary = summarise(data(rates=rates))
         found = hidings(summary)
         ((recipe, verdict),) = found.verdicts.items()
-        gap, removed = summary.versus(summary.primary, recipe, found.baseline), verdict.removed
+        gap = summary.evidence.against(recipe, found.baselines[0])
         assert (-gap.difference, -gap.high, -gap.low, gap.p) == pytest.approx(
-            (removed.value, removed.low, removed.high, removed.p)
+            (verdict.reduction, verdict.low, verdict.high, verdict.p)
         )
         row, worst = summary.frame.loc[summary.rows(summary.primary)[recipe]], summary.primary
-        if row["attack"] == verdict.strongest_baseline:  # the table's pair is then the answer's
+        if row["attack"] == verdict.attack_reference:  # the table's pair is then the answer's
             shown = [row[f"{worst}{end}"] for end in ("_diff_low", "_diff_high")]
             assert shown == pytest.approx([gap.low, gap.high])
-        assert (gap.verdict == "lower") == ("removes" in verdict.word)
+        assert (gap.verdict == "lower") == (verdict.word == "reduces")
         told.add(gap.verdict)
-    assert told == {"lower", "cannot tell"}
+    assert told == {"lower", "inconclusive"}
