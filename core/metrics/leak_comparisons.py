@@ -47,6 +47,7 @@ class LeakComparison:
         attack: The attack that looks best against the recipe.
         attack_reference: The attack that looks best against the reference.
         seeds: Seeds that the comparison rests on.
+        classes: Classes that it rests on; 1 for a leak without classes.
         seeds_needed: With so many seeds, all else as it is, a word other than inconclusive would follow; None where it
             does, where more seeds alone would not settle it, and for pairs without the baseline.
         hidden: What published attacks miss; None where attacks are all of one kind, or the reference is no baseline.
@@ -61,6 +62,7 @@ class LeakComparison:
     attack: str
     attack_reference: str
     seeds: int
+    classes: int = 1
     seeds_needed: int | None = None
     hidden: Hidden | None = None
 
@@ -195,7 +197,7 @@ def _told(
         word=word, reduction=found.value, low=found.low, high=found.high, p=found.p,
         comparisons=correction.comparisons, attack=cells.attacks[cells.best(recipe)],
         attack_reference=cells.attacks[cells.best(reference)], seeds=cells.cells.shape[2],
-        seeds_needed=min((seeds for seeds in needed if seeds is not None), default=None),
+        classes=cells.cells.shape[3], seeds_needed=min((seeds for seeds in needed if seeds is not None), default=None),
         hidden=hidden,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from core.metrics.table import metric_of
 from core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
 from orchestrator.reading.audit.found import Audit, Person, Reached, Trained
 from orchestrator.reading.findings.findings import SEES
-from orchestrator.reading.findings.sureness import named
+from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.numbers.format import count, duration, listing, number
 from orchestrator.reading.numbers.wording import WORDING, needed_words, reduction_words
 
@@ -129,14 +129,15 @@ def _fixes(audit: Audit) -> tuple[str, ...]:
     less = [(one, gap) for one, gap in gaps if gap.word == REDUCES]
     rest = [f"{one.recipe}: {gap.word} ({reduction_words(spec, gap)})" for one, gap in gaps if gap.word != REDUCES]
     said = [
-        f"{one.recipe} {WORDING[gap.word].as_verb} of plain training on these images, by the attacks tried, at "
+        f"{start(one.recipe)} {WORDING[gap.word].as_verb} of plain training on these images, by the attacks tried, at "
         f"{sample}: {_leak(audit, one)} at {accuracy(one)} test accuracy, reduction {reduction_words(spec, gap)}."
         for one, gap in less
     ]
     if rest:
         more = more_seeds(seeds) if any(gap.word == INCONCLUSIVE for _, gap in gaps) else ""
+        more = more and f" More seeds may settle what is inconclusive{more}."
         first = "Of the others" if less else f"At {sample} no recipe is shown to reduce the leak of plain training"
-        said.append(f"{first}: {'; '.join(rest)}{more}.")
+        said.append(f"{first}: {'; '.join(rest)}.{more}")
     return tuple(said)
 
 

@@ -11,7 +11,6 @@ from core.metrics.leak_comparisons import HIDES, LEAKS_MORE, REDUCES
 from core.metrics.table import metric_of
 from core.metrics.verdicts import INCONCLUSIVE
 from orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, Point, Versus
-from orchestrator.reading.findings.sureness import start
 from orchestrator.reading.numbers.format import count, listing, points
 from orchestrator.reading.numbers.model import ReportData
 from orchestrator.reading.numbers.summary import Summary
@@ -72,7 +71,7 @@ def _sentence(
     """`Reduces the leak against plain training at beta 0.01: +12.0 points [+6, +18], for 3.4 points of test accuracy
     (n = 3).`"""
     size = reduction_words(metric_of(summary.primary), gap.leak)
-    verb = start(WORDING[gap.leak.word].as_verb)
+    verb = WORDING[gap.leak.word].as_verb.capitalize()
     first = "At less cost" if again else f"{verb} {'against' if gain else 'than'} {reference_words(group)}"
     return f"{first} at {point.words.strength}: {size}{_cost(gap)} (n = {gap.leak.seeds})."
 

@@ -14,7 +14,7 @@ from core.metrics.table import metric_of
 from core.metrics.verdicts import INCONCLUSIVE
 from orchestrator.reading.findings.sureness import named, start
 from orchestrator.reading.findings.tables import with_interval
-from orchestrator.reading.numbers.format import aligned, ascii_text, count, listing, signed, signed_interval
+from orchestrator.reading.numbers.format import aligned, ascii_text, listing, points, signed, signed_interval
 from orchestrator.reading.numbers.summary import Summary
 from orchestrator.reading.numbers.wording import LEGEND, WORDING, needed_words, reduction_cell, reduction_words
 
@@ -87,8 +87,8 @@ def hiding_sentences(summary: Summary, found: Hidings) -> tuple[str, ...]:
         return (*lines, f"Whether a recipe hides its leak cannot be said: {found.reason}.")
     adapted = [attack for attack in found.attacks if attack not in found.published]
     lines.append(
-        f"A reduction is an upper bound: it was measured with {count(len(found.attacks), 'attack')}, beyond those "
-        f"that follow gradients as published {listing(map(named, adapted))}; a stronger attack may lower it."
+        f"A reduction is an upper bound: a stronger attack than the {len(found.attacks)} tried may lower it. Adapted "
+        f"attacks, or attacks without gradients, among them: {listing(map(named, adapted))}."
     )
     return tuple(lines)
 
@@ -99,12 +99,12 @@ def _sentence(summary: Summary, recipe: str, one: LeakComparison) -> str:
     first = f"{named(recipe)} {WORDING[one.word].as_verb}"
     if one.word == HIDES and hidden is not None:
         return start(
-            f"{first}: of {signed(spec, hidden.claimed)} that those lose, {size} are gone under the attack that works "
-            f"best against it ({one.attack}), {bounded_cell(spec, hidden.part)} only hidden."
+            f"{first}: they find {points(spec, hidden.claimed)} less than in the baseline, but the attack that works "
+            f"best against it ({one.attack}) does not (reduction {size}). Hidden: {bounded_cell(spec, hidden.part)}."
         )
     more = ""
     if hidden is not None and hidden.is_clear:
-        more = f"; published attacks lose {bounded_cell(spec, hidden.part)} beyond that, which is hidden"
+        more = f"; it also hides {bounded_cell(spec, hidden.part)} from the published attacks"
     return start(f"{first}: {size} under the attack that works best against it ({one.attack}){more}.")
 
 

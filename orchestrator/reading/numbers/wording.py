@@ -66,12 +66,15 @@ def reduction_words(spec: Metric, one: LeakComparison) -> str:
 
 
 def needed_words(one: LeakComparison) -> str:
-    """How many seeds would settle an inconclusive comparison: `6 seeds`; empty where it is settled."""
+    """What might settle an inconclusive comparison: `6 seeds`, or more classes where seeds alone would not; empty where
+    it is settled."""
     if one.word != INCONCLUSIVE:
         return ""
     if one.seeds < LEAST_SEEDS:
-        return f"{LEAST_SEEDS} seeds at least"
-    return count(one.seeds_needed, "seed") if one.seeds_needed else f"more than {MOST_SEEDS} seeds, or more classes"
+        return f"at least {LEAST_SEEDS} seeds"
+    if one.seeds_needed:
+        return count(one.seeds_needed, "seed")
+    return "more classes" if one.classes > 1 else f"over {MOST_SEEDS} seeds"
 
 
 def row_reduction(spec: Metric, gap: Comparison) -> tuple[str, Word | None]:

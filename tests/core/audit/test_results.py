@@ -122,9 +122,9 @@ def told(shares, control, verdict_seeds=3):
 
 
 @pytest.mark.parametrize(("shares", "control", "words"), [
-    ([4, 4, 4], [0, 0, 0], "clearly more than images of people in general give away"),
+    ([4, 4, 4], [0, 0, 0], "more than images of people in general give away"),
     ([0, 0, 0], [4, 4, 4], "less than images drawn without any attack"),
-    ([2, 1, 2], [1, 2, 2], "whether that is more than images of people in general give cannot be told"),
+    ([2, 1, 2], [1, 2, 2], "whether that is more than images of people in general give away is inconclusive"),
 ])  # fmt: skip
 def test_the_sentence_says_which_way_the_difference_points(shares, control, words):
     found = told(shares, control)

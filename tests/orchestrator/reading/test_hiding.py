@@ -90,7 +90,7 @@ def test_one_seed_tells_nothing():
     summary = summarise(data(seeds=(1,)))
     found = hidings(summary)
     assert {verdict.word for verdict in found.verdicts.values()} == {"inconclusive"}
-    assert "2 seeds at least might settle it" in hiding_sentences(summary, found)[0]
+    assert "at least 2 seeds might settle it" in hiding_sentences(summary, found)[0]
 
 
 def test_a_recipe_that_not_every_attack_was_tried_on_is_named():

@@ -95,7 +95,7 @@ def test_a_difference_is_told_where_the_statistics_tell_it_and_nowhere_else(audi
     assert "90.0" in said[0] and "95.0" in said[0]
     assert "Which of the two leaks more is inconclusive (reduction" in said[1]
     [fix] = [line for line in said if "reduces the leak of plain training" in line]
-    assert STRONG in fix and WEAK not in fix and "88.0" in fix and "reduction +4" in fix
+    assert STRONG.capitalize() in fix and WEAK not in fix and "88.0" in fix and "reduction +4" in fix
     [other] = [line for line in said if line.startswith("Of the others")]
     assert f"{WEAK}: inconclusive (" in other
     less = audit_sentences(read(3, recipes=(MODEL, PLAIN), model=0.4))["beside"]
