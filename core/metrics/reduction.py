@@ -135,13 +135,14 @@ class LeakCells:
         lower, upper = (
             side.gaps - half_widths(side.errors, side.gaps, self.alpha, correction) for side in (below, above)
         )
-        p_values = [side.errors.p_values(side.gaps, correction) for side in (below, above)]
-        found, each = [], len(below.gaps) // len(claims)
+        each = len(below.gaps) // len(claims)
+        p_values = [side.p_values(each, correction) for side in (below, above)]
+        found = []
         for row, claim in enumerate(claims):
             mine = slice(row * each, (row + 1) * each)
-            sides = (below, lower, p_values[0]), (above, upper, p_values[1])
-            p = next((float(ps[mine].max()) for side, _, ps in sides if (side.gaps[mine] > 0).all()), 1.0)
-            nearest, ends, _ = sides[claim.value < 0]
+            sides = (below, lower), (above, upper)
+            nearest, ends = sides[claim.value < 0]
+            p = float(min(side[row] for side in p_values))
             behind = nearest.only(mine.start + int(ends[mine].argmin()), correction)
             low, high = float(lower[mine].min()), -float(upper[mine].min())
             found.append((Bounded(value=claim.value, low=_end(low, span), high=_end(high, span), p=p), behind))
@@ -184,9 +185,21 @@ class _Ends:
     errors: Errors
 
     def only(self, at: int, correction: Correction) -> Narrowest:
-        alone = slice(at, at + 1)
-        behind = replace(self.errors, variances=self.errors.variances[:, alone], flat=self.errors.flat[alone])
-        return Narrowest(gap=float(self.gaps[at]), errors=behind, correction=correction)
+        """The contrast at this place."""
+        return Narrowest(gap=float(self.gaps[at]), errors=self._errors_of(slice(at, at + 1)), correction=correction)
+
+    def p_values(self, each: int, correction: Correction) -> np.ndarray:
+        """The largest p of each claim's contrasts, `each` of them a claim; 1 where one is not above zero."""
+        found = np.ones(len(self.gaps) // each)
+        clear = (self.gaps.reshape(-1, each) > 0).all(axis=1)
+        if clear.any():
+            rows = np.repeat(clear, each)
+            of_each = self._errors_of(rows).p_values(self.gaps[rows], correction)
+            found[clear] = of_each.reshape(-1, each).max(axis=1)
+        return found
+
+    def _errors_of(self, rows: slice | np.ndarray) -> Errors:
+        return replace(self.errors, variances=self.errors.variances[:, rows], flat=self.errors.flat[rows])
 
 
 def half_widths(errors: Errors, gaps: np.ndarray, alpha: float, correction: Correction) -> np.ndarray:
