@@ -17,6 +17,7 @@ from orchestrator.tracking.recipes import RecipeMeans
 from orchestrator.tracking.verdicts import VERDICT, Told
 
 COMPARED = f"Each recipe is compared with the baseline ({LEGEND})."
+NOT_COMPARED = "The tag `smoothsweep.verdict` of each recipe and the report compare it with the baseline."
 ONE_SEED = "With one seed per recipe, which leaks least is inconclusive: add seeds."
 ROWS = 40  # of the table; the runs themselves hold the rest
 
@@ -94,24 +95,32 @@ def answer_text(found: Answer, verdicts: Mapping[str, Told] | None = None) -> st
         if "test_acc" in best.metrics:
             first += f", at a test accuracy of {_shown(best, BY_KEY['test_acc'])}"
         first += f" (n = {len(best.seeds)} seed{'s' if len(best.seeds) != 1 else ''})."
-    others = [BY_KEY[key] for key in (*CLASS_METRICS, "xi_test") if key in BY_KEY and key != found.leak]
-    specs = [BY_KEY["test_acc"], spec, *(s for s in others if any(s.key in r.metrics for r in found.worst))]
     said = {one.label: (verdicts or {}).get(one.trial.id) for one in found.worst}
     compared = any(told is not None and told.size for told in said.values())
+    first += f" {NOT_COMPARED}" if found.recommended and not compared else ""
+    table = _table(found, spec, said if compared else None)
+    return "\n\n".join(filter(None, (missing, first, table)))
+
+
+def _table(found: Answer, spec: Metric, said: Mapping[str, Told | None] | None) -> str:
+    """Every recipe under its worst attack. said: label -> its verdict; None without comparisons."""
+    others = [BY_KEY[key] for key in (*CLASS_METRICS, "xi_test") if key in BY_KEY and key != spec.key]
+    specs = [BY_KEY["test_acc"], spec, *(s for s in others if any(s.key in r.metrics for r in found.worst))]
     head = ["recipe, under the attack that works best against it", *(s.label for s in specs), "n"]
-    head += ["reduction", "verdict", "n needed"] if compared else []
-    rule = ["---", *["---:"] * (len(specs) + 1), *["---"] * (3 if compared else 0)]
+    head += ["reduction", "verdict", "n needed"] if said else []
+    rule = ["---", *["---:"] * (len(specs) + 1), *["---"] * (3 if said else 0)]
     lines = [f"| {' | '.join(row)} |" for row in (head, rule)]
     for recipe in found.worst[:ROWS]:
         mark = " (not beaten in both)" if recipe in found.front else ""
         cells = [f"{recipe.label}{mark}", *(_shown(recipe, s) for s in specs), str(len(recipe.seeds))]
-        told = said[recipe.label] or Told()
-        cells += [told.size or "\u2013", told.tags.get(VERDICT, "\u2013"), told.needed or "\u2013"] if compared else []
+        if said:
+            told = said[recipe.label] or Told()
+            cells += [told.size or "\u2013", told.tags.get(VERDICT, "\u2013"), told.needed or "\u2013"]
         lines.append(f"| {' | '.join(cells)} |")
-    lines += [f"\n{COMPARED}"] if compared else []
+    lines += [f"\n{COMPARED}"] if said else []
     if len(found.worst) > ROWS:
         lines.append(f"\n{len(found.worst) - ROWS} more recipes are among the runs.")
-    return "\n\n".join(filter(None, (missing, first, "\n".join(lines))))
+    return "\n".join(lines)
 
 
 def _deciding_leak(recipes: Sequence[RecipeMeans]) -> str | None:
