@@ -100,7 +100,7 @@ def test_a_difference_is_paired_by_seed_and_class_whatever_their_order():
         )
         assert (back.difference, back.low, back.high) == pytest.approx((-found.difference, -found.high, -found.low))
         assert found.low < found.difference < found.high
-        assert (found.verdict, back.verdict) == (("higher", "lower") if found.low > 0 else ("cannot tell",) * 2)
+        assert (found.verdict, back.verdict) == (("higher", "lower") if found.low > 0 else ("inconclusive",) * 2)
     wide, narrow = paired(mine, reference, 6), paired(mine, reference, 1)
     assert narrow.verdict == "higher"
     assert wide.low < narrow.low and wide.high > narrow.high and wide.p > narrow.p, "corrected for six"
