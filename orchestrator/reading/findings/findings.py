@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.reading.findings.uncertainty import (
     standing,
     start,
     sureness,
-)
+)  # fmt: skip
 from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, number, points
