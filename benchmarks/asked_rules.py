@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.simulated_sweeps import Design, drawn
 from smoothsweep.core.metrics.hiding import hidden_by
 from smoothsweep.core.metrics.looks import Looks, settled
-from smoothsweep.core.metrics.reduction import Claim, LeakCells
+from smoothsweep.core.metrics.reduction import Claim, LeakCells, beside_baseline
 
 CHUNK = 300_000  # cells at once: what stays in a processor's cache, roughly
 TOGETHER = 12  # chunks at looks, where few sweeps at a time have the same recipes still open
@@ -70,12 +70,13 @@ def _asked(cells: np.ndarray, error: float, among: int, *, hides: bool) -> tuple
     """
     names = tuple(f"attack {number}" for number in range(cells.shape[-3]))
     published = range(max(1, (len(names) + 1) // 2))
-    leaks = LeakCells(cells=cells[:, None], attacks=names, baseline=0, alpha=error, among=among)
-    others = range(1, cells.shape[-4])
-    removed = leaks.ends(_together([leaks.removed(recipe) for recipe in others]))
+    leaks = LeakCells(cells=cells[:, None], attacks=names, alpha=error)
+    others, family = range(1, cells.shape[-4]), beside_baseline(cells.shape[-4], among)
+    removed = leaks.ends(_together([leaks.reduction(recipe, 0) for recipe in others]), family)
     hidden = np.zeros(removed.low.shape, dtype=bool)
     if hides:
-        hidden = leaks.ends(_together([hidden_by(leaks, recipe, published) for recipe in others])).low > 0
+        parts = _together([hidden_by(leaks, recipe, 0, published) for recipe in others])
+        hidden = leaks.ends(parts, family).low > 0
     # Beyond what two shares can differ by, no report shows an end.
     return np.clip(removed.low, -1, 1), np.clip(removed.high, -1, 1), hidden
 

@@ -227,11 +227,11 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 
 def _plan(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.confirm import amount
+    from smoothsweep.orchestrator.commands.uncollected import without_collection
     from smoothsweep.orchestrator.planning.plan import history_of, make_plan, plan_summary, refuse_impossible
     from smoothsweep.orchestrator.planning.plan_text import plan_text
     from smoothsweep.orchestrator.planning.power.summary import asked_difference, power_of_plan
     from smoothsweep.orchestrator.planning.trials import trials_of
-    from smoothsweep.orchestrator.planning.uncollected import without_collection
     from smoothsweep.orchestrator.search.forecast import ahead_of
     from smoothsweep.orchestrator.stages.fingerprints import pictures_may_be_absent
     from smoothsweep.orchestrator.stages.weights import weights_summary
@@ -240,8 +240,7 @@ def _plan(options: argparse.Namespace) -> int:
 
     price = None if options.price is None else amount("--price", options.price)
     tell = None if options.tell is None else asked_difference(options.tell)
-    store = open_store(options.store)
-    loaded = load_sweep(options.sweep, options.overrides)
+    store, loaded = open_store(options.store), load_sweep(options.sweep, options.overrides)
     with without_collection(), pictures_may_be_absent() as absent:
         trials = trials_of(loaded, store)
         planned = make_plan(trials, store, ahead_of(loaded, store))
@@ -261,8 +260,7 @@ def _status(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.store.opening import open_existing_store
     from smoothsweep.sweeps.load import load_sweep
 
-    loaded = load_sweep(options.sweep, options.overrides)
-    store = open_existing_store(options.store)
+    loaded, store = load_sweep(options.sweep, options.overrides), open_existing_store(options.store)
     trials = trials_of(loaded, store)
     summary = status_summary(loaded.sweep.name, trials, store, sweep_axes(loaded, trials))
     screen.out_text(json.dumps(summary, indent=1) if options.json else status_text(summary))

@@ -126,7 +126,8 @@ def audit(
     a judge, or the name of one that needs no file. people: how many to attack at most, evenly from all. attacks:
     "quick", "adapted" (also those that find what a defense hides from the quick ones: where recipes are compared),
     "whole" (the slow ones too), or settings of one's own with a control among them. seeds: of the attacks; with one
-    nothing can be told. The model is tried on the test images first, under other readings of their range too.
+    every comparison is inconclusive. The model is tried on the test images first, under other readings of their
+    range too.
 
     Raises InputError, one line, as `attack` does, for a model that does not recognise the data, and where
     a private picture is among the public ones.
@@ -175,11 +176,13 @@ def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
     """Models beside the first one, each under the attack that works best against it.
 
     audits: by a name of each model; of the same people, seeds and attacks, by the same judge. A row per model: model,
-    test_acc, attack, leak with low and high, and for all but the first difference (its leak minus the first's, paired
-    by person and seed), difference_low and difference_high (95 %, corrected for all pairs) and verdict: "lower",
-    "higher" or "cannot tell". Each model is one training: what is told holds of these models; of recipes, sweeps tell,
-    which train each with several seeds. The quick attacks alone take what a defense hides for what it removes: audit
-    with attacks="adapted".
+    test_acc, attack, leak with low and high, and for all but the first: reduction (the first's leak minus this one's,
+    paired by person and seed: positive leaks less), reduction_low and reduction_high (95 %, for all models at once, the
+    choice of the strongest attack paid for), verdict ("reduces", "hides", "leaks more" or "inconclusive") and
+    seeds_needed (how many might settle an inconclusive one; NaN where that is not known). difference, difference_low
+    and difference_high are minus the reduction, as in earlier versions. Each model is one training: a verdict holds of
+    these models; recipes are compared by sweeps, which train each with several seeds. The quick attacks alone take what
+    a defense hides for a reduction: audit with attacks="adapted".
 
     Raises InputError, one line, for fewer than two audits or such as cannot be paired.
     """

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from smoothsweep.core.attacks.access import ACCESS_LEVELS
-from smoothsweep.core.metrics.hiding import Hiding
+from smoothsweep.core.metrics.leak_comparisons import Word
 from smoothsweep.core.metrics.metric import JUDGES
 from smoothsweep.core.metrics.verdicts import Verdict
 
@@ -51,7 +51,7 @@ def test_a_page_that_is_linked_from_nowhere_is_found(repository):
     assert not lonely
 
 
-@pytest.mark.parametrize("word", [*ACCESS_LEVELS, *JUDGES, *Verdict.__args__, *Hiding.__args__, "paper", "clean"])
+@pytest.mark.parametrize("word", [*ACCESS_LEVELS, *JUDGES, *Verdict.__args__, *Word.__args__, "paper", "clean"])
 def test_the_glossary_has_the_words_of_the_code(word, repository):
     assert re.search(rf"\b{word}\b", (repository / "docs" / "glossary.md").read_text())
 

@@ -29,7 +29,7 @@ HELD = {
         "orchestrator/commands/study/chosen.py", "orchestrator/page/pictures.py", "orchestrator/page/stored.py",
         "orchestrator/planning/history.py", "orchestrator/planning/stage_progress.py",
         "orchestrator/planning/power/measured.py",
-        "orchestrator/reading/numbers/balanced.py", "orchestrator/reading/results.py",
+        "orchestrator/reading/balanced.py", "orchestrator/reading/results.py",
         "orchestrator/scheduling/execute.py", "orchestrator/scheduling/finite.py",
         "orchestrator/stages/fingerprints.py",
         "orchestrator/tracking/models.py", "orchestrator/tracking/points.py",

@@ -1,6 +1,6 @@
 """Several models beside each other: what the strongest attack finds in each, and which differences are significant.
 
-The choice of the strongest attack is paid for, see `core.metrics.reduction`.
+The choice of the strongest attack is paid for, see `core.metrics.leak_comparisons`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import pandas as pd
 from smoothsweep.core.audit.results import Audit
 from smoothsweep.core.audit.statistics import LEVEL, SPAN
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.reduction import reductions
-from smoothsweep.core.metrics.verdicts import verdict
+from smoothsweep.core.metrics.leak_comparisons import compare_leaks
 
 
 def compare_audits(audits: Mapping[str, Audit]) -> pd.DataFrame:
@@ -27,18 +26,26 @@ def compare_audits(audits: Mapping[str, Audit]) -> pd.DataFrame:
     for name in names[1:]:
         _check_alike(f"compare: {name}", audits[name], first)
     leaks = {name: {attack: tally.shares for attack, tally in one.tallies.items()} for name, one in audits.items()}
-    less = reductions(leaks, baseline=names[0], level=LEVEL, span=SPAN)
+    found = compare_leaks(
+        leaks, baseline=names[0], published=first.published, level=LEVEL, span=SPAN, every_pair=False
+    ).verdicts
     rows: list[dict[str, Any]] = []
     for name, one in audits.items():
         best = one.attacks.iloc[0]
         row = {"model": name, "test_acc": one.test_acc, **best[["attack", "leak", "low", "high"]].to_dict()}
-        gap = {"difference": np.nan, "difference_low": np.nan, "difference_high": np.nan, "verdict": ""}
-        if name != names[0]:
-            low, high = (None if end is None else -end for end in (less[name].high, less[name].low))
-            gap = {"difference": -less[name].value, "difference_low": low, "difference_high": high,
-                   "verdict": verdict(low, high, seeds=len(first.seeds))}  # fmt: skip
-        rows.append(row | {key: np.nan if value is None else value for key, value in gap.items()})
+        gap = found.get(name)
+        size = (np.nan,) * 3 if gap is None else (gap.reduction, _known(gap.low), _known(gap.high))
+        row |= dict(zip(("reduction", "reduction_low", "reduction_high"), size, strict=True))
+        needed = gap.needed.seeds if gap is not None and gap.needed is not None else None
+        row |= {"verdict": gap.word if gap else "", "seeds_needed": _known(needed)}
+        earlier = ("difference", "difference_low", "difference_high")
+        row |= dict(zip(earlier, (-size[0], -size[2], -size[1]), strict=True))
+        rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _known(value: float | None) -> float:
+    return np.nan if value is None else float(value)
 
 
 def _check_alike(where: str, one: Audit, first: Audit) -> None:

@@ -77,7 +77,7 @@ class Audit:
     """What the audit of one model found.
 
     attacks: a row per attack, the strongest first, then the controls: attack, access, control, leak with low and high
-    (95 %, over seeds and people; NaN where it cannot be told), corrected with corrected_low and corrected_high (without
+    (95 %, over seeds and people; NaN without an interval), corrected with corrected_low and corrected_high (without
     the judge's known error), seeds, queries and seconds per person. people: a row per person attacked, first who
     is most probably among the five most exposed: class, name, share (of the strongest attack's images that the judge
     takes for them), rate with low and high (the share shrunk towards the mean of all, 95 %), among_five (that
@@ -85,7 +85,8 @@ class Audit:
     attack minus the best control, paired by person and seed. loot: the strongest attack's, first seed. judge: its
     metric as a sweep names it, real: how often it is right about real test images; test_acc: the model's. strongest:
     the share of hits of the strongest attack by seed and class, tallies: the same of every attack, controls left out,
-    by: the judge itself, seeds: of the attacks; with them models are compared (`smoothsweep.compare`).
+    by: the judge itself, seeds: of the attacks; published: which of them follow
+    gradients as published; with all these models are compared (`smoothsweep.compare`).
     """
 
     attacks: pd.DataFrame
@@ -99,13 +100,14 @@ class Audit:
     tallies: Mapping[str, Tally]
     by: Judge
     seeds: tuple[int, ...]
+    published: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         best, control = self.attacks.iloc[0], self.attacks[self.attacks["control"]].iloc[0]
         sure = {
-            HIGHER: "clearly more than images of people in general give away",
+            HIGHER: "more than images of people in general give away",
             LOWER: "less than images drawn without any attack",
-        }.get(self.beyond.verdict, "whether that is more than images of people in general give cannot be told")
+        }.get(self.beyond.verdict, "whether that is more than images of people in general give away is inconclusive")
         known = int((self.people["share"] >= HALF).sum())
         return (
             f"Of what {best['attack']} draws from this model, the judge takes {best['leak']:.0%} for the person; of "
@@ -142,6 +144,7 @@ def read_audit(loot: Sequence[Sequence[Loot]], ruler: Judge, test_acc: float) ->
         real=ruler.sensitivity.share, test_acc=test_acc, strongest=tallies[best],
         tallies={loot[at][0].name: tallies[at] for at in attacks}, by=ruler,
         seeds=tuple(one.seed for one in loot[best]),
+        published=tuple(loot[at][0].name for at in attacks if loot[at][0].inverted.attack.published),
     )  # fmt: skip
 
 

@@ -30,9 +30,9 @@ _ROUNDING = 1e-12  # a spread this small beside the values themselves is roundin
 class Pair:
     """Recipe `first` minus recipe `second`.
 
-    low, high: simultaneous interval of the difference; None where the data cannot tell (one seed). p: of this
+    low, high: simultaneous interval of the difference; None for one seed. p: of this
     comparison alone; p_corrected: in view of all pairs; both None for one seed. verdict: which way the interval points,
-    "higher" or "lower" (first against second), or "cannot tell".
+    "higher" or "lower" (first against second), or "inconclusive".
     """
 
     first: str
@@ -202,7 +202,7 @@ def _told(
 def _pair(
     first: str, second: str, gap: float, half: float, p: float, corrected: float, *, seeds: int, span: float | None
 ) -> Pair:
-    """NaN in `half` or a p-value: the data cannot tell."""
+    """NaN in `half` or a p-value: one seed, or too few numbers for an interval."""
     most = np.inf if span is None else span
     low, high = (None, None) if np.isnan(half) else (max(float(gap - half), -most), min(float(gap + half), most))
     return Pair(

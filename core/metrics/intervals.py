@@ -43,7 +43,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """A mean and where it may lie. `low` and `high` are None when the data cannot tell (a single value).
+    """A mean and where it may lie. `low` and `high` are None for a single value.
 
     n_classes: None for metrics that are one number per seed. accounts_for: what the interval takes as random:
     "seeds+classes", "classes", "seeds", or "nothing". An interval over classes alone, from one seed, leaves

@@ -70,6 +70,11 @@ class Metric:
         return -1 if self.better == "high" else 1
 
     @property
+    def is_leak(self) -> bool:
+        """Whether recipes are compared by it as by a leak: by how much less there is than under the baseline."""
+        return self.group == "leak" and self.better is not None
+
+    @property
     def judge(self) -> Judge | None:
         """The judge that measures it, None for what every sweep has."""
         return self.measured_by if self.measured_by in JUDGES else None

@@ -35,7 +35,7 @@ class RankAgreement:
     """kendall: tau-b; spearman: rho. top_overlap: share of the best k by the full attack that the proxy's best k
     hold, in [0, 1]; by chance it is k / n. regret: by how much the proxy's first choice leaks more, by the full
     attack, than the full attack's first choice, at least 0 (the average over choices the proxy holds equal). verdict:
-    "agree" if Kendall's interval lies above 0, "disagree" if below, else "cannot tell".
+    "agree" if Kendall's interval lies above 0, "disagree" if below, else "inconclusive".
     """
 
     kendall: Correlation
@@ -68,7 +68,7 @@ def rank_agreement(
     kendall = _correlation(_tau_b, cheap, dear, draws, level, variance=(0.437, 4), half_step=2 / (n * (n - 1)))
     half_step = 6 / (n * (n**2 - 1))
     spearman = _correlation(_rho, cheap, dear, draws, level, variance=(1.06, 3), half_step=half_step)
-    verdict = "cannot tell"
+    verdict = "inconclusive"
     if kendall.low is not None and kendall.high is not None:
         verdict = "agree" if kendall.low > 0 else "disagree" if kendall.high < 0 else verdict
     return RankAgreement(

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import Comparisons, check_options, compare_recipes, joint_deviations, stacked
-from smoothsweep.core.metrics.verdicts import CANNOT_TELL, LEAST_SEEDS, Errors, Verdict, verdict
+from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS, Errors, Verdict, verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,7 @@ class Recommendation:
     significantly worse than the best after correction, by rising leak; with the best they hold the truly best recipe
     in at least `level` of all audits. probability_best: by allowed recipe, sums to 1: a share of resamples around the
     observed means, so among truly equal recipes the one ahead gets more than its due; beside runners-up at most
-    `level`, since resamples are not corrected for how many recipes there are; None where the data cannot tell (one
-    seed).
+    `level`, since resamples are not corrected for how many recipes there are; None for one seed.
     comparisons: among the allowed and those beside them, None for fewer than two.
     """
 
@@ -51,8 +50,8 @@ class Optimism:
 @dataclass(frozen=True, kw_only=True)
 class Reaudit:
     """selected, fresh: mean leak in the audit that chose and in the one with fresh seeds. bias: fresh minus selected;
-    low, high: its interval, None where the data cannot tell (one seed on either side). verdict: "higher" or "lower" if
-    the interval leaves 0 out ("higher": the first audit made the recipe look better than it is), else "cannot tell".
+    low, high: its interval, None for one seed on either side. verdict: "higher" or "lower" if
+    the interval leaves 0 out ("higher": the first audit made the recipe look better than it is), else "inconclusive".
     """
 
     selected: float
@@ -71,6 +70,7 @@ def recommend(
     min_accuracy: float | None = None,
     beside: Collection[str] = (),
     reference: str | None = None,
+    comparisons: Comparisons | None = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int,
@@ -81,15 +81,19 @@ def recommend(
     accuracy: recipe -> mean test accuracy, used with `min_accuracy` only; equal to it is enough. The constraint is
     taken at the mean accuracy: the uncertainty of accuracy itself does not enter. beside: recipes that are compared
     with the others though they may not be allowed, e.g. the baseline; the correction counts them. reference: as in
-    `compare_recipes`. Raises InputError
-    for a constraint without the accuracy of every recipe, and as `compare_recipes`.
+    `compare_recipes`. comparisons: of all these recipes, where they are known already, as of leaks under the strongest
+    attack; None to make them here.
+
+    Raises InputError for a constraint without the accuracy of every recipe, and as `compare_recipes`.
     """
     names, cells = stacked(leak)
     check_options(level, resamples)
     kept = [index for index, name in enumerate(names) if _accurate_enough(name, accuracy, min_accuracy)]
     met = [index for index, name in enumerate(names) if index in kept or name in beside]
     compared = {names[i]: cells[i] for i in met}
-    found = compare_recipes(compared, level=level, reference=reference) if len(met) > 1 else None
+    found = comparisons
+    if found is None and len(met) > 1:
+        found = compare_recipes(compared, level=level, reference=reference)
     if not kept:
         return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None, comparisons=found)
     allowed, cells = tuple(names[index] for index in kept), cells[kept]
@@ -97,7 +101,7 @@ def recommend(
     best = int(means.argmin())
     tied: set[str] = set()
     if found is not None:
-        unclear = [{pair.first, pair.second} for pair in found.pairs if pair.verdict == CANNOT_TELL]
+        unclear = [{pair.first, pair.second} for pair in found.pairs if pair.verdict == INCONCLUSIVE]
         tied = set().union(*(pair for pair in unclear if allowed[best] in pair)) - {allowed[best]}
         tied &= set(allowed)
     shares = _probability_best(allowed, cells, resamples, seed)
@@ -119,7 +123,7 @@ def selection_optimism(leak: Mapping[str, ArrayLike], *, resamples: int = 2000, 
     explain (as in empirical Bayes): observed means lie further apart than true ones, and a bootstrap around them
     finds too little: 0.26 of a true 0.37 in a simulation of six equal recipes, this way 0.33. Recipes that are truly
     far apart give about 0. It counts only what differs between recipes, not a class or a seed that was easy for all.
-    One seed gives NaN: the data cannot tell. Raises InputError as `compare_recipes`.
+    One seed gives NaN. Raises InputError as `compare_recipes`.
     """
     names, cells = stacked(leak)
     check_options(0.5, resamples)

@@ -1,16 +1,16 @@
-"""How much less each recipe leaks than the baseline under the strongest attack, with the choice of attacks paid for.
+"""How much less one recipe leaks than another under the strongest attack, with the choice of attacks paid for.
 
 The strongest attack is chosen by the same numbers that it is then judged by. So no bound trusts the choice. That the
 recipe's best attack is at most so good is claimed only if it holds for every attack of the portfolio, each within its
-own interval. That the baseline's is at least so good rests on one attack, the one that looks best, and pays for having
-looked at all of them: every bound uses Dunnett's quantile for as many comparisons as there were choices. The bounds
-then hold whichever attacks are truly the best.
+own interval. That the reference's is at least so good rests on one attack, the one that looks best, and pays for having
+looked at all of them: every bound uses a quantile for as many comparisons as there were choices. The bounds then hold
+whichever attacks are truly the best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,8 +19,10 @@ from numpy.typing import ArrayLike
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import check_options, stacked
 from smoothsweep.core.metrics.crossed_effects import CrossedEffects
-from smoothsweep.core.metrics.dunnett import Dunnett
+from smoothsweep.core.metrics.dunnett import Correction, Dunnett
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS, Errors
+
+_ROUNDING = 1e-12  # a difference this small beside the values themselves is rounding
 
 Leaks = Mapping[str, Mapping[str, ArrayLike]]
 """Recipe -> attack -> [seeds, classes], large is bad; the same attacks, seeds and classes for all."""
@@ -73,13 +75,25 @@ class Ends:
     high: np.ndarray
     below: tuple[np.ndarray, Errors]
     above: tuple[np.ndarray, Errors]
-    correction: Dunnett
+    correction: Correction
+
+    @property
+    def p_values(self) -> np.ndarray:
+        """The largest error at which the interval of each claim leaves out 0, [...], computed where one may."""
+        found = np.ones(self.low.shape)
+        for sign, (gaps, errors) in ((1, self.below), (-1, self.above)):
+            clear = (sign * gaps > 0).all(axis=-1)
+            if clear.any():
+                own = replace(errors, variances=errors.variances[:, clear], flat=errors.flat[clear])
+                found[clear] = own.p_values(gaps[clear], self.correction).max(axis=-1)
+        return found
 
 
 def reductions(
     leaks: Leaks, *, baseline: str, level: float = 0.95, span: float | None = None, among: int = 1
 ) -> dict[str, Bounded]:
-    """Recipe -> its reduction, for all recipes but the baseline: positive where it leaks less.
+    """Recipe -> its reduction, for all recipes but the baseline: positive where it leaks less. The numbers that
+    `leak_comparisons` has words for, where only they are wanted.
 
     level: in (0, 1), of the intervals of all recipes together. span: the most that two leaks can differ by, which no
     interval leaves; None where nothing bounds them. among: how many recipes are compared with the baseline in all,
@@ -87,12 +101,26 @@ def reductions(
 
     Raises InputError for an unknown baseline, recipes under other attacks, or values that `comparisons` refuses.
     """
-    cells = LeakCells.of(leaks, baseline=baseline, level=level, among=among)
+    cells = LeakCells.of(leaks, level=level)
+    reference, family = number_of(baseline, leaks), beside_baseline(len(leaks), among)
     return {
-        recipe: cells.bounded(cells.removed(number), span=span)
+        recipe: cells.bounded(cells.reduction(number, reference), family=family, span=span)
         for number, recipe in enumerate(leaks)
         if recipe != baseline
     }
+
+
+def number_of(baseline: str, leaks: Leaks) -> int:
+    """The number of the baseline among the recipes. Raises InputError for an unknown one."""
+    if baseline not in leaks:
+        raise InputError(f"baseline: expected one of {', '.join(leaks) or 'the recipes'}, got {baseline!r}")
+    return list(leaks).index(baseline)
+
+
+def beside_baseline(recipes: int, among: int = 1) -> Dunnett:
+    """The family of comparisons with the baseline: of `recipes`, itself among them, or of `among` beside it where that
+    is more."""
+    return Dunnett(comparisons=max(1, among, recipes - 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,40 +128,30 @@ class LeakCells:
     """Leaks of every recipe under every attack, and how bounds on their contrasts are made.
 
     cells: [..., recipes, attacks, seeds, classes]; leading dimensions are sweeps by themselves, which a simulation asks
-    all at once. baseline: its number. alpha: the error allowed to all recipes together. among: how many recipes are
-    compared with the baseline in all, where that is more than are here.
+    all at once. alpha: the error allowed to all claims that are bounded together.
     """
 
     cells: np.ndarray
     attacks: tuple[str, ...]
-    baseline: int
     alpha: float
-    among: int = 1
 
     @classmethod
-    def of(cls, leaks: Leaks, *, baseline: str, level: float, among: int = 1) -> LeakCells:
-        """Check and stack the leaks. Raises InputError as `reductions`."""
+    def of(cls, leaks: Leaks, *, level: float) -> LeakCells:
+        """Check and stack the leaks. Raises InputError for no recipe, recipes under other attacks, a level outside
+        (0, 1), or values that `comparisons` refuses."""
         check_options(level, 1)
-        if baseline not in leaks:
-            raise InputError(f"baseline: expected one of {', '.join(leaks) or 'the recipes'}, got {baseline!r}")
-        attacks = tuple(leaks[baseline])
+        attacks = tuple(next(iter(leaks.values()), ()))
         for recipe, under in leaks.items():
             if set(under) != set(attacks):
                 raise InputError(f"recipe {recipe}: expected leaks under {', '.join(attacks)}, got {', '.join(under)}")
         _, flat = stacked({f"{recipe} under {attack}": leaks[recipe][attack] for recipe in leaks for attack in attacks})
         cells = flat.reshape(len(leaks), len(attacks), *flat.shape[1:])
-        number = list(leaks).index(baseline)
-        return cls(cells=cells, attacks=attacks, baseline=number, alpha=1 - level, among=among)
+        return cls(cells=cells, attacks=attacks, alpha=1 - level)
 
     @cached_property
     def means(self) -> np.ndarray:
         """[..., recipes, attacks]."""
         return self.cells.mean(axis=(-2, -1))
-
-    @property
-    def compared(self) -> int:
-        """How many recipes are compared with the baseline, at least 1."""
-        return max(1, self.among, self.cells.shape[-4] - 1)
 
     def best(self, recipe: int, among: Sequence[int] | None = None) -> np.ndarray:
         """The number of the attack that looks best against a recipe, the first of several, [...]."""
@@ -148,49 +166,55 @@ class LeakCells:
         """Weights 1 of an attack, [..., 1, attacks], for its numbers [...]."""
         return np.eye(len(self.attacks))[np.asarray(attack)][..., None, :]
 
-    def weights(self, recipe: int, *, of_baseline: np.ndarray, of_recipe: np.ndarray) -> np.ndarray:
-        """Weights [..., contrasts, recipes, attacks] of contrasts that hold the baseline and one recipe, from those of
-        either by attack, [..., contrasts, attacks]."""
-        of_baseline, of_recipe = np.broadcast_arrays(of_baseline, of_recipe)
+    def weights(
+        self, recipe: int, reference: int, *, of_reference: np.ndarray, of_recipe: np.ndarray
+    ) -> np.ndarray:
+        """Weights [..., contrasts, recipes, attacks] of contrasts that hold two recipes, from those of either by
+        attack, [..., contrasts, attacks]."""
+        of_reference, of_recipe = np.broadcast_arrays(of_reference, of_recipe)
         weights = np.zeros((*of_recipe.shape[:-1], *self.cells.shape[-4:-2]))
-        weights[..., self.baseline, :], weights[..., recipe, :] = of_baseline, of_recipe
+        weights[..., reference, :], weights[..., recipe, :] = of_reference, of_recipe
         return weights
 
-    def removed(self, recipe: int) -> Claim:
-        """How much less a recipe leaks than the baseline, each under its strongest attack."""
-        every = np.eye(len(self.attacks))
-        best, best_there = self.best(recipe), self.best(self.baseline)
+    def reduction(self, recipe: int, reference: int) -> Claim:
+        """How much less a recipe leaks than the reference, each under its strongest attack."""
+        every, both = np.eye(len(self.attacks)), (recipe, reference)
+        best, best_there = self.best(recipe), self.best(reference)
         return Claim(
-            value=self.leak(self.baseline, best_there) - self.leak(recipe, best),
-            low=self.weights(recipe, of_baseline=self.one(best_there), of_recipe=-every),
-            high=self.weights(recipe, of_baseline=every, of_recipe=-self.one(best)),
+            value=_rounded(self.leak(reference, best_there) - self.leak(recipe, best), self._largest),
+            low=self.weights(*both, of_reference=self.one(best_there), of_recipe=-every),
+            high=self.weights(*both, of_reference=every, of_recipe=-self.one(best)),
             looked_at=len(self.attacks),
         )
 
-    def ends(self, claim: Claim) -> Ends:
-        """The lowest of the lower ends of `claim.low` and the highest of the upper ends of `claim.high`."""
-        correction = Dunnett(comparisons=claim.looked_at * self.compared)
+    def ends(self, claim: Claim, family: Correction) -> Ends:
+        """The lowest of the lower ends of `claim.low` and the highest of the upper ends of `claim.high`.
+
+        family: counts the pairs that are bounded together; the choice of attacks is paid for on top.
+        """
+        correction = replace(family, comparisons=claim.looked_at * family.comparisons)
         below, above = ((self._values(each), self.effects.errors(each)) for each in (claim.low, claim.high))
         lower = below[0] - half_widths(below[1], below[0], self.alpha, correction)
         upper = above[0] + half_widths(above[1], above[0], self.alpha, correction)
         return Ends(low=lower.min(axis=-1), high=upper.max(axis=-1), below=below, above=above, correction=correction)
 
-    def bounded(self, claim: Claim, *, span: float | None) -> Bounded:
-        """The interval of a claim on one sweep.
+    def bounded(self, claim: Claim, *, family: Correction, span: float | None) -> Bounded:
+        """The interval of a claim on one sweep, as `all_bounded`."""
+        return self.all_bounded([claim], family=family, span=span)[0]
 
-        span: the largest that value can be, either way.
+    def all_bounded(self, claims: Sequence[Claim], *, family: Correction, span: float | None) -> list[Bounded]:
+        """The intervals of claims on one sweep, all of as many contrasts.
+
+        family: as of `ends`. span: the largest that a value can be, either way; None where nothing bounds it.
         """
-        value = float(claim.value)
-        if self.cells.shape[-2] < LEAST_SEEDS:
-            return Bounded(value=value, low=None, high=None)
-        found = self.ends(claim)
-        (below, errors), (above, others), correction = found.below, found.above, found.correction
-        p = 1.0
-        if (below > 0).all() or (above < 0).all():
-            gaps, behind = (below, errors) if (below > 0).all() else (above, others)
-            p = float(behind.p_values(gaps, correction).max())
-        low, high = _end(float(found.low), span), _end(float(found.high), span)
-        return Bounded(value=value, low=low, high=high, p=p)
+        if self.cells.shape[-2] < LEAST_SEEDS or not claims:
+            return [Bounded(value=float(claim.value), low=None, high=None) for claim in claims]
+        low, high = (np.stack([getattr(claim, side) for claim in claims]) for side in ("low", "high"))
+        values = np.array([float(claim.value) for claim in claims])
+        together = Claim(value=values, low=low, high=high, looked_at=claims[0].looked_at)
+        found = replace(self, cells=self.cells[None]).ends(together, family)
+        numbers = zip(values.tolist(), found.low.tolist(), found.high.tolist(), found.p_values.tolist(), strict=True)
+        return [Bounded(value=one, low=_end(low, span), high=_end(high, span), p=p) for one, low, high, p in numbers]
 
     @cached_property
     def effects(self) -> CrossedEffects:
@@ -199,10 +223,20 @@ class LeakCells:
 
     def _values(self, weights: np.ndarray) -> np.ndarray:
         """Values of contrasts, [..., contrasts]."""
-        return np.einsum("...nra,...ra->...n", weights, self.means)
+        return _rounded(np.einsum("...nra,...ra->...n", weights, self.means), self._largest[..., None])
+
+    @cached_property
+    def _largest(self) -> np.ndarray:
+        """The largest leak, [...]."""
+        return np.abs(self.cells).max(axis=(-4, -3, -2, -1))
 
 
-def half_widths(errors: Errors, gaps: np.ndarray, alpha: float, correction: Dunnett) -> np.ndarray:
+def _rounded(gaps: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    """Differences without those that are rounding."""
+    return np.where(np.abs(gaps) <= _ROUNDING * largest, 0.0, gaps)
+
+
+def half_widths(errors: Errors, gaps: np.ndarray, alpha: float, correction: Correction) -> np.ndarray:
     """Half widths, infinite where so few numbers allow no interval."""
     halves = errors.half_widths(gaps, alpha, correction)
     return np.where(np.isnan(halves), np.inf, halves)

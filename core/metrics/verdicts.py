@@ -1,4 +1,4 @@
-"""Which way a difference points: the one place where "higher", "lower" and "cannot tell" are decided.
+"""Which way a difference points: the one place where "higher", "lower" and "inconclusive" are decided.
 
 A difference of two recipes varies with the seeds (training and attack are random) and with the classes (other people
 would have given another mean). Both variances are estimated, the one of the seeds from very few numbers. Where the
@@ -22,10 +22,10 @@ import numpy as np
 
 from smoothsweep.core.metrics.dunnett import Bonferroni, Correction
 
-Verdict = Literal["higher", "lower", "cannot tell"]
+Verdict = Literal["higher", "lower", "inconclusive"]
 HIGHER: Verdict = "higher"
 LOWER: Verdict = "lower"
-CANNOT_TELL: Verdict = "cannot tell"
+INCONCLUSIVE: Literal["inconclusive"] = "inconclusive"
 
 LEAST_SEEDS = 2
 """With fewer seeds, no difference is significant."""
@@ -91,13 +91,13 @@ class Errors:
 
 
 def verdict(low: float | None, high: float | None, *, seeds: int) -> Verdict:
-    """Which way a difference with this interval points; "cannot tell" where it holds 0, where there is none, and for
+    """Which way a difference with this interval points; "inconclusive" where it holds 0, where there is none, and for
     fewer than `LEAST_SEEDS` seeds, whatever the interval."""
     if seeds < LEAST_SEEDS or low is None or high is None:
-        return CANNOT_TELL
-    return HIGHER if low > 0 else LOWER if high < 0 else CANNOT_TELL
+        return INCONCLUSIVE
+    return HIGHER if low > 0 else LOWER if high < 0 else INCONCLUSIVE
 
 
 def turned(which: Verdict) -> Verdict:
     """The verdict on the difference with its sign turned."""
-    return {HIGHER: LOWER, LOWER: HIGHER, CANNOT_TELL: CANNOT_TELL}[which]
+    return {HIGHER: LOWER, LOWER: HIGHER, INCONCLUSIVE: INCONCLUSIVE}[which]

@@ -12,22 +12,15 @@ from fpdf import FPDF
 from matplotlib import get_data_path
 from PIL import Image
 
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.table import metric_of
-from smoothsweep.core.metrics.verdicts import HIGHER, LOWER
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.page.sheets import cut, data_uri
 from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
-from smoothsweep.orchestrator.reading.audit.sentences import (
-    accuracy,
-    audit_sentences,
-    gap_words,
-    leaks_less,
-    person_name,
-    share,
-)
+from smoothsweep.orchestrator.reading.audit.sentences import accuracy, audit_sentences, person_name, share
+from smoothsweep.orchestrator.reading.findings.display import told
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
-from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
-from smoothsweep.orchestrator.reading.numbers.format import duration, signed, signed_interval
+from smoothsweep.orchestrator.reading.numbers.format import duration
 
 EXPOSED = 8
 """People shown with their pictures, the surest of the most exposed first."""
@@ -49,7 +42,7 @@ TRY_FIX = (
     "leaks, at which accuracy."
 )
 TRIED_FIX = (
-    "Train as the recipes above that clearly leak less, if there are any, and audit the result: what holds for these "
+    "Train as the recipes above that reduce the leak, if there are any, and audit the result: what holds for these "
     "short trainings need not hold for yours."
 )
 
@@ -79,7 +72,6 @@ def audit_page(
         portraits=shown, people=audit.people, person_name=lambda person: person_name(person, anonymous=anonymous),
         share=lambda value: share(audit, value), spec=metric_of(audit.judge), frameworks=FRAMEWORKS,
         advice=advice(audit), trained_name=trained_name, trainings=trainings(audit),
-        look=lambda gap: _look(audit, gap), gap=lambda found: gap_words(audit, found),
         colour_rules="", data={"title": f"Audit of {name}"}, exposed=audit.people[:EXPOSED], anonymous=anonymous,
         among=among_words, among_count=AMONG,
     )  # fmt: skip
@@ -93,11 +85,6 @@ def trained_name(one: Trained) -> str:
 def trainings(audit: Audit) -> str:
     """How what stands beside the model was trained."""
     return f"The others are {audit.architecture}, trained here for {audit.epochs} epochs on the same images."
-
-
-def _look(audit: Audit, gap: Comparison) -> str:
-    """Class of a verdict's mark."""
-    return "good" if leaks_less(audit, gap) else "bad" if gap.verdict in (LOWER, HIGHER) else "unclear"
 
 
 class _Paper(FPDF):
@@ -180,13 +167,20 @@ def _write_beside(paper: _Paper, audit: Audit) -> None:
     paper.write_line(title, size=12, bold=True)
     rows = [
         (trained_name(one), accuracy(one), _interval(audit, one.reached), one.reached.attack,
-         f"{one.leak.verdict} {signed(spec, one.leak.difference)} "
-         f"{signed_interval(spec, one.leak.low, one.leak.high)}" if one.leak.n else "reference")
+         _beside_reference(spec, one))
         for one in audit.beside
     ]  # fmt: skip
-    head = ("trained", "accuracy", "recognised", "best attack", "beside the reference")
-    paper.write_rows(head, rows, (38, 15, 22, 63, 36), size=7)
+    head = ("trained", "accuracy", "recognised", "best attack", "reduction")
+    paper.write_rows(head, rows, (34, 15, 22, 55, 48), size=7)
     paper.write_line(trainings(audit), size=8, grey=True)
+
+
+def _beside_reference(spec: Metric, one: Trained) -> str:
+    """`reduces +10.2 [+4, +17]`."""
+    found = told(spec, one.leak)
+    if found is None:
+        return "reference" if one.role == "reference" else "not compared"
+    return f"{found.words} {found.size}"
 
 
 def _access_rows(audit: Audit) -> list[tuple[str, ...]]:

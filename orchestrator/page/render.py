@@ -18,10 +18,11 @@ from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.figures.canvas import Canvas
 from smoothsweep.orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
 from smoothsweep.orchestrator.page.sheets import tile_uri
-from smoothsweep.orchestrator.reading.findings.display import of_cell, told
+from smoothsweep.orchestrator.reading.findings.display import of_cell, of_recipe, told, told_difference
 from smoothsweep.orchestrator.reading.numbers import format as shown
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
+from smoothsweep.orchestrator.reading.numbers.wording import LEGEND, WORDING
 from smoothsweep.orchestrator.reading.toy import ToyData, toy_answer
 
 FILTERS = ("number", "interval", "estimate", "signed", "signed_interval", "duration", "count", "listing", "minus",
@@ -86,6 +87,7 @@ def environment() -> Environment:
     made.tests["null"] = shown.is_null
     made.globals |= {
         "metric_of": metric_of, "axis_value": shown.axis_value, "told": told, "of_cell": of_cell,
+        "of_recipe": of_recipe, "LEGEND": LEGEND, "WORDING": WORDING, "told_difference": told_difference,
         "PROTOCOLS": PROTOCOLS, "SECTIONS": SECTIONS, "policy": policy(), "ABSENT": shown.ABSENT, "NBSP": NBSP,
         "style": Markup(resource("style.css")), "script": Markup(resource("page.js")),
     }  # fmt: skip

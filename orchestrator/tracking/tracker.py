@@ -189,7 +189,7 @@ class Tracker:
         asked = (self._loaded.sweep.accuracy_needed, self._loaded.sweep.leak_searched) if self._loaded else ()
         found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], *asked, planned=closing.trials)
         intro = note(self._loaded.intro) if self._loaded else ""
-        text = "\n\n".join(part for part in (answer_text(found), intro) if part)
+        text = "\n\n".join(part for part in (answer_text(found, closing.verdicts.of_trials), intro) if part)
         tags = {NOTE: text[:4900], "smoothsweep.recommended": found.recommended.label if found.recommended else ""}
         write(self._client, parent, params={}, tags=tags, points=[])
         self._tell_sweep(closing, found)

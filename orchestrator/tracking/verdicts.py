@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
+from smoothsweep.orchestrator.reading.findings.display import of_cell
+from smoothsweep.orchestrator.reading.findings.display import told as told_of
 from smoothsweep.orchestrator.reading.leak.hiding import Hidings
 from smoothsweep.orchestrator.reading.leak.looks import look_words
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, is_null
@@ -19,20 +22,25 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.tracking.points import write
 from smoothsweep.orchestrator.tracking.runs import TOLD
 
-VERDICT = "smoothsweep.verdict"  # beside the baseline under the same attack: lower, higher, cannot tell; baseline
-HIDING = "smoothsweep.hiding"  # under all attacks: removes, hides, removes and hides, leaks more, cannot tell
+VERDICT = "smoothsweep.verdict"  # of the recipe, whatever the run's attack: a word of `wording.WORDING`, or baseline
+HIDING = "smoothsweep.hiding"  # the same word under the tag's earlier name; of the sweep, every recipe's
 LOOK = "smoothsweep.look"  # of a sweep with looks: at which look the recipe was decided, or that it is not
 STRONGEST = "leak_strongest"
 """The leak of a recipe under the attack that works best against it, the same on its runs under every attack."""
-NUMBERS = (STRONGEST, "removed", "removed_low", "removed_high", "hidden", "hidden_low", "hidden_high")
+NUMBERS = (STRONGEST, "reduction", "reduction_low", "reduction_high", "hidden", "hidden_low", "hidden_high")
+EARLIER = {"reduction": "removed", "reduction_low": "removed_low", "reduction_high": "removed_high"}
+"""Metric -> its earlier name, which is written beside it: charts and queries of earlier runs keep working."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """A verdict as one run holds it: tags by name, numbers in the unit of the leak by metric."""
+    """A verdict as one run holds it: tags by name, numbers in the unit of the leak by metric. size: the reduction with
+    its interval, and needed: what would settle it, for the table of the sweep's note."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)
+    size: str = ""
+    needed: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -55,22 +63,31 @@ def verdicts_of(summary: Summary, found: Hidings) -> Verdicts:
         return Verdicts()
     worst, last = summary.worst(summary.primary), summary.stops(summary.primary)
     for _, row in summary.frame.iterrows():
-        word = "baseline" if row["is_baseline"] else row.get(f"{summary.primary}_verdict") or ""
-        hiding = found.verdicts.get(row["recipe"])
+        one = found.verdicts.get(row["recipe"])
         look = ascii_text(look_words(summary, last[row["recipe"]])) if row["recipe"] in last else ""
-        tags = {VERDICT: word, HIDING: hiding.word if hiding else "", LOOK: look}
-        ends = {} if hiding is None else {
-            name + end: value
-            for name, number in (("removed", hiding.removed), ("hidden", hiding.hidden))
-            for end, value in (("", number.value), ("_low", number.low), ("_high", number.high))
-        }  # fmt: skip
-        numbers = {name: float(value) for name, value in ends.items() if not is_null(value)}
+        numbers = {} if one is None else _numbers(one)
         if row["recipe"] in worst:
             numbers[STRONGEST] = float(summary.frame.loc[worst[row["recipe"]], summary.primary])
-        told = Told(tags={key: value for key, value in tags.items() if value}, numbers=numbers)
+        shown = told_of(summary.spec, one) or of_cell(summary, summary.spec, row)
+        word = "baseline" if row["is_baseline"] else shown.words if shown else ""
+        tags = {VERDICT: word, HIDING: one.word if one else "", LOOK: look}
+        told = Told(
+            tags={key: value for key, value in tags.items() if value}, numbers=numbers,
+            size=ascii_text(shown.size) if one and shown else "", needed=ascii_text(shown.needed) if shown else "",
+        )  # fmt: skip
         of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and told.tags else (), told))
     words = "; ".join(f"{ascii_text(recipe)}: {one.word}" for recipe, one in found.verdicts.items())
     return Verdicts(of_trials=of_trials, whole={HIDING: words} if words else {})
+
+
+def _numbers(one: LeakComparison) -> dict[str, float]:
+    """The numbers of a verdict by the names of their metrics, the earlier names too."""
+    part = one.hidden.part if one.hidden else None
+    found = {"reduction": one.reduction, "reduction_low": one.low, "reduction_high": one.high}
+    found |= {earlier: found[name] for name, earlier in EARLIER.items()}
+    if part is not None:
+        found |= {"hidden": part.value, "hidden_low": part.low, "hidden_high": part.high}
+    return {name: float(value) for name, value in found.items() if not is_null(value)}
 
 
 def tell(client: Any, run_id: str, told: Told, *, before: str, at: int) -> None:

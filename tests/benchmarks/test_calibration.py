@@ -15,7 +15,8 @@ from benchmarks.asked_rules import LEVEL, simulated
 from benchmarks.calibration import Results, beyond, cells_of, report
 from benchmarks.simulated_sweeps import SPREADS, Design, drawn
 from smoothsweep.core.metrics.crossed_effects import CrossedEffects
-from smoothsweep.core.metrics.hiding import hides_or_removes
+from smoothsweep.core.metrics.dunnett import Dunnett
+from smoothsweep.core.metrics.leak_comparisons import compare_leaks
 from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.core.metrics.reduction import LeakCells
 
@@ -49,13 +50,13 @@ def test_errors_stay_below_their_bars(name):
 
 
 def test_without_the_correction_for_the_choice_of_attack_they_do_not(monkeypatch):
-    shipped = LeakCells.removed
-    monkeypatch.setattr(LeakCells, "removed", lambda self, recipe: replace(shipped(self, recipe), looked_at=1))
+    shipped = LeakCells.reduction
+    monkeypatch.setattr(LeakCells, "reduction", lambda self, *pair: replace(shipped(self, *pair), looked_at=1))
     assert over("one attack works on the recipe, five on the baseline") == ["reduces", "missed"]
 
 
 def test_nor_with_fewer_comparisons_than_there_are_recipes(monkeypatch):
-    monkeypatch.setattr(LeakCells, "compared", 1)
+    monkeypatch.setattr(asked_rules, "beside_baseline", lambda recipes, among: Dunnett(comparisons=1))
     assert "missed" in over("many recipes")
 
 
@@ -85,10 +86,12 @@ def test_many_sweeps_at_once_are_told_what_each_is_told_by_itself(shape):
     attacks = [f"a{number}" for number in range(design.attacks)]
     for draw, sweep in enumerate(cells):
         leaks = {f"r{row}": dict(zip(attacks, under, strict=True)) for row, under in enumerate(sweep)}
-        told = hides_or_removes(leaks, baseline="r0", published=attacks[: (design.attacks + 1) // 2], span=1.0)
-        ends = [(told[f"r{row}"].removed.low, told[f"r{row}"].removed.high) for row in range(1, design.recipes)]
+        published = attacks[: (design.attacks + 1) // 2]
+        told = compare_leaks(leaks, baseline="r0", published=published, span=1.0, every_pair=False).verdicts
+        told = [told[f"r{row}"] for row in range(1, design.recipes)]
+        ends = [(one.low, one.high) for one in told]
         np.testing.assert_allclose(np.stack([low[draw], high[draw]], axis=1), np.array(ends, dtype=float), atol=1e-9)
-        assert hides[draw].tolist() == [told[f"r{row}"].hidden.above_zero for row in range(1, design.recipes)]
+        assert hides[draw].tolist() == [one.hidden is not None and one.hidden.is_clear for one in told]
 
 
 def test_drawn_sweeps_have_the_rates_and_spreads_asked_for():

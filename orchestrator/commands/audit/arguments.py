@@ -31,7 +31,7 @@ def add_audit_command(commands: argparse._SubParsersAction) -> None:
                        f"first answer takes what it takes (default: {MINUTES:g}, with --reference "
                        f"{REFERENCE_MINUTES:g}, with --fix {FIX_MINUTES:g})")  # fmt: skip
     audit.add_argument("--seeds", type=int, default=1, metavar="N", help="how many runs of every attack, and of every "
-                       "training, before the slow attacks; one tells nothing apart (default: 1, more as there is "
+                       "training, before the slow attacks; one is always inconclusive (default: 1, more as there is "
                        "time)")  # fmt: skip
     _add_trainings(audit.add_argument_group(
         "what is trained beside the model",

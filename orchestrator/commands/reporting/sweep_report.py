@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.axes import baseline_axes, by_attack, first_finished, sweep_axes
 from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
 from smoothsweep.orchestrator.reading.findings.tables import text_table
-from smoothsweep.orchestrator.reading.leak.hiding import Hidings, hiding_frame, hiding_text, hidings
+from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.leak.looks import look_text
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, query_frame
 from smoothsweep.orchestrator.reading.numbers.format import listing
@@ -70,13 +70,12 @@ def write_sweep_report(
     data = replace(data, sheets=sheets, queries=asked if len(asked) else None)
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *figure_files(out)]
-    texts, found = [text_table(summary)], Hidings()
+    texts, found = [text_table(summary)], hidings(summary)
     if len(summary.attacks) > 1 and len(summary.recipes) > 1:
-        found = hidings(summary)
-        texts.append(hiding_text(summary, found))
-        if found.verdicts:
-            write_rows(hiding_frame(found), out / VERDICTS)
-            files.append(out / VERDICTS)
+        texts.append(verdict_text(summary, found))
+    if found.verdicts:
+        write_rows(verdict_frame(summary, found), out / VERDICTS)
+        files.append(out / VERDICTS)
     if looked := look_text(summary):
         texts.append(looked)
     if len(asked):

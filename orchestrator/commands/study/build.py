@@ -119,7 +119,7 @@ def _questions(
         raise InputError(f"--people: expected at most the {len(rows)} people reconstructed, got {request.people}")
     least = least_checks(options)
     if request.checks is not None and request.checks < least:
-        why = f"expected at least {least}, or nobody who passes with {options} choices is told from one who guesses"
+        why = f"expected at least {least}, or nobody who passes with {options} choices differs from one who guesses"
         raise InputError(f"--checks: {why}, got {request.checks}")
     if all(len(of_person) < 2 for of_person in rows.values()):
         raise InputError("study: expected somebody with 2 training images for the attention checks, got nobody")

@@ -1,4 +1,4 @@
-"""Recipes below each other: what each judge says of them, who is exposed, and which pairs are told apart."""
+"""Recipes below each other: what each judge says of them, who is exposed, and which pairs differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
-from smoothsweep.core.metrics.verdicts import CANNOT_TELL
 from smoothsweep.orchestrator.page.colours import Colours
 from smoothsweep.orchestrator.page.figures.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
 from smoothsweep.orchestrator.page.figures.labels import text_width
@@ -93,25 +92,26 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
 
 
 def triangle(summary: Summary) -> Canvas:
-    """All recipes from least leak to most: a square where the row leaks clearly more than the column's recipe."""
+    """All recipes from least leak to most: a square where the row leaks more than the column's recipe."""
     evidence, spec = summary.evidence, metric_of(summary.primary)
     everyone = by_leak(evidence)
     many = len(everyone)
     names = [f"{words_for(recipe)}  {number(spec, evidence.mean(recipe))}" for recipe in everyone]
     left, size = 16 + max(text_width(name, 10) for name in names), many * CELL
-    title = "Which recipes leak clearly more than which others"
+    title = "Which recipes leak more than which others"
     canvas = Canvas(left + size + 10, size + 20, title)
     axes = canvas.axes(left, 10, left + size, 10 + size, grid=None)
     axes.set(xlim=(0, many), ylim=(many, 0), xticks=[])
     axes.set_yticks(np.arange(many) + 0.5, names, fontsize=10, color=INK)
     axes.spines["bottom"].set_visible(False)
-    clear = np.array([[a != b and evidence.against(a, b).verdict != CANNOT_TELL for b in everyone] for a in everyone])
+    gaps = [[evidence.reduction(a, b) for b in everyone] for a in everyone]
+    clear = np.array([[gap is not None and gap.is_clear for gap in row] for row in gaps])
     lower = np.tril(np.ones_like(clear), -1)
     for mask, shape, size, colour in ((clear & lower, "s", 10, INK), (~clear & lower, "o", 2, SOFT)):
         rows, columns = np.nonzero(mask)
         axes.plot(columns + 0.5, rows + 0.5, shape, ms=size, mew=0, color=colour)
     for place, tick in enumerate(axes.get_yticklabels()):
-        told = f"{everyone[place]}: told apart from {int(clear[place].sum())} of the {many - 1} others"
+        told = f"{everyone[place]}: differs from {int(clear[place].sum())} of the {many - 1} others"
         canvas.tell(tick, told, recipe=everyone[place])
     return canvas
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from smoothsweep.core.metrics.hiding import HidingVerdict
+from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakComparison
+from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LOWER
 from smoothsweep.orchestrator.reading.audit.result import Audit, Reached, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, person_name
-from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
+from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
 
 JSON_VERSION = 1
 
@@ -49,17 +50,39 @@ def _trained_json(audit: Audit, one: Trained) -> dict[str, Any]:
         "architecture": audit.architecture if trained else None, "epochs": audit.epochs if trained else None,
         "test_acc": one.test_acc, "attack": one.reached.attack, "leak": one.reached.leak,
         "low": _known(one.reached.low), "high": _known(one.reached.high), "seeds": one.reached.seeds,
-        "leak_beside_reference": _gap_json(one.leak), "test_acc_beside_reference": _gap_json(one.accuracy),
-        "removed_or_hidden": _hiding_json(one.hiding),
+        "reduction": _reduction_json(one.leak), "test_acc_beside_reference": _gap_json(one.accuracy),
+        **_earlier_keys(one.leak),
         "device_seconds": {"planned": one.planned_s, "training": one.training_s, "attacking": one.attacking_s},
     }  # fmt: skip
 
 
-def _hiding_json(found: HidingVerdict | None) -> dict[str, Any] | None:
-    if found is None:
+def _reduction_json(one: LeakComparison | None) -> dict[str, Any] | None:
+    """How much less leaks than from the reference; None where the two were not compared."""
+    if one is None:
         return None
-    ends = {"removed_low": found.removed.low, "removed_high": found.removed.high}
-    return {"verdict": found.word, "removed": found.removed.value, **ends}
+    part = one.hidden.part if one.hidden else None
+    return {
+        "verdict": one.word, "reduction": one.reduction + 0.0, "low": one.low, "high": one.high,
+        "comparisons": one.comparisons, "seeds": one.seeds, "seeds_needed": one.needed and one.needed.seeds,
+        "classes_needed": one.needed and one.needed.classes, "attack": one.attack,
+        "attack_reference": one.attack_reference, "hidden": part.value if part else None,
+        "hidden_low": part.low if part else None, "hidden_high": part.high if part else None,
+    }  # fmt: skip
+
+
+def _earlier_keys(one: LeakComparison | None) -> dict[str, Any]:
+    """The same under the keys of earlier versions, whose difference is minus the reduction, for programs that read
+    them."""
+    if one is None:
+        return {"leak_beside_reference": _gap_json(NOTHING), "removed_or_hidden": None}
+    low, high = (None if end is None else 0.0 - end for end in (one.high, one.low))
+    gap = {"difference": 0.0 - one.reduction, "low": low, "high": high}
+    side = {REDUCES: LOWER, LEAKS_MORE: HIGHER}.get(one.word, INCONCLUSIVE)
+    ends = {"removed": one.reduction, "removed_low": one.low, "removed_high": one.high}
+    return {
+        "leak_beside_reference": {**gap, "verdict": side},
+        "removed_or_hidden": {"verdict": one.word, **ends} if one.hidden else None,
+    }
 
 
 def _gap_json(gap: Comparison) -> dict[str, Any]:

@@ -10,9 +10,8 @@ import pandas as pd
 
 from smoothsweep.core.attacks.access import ACCESS_LEVELS
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.metrics.hiding import HidingVerdict
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.reading.leak.exposure import Exposed, exposed
-from smoothsweep.orchestrator.reading.leak.hiding import hidings
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
@@ -50,22 +49,21 @@ class Person(Exposed):
 @dataclass(frozen=True, kw_only=True)
 class Trained:
     """What was trained here beside the model, or the model itself. recipe: in words; role: "model", "reference" (plain
-    training) or "fix". reached: by the attack that works best against it. leak, accuracy: minus those of the reference
-    (nothing for the reference itself). training_s, attacking_s: device-seconds of all its seeds, attacks and judging
-    together; of the model, None. planned_s: what was expected of its first seed, None where nobody planned. hiding:
-    whether the leak is removed or hidden beside the reference, None where nothing can show that.
+    training) or "fix". reached: by the attack that works best against it. leak: beside the reference's (None for the
+    reference itself, and where the two were not compared); accuracy: minus that of the reference. training_s,
+    attacking_s: device-seconds of all its seeds, attacks and judging together; of the model, None. planned_s: what was
+    expected of its first seed, None where nobody planned.
     """
 
     recipe: str
     role: Literal["model", "reference", "fix"]
     test_acc: float
     reached: Reached
-    leak: Comparison = NOTHING
+    leak: LeakComparison | None = None
     accuracy: Comparison = NOTHING
     training_s: float | None = None
     attacking_s: float | None = None
     planned_s: float | None = None
-    hiding: HidingVerdict | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +176,7 @@ def _beside(data: ReportData, summary: Summary, own: str, notes: AuditNotes) -> 
     rows, reference = summary.rows(summary.primary), summary.baseline_recipe
     if reference not in rows or own not in rows or len(rows) < 2:
         return ()
-    seconds, verdicts = _seconds(data, summary, own), hidings(summary).verdicts
+    seconds = _seconds(data, summary, own)
 
     def trained(recipe: str) -> Trained:
         row, is_reference = rows[recipe], recipe == reference
@@ -186,10 +184,9 @@ def _beside(data: ReportData, summary: Summary, own: str, notes: AuditNotes) -> 
         return Trained(
             recipe=recipe, role="model" if recipe == own else "reference" if is_reference else "fix",
             test_acc=float(summary.frame.loc[row, "test_acc"]), reached=_reached(data, summary, row),
-            leak=NOTHING if is_reference else summary.versus(summary.primary, recipe, reference),
+            leak=None if is_reference else summary.verdict(recipe),
             accuracy=NOTHING if is_reference else summary.compare("test_acc", row, rows[reference]),
             training_s=training, attacking_s=attacking, planned_s=notes.planned.get(recipe),
-            hiding=verdicts.get(recipe),
         )  # fmt: skip
 
     return tuple(trained(recipe) for recipe in summary.recipes if recipe in rows)

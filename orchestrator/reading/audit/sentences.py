@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
 from smoothsweep.core.metrics.exposure import TOP
+from smoothsweep.core.metrics.leak_comparisons import REDUCES, LeakComparison
 from smoothsweep.core.metrics.table import metric_of
-from smoothsweep.core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
+from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.audit.result import HALF, Audit, Person, Reached, Trained
 from smoothsweep.orchestrator.reading.findings.findings import SEES
-from smoothsweep.orchestrator.reading.findings.uncertainty import named
+from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
-from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
-from smoothsweep.orchestrator.reading.numbers.format import count, difference, duration, listing, number
+from smoothsweep.orchestrator.reading.numbers.format import count, duration, listing, number
+from smoothsweep.orchestrator.reading.numbers.wording import WORDING, reduction_words, settling
 
 
 def more_seeds(seeds: int) -> str:
@@ -52,12 +53,12 @@ def _answer(audit: Audit) -> tuple[str, ...]:
         f"{count(len(audit.people), 'person', 'people')} are recognised in half or more of their images."
     )
     if audit.beyond.verdict == HIGHER:
-        sure = "The model gives away more to it than to any control: the difference is clear."
+        sure = "The model gives away more to it than to any control."
     elif audit.beyond.n < 2:
-        sure = "One run of the attacks does not tell how much of that is chance: give it --seeds 3, or more --minutes."
+        sure = "One run of the attacks is inconclusive: give it --seeds 3, or more --minutes."
     else:
         more = more_seeds(audit.beyond.n)
-        sure = f"Whether that is more than a control reaches cannot be told from these numbers{more}."
+        sure = f"Whether that is more than a control reaches is inconclusive{more}."
     return first, sure
 
 
@@ -83,16 +84,17 @@ def accuracy(one: Trained) -> str:
     return number(metric_of("test_acc"), one.test_acc)
 
 
-def _model_sureness(audit: Audit, gap: Comparison) -> str:
-    if gap.n < LEAST_SEEDS:
-        return f"Which of the two leaks more one seed cannot tell{more_seeds(gap.n)}."
-    shown = gap_words(audit, gap)
-    if gap.verdict not in (HIGHER, LOWER):
-        return f"Which of the two leaks more cannot be told at {count(gap.n, 'seed')} ({shown})."
-    side = "less" if leaks_less(audit, gap) else "more"
+def _model_sureness(audit: Audit, gap: LeakComparison | None) -> str:
+    if gap is None:
+        return "The two were not met by the same attacks and seeds, so they are not compared."
+    if gap.seeds < LEAST_SEEDS:
+        return f"Which of the two leaks more is inconclusive with one seed{more_seeds(gap.seeds)}."
+    shown = f"reduction {reduction_words(metric_of(audit.judge), gap)}, {count(gap.seeds, 'seed')}"
+    if gap.word == INCONCLUSIVE:
+        return f"Which of the two leaks more is inconclusive ({'; '.join(filter(None, (shown, settling(gap))))})."
     return (
-        f"This model leaks clearly {side} than trainings like the reference ({shown}, {count(gap.n, 'seed')}); what "
-        "another training of it would leak is not known."
+        f"Against trainings like the reference this model {WORDING[gap.word].as_verb} ({shown}); what another training "
+        "of it would leak is not known."
     )
 
 
@@ -118,34 +120,27 @@ def _spent(audit: Audit) -> tuple[str, ...]:
 
 
 def _fixes(audit: Audit) -> tuple[str, ...]:
-    """What recipes change, as far as the seeds tell."""
-    if not audit.fixes:
+    """What recipes change, as far as the seeds show."""
+    gaps = [(one, one.leak) for one in audit.fixes if one.leak is not None]
+    if not gaps:
         return ()
-    seeds = min(one.leak.n for one in audit.fixes)
+    seeds, spec = min(gap.seeds for _, gap in gaps), metric_of(audit.judge)
     if seeds < LEAST_SEEDS:
-        return (f"Whether a recipe lowers the leak one seed cannot tell{more_seeds(seeds)}.",)
-    less = [one for one in audit.fixes if leaks_less(audit, one.leak)]
-    if not less:
-        return (
-            f"At {count(seeds, 'seed')} no recipe tried leaks clearly less than plain training does on these images; a "
-            f"small difference needs more seeds to show{more_seeds(seeds)}.",
-        )
-    told = [f"{one.recipe} ({_leak(audit, one)} at {accuracy(one)} test accuracy; {gap_words(audit, one.leak)})"
-            for one in less]  # fmt: skip
-    return (
-        f"Clearly less than plain training on these images leaks {listing(told)}, by the attacks tried, at "
-        f"{count(seeds, 'seed')}.",
-    )
-
-
-def leaks_less(audit: Audit, gap: Comparison) -> bool:
-    """Whether the difference in leak is clearly one for the better."""
-    return gap.verdict == (LOWER if metric_of(audit.judge).sign > 0 else HIGHER)
-
-
-def gap_words(audit: Audit, gap: Comparison) -> str:
-    """A difference in leak with its interval: `-10.2 points [-17, -4]`."""
-    return difference(metric_of(audit.judge), gap.difference, gap.low, gap.high)
+        return (f"Whether a recipe reduces the leak is inconclusive with one seed{more_seeds(seeds)}.",)
+    sample = count(seeds, "seed")
+    less = [(one, gap) for one, gap in gaps if gap.word == REDUCES]
+    rest = [f"{one.recipe}: {gap.word} ({reduction_words(spec, gap)})" for one, gap in gaps if gap.word != REDUCES]
+    said = [
+        f"{start(one.recipe)} {WORDING[gap.word].as_verb} of plain training on these images, by the attacks tried, at "
+        f"{sample}: {_leak(audit, one)} at {accuracy(one)} test accuracy, reduction {reduction_words(spec, gap)}."
+        for one, gap in less
+    ]
+    if rest:
+        more = more_seeds(seeds) if any(gap.word == INCONCLUSIVE for _, gap in gaps) else ""
+        more = more and f" More seeds may settle what is inconclusive{more}."
+        first = "Of the others" if less else f"At {sample} no recipe is shown to reduce the leak of plain training"
+        said.append(f"{first}: {'; '.join(rest)}.{more}")
+    return tuple(said)
 
 
 def _of_access(audit: Audit, level: str, one: Reached) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from smoothsweep.core.defenses.labels import FAMILIES, SMOOTHING, RecipeWords
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
@@ -77,7 +78,7 @@ class DefenseGroup:
 class Versus:
     """A recipe against the group's reference, each under the attack that works best against it."""
 
-    leak: Comparison = NOTHING
+    leak: LeakComparison | None = None
     accuracy: Comparison = NOTHING
 
 
@@ -114,7 +115,7 @@ def versus(summary: Summary, group: DefenseGroup) -> dict[str, Versus]:
     found = dict.fromkeys((point.recipe for point in group.points if point.recipe in rows), Versus())
     for recipe in found:
         if reference not in (None, rows[recipe]):
-            leak = summary.versus(summary.primary, recipe, group.reference)
+            leak = summary.reduction(summary.primary, recipe, group.reference)
             found[recipe] = Versus(leak=leak, accuracy=summary.compare("test_acc", rows[recipe], reference))
     return found
 

@@ -8,7 +8,6 @@ from itertools import combinations
 
 from smoothsweep.core.defenses.labels import SMOOTHING
 from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
-from smoothsweep.core.metrics.verdicts import CANNOT_TELL
 from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.reading.defenses.families import DefenseGroup, Point
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
@@ -24,7 +23,7 @@ ARMS = {"none": "No defense", "negative": "Smoothing below\u00a00", "positive": 
 @dataclass(frozen=True, kw_only=True)
 class Order:
     """Arms by their leak, least first. title: where it comes from. chosen: arm -> the strength that stands for it.
-    clear: pairs of arms whose difference is no chance; None where the source gives no interval."""
+    clear: pairs of arms of which one leaks more; None where the source gives no interval."""
 
     title: str
     arms: tuple[str, ...]
@@ -61,7 +60,7 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
     clear = {
         frozenset((one, other))
         for one, other in combinations(best, 2)
-        if summary.versus(metric, best[one].recipe, best[other].recipe).verdict not in ("", CANNOT_TELL)
+        if (gap := summary.reduction(metric, best[one].recipe, best[other].recipe)) is not None and gap.is_clear
     }
     return Order(
         title=metric_of(metric).label,

@@ -7,20 +7,22 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, REDUCES
 from smoothsweep.core.metrics.table import metric_of
-from smoothsweep.core.metrics.verdicts import CANNOT_TELL, HIGHER, LOWER
+from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, Point, Versus
 from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
-from smoothsweep.orchestrator.reading.numbers.format import count, difference, listing
+from smoothsweep.orchestrator.reading.numbers.format import count, listing
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.numbers.wording import WORDING, reduction_words
 
 COST = "seconds_target"
 """Column of the results with a training's seconds."""
 
 
 def reading(summary: Summary, group: DefenseGroup, family: DefenseFamily, compared: Mapping[str, Versus]) -> str:
-    """Where the family leaks clearly less or more than the reference and at what cost, and where that cannot be told.
+    """Where the family reduces the leak of the reference or leaks more, at what cost, and where that is inconclusive.
 
     compared: `versus(summary, group)`.
     """
@@ -28,7 +30,7 @@ def reading(summary: Summary, group: DefenseGroup, family: DefenseFamily, compar
     absent = [point for point in family.points if point.recipe not in compared]
     if not measured:
         return "No leak has been measured."
-    if all(compared[point.recipe].leak.n == 0 for point in measured):
+    if all(compared[point.recipe].leak is None for point in measured):
         parts = [f"Nothing to compare with at {_strengths(measured)}: no reference shares a seed."]
     else:
         gains, losses = (_clear(summary, group, measured, compared, gain=gain) for gain in (True, False))
@@ -46,11 +48,12 @@ def _clear(
     summary: Summary, group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus], *, gain: bool
 ) -> list[str]:
     """The largest clear difference in one direction, and the cheapest where that is another recipe."""
-    wanted = LOWER if (summary.spec.sign > 0) == gain else HIGHER
-    clear = [point for point in measured if compared[point.recipe].leak.verdict == wanted]
+    wanted = REDUCES if gain else LEAKS_MORE
+    leaks = {point.recipe: compared[point.recipe].leak for point in measured}
+    clear = [point for point in measured if (gap := leaks[point.recipe]) is not None and gap.word == wanted]
     if not clear:
         return []
-    largest = max(clear, key=lambda point: abs(compared[point.recipe].leak.difference))
+    largest = max(clear, key=lambda point: abs(leaks[point.recipe].reduction))
     told = [_sentence(summary, group, largest, compared[largest.recipe], gain=gain)]
     cheapest = max(clear, key=lambda point: compared[point.recipe].accuracy.difference)
     saved = compared[cheapest.recipe].accuracy.difference - compared[largest.recipe].accuracy.difference
@@ -59,19 +62,21 @@ def _clear(
         clear = [point for point in clear if point != cheapest]
     others = [point for point in clear if point != largest]
     if others:
-        told.append(f"Clear too, and smaller: {_strengths(others)}.")
+        told.append(f"Smaller, in the same direction: {_strengths(others)}.")
     return told
 
 
 def _sentence(
     summary: Summary, group: DefenseGroup, point: Point, gap: Versus, *, gain: bool, again: bool = False
 ) -> str:
-    """`Leaks clearly less at beta 0.01: -12.0 points [-18, -6]; test accuracy -3.4 points [-5, -2] (n = 3).`"""
-    size = difference(metric_of(summary.primary), gap.leak.difference, gap.leak.low, gap.leak.high)
-    than = "" if again else f" than {reference_words(group)}"
-    first = "The most accurate of these is" if again else f"Leaks clearly {'less' if gain else 'more'}{than}"
-    at = "" if again else "at "
-    return f"{first} {at}{point.words.strength}: {size}{_cost(summary, gap)} (n = {gap.leak.n})."
+    """`Reduces the leak against plain training at beta 0.01: +12.0 points [+6, +18]; test accuracy -3.4 points
+    [-5, -2] (n = 3).`"""
+    size = reduction_words(metric_of(summary.primary), gap.leak)
+    verb = WORDING[gap.leak.word].as_verb.capitalize()
+    first = f"{verb} {'against' if gain else 'than'} {reference_words(group)} at"
+    if again:
+        first = "The most accurate of these is"
+    return f"{first} {point.words.strength}: {size}{_cost(summary, gap)} (n = {gap.leak.seeds})."
 
 
 def _cost(summary: Summary, gap: Versus) -> str:
@@ -86,13 +91,16 @@ def _cost(summary: Summary, gap: Versus) -> str:
 
 def _unclear(group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus]) -> list[str]:
     """Points whose difference may be chance: never proof that there is none."""
-    told = [point for point in measured if compared[point.recipe].leak.verdict == CANNOT_TELL]
-    alone = [point for point in measured if compared[point.recipe].leak.n == 0 and point.recipe != group.reference]
+    leaks = {point.recipe: compared[point.recipe].leak for point in measured}
+    known = [point for point in measured if leaks[point.recipe] is not None]
+    alone = [point for point in measured if leaks[point.recipe] is None and point.recipe != group.reference]
     parts = []
-    if told:
-        seeds = sorted({compared[point.recipe].leak.n for point in told})
-        sample = count(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {count(seeds[-1], 'seed')}"
-        parts.append(f"Cannot be told from {reference_words(group)} with {sample}: {_strengths(told)}.")
+    for word, first in ((HIDES, "Hides the leak from published attacks"), (INCONCLUSIVE, "Inconclusive")):
+        points_of = [point for point in known if leaks[point.recipe].word == word]
+        if points_of:
+            seeds = sorted({leaks[point.recipe].seeds for point in points_of})
+            sample = count(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {count(seeds[-1], 'seed')}"
+            parts.append(f"{first}, against {reference_words(group)} with {sample}: {_strengths(points_of)}.")
     if alone:
         parts.append(f"Without a seed in common with {reference_words(group)}: {_strengths(alone)}.")
     return parts

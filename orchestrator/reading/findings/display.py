@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import pandas as pd
 
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
-from smoothsweep.core.metrics.verdicts import CANNOT_TELL, LOWER
+from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LOWER
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.evidence import COLUMNS
 from smoothsweep.orchestrator.reading.numbers.format import count, estimate, points, signed, signed_interval
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.numbers.wording import WORDING, Look, needed_words, reduction_cell, row_reduction
 
 MANY = 12
 """With more recipes than this, figures name or show only the baseline and the recipes on the front."""
@@ -51,27 +52,58 @@ def hover(values: pd.Series, judge: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """words: `26.1 points lower`, or that n is too small. look: good or bad for the owner, unclear, or neither ("").
-    size: the interval of the difference, and the difference where the words do not say it."""
+    """A comparison in a cell of a table. words: the verdict, empty where the cell asks another question; size: what it
+    rests on: the reduction of a leak, or the interval of another metric's difference; needed: what would settle it;
+    look: good or bad for the owner, unclear, or neither (""); meaning: the words explained, for a tooltip."""
 
     words: str
-    look: Literal["good", "bad", "unclear", ""]
+    look: Look
     size: str
+    needed: str = ""
+    meaning: str = ""
 
 
-def told(spec: Metric, gap: Comparison) -> Told | None:
-    """None where there is nothing to compare."""
+def told(spec: Metric, one: LeakComparison | None) -> Told | None:
+    """A recipe beside a reference by a leak; None where the two were not compared."""
+    if one is None:
+        return None
+    wording = WORDING[one.word]
+    return Told(
+        words=one.word, look=wording.look, size=reduction_cell(spec, one), needed=needed_words(one),
+        meaning=wording.meaning,
+    )  # fmt: skip
+
+
+def told_difference(spec: Metric, gap: Comparison) -> Told | None:
+    """The same by a metric that is no leak: `1.2 points lower`; None where there is nothing to compare."""
     if not gap.verdict:
         return None
     ends = signed_interval(spec, gap.low, gap.high)
-    if gap.verdict == CANNOT_TELL:
-        words = "no difference" if gap.low == gap.high == 0 else "n too small to tell"
-        return Told(words=words, look="unclear", size=f"{signed(spec, gap.difference)} {ends}".strip())
+    if gap.verdict == INCONCLUSIVE:
+        return Told(words=INCONCLUSIVE, look="unclear", size=f"{signed(spec, gap.difference)} {ends}".strip())
     defended = (gap.verdict == LOWER) == (spec.better == "low")
     look = "" if spec.better is None else "good" if defended else "bad"
     return Told(words=f"{points(spec, gap.difference)} {gap.verdict}", look=look, size=ends)
 
 
-def of_cell(spec: Metric, cell: pd.Series) -> Told | None:
-    """The same for a cell of the summary's frame against its baseline."""
-    return told(spec, Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()}))
+def of_cell(summary: Summary, spec: Metric, cell: pd.Series) -> Told | None:
+    """A row of the summary's frame beside its baseline. The word of a leak is that of its recipe; where several attacks
+    were tried, a row shows its own reduction alone, and the table of recipes has the word."""
+    gap = Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()})
+    if not spec.is_leak:
+        return told_difference(spec, gap)
+    if len(summary.attacks) == 1 and not cell["control"]:
+        one = summary.verdict(cell["recipe"], spec.key)
+        if one is not None:
+            return told(spec, one)
+    size, word = row_reduction(spec, gap)
+    if word is None:
+        return None
+    if cell["reference_recipe"] != cell["recipe"]:
+        return Told(words="", look="", size=size)
+    return Told(words=word, look=WORDING[word].look, size=size)
+
+
+def of_recipe(summary: Summary, spec: Metric, cell: pd.Series) -> Told | None:
+    """The recipe of a row beside the baseline, for a table of recipes."""
+    return told(spec, summary.verdict(cell["recipe"], spec.key)) if spec.is_leak else of_cell(summary, spec, cell)

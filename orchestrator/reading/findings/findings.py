@@ -6,19 +6,29 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE
 from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
-from smoothsweep.core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
+from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.defenses.families import CHEAP
 from smoothsweep.orchestrator.reading.findings.fresh import fresh_answer
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
 from smoothsweep.orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
-from smoothsweep.orchestrator.reading.findings.uncertainty import flattery, gap_words, named, standing, start, sureness
+from smoothsweep.orchestrator.reading.findings.uncertainty import (
+    flattery,
+    gap_of,
+    gap_words,
+    named,
+    standing,
+    start,
+    sureness,
+)  # fmt: skip
 from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, number, points
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.numbers.wording import WORDING
 
 ACCURACY = metric_of("test_acc")
 SEES = {
@@ -58,7 +68,7 @@ def _find(data: ReportData, summary: Summary) -> Findings:
     if choice.best is None:
         return Findings(answer=(_none_accurate(summary, choice),), cautions=cautions)
     if len(choice.rows) > 1 and choice.seeds < LEAST_SEEDS:
-        answer = _untold(summary, choice)
+        answer = _of_one_seed(summary, choice)
     elif choice.reference is None or len(choice.rows) == 1:
         answer = _alone(summary, choice)
     elif choice.best == choice.reference:
@@ -117,15 +127,15 @@ def _alone(summary: Summary, choice: Decision) -> tuple[str, ...]:
     )
 
 
-def _untold(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    """The numbers of recipes with one seed each, of which none can be told from another."""
-    best, reference = choice.best, choice.reference
+def _of_one_seed(summary: Summary, choice: Decision) -> tuple[str, ...]:
+    """The numbers of recipes with one seed each, which prove no difference."""
+    best, reference, of_attack = choice.best, choice.reference, _attack(summary)
     beside = ""
     if reference not in (None, best):
         beside = f", against {summary.shown(reference)} at {_recipe(summary, reference)}"
         beside += _price(summary, best, reference)
     return (
-        start(f"{_among(summary)}one seed cannot tell which recipe leaks least {_judge(summary)}{_attack(summary)}."),
+        start(f"{_among(summary)}with one seed, what leaks least {_judge(summary)}{of_attack} is inconclusive."),
         f"The smallest number is that of {_recipe(summary, best)}: {_leak(summary, best)}{beside}. Another training "
         "run may turn any of these differences round: add seeds.",
     )
@@ -137,23 +147,23 @@ def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
     first = f"{nothing}{_attack(summary)}: {_judge(summary)}, {_leak(summary, choice.reference)}."
     others = [row for row in choice.rows.values() if row != choice.reference]
     nearest = min(others, key=summary.leak)
-    gap = summary.between(nearest, choice.reference)
-    shown = f" ({gap_words(summary, gap)})" if gap.n else ""
-    second = f"{_recipe(summary, nearest)} has {summary.shown(nearest)}{shown}; {sureness(summary, gap)}"
-    return start(first), start(second), *standing(summary)
+    gap = gap_of(summary, nearest, choice.reference)
+    second = f"{_recipe(summary, nearest)} has {summary.shown(nearest)}{gap_words(summary, gap)}; "
+    return start(first), start(second + sureness(summary, gap)), *standing(summary)
 
 
 def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
     best, reference = choice.best, choice.reference
     name, baseline, judged = _recipe(summary, best), _recipe(summary, reference), _judge(summary) + _attack(summary)
-    gap = summary.between(best, reference)
-    shown = f" ({gap_words(summary, gap)})" if gap.n else ""
-    price = _price(summary, best, reference)
-    values = f"{_leak(summary, best)}, against {summary.shown(reference)} at {baseline}{shown}{price}."
+    gap = gap_of(summary, best, reference)
+    price = gap_words(summary, gap) + _price(summary, best, reference)
+    values = f"{_leak(summary, best)}, against {summary.shown(reference)} at {baseline}{price}."
     if choice.clear:
         first = f"{name} leaks least {judged}: {values}"
+    elif gap is not None and gap.word == HIDES:
+        first = f"{name} leaks least {judged}, and {WORDING[HIDES].as_verb}: {values}"
     else:
-        first = f"no recipe leaks clearly less than {baseline} {judged}. The lowest is {name}: {values}"
+        first = f"inconclusive: {name} has the lowest leak {judged}: {values}"
     accuracy = _accuracy_sureness(summary, best, reference)
     return start(_among(summary) + first), start(sureness(summary, gap)), *standing(summary), *accuracy
 
@@ -194,15 +204,15 @@ def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _catalyst(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    """The recipe that clearly leaks more than the baseline, if there is one."""
+    """The recipe that leaks more than the baseline, if one is shown to."""
     if choice.reference is None:
         return ()
     worst = max(choice.rows.values(), key=summary.leak)
-    gap = summary.between(worst, choice.reference)
-    if worst in (choice.best, choice.reference) or gap.verdict != (HIGHER if summary.spec.sign > 0 else LOWER):
+    gap = gap_of(summary, worst, choice.reference)
+    if worst in (choice.best, choice.reference) or gap is None or gap.word != LEAKS_MORE:
         return ()
     name, against = start(_recipe(summary, worst)), _recipe(summary, choice.reference)
-    return (f"{name} leaks most: {summary.shown(worst)}, {gap_words(summary, gap)} compared with {against}.",)
+    return (f"{name} leaks more than {against}: {summary.shown(worst)}{gap_words(summary, gap)}.",)
 
 
 def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
@@ -212,7 +222,9 @@ def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
     if metric not in CLASS_METRICS or other is None or pd.isna(frame.loc[best, other]):
         return ()
     compared = reference not in (None, best)
-    verdicts = {summary.compare(key, best, reference).verdict for key in (other, metric)} if compared else {""}
+    names = [frame.loc[row, "recipe"] for row in (best, reference) if row is not None]
+    gaps = (summary.reduction(key, *names) for key in (other, metric)) if compared else ()
+    verdicts = {None if gap is None else gap.word for gap in gaps} or {None}
     if abs(frame.loc[best, other] - frame.loc[best, metric]) < 0.2 and len(verdicts) == 1:
         return ()
     beside = ""

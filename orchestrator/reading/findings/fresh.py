@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from smoothsweep.core.metrics.recommendation import Reaudit, reaudit
-from smoothsweep.core.metrics.verdicts import CANNOT_TELL, HIGHER
+from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE
 from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.numbers.estimates import Seeds, rates
 from smoothsweep.orchestrator.reading.numbers.format import count, difference, number
@@ -79,9 +79,9 @@ def fresh_answer(data: ReportData, summary: Summary) -> tuple[str, ...]:
 
 def meaning(summary: Summary, one: Reaudit) -> str:
     if one.low is None:
-        return "from one seed nothing tells whether that is chance"
-    if one.verdict == CANNOT_TELL:
-        return "no more than chance explains"
+        return "inconclusive: one seed says nothing of chance"
+    if one.verdict == INCONCLUSIVE:
+        return "inconclusive: no more than chance explains"
     flattered = (one.verdict == HIGHER) == (summary.evidence.sign > 0)
     return "the first audit flattered it" if flattered else "the first audit was too harsh"
 

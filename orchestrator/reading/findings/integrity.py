@@ -6,7 +6,7 @@ import pandas as pd
 
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.table import metric_of
-from smoothsweep.core.metrics.verdicts import CANNOT_TELL
+from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.tables import INTEGRITY
 from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
@@ -47,16 +47,16 @@ def without_leak(data: ReportData, summary: Summary) -> str:
 
 
 def _beside_baseline(summary: Summary, spec: Metric) -> str:
-    """`; none is told apart from alpha 0 (37.9 %)`; empty where nothing can be compared."""
+    """`; inconclusive against alpha 0 (37.9 %)`; empty where nothing can be compared."""
     frame = summary.frame
     compared = frame.loc[frame[f"{spec.key}_verdict"].fillna("") != "", ["recipe", f"{spec.key}_verdict"]]
     baselines = frame.loc[frame["is_baseline"], spec.key].dropna()
     if compared.empty or len(baselines) != 1:
         return ""
-    told = compared[compared[f"{spec.key}_verdict"] != CANNOT_TELL]
+    told = compared[compared[f"{spec.key}_verdict"] != INCONCLUSIVE]
     words = [f"{named(recipe)} is {verdict}" for recipe, verdict in told.itertuples(index=False)]
     baseline = f"{named(frame.loc[baselines.index[0], 'recipe'])} ({number(spec, baselines.iloc[0])})"
-    return f"; {listing(words)} than {baseline}" if words else f"; none is told apart from {baseline}"
+    return f"; {listing(words)} than {baseline}" if words else f"; every recipe is inconclusive against {baseline}"
 
 
 def integrity_lines(data: ReportData, summary: Summary) -> tuple[str, ...]:

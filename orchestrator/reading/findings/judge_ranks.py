@@ -76,7 +76,7 @@ def _sentence(sides: str, found: RankAgreement, many: int) -> str:
     verdict = {
         "agree": f"rank the {many} recipes alike",
         "disagree": f"rank the {many} recipes in opposite orders",
-        "cannot tell": f"rank the {many} recipes in orders that cannot be told from unrelated ones",
+        "inconclusive": f"rank the {many} recipes in orders whose agreement is inconclusive",
     }[found.verdict]
     few = "" if found.kendall.low is not None else f", too few recipes for an interval (below {LEAST_FOR_INTERVAL})"
     best = f"; of the {found.k} that leak least they share {100 * found.top_overlap:.0f}{NBSP}%" if many > BEST else ""

@@ -116,7 +116,7 @@ def _ranked(found: RankAgreement, judge: str) -> str:
     meaning = {
         "agree": "it ranks recipes as the full attack does, and may choose among them",
         "disagree": "it ranks recipes against the full attack, so its choice misleads",
-        "cannot tell": "whether it ranks recipes as the full attack does cannot be told from so few",
+        "inconclusive": "whether it ranks recipes as the full attack does is inconclusive with so few",
     }[found.verdict]
     best = f"the best {found.k}" if found.k > 1 else "the best one"
     return (

@@ -6,10 +6,12 @@ import pandas as pd
 
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
+from smoothsweep.orchestrator.reading.findings.display import of_cell
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
 from smoothsweep.orchestrator.reading.numbers.decision import decide
-from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, axis_value, interval, number, signed
+from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, axis_value, interval, number
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.numbers.wording import LEGEND
 
 INTEGRITY = ("robust_acc", "backdoor_success", "backdoor_collapsed")
 KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", "xi_train", "dist_face", *INTEGRITY)
@@ -17,26 +19,29 @@ KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", "xi_train", "dist_fac
 
 
 def text_table(summary: Summary) -> str:
-    """One line per cell: axes (the recipe where there is none), n, accuracy and judges, verdict. `*` marks the least
+    """One line per cell: axes (the recipe where there is none), n, accuracy and judges; with one attack the reduction
+    and the verdict of each recipe, which stand in a table of their own where several were tried. `*` marks the least
     leak (never with one seed), `=` the baseline."""
     keys = [key for key in shown_metrics(summary) if key in ("test_acc", summary.primary, *CLASS_METRICS, *INTEGRITY)]
     axes = [axis.name for axis in summary.axes] or ["recipe"]
     head = ["", *axes, "n", *(metric_of(key).label for key in keys)]
     best, rows = decide(summary).marked, []
+    by_row = summary.primary is not None and (len(summary.attacks) == 1 or len(summary.recipes) == 1)
     for index, cell in summary.frame.iterrows():
         mark = ("*" if index == best else "") + ("=" if cell["is_baseline"] else "")
         values = [axis_value(axis, cell[axis.key]) for axis in summary.axes] or [cell["recipe"]]
         rows.append([mark, *values, seeds(cell), *(with_interval(metric_of(key), cell) for key in keys)])
-        if summary.primary:
-            rows[-1] += _versus(summary.primary, cell)
-    head += ["vs baseline", "verdict"] if summary.primary else []
+        if by_row:
+            rows[-1] += _versus(summary, cell)
+    head += ["reduction", "verdict", "n needed"] if by_row else []
     plain = [[ascii_text(cell) for cell in row] for row in (head, *rows)]
-    lines = aligned(plain, {*range(len(axes) + 1), len(head) - 1})
+    lines = aligned(plain, {*range(len(axes) + 1), *((len(head) - 2, len(head) - 1) if by_row else ())})
     rule = "-" * max(map(len, lines))
     level = f"{100 * summary.settings.level:g} %"
-    legend = f"* least leak   = baseline   [low, high] {level} interval; n = 1: over classes or none; it tells nothing"
+    legend = f"* least leak   = baseline   [low, high] {level} interval; n = 1: over classes or none; it proves nothing"
     missing = map(ascii_text, incomplete_lines(summary))
-    return "\n".join([lines[0], rule, *lines[1:], rule, legend, *missing])
+    sign = [LEGEND] if by_row else []
+    return "\n".join([lines[0], rule, *lines[1:], rule, legend, *sign, *missing])
 
 
 def shown_metrics(summary: Summary) -> list[str]:
@@ -58,8 +63,8 @@ def with_interval(spec: Metric, cell: pd.Series) -> str:
     return f"{number(spec, cell[spec.key])} {interval(spec, cell[f'{spec.key}_low'], cell[f'{spec.key}_high'])}".strip()
 
 
-def _versus(key: str, cell: pd.Series) -> tuple[str, str]:
+def _versus(summary: Summary, cell: pd.Series) -> tuple[str, str, str]:
     if cell["is_baseline"]:
-        return "", "baseline"
-    verdict = cell[f"{key}_verdict"]
-    return (signed(metric_of(key), cell[f"{key}_diff"]), verdict) if verdict else ("", "")
+        return "", "baseline", ""
+    found = of_cell(summary, summary.spec, cell)
+    return ("", "", "") if found is None else (found.size, found.words, found.needed)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 
+from smoothsweep.core.metrics.leak_comparisons import HIDES, LeakComparison
 from smoothsweep.core.metrics.recommendation import Optimism, selection_optimism
-from smoothsweep.core.metrics.verdicts import CANNOT_TELL, LEAST_SEEDS
+from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.evidence import Evidence
-from smoothsweep.orchestrator.reading.numbers.format import count, difference, listing, points, significant
+from smoothsweep.orchestrator.reading.numbers.format import count, listing, points, significant
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.numbers.wording import WORDING, reduction_words, settling
 
-TOO_SMALL = "n too small to tell"
 NAMED = 3
 """Runners-up that a sentence names."""
 
@@ -27,9 +27,14 @@ def start(sentence: str) -> str:
     return sentence[:1].upper() + sentence[1:]
 
 
-def gap_words(summary: Summary, gap: Comparison) -> str:
-    """`-10.2 points [-17, -4]`, by the metric that decides."""
-    return difference(summary.spec, gap.difference, gap.low, gap.high)
+def gap_of(summary: Summary, row: int, reference: int) -> LeakComparison | None:
+    """The recipes of two rows by the metric that decides."""
+    return summary.reduction(summary.primary, *(summary.frame.loc[at, "recipe"] for at in (row, reference)))
+
+
+def gap_words(summary: Summary, gap: LeakComparison | None) -> str:
+    """` (reduction +10.2 points [+4, +17])`, where there is one."""
+    return "" if gap is None else f" (reduction {reduction_words(summary.spec, gap)})"
 
 
 def p_words(p: float) -> str:
@@ -37,19 +42,21 @@ def p_words(p: float) -> str:
     return f"p{NBSP}<{NBSP}0.001" if p < 0.001 else f"p{NBSP}={NBSP}{p:.2g}"
 
 
-def sureness(summary: Summary, gap: Comparison) -> str:
-    """How sure a difference in leak is, as the end of a sentence."""
-    if gap.n == 0:
+def sureness(summary: Summary, gap: LeakComparison | None) -> str:
+    """How sure a reduction is, as the end of a sentence."""
+    if gap is None:
         return "the two have no seed in common, so their difference has no interval."
-    sample = sample_words(summary, gap.n)
-    if gap.n < LEAST_SEEDS:
-        return f"at {sample} nothing can be told: another training run may turn the difference round."
+    sample = sample_words(summary, gap.seeds)
+    if gap.seeds < LEAST_SEEDS:
+        return f"at {sample} this is inconclusive: another training run may turn the difference round."
     if gap.low == gap.high == 0:
         return f"at {sample} there is no difference between the two."
-    counted = _counted(summary, gap)
-    if gap.verdict == CANNOT_TELL:
-        return f"at {sample} the difference cannot be told from chance{counted}: {TOO_SMALL}."
-    return f"at {sample} that difference is clear{counted}."
+    if gap.is_clear:
+        return f"at {sample} it {WORDING[gap.word].as_verb}{_counted(gap)}."
+    if gap.word == HIDES:
+        open_ = f"whether the strongest attack finds less is inconclusive{_counted(gap)}"
+        return f"at {sample} it {WORDING[HIDES].as_verb}; {open_}."
+    return f"at {sample} this is inconclusive{_counted(gap)}{': ' if settling(gap) else ''}{settling(gap)}."
 
 
 def sample_words(summary: Summary, seeds: int) -> str:
@@ -58,17 +65,16 @@ def sample_words(summary: Summary, seeds: int) -> str:
     return f"n = {count(seeds, 'seed')}" + (f" and {count(classes, 'class', 'classes')}" if classes else "")
 
 
-def _counted(summary: Summary, gap: Comparison) -> str:
-    """` (p = 0.01 when corrected for the 6 pairs of 4 recipes)`."""
+def _counted(gap: LeakComparison) -> str:
+    """` (p = 0.01, corrected for 6 comparisons)`."""
     if gap.p is None:
         return ""
-    pairs, recipes = summary.evidence.pairs, len(summary.evidence.compared)
-    corrected = f" when corrected for the {pairs:,} pairs of {recipes} recipes" if pairs > 1 else ""
+    corrected = f", corrected for {gap.comparisons:,} comparisons" if gap.comparisons > 1 else ""
     return f" ({p_words(gap.p)}{corrected})"
 
 
 def standing(summary: Summary) -> tuple[str, ...]:
-    """The probability that the choice is the best of all, and the recipes it cannot be told from."""
+    """The probability that the choice is the best of all, and the recipes that may leak as little."""
     evidence = summary.evidence
     if evidence is None or evidence.recommendation.best is None or len(evidence.recommendation.allowed) < 2:
         return ()
@@ -76,21 +82,21 @@ def standing(summary: Summary) -> tuple[str, ...]:
     many, best = len(choice.allowed), named(evidence.recommendation.best)
     told = [recipe for recipe in choice.allowed if recipe not in (choice.best, *choice.runners_up)]
     if shares is None:
-        return (f"With one seed per recipe, nothing tells how probable it is that {best} is the best of {many}.",)
+        return (f"With one seed per recipe, how probable it is that {best} is the best of {many} is not known.",)
     capped = bool(choice.runners_up) and shares[choice.best] >= summary.settings.level
     bound = "at most " if capped else ""
     sentence = f"The probability that {best} is the best of the {many} is {bound}{share(shares[choice.best])}"
     if not choice.runners_up:
         every = "the other" if many == 2 else "each of the others"
-        return (f"{sentence}; it leaks clearly less than {every}.",)
+        return (f"{sentence}; it leaks less than {every}.",)
     shown = [f"{named(recipe)} ({share(shares[recipe])})" for recipe in choice.runners_up[:NAMED]]
     rest = len(choice.runners_up) - NAMED
-    corrected = "corrected for all pairs, " if evidence.pairs > 1 else ""
+    corrected = ", corrected for all pairs" if evidence.pairs > 1 else ""
     if not told and rest > 0:
         others = f"any of the others, of which {listing(shown)} come next"
     else:
         others = listing([*shown, f"{count(rest, 'other')}"]) if rest > 0 else listing(shown)
-    return (f"{sentence}; {corrected}it cannot be told from {others}.",)
+    return (f"{sentence}; inconclusive against {others}{corrected}.",)
 
 
 def share(probability: float) -> str:
@@ -117,7 +123,7 @@ def flattery(summary: Summary) -> tuple[str, ...]:
         return ()
     many = len(evidence.recommendation.allowed)
     if math.isnan(found.optimism):
-        return (f"The least of {many} noisy numbers flatters itself, by how much cannot be told.",)
+        return (f"The least of {many} noisy numbers flatters itself, by how much is not known.",)
     if found.optimism < 0.0005 and spec.unit == "percent":
         return (f"The least of {many} noisy numbers flatters itself; here they lie too far apart for that to matter.",)
     shown = points(spec, found.optimism) if spec.unit == "percent" else significant(found.optimism)

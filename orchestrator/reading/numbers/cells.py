@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.metrics.leak_comparisons import LeakComparisons, compare_leaks
 from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases, complete_cases
 from smoothsweep.orchestrator.reading.numbers.estimates import Seeds, Settings, rates
@@ -21,13 +22,14 @@ Samples = Sequence[Mapping[str, Seeds]]
 class AttackedCells:
     """What is compared. frame: a row per cell, and `samples` of each: metric -> seed -> sample. min_test_acc: the
     accuracy a recipe needs to be chosen, if one was asked for. baseline_recipe: the label of the reference recipe, None
-    where there is none or several."""
+    where there is none or several. people: classes of the private data, attacked or not; None where not known."""
 
     frame: pd.DataFrame
     samples: Samples
     settings: Settings = field(default_factory=Settings)
     min_test_acc: float | None = None
     baseline_recipe: str | None = None
+    people: int | None = None
     _known: dict[tuple[str, str | None], tuple[CompleteCases, dict[str, int]]] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -75,13 +77,13 @@ class AttackedCells:
         return sorted(leaks, key=leaks.__getitem__)
 
     def _strongest(self, cases: CompleteCases, metric: str, access: str | None) -> dict[str, int]:
-        sign, attacked = metric_of(metric).sign, self._attacked(access)
-
-        def leak(row: int) -> float:
-            return sign * float(np.mean([self.samples[row][metric][seed].value for seed in cases.seeds]))
-
+        """By the same numbers as `comparisons`, so that both name one attack."""
+        attacked, leaks = self._attacked(access), self.leaks_of(metric, cases)
         return {
-            recipe: max((row for attack, row in attacked[recipe] if attack in cases.attacks), key=leak)
+            recipe: max(
+                ((attack, row) for attack, row in attacked[recipe] if attack in cases.attacks),
+                key=lambda under: leaks[recipe][under[0]].mean(),
+            )[1]
             for recipe in cases.recipes
         }
 
@@ -97,6 +99,8 @@ class AttackedCells:
 
     def leaks_of(self, metric: str, cases: CompleteCases) -> dict[str, dict[str, np.ndarray]]:
         """Complete recipe -> attack -> [seeds, classes], large is bad: of the seeds and classes that all have."""
+        if not cases.recipes:
+            return {}
         attacked = self._attacked(None)
         named = [(r, a, row) for r in cases.recipes for a, row in attacked[r] if a in cases.attacks]
         flat, _ = rates([self.samples[row][metric][seed] for *_, row in named for seed in cases.seeds])
@@ -105,3 +109,22 @@ class AttackedCells:
         for (recipe, attack, _), matrix in zip(named, matrices, strict=True):
             leaks.setdefault(recipe, {})[attack] = matrix
         return leaks
+
+    @property
+    def published(self) -> tuple[str, ...]:
+        """Attacks that follow gradients as published, controls left out; empty where that is not known."""
+        if "published" not in self.frame:
+            return ()
+        counted = self.frame[~self.frame["control"] & self.frame["published"]]
+        return tuple(dict.fromkeys(counted["attack"]))
+
+    def comparisons(self, metric: str, cases: CompleteCases) -> LeakComparisons:
+        """The complete recipes compared by a leak metric, each under its strongest attack."""
+        return compare_leaks(
+            self.leaks_of(metric, cases),
+            baseline=self.baseline_recipe if self.baseline_recipe in cases.recipes else None,
+            published=[attack for attack in self.published if attack in cases.attacks],
+            level=self.settings.level,
+            span=metric_of(metric).span,
+            available=self.people,
+        )

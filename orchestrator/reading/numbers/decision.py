@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
-from smoothsweep.core.metrics.verdicts import HIGHER, LEAST_SEEDS, LOWER
+from smoothsweep.core.metrics.leak_comparisons import REDUCES
+from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 
@@ -13,7 +14,7 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary
 class Decision:
     """rows: recipe -> its row of the frame under its worst attack, where the leak was measured. best: the row that
     leaks least among the recipes accurate enough, None where there is none. reference: the baseline's row, if known.
-    clear: whether the best differs clearly from the reference. told: whether it does from every other allowed recipe,
+    clear: whether the best reduces the leak of the reference. told: whether it does that of every other allowed recipe,
     too. tied: another allowed recipe leaks as little.
     front: recipes accurate enough that no other such recipe beats in both test accuracy and leak, most accurate first.
     seeds: how many the recipes share.
@@ -48,8 +49,8 @@ def decide(summary: Summary) -> Decision:
     reference = rows.get(baseline) if baseline is not None else None
     if choice.best is None:
         return Decision(rows=rows, best=None, reference=reference, front=front, seeds=len(evidence.seeds))
-    better = LOWER if evidence.sign > 0 else HIGHER
-    clear = baseline is not None and evidence.against(choice.best, baseline).verdict == better
+    against = evidence.reduction(choice.best, baseline) if baseline is not None else None
+    clear = against is not None and against.word == REDUCES
     tied = sum(evidence.mean(recipe) == evidence.mean(choice.best) for recipe in choice.allowed) > 1
     return Decision(
         rows=rows, best=rows[choice.best], reference=reference, clear=clear, tied=tied, front=front,

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison, LeakComparisons, compare_leaks
 from smoothsweep.core.metrics.recommendation import Recommendation, recommend
-from smoothsweep.core.metrics.reduction import Bounded, reductions
 from smoothsweep.core.metrics.table import METRICS, metric_of
-from smoothsweep.core.metrics.verdicts import LEAST_SEEDS, verdict
+from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells, Samples
-from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases, shared_seeds
+from smoothsweep.orchestrator.reading.numbers.complete_cases import shared_seeds
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, compare, compared, rates
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.looks import Stop, stops
@@ -30,7 +30,8 @@ class Evidence:
     compared, times `sign`, so that small is good; [seeds, 1] where no hit rates by class are known. seeds: those that
     all of them share. left_out: recipes that are compared with no other, because they lack an attack or one of these
     seeds. by_class: whether `values` has classes. missing: recipe -> attack -> the seeds that it lacks; such a recipe
-    has no row.
+    has no row. leaks: the recipes compared under their strongest attacks; None for a metric that is no leak, and where
+    the attacks were not chosen by it.
     """
 
     metric: str
@@ -42,6 +43,7 @@ class Evidence:
     recommendation: Recommendation
     left_out: tuple[str, ...] = ()
     missing: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    leaks: LeakComparisons | None = None
     _by_pair: Mapping[frozenset[str], Pair] = field(default_factory=dict, repr=False)
     _seeds_by_pair: Mapping[frozenset[str], int] = field(default_factory=dict, repr=False)  # other than `seeds`
 
@@ -57,7 +59,7 @@ class Evidence:
 
     @property
     def recommended(self) -> str | None:
-        """The recipe with the least leak among those accurate enough; None with one seed, which cannot tell."""
+        """The recipe with the least leak among those accurate enough; None with one seed, which proves nothing."""
         return self.recommendation.best if len(self.seeds) >= LEAST_SEEDS else None
 
     @property
@@ -68,6 +70,10 @@ class Evidence:
     def mean(self, recipe: str) -> float:
         """Mean leak over the common seeds, in the metric's own unit."""
         return self.sign * float(self.values[recipe].mean())
+
+    def reduction(self, recipe: str, reference: str) -> LeakComparison | None:
+        """How much less a recipe leaks than a reference; None where the two were not compared as leaks."""
+        return None if self.leaks is None else self.leaks.against(recipe, reference)
 
     def against(self, recipe: str, reference: str) -> Comparison:
         """recipe minus reference in the metric's unit: simultaneous interval, corrected p-value and verdict. `NOTHING`
@@ -101,10 +107,6 @@ class Cells(AttackedCells):
             self._stops[metric] = stops(self._whole, metric, self.looks, self.baseline_recipe)
         return self._stops[metric]
 
-    def leaks_at(self, metric: str, stop: Stop) -> dict[str, dict[str, np.ndarray]]:
-        """What was compared at a look, as `leaks_of`."""
-        return self._whole.leaks_of(metric, stop.cases)
-
     @property
     def _whole(self) -> AttackedCells:
         return AttackedCells(frame=self.frame, samples=self.all_samples, settings=self.settings)
@@ -114,49 +116,49 @@ class Cells(AttackedCells):
         by = worst_by or metric
         cases, worst = self.cases(by), self.worst(by)
         rows = {recipe: row for recipe, row in worst.items() if not is_null(self.frame.loc[row, metric])}
-        found = self.gather(metric, rows, seeds=cases.seeds)
+        compares_leaks = by == metric and metric_of(metric).is_leak and bool(rows)
+        leaks = self.comparisons(metric, cases) if compares_leaks else None
+        found = self.gather(metric, rows, seeds=cases.seeds, leaks=leaks)
         if found is None:
             return None
-        pairs = dict(found._by_pair)
-        many: dict[frozenset[str], int] = {}
-        if by == metric and self.looks is not None:
-            pairs |= self._at_looks(metric)
-            many = {frozenset((recipe, self.baseline_recipe)): one.seeds for recipe, one in self.stops(metric).items()}
-        elif by == metric and len(cases.attacks) > 1 and self.baseline_recipe in found.values:
-            pairs |= self._against_baseline(metric, cases)
-        left_out = (*cases.missing, *found.left_out)
-        return replace(found, missing=cases.missing, left_out=left_out, _by_pair=pairs, _seeds_by_pair=many)
+        found = replace(found, missing=cases.missing, left_out=(*cases.missing, *found.left_out), leaks=leaks)
+        return self._at_looks(metric, found) if leaks is not None and self.looks is not None else found
 
-    def _at_looks(self, metric: str) -> dict[frozenset[str], Pair]:
-        """Every recipe against the baseline, at its last look."""
-        return {
+    def _at_looks(self, metric: str, found: Evidence) -> Evidence:
+        """The evidence with every recipe beside the baseline at its last look, over that look's seeds and at its error;
+        a recipe that was not asked yet has no verdict."""
+        last = self.stops(metric)
+        asked = {stop.look: stop for stop in last.values()}
+        told = {
+            look: compare_leaks(
+                self._whole.leaks_of(metric, stop.cases), baseline=self.baseline_recipe,
+                published=[attack for attack in self.published if attack in stop.cases.attacks], level=1 - stop.error,
+                span=metric_of(metric).span, every_pair=False, among=stop.among, smallest=self.looks.smallest,
+                available=self.people,
+            ).verdicts
+            for look, stop in asked.items()
+        }  # fmt: skip
+        beside = {
             # A p-value beside 1 - level, as the interval of this look is beside the look's own error.
-            frozenset((recipe, self.baseline_recipe)): self._pair(recipe, one.repeated, one.seeds)
-            for recipe, one in self.stops(metric).items()
+            (recipe, self.baseline_recipe): replace(told[stop.look][recipe], p=stop.repeated.p)
+            for recipe, stop in last.items()
         }
+        others = {names: one for names, one in found.leaks.by_pair.items() if self.baseline_recipe not in names}
+        leaks = replace(found.leaks, by_pair=beside | others)
+        pairs = {frozenset((pair.first, pair.second)): pair for pair in leaks.pairs.pairs}
+        many = {frozenset(names): one.seeds for names, one in beside.items()}
+        return replace(found, leaks=leaks, _by_pair={**found._by_pair, **pairs}, _seeds_by_pair=many)
 
-    def _against_baseline(self, metric: str, cases: CompleteCases) -> dict[frozenset[str], Pair]:
-        """Every recipe against the baseline, each under its strongest attack, the choice of attacks paid for."""
-        spec, baseline = metric_of(metric), self.baseline_recipe
-        told = reductions(
-            self.leaks_of(metric, cases), baseline=baseline, level=self.settings.level, span=spec.span
-        )
-        return {
-            frozenset((recipe, baseline)): self._pair(recipe, one, len(cases.seeds)) for recipe, one in told.items()
-        }
-
-    def _pair(self, recipe: str, one: Bounded, seeds: int) -> Pair:
-        return Pair(
-            first=self.baseline_recipe, second=recipe, difference=one.value, low=one.low, high=one.high, p=one.p,
-            p_corrected=one.p, verdict=verdict(one.low, one.high, seeds=seeds),
-        )  # fmt: skip
-
-    def gather(self, metric: str, rows: Mapping[str, int], *, seeds: Sequence[int] | None = None) -> Evidence | None:
+    def gather(
+        self, metric: str, rows: Mapping[str, int], *, seeds: Sequence[int] | None = None,
+        leaks: LeakComparisons | None = None,
+    ) -> Evidence | None:
         """The evidence on the recipes of `rows`. All of them are compared, also those without the accuracy asked for,
         since tables print their differences too: one pair has one verdict wherever it is shown. On a tie the baseline
         is preferred, then the more accurate. None without rows.
 
-        seeds: those that may be used, None for all.
+        seeds: those that may be used, None for all. leaks: the same recipes as compared under their strongest attacks,
+        where that is what `rows` are.
         """
         found = dict(rows)
         if not found:
@@ -171,7 +173,7 @@ class Cells(AttackedCells):
         values, by_class = _stacked(mine, kept, shared, sign)
         choice = recommend(
             values, accuracy=enough, min_accuracy=floor, beside=tuple(values), reference=baseline,
-            **asdict(self.settings)
+            comparisons=leaks.pairs if leaks is not None and leaks.by_pair else None, **asdict(self.settings)
         )
         pairs = choice.comparisons.pairs if choice.comparisons else ()
         return Evidence(
@@ -205,6 +207,7 @@ class Cells(AttackedCells):
         columns: dict[str, list] = {}
         attacks = self.frame["attack"].tolist()
         pairs = [(row, other) for row, other in enumerate(references) if other is not None]
+        several = len(set(attacks)) > 1
         across = [(row, other) for row, other in pairs if attacks[row] != attacks[other]]
         for spec in METRICS:
             gaps = [NOTHING] * len(self.frame)
@@ -217,9 +220,8 @@ class Cells(AttackedCells):
             for other, rows in self._families(across):
                 for row, gap in self._across(spec.key, other, rows, among=len(across)):
                     gaps[row] = gap
-            if len(set(attacks)) > 1:
-                for row, gap in self._decided(spec.key, pairs, primary):
-                    gaps[row] = gap
+            for row, gap in self._decided(spec.key, pairs, primary) if several or spec.is_leak else ():
+                gaps[row] = gap
             columns |= {f"{spec.key}{end}": [getattr(gap, name) for gap in gaps] for end, name in COLUMNS.items()}
         return pd.concat([self.frame, pd.DataFrame(columns, index=self.frame.index)], axis=1)
 
@@ -258,8 +260,7 @@ class Cells(AttackedCells):
     ) -> list[tuple[int, Comparison]]:
         """Row -> its comparison, of the pairs whose rows are both the worst of their recipes: by this metric if it is a
         leak, else by the one that decides."""
-        spec = metric_of(metric)
-        by = metric if spec.group == "leak" and spec.better else primary
+        by = metric if metric_of(metric).is_leak else primary
         if by is None:
             return []
         worst = set(self.worst(by).values())

@@ -13,6 +13,7 @@ import pandas as pd
 from smoothsweep.core.attacks.access import ACCESS_LEVELS
 from smoothsweep.core.defenses.labels import RecipeWords, recipe_words
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.text import NBSP
@@ -41,15 +42,15 @@ class Summary(Cells):
     frame: one row per combination of axes, attacks outermost, numbers ascending: the axes, `recipe` and `attack`
     (labels), `access`, `control`, `published`, `n` (seeds done), `failed`, `missing`, `trials`, `is_baseline`, and for
     every metric m of `METRICS`: m, m_low, m_high (mean over the seeds and its interval), m_n (seeds measured), and
-    m_diff, m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "cannot tell" | "")
-    against the baseline cell, as `core.metrics.comparisons` decides it among all recipes that meet the same attack,
-    paired by seed and, where hit rates per class are known, by class. Means of rates have Wilson's interval
-    (`core.metrics.intervals`), of hit rates over seeds and classes, the rest Student's t over seeds; with one seed the
-    interval of a hit rate is over classes alone, and others have none (NaN).
+    m_diff, m_diff_low, m_diff_high, m_diff_n (seeds in common), m_verdict ("higher" | "lower" | "inconclusive" | "")
+    against the baseline cell (`reference_recipe` is its recipe), as `core.metrics.comparisons` decides it among all
+    recipes that meet the same attack, paired by seed and, where hit rates per class are known, by class. Means of rates
+    have Wilson's interval (`core.metrics.intervals`), of hit rates over seeds and classes, the rest Student's t over
+    seeds; with one seed the interval of a hit rate is over classes alone, and others have none (NaN).
 
     primary: the metric that decides, None where no leak was measured. measured: the metrics with at least one value.
-    people: classes of the private data, attacked or not. defenses: recipe label -> its defense, where known.
-    accuracy_margin: as of `ReportData`. The rest is described with `Cells`.
+    defenses: recipe label -> its defense, where known. accuracy_margin: as of `ReportData`. The rest is
+    described with `Cells`.
     """
 
     axes: tuple[Axis, ...]
@@ -57,7 +58,6 @@ class Summary(Cells):
     measured: tuple[str, ...]
     judged_classes: int | None = None
     accuracy_margin: float = ACCURACY_MARGIN
-    people: int | None = None
     defenses: Mapping[str, Defended] = field(default_factory=dict)
     _evidence: dict[tuple[str, str], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
 
@@ -137,17 +137,25 @@ class Summary(Cells):
         evidence = self._gathered(metric, worst_by=self.primary or metric)
         return NOTHING if evidence is None else self.between_rows(evidence, row, reference)
 
-    def between(self, row: int, reference: int) -> Comparison:
-        """The recipes of two rows by the metric that decides."""
-        return self.versus(self.primary, self.frame.loc[row, "recipe"], self.frame.loc[reference, "recipe"])
-
-    def versus(self, metric: str, recipe: str, reference: str) -> Comparison:
-        """Two recipes by a leak metric, each at its worst, corrected for how many are compared. `NOTHING` where one of
-        them has not met every attack under the seeds that all share."""
+    def reduction(self, metric: str, recipe: str, reference: str) -> LeakComparison | None:
+        """How much less a recipe leaks than a reference by a leak metric, each under its strongest attack. None where
+        one of them has not met every attack under the seeds that all share."""
         evidence = self.evidence_by(metric)
-        if evidence is None or recipe not in evidence.rows or reference not in evidence.rows:
-            return NOTHING
-        return self.between_rows(evidence, evidence.rows[recipe], evidence.rows[reference])
+        return None if evidence is None else evidence.reduction(recipe, reference)
+
+    def verdict(self, recipe: str, metric: str | None = None) -> LeakComparison | None:
+        """A recipe beside the baseline, by default by the metric that decides: what every output shows of it. None for
+        a baseline itself, and where the two were not compared."""
+        reference, by = self.references.get(recipe), metric or self.primary
+        return None if reference in (None, recipe) or by is None else self.reduction(by, recipe, reference)
+
+    @property
+    def references(self) -> dict[str, str]:
+        """Recipe -> the baseline that it is compared with, where there is one; several settings have several."""
+        if "reference_recipe" not in self.frame:
+            return {}
+        known = self.frame[self.frame["reference_recipe"].notna() & ~self.frame["control"]]
+        return dict(zip(known["recipe"], known["reference_recipe"], strict=True))
 
 
 def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Summary:
@@ -156,10 +164,12 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     frame = cells.frame
     measured = _measured(frame)
     references = _references(_groups(data.results, data.axes), data)
-    frame = cells.with_differences(references, primary) if len(frame) else frame
+    if len(frame):
+        named = [None if row is None else frame.loc[row, "recipe"] for row in references]
+        frame = cells.with_differences(references, primary).assign(reference_recipe=named)
     return Summary(
         **(vars(cells) | {"frame": frame}), axes=data.axes, primary=primary, measured=measured,
-        judged_classes=data.judged_classes, people=data.people, defenses=_defenses(data, frame),
+        judged_classes=data.judged_classes, defenses=_defenses(data, frame),
         accuracy_margin=data.accuracy_margin,
     )  # fmt: skip
 
@@ -175,6 +185,7 @@ def cells_of(data: ReportData, settings: Settings) -> tuple[Cells, str | None]:
     cells = Cells(
         frame=frame, samples=samples, settings=settings, min_test_acc=data.min_test_acc,
         baseline_recipe=baselines.pop() if len(baselines) == 1 else None, looks=data.looks, all_samples=every,
+        people=data.people,
     )  # fmt: skip
     measured = _measured(frame)
     leaks = [key for key in measured if metric_of(key).group == "leak" and metric_of(key).better]

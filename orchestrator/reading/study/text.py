@@ -43,7 +43,7 @@ def _notes(result: StudyResult) -> list[str]:
         f"{level} intervals in brackets: Wilson's over people; of single answers over annotators and people",
     ]
     if result.agreement is None:
-        lines.append("agreement: cannot be told from fewer than two annotators, or where all chose one recipe")
+        lines.append("agreement: not known with fewer than two annotators, or where all chose one recipe")
     else:
         lines.append(f"agreement: Fleiss' kappa {result.agreement:.2f} ({agreement_words(result.agreement)})")
     absent = [one for one in result.annotators if not one.attentive]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
@@ -11,11 +11,13 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS, METRICS
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.numbers.wording import LEGEND
 from smoothsweep.orchestrator.tracking.pages.strongest import strongest
 from smoothsweep.orchestrator.tracking.recipes import RecipeMeans
+from smoothsweep.orchestrator.tracking.verdicts import VERDICT, Told
 
-TOLD_APART = "Whether that is less than the others', the tag `smoothsweep.verdict` of each recipe and the report say."
-ONE_SEED = "One seed per recipe cannot tell which leaks least: add seeds."
+COMPARED = f"Each recipe is compared with the baseline ({LEGEND})."
+ONE_SEED = "With one seed per recipe, which leaks least is inconclusive: add seeds."
 ROWS = 40  # of the table; the runs themselves hold the rest
 
 
@@ -73,8 +75,11 @@ def answer(
     )  # fmt: skip
 
 
-def answer_text(found: Answer) -> str:
-    """The answer in Markdown: a sentence, then every recipe under its worst attack. Empty without a leak."""
+def answer_text(found: Answer, verdicts: Mapping[str, Told] | None = None) -> str:
+    """The answer in Markdown: a sentence, then every recipe under its worst attack. Empty without a leak.
+
+    verdicts: trial -> what the report says of its recipe; None leaves the columns of the comparison out.
+    """
     best = found.least
     missing = " ".join(found.incomplete)
     if found.leak is None or not found.worst:
@@ -89,15 +94,21 @@ def answer_text(found: Answer) -> str:
         if "test_acc" in best.metrics:
             first += f", at a test accuracy of {_shown(best, BY_KEY['test_acc'])}"
         first += f" (n = {len(best.seeds)} seed{'s' if len(best.seeds) != 1 else ''})."
-        first += f" {TOLD_APART}" if found.recommended else ""
     others = [BY_KEY[key] for key in (*CLASS_METRICS, "xi_test") if key in BY_KEY and key != found.leak]
     specs = [BY_KEY["test_acc"], spec, *(s for s in others if any(s.key in r.metrics for r in found.worst))]
+    said = {one.label: (verdicts or {}).get(one.trial.id) for one in found.worst}
+    compared = any(told is not None and told.size for told in said.values())
     head = ["recipe, under the attack that works best against it", *(s.label for s in specs), "n"]
-    lines = [f"| {' | '.join(head)} |", f"| --- |{' ---: |' * (len(specs) + 1)}"]
+    head += ["reduction", "verdict", "n needed"] if compared else []
+    rule = ["---", *["---:"] * (len(specs) + 1), *["---"] * (3 if compared else 0)]
+    lines = [f"| {' | '.join(row)} |" for row in (head, rule)]
     for recipe in found.worst[:ROWS]:
         mark = " (not beaten in both)" if recipe in found.front else ""
         cells = [f"{recipe.label}{mark}", *(_shown(recipe, s) for s in specs), str(len(recipe.seeds))]
+        told = said[recipe.label] or Told()
+        cells += [told.size or "\u2013", told.tags.get(VERDICT, "\u2013"), told.needed or "\u2013"] if compared else []
         lines.append(f"| {' | '.join(cells)} |")
+    lines += [f"\n{COMPARED}"] if compared else []
     if len(found.worst) > ROWS:
         lines.append(f"\n{len(found.worst) - ROWS} more recipes are among the runs.")
     return "\n\n".join(filter(None, (missing, first, "\n".join(lines))))

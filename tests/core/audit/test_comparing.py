@@ -42,7 +42,9 @@ def test_each_model_stands_beside_the_first():
     assert np.isnan(table["difference"][0]) and list(table["difference"][1:]) == pytest.approx(
         [leak - leaks[0] for leak in leaks[1:]]
     )
-    assert list(table["verdict"]) == ["", "cannot tell", "lower"]
+    assert list(table["verdict"]) == ["", "inconclusive", "reduces"]
+    assert table["seeds_needed"].isna()[2] and list(table["reduction"][1:]) == list(-table["difference"][1:])
+    assert list(table["reduction_low"][1:]) == list(-table["difference_high"][1:])
     assert table["difference_low"][2] < table["difference"][2] < table["difference_high"][2] < 0
 
 
@@ -63,7 +65,7 @@ def test_the_intervals_pay_for_models_and_for_the_choice_of_attacks():
 def test_one_seed_tells_the_difference_and_no_more():
     table = smoothsweep.compare({"a": audit(0.7, seed=1, seeds=(1,)), "b": audit(0.2, seed=2, seeds=(1,))})
     assert table["difference"][1] < -0.3 and np.isnan(table["difference_low"][1])
-    assert table["verdict"][1] == "cannot tell"
+    assert table["verdict"][1] == "inconclusive"
 
 
 @pytest.mark.parametrize(

@@ -128,9 +128,9 @@ def told(shares, control, verdict_seeds=3):
 
 
 @pytest.mark.parametrize(("shares", "control", "words"), [
-    ([4, 4, 4], [0, 0, 0], "clearly more than images of people in general give away"),
+    ([4, 4, 4], [0, 0, 0], "more than images of people in general give away"),
     ([0, 0, 0], [4, 4, 4], "less than images drawn without any attack"),
-    ([2, 1, 2], [1, 2, 2], "whether that is more than images of people in general give cannot be told"),
+    ([2, 1, 2], [1, 2, 2], "whether that is more than images of people in general give away is inconclusive"),
 ])  # fmt: skip
 def test_the_sentence_says_which_way_the_difference_points(shares, control, words):
     found = told(shares, control)
@@ -147,7 +147,7 @@ def test_one_run_is_an_audit_whose_differences_cannot_be_told():
     assert list(found.attacks["leak"]) == pytest.approx(
         [np.mean(SHARES[name][1]) / EACH for name in ("strong", "weak", "chosen", "drawn")]
     )
-    assert found.beyond.verdict == "cannot tell" and found.seeds == (SEEDS[1],)
+    assert found.beyond.verdict == "inconclusive" and found.seeds == (SEEDS[1],)
 
 
 def test_the_sentence_counts_who_is_recognised(audit):

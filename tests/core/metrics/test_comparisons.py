@@ -63,11 +63,11 @@ def test_comparisons_scale_with_the_data_and_turn_with_the_order(shape, seed, sc
         assert back.difference == pytest.approx(-pair.difference, abs=1e-9)
         if shape[1] == 1:
             assert (pair.low, pair.high, pair.p, pair.p_corrected) == (None,) * 4
-            assert pair.verdict == "cannot tell"
+            assert pair.verdict == "inconclusive"
             continue
         assert pair.low <= pair.difference <= pair.high
         assert pair.p <= pair.p_corrected <= 1
-        assert (pair.p_corrected <= 0.05) == (not pair.low <= 0 <= pair.high) == (pair.verdict != "cannot tell")
+        assert (pair.p_corrected <= 0.05) == (not pair.low <= 0 <= pair.high) == (pair.verdict != "inconclusive")
         assert (other.low, other.high) == pytest.approx((scale * pair.low, scale * pair.high), abs=1e-6)
         assert other.p == pytest.approx(pair.p, abs=1e-6)
         assert back.p_corrected == pytest.approx(pair.p_corrected, abs=1e-9)
@@ -94,7 +94,7 @@ def test_more_recipes_need_more_evidence():
     alone = few.pairs[0]
     counted = compare_recipes(named(cells[:2]), among=28).pairs[0]
     assert counted.high - counted.low > alone.high - alone.low and counted.p_corrected == min(1, 28 * alone.p)
-    assert counted.verdict == "cannot tell" or counted.p_corrected <= 0.05
+    assert counted.verdict == "inconclusive" or counted.p_corrected <= 0.05
 
 
 def test_what_is_there_is_found_and_what_is_shared_drops_out():
@@ -103,7 +103,7 @@ def test_what_is_there_is_found_and_what_is_shared_drops_out():
     common = 10 * rng.normal(size=(1, 1, 20)) + 5 * rng.normal(size=(1, 3, 1))
     cells = common + np.array([0.0, 0.0, 0.2])[:, None, None] + 0.05 * rng.normal(size=(3, 3, 20))
     found = compare_recipes(named(cells))
-    assert [pair.verdict for pair in found.pairs] == ["cannot tell", "lower", "lower"]
+    assert [pair.verdict for pair in found.pairs] == ["inconclusive", "lower", "lower"]
     assert found.between("r2", "r0").low < -0.2 < found.between("r2", "r0").high
 
 
@@ -121,7 +121,7 @@ def test_false_claims_among_all_pairs_stay_below_the_level(shape, spreads):
     claims = single = 0
     for seed in range(200):
         found = compare_recipes(named(draw(shape, seed, **spreads)))
-        claims += any(pair.verdict != "cannot tell" for pair in found.pairs)
+        claims += any(pair.verdict != "inconclusive" for pair in found.pairs)
         single += any(pair.p <= 0.05 for pair in found.pairs)
     assert claims / 200 <= 0.05 + 0.031  # two standard errors of the simulation
     assert single / 200 > 0.12  # the correction is needed: uncorrected p-values fail
@@ -153,21 +153,21 @@ def test_one_seed_gives_differences_and_nothing_else():
     found = compare_recipes({"a": [np.zeros(30)], "b": [np.ones(30)]})
     pair = found.pairs[0]
     assert (pair.difference, pair.low, pair.high, pair.p, pair.p_corrected) == (-1, None, None, None, None)
-    assert pair.verdict == "cannot tell"
+    assert pair.verdict == "inconclusive"
 
 
 def test_equal_recipes_and_values_without_spread():
     flat = compare_recipes({"a": 4 * [[0.1, 0.1]], "b": 4 * [[0.1, 0.1]], "c": 4 * [[0.4, 0.4]]})
     same, apart = flat.between("a", "b"), flat.between("a", "c")
-    assert (same.difference, same.low, same.high, same.p, same.verdict) == (0, 0, 0, 1, "cannot tell")
+    assert (same.difference, same.low, same.high, same.p, same.verdict) == (0, 0, 0, 1, "inconclusive")
     assert (apart.low, apart.high) == (pytest.approx(-0.3), pytest.approx(-0.3))
     assert (apart.p, apart.verdict) == (2.0**-7, "lower")  # eight differences, all of one sign
     # Two numbers that happen to agree hold no hint of how far a third would lie.
     few = compare_recipes({"a": [[0.1], [0.1]], "c": [[0.4], [0.4]]}).pairs[0]
-    assert (few.low, few.high, few.p, few.verdict) == (None, None, 0.5, "cannot tell")
+    assert (few.low, few.high, few.p, few.verdict) == (None, None, 0.5, "inconclusive")
     # 0.1 + 0.2 and 0.3 differ by rounding only.
     rounding = compare_recipes({"a": 2 * [[0.1 + 0.2, 0.7]], "b": 2 * [[0.3, 0.7]]}).pairs[0]
-    assert (rounding.p, rounding.verdict) == (1, "cannot tell")
+    assert (rounding.p, rounding.verdict) == (1, "inconclusive")
 
 
 @pytest.mark.parametrize(

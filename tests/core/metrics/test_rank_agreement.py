@@ -30,7 +30,7 @@ def test_the_coefficients_are_scipys(sides):
     found = rank_agreement(proxy, full, k=1, resamples=20, seed=0)
     if len(set(proxy)) == 1 or len(set(full)) == 1:
         assert np.isnan(found.kendall.value) and np.isnan(found.spearman.value)
-        assert (found.kendall.low, found.spearman.high, found.verdict) == (None, None, "cannot tell")
+        assert (found.kendall.low, found.spearman.high, found.verdict) == (None, None, "inconclusive")
         return
     assert found.kendall.value == pytest.approx(stats.kendalltau(proxy, full).statistic)
     assert found.spearman.value == pytest.approx(stats.spearmanr(proxy, full).statistic)
@@ -92,12 +92,12 @@ def test_perfect_agreement_of_a_few_recipes_is_not_certainty():
     assert turned.verdict == "disagree"
     four = rank_agreement(np.arange(4), np.arange(4), seed=0)
     assert four.kendall == Correlation(value=1.0, low=None, high=None)
-    assert four.verdict == "cannot tell"
+    assert four.verdict == "inconclusive"
 
 
 def test_unrelated_rankings_cannot_be_told():
     rng = np.random.default_rng(0)
-    assert rank_agreement(rng.random(12), rng.random(12), seed=0).verdict == "cannot tell"
+    assert rank_agreement(rng.random(12), rng.random(12), seed=0).verdict == "inconclusive"
 
 
 @pytest.mark.parametrize(("n", "correlation"), [(8, 0.0), (15, 0.6), (30, 0.9)])

@@ -102,7 +102,7 @@ def test_every_allowed_recipe_is_best_or_runner_up_or_clearly_worse(truth, seeds
     for name in set(found.allowed) - {found.best}:
         pair = found.comparisons.between(found.best, name)
         told = "lower" if pair.first == found.best else "higher"
-        assert pair.verdict == ("cannot tell" if name in found.runners_up else told)
+        assert pair.verdict == ("inconclusive" if name in found.runners_up else told)
     # Leak in other units, and an order of recipes: the same decision.
     moved = recommend(
         {name: 3 * leak[name] + 1 for name in reversed(leak)}, accuracy=accuracy, min_accuracy=least, seed=seed
@@ -188,9 +188,9 @@ def test_a_reaudit_says_which_way_and_when_it_cannot():
     assert reaudit(steady, steady + 0.25).verdict == "higher"
     assert reaudit(steady + 0.25, steady).verdict == "lower"
     same = reaudit(steady, steady)
-    assert (same.bias, same.low, same.high, same.verdict) == (0, 0, 0, "cannot tell")
+    assert (same.bias, same.low, same.high, same.verdict) == (0, 0, 0, "inconclusive")
     single = reaudit([[0.1]], [[0.2]])
-    assert (single.low, single.high, single.verdict) == (None, None, "cannot tell")
+    assert (single.low, single.high, single.verdict) == (None, None, "inconclusive")
 
 
 @pytest.mark.parametrize(

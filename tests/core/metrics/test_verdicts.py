@@ -9,7 +9,7 @@ import pytest
 
 from smoothsweep.core.metrics.comparisons import compare_recipes, difference_errors
 from smoothsweep.core.metrics.recommendation import reaudit
-from smoothsweep.core.metrics.verdicts import CANNOT_TELL, HIGHER, LOWER, turned, verdict
+from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LOWER, turned, verdict
 
 ROOT = Path(__file__).resolve().parents[3]
 DRAWS = 2000
@@ -91,19 +91,19 @@ def test_a_second_audit_contradicts_the_first_at_most_at_the_nominal_rate(before
     for spread in SPREADS:
         first = nothing_to_find(1, before, 12, spread)[:1000, 0]
         again = nothing_to_find(1, after, 12, spread)[1000:, 0]
-        wrong = [reaudit(*pair).verdict != CANNOT_TELL for pair in zip(first, again, strict=True)]
+        wrong = [reaudit(*pair).verdict != INCONCLUSIVE for pair in zip(first, again, strict=True)]
         assert np.mean(wrong) <= NOMINAL + 3 * (NOMINAL * (1 - NOMINAL) / 1000) ** 0.5
 
 
 def test_one_seed_says_nothing_whatever_the_interval():
-    assert verdict(0.1, 0.2, seeds=1) == verdict(-0.2, -0.1, seeds=1) == CANNOT_TELL
+    assert verdict(0.1, 0.2, seeds=1) == verdict(-0.2, -0.1, seeds=1) == INCONCLUSIVE
     assert (verdict(0.1, 0.2, seeds=2), verdict(-0.2, -0.1, seeds=2)) == (HIGHER, LOWER)
-    assert verdict(-0.1, 0.2, seeds=9) == verdict(0.0, 0.2, seeds=9) == verdict(None, None, seeds=9) == CANNOT_TELL
-    assert [turned(one) for one in (HIGHER, LOWER, CANNOT_TELL)] == [LOWER, HIGHER, CANNOT_TELL]
+    assert verdict(-0.1, 0.2, seeds=9) == verdict(0.0, 0.2, seeds=9) == verdict(None, None, seeds=9) == INCONCLUSIVE
+    assert [turned(one) for one in (HIGHER, LOWER, INCONCLUSIVE)] == [LOWER, HIGHER, INCONCLUSIVE]
     far = compare_recipes({"a": [np.zeros(50)], "b": [np.ones(50)], "c": [2 * np.ones(50)]})
-    assert {pair.verdict for pair in far.pairs} == {CANNOT_TELL}
+    assert {pair.verdict for pair in far.pairs} == {INCONCLUSIVE}
     for one, other in ((1, 1), (1, 5), (5, 1)):
-        assert reaudit(np.zeros((one, 20)), np.ones((other, 20))).verdict == CANNOT_TELL
+        assert reaudit(np.zeros((one, 20)), np.ones((other, 20))).verdict == INCONCLUSIVE
 
 
 def test_the_words_are_written_in_one_place():
@@ -121,9 +121,10 @@ def test_the_words_are_written_in_one_place():
 
 
 @pytest.mark.parametrize(("low", "high", "seeds", "expected"), [
-    (0.0, 0.2, 2, CANNOT_TELL), (-0.2, 0.0, 2, CANNOT_TELL), (0.0, 0.0, 2, CANNOT_TELL), (-0.1, 0.1, 9, CANNOT_TELL),
-    (1e-12, 0.2, 2, HIGHER), (-0.2, -1e-12, 2, LOWER), (0.1, 0.2, 1, CANNOT_TELL), (-0.2, -0.1, 1, CANNOT_TELL),
-    (None, 0.2, 9, CANNOT_TELL), (-0.2, None, 9, CANNOT_TELL),
+    (0.0, 0.2, 2, INCONCLUSIVE), (-0.2, 0.0, 2, INCONCLUSIVE), (0.0, 0.0, 2, INCONCLUSIVE),
+    (-0.1, 0.1, 9, INCONCLUSIVE),
+    (1e-12, 0.2, 2, HIGHER), (-0.2, -1e-12, 2, LOWER), (0.1, 0.2, 1, INCONCLUSIVE), (-0.2, -0.1, 1, INCONCLUSIVE),
+    (None, 0.2, 9, INCONCLUSIVE), (-0.2, None, 9, INCONCLUSIVE),
 ])  # fmt: skip
 def test_an_interval_that_reaches_0_tells_nothing(low, high, seeds, expected):
     assert verdict(low, high, seeds=seeds) == expected

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from smoothsweep.core.metrics.table import BY_KEY
-from smoothsweep.core.metrics.verdicts import CANNOT_TELL
+from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.page.render import render, resource
 from smoothsweep.orchestrator.reading.numbers.format import interval, number, points, signed, signed_interval
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
@@ -96,9 +96,11 @@ def test_every_number_of_the_cells_is_on_the_page(make_data, page):
             assert number(spec, cell[key]) in text
             assert interval(spec, cell[f"{key}_low"], cell[f"{key}_high"]) in text
             if cell[f"{key}_verdict"]:
-                amount = points if cell[f"{key}_verdict"] != CANNOT_TELL else signed
-                assert amount(spec, cell[f"{key}_diff"]) in text
-                assert signed_interval(spec, cell[f"{key}_diff_low"], cell[f"{key}_diff_high"]) in text
+                turn = -spec.sign if spec.is_leak else 1  # a leak is shown as its reduction, the rest as differences
+                amount = points if cell[f"{key}_verdict"] != INCONCLUSIVE and not spec.is_leak else signed
+                assert amount(spec, turn * cell[f"{key}_diff"]) in text
+                ends = sorted(turn * cell[f"{key}_diff{end}"] for end in ("_low", "_high"))
+                assert signed_interval(spec, *ends) in text
 
 
 def test_failures_gaps_and_provenance_are_listed(make_data, page):
@@ -122,8 +124,8 @@ def test_one_seed_is_shown_without_interval(make_data):
     data = make_data()
     one = data.results[data.results["seed"] == 1]
     text = Page(render(make_data(results=one))).text
-    assert "no interval" in text and "One seed never tells." in text
-    assert not re.search("points (lower|higher)|difference is clear|leaks? clearly|least leak", text)
+    assert "no interval" in text and "one seed is always inconclusive" in text
+    assert not re.search("points (lower|higher)|it reduces the leak|it leaks more|least leak", text)
     assert "With one seed, hit rates resample classes only" in text
 
 
@@ -131,10 +133,10 @@ def test_unclear_differences_say_so(make_data):
     data = make_data()
     results = data.results.assign(embedder_acc1=0.4)
     text = Page(render(make_data(results=results, per_class=None))).text
-    assert "no difference" in text
+    assert "there is no difference between the two" in text
     results = data.results.copy()
     results["embedder_acc1"] = 0.4 + 0.2 * np.sin(np.arange(len(results)) * 7.7)
-    assert "n too small to tell" in Page(render(make_data(results=results, per_class=None))).text
+    assert "inconclusive" in Page(render(make_data(results=results, per_class=None))).text
 
 
 def test_quiet_corners(make_data):

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from smoothsweep.core.metrics.comparisons import compare_recipes
-from smoothsweep.core.metrics.intervals import bootstrap_mean_interval
+from smoothsweep.core.metrics.intervals import rate_interval
 from smoothsweep.core.metrics.table import BY_KEY, metric_of
 from smoothsweep.orchestrator.reading.numbers.estimates import (
     NOTHING,
@@ -64,17 +64,20 @@ def test_rates_are_of_the_classes_that_all_have_in_one_order():
         assert not by_class and found.tolist() == [[one.value] for one in others]
 
 
-def test_the_mean_of_a_cell_has_the_bootstrap_where_all_seeds_have_classes_else_students_t():
+def test_a_rate_has_wilsons_interval_with_classes_where_all_seeds_have_them_else_students_t():
     known = {4: sample(a=0.2, b=0.6), 2: sample(a=0.4, b=0.7), 9: sample(a=0.3, b=0.5)}
     matrix = np.array([[0.2, 0.6], [0.4, 0.7], [0.3, 0.5]])
-    by_hand = bootstrap_mean_interval(matrix, level=0.9, resamples=300, seed=5, bounds=(0.0, 1.0))
+    by_hand = rate_interval(matrix, level=0.9)
     assert estimate(SPEC, known, SETTINGS) == pytest.approx((matrix.mean(), by_hand.low, by_hand.high, 3))
     values = [0.4, 0.55, 0.45]
-    half = stats.t.ppf(0.95, 2) * np.std(values, ddof=1) / np.sqrt(3)
     bare = {seed: Sample(value=value) for seed, value in zip((4, 2, 9), values, strict=True)}
+    without = rate_interval(values, level=0.9)
+    assert without.high - without.low != pytest.approx(by_hand.high - by_hand.low)
     for some in (bare, {**bare, 2: sample(a=0.5, b=0.6)}):
-        found = estimate(SPEC, some, SETTINGS)
-        assert found == pytest.approx((np.mean(values), np.mean(values) - half, np.mean(values) + half, 3))
+        assert estimate(SPEC, some, SETTINGS) == pytest.approx((np.mean(values), without.low, without.high, 3))
+    half = stats.t.ppf(0.95, 2) * np.std(values, ddof=1) / np.sqrt(3)
+    found = estimate(metric_of("dist_face"), bare, SETTINGS)
+    assert found == pytest.approx((np.mean(values), np.mean(values) - half, np.mean(values) + half, 3))
     nothing = estimate(SPEC, {}, SETTINGS)
     assert nothing.n == 0 and np.isnan(nothing[:3]).all()
     (one, low, high, n) = estimate(SPEC, {3: Sample(value=0.25)}, SETTINGS)
@@ -100,7 +103,7 @@ def test_a_difference_is_paired_by_seed_and_class_whatever_their_order():
         )
         assert (back.difference, back.low, back.high) == pytest.approx((-found.difference, -found.high, -found.low))
         assert found.low < found.difference < found.high
-        assert (found.verdict, back.verdict) == (("higher", "lower") if found.low > 0 else ("cannot tell",) * 2)
+        assert (found.verdict, back.verdict) == (("higher", "lower") if found.low > 0 else ("inconclusive",) * 2)
     wide, narrow = paired(mine, reference, 6), paired(mine, reference, 1)
     assert narrow.verdict == "higher"
     assert wide.low < narrow.low and wide.high > narrow.high and wide.p > narrow.p, "corrected for six"

@@ -94,5 +94,5 @@ def test_values_without_classes_and_a_single_seed_cannot_tell():
     one = ReportData(**{**vars(data), "results": data.results.query("seed == 0"), "fresh": data.fresh.iloc[:1]})
     found = checked(one, summarise(one, resamples=50))
     (result,) = found.recipes.values()
-    assert result.low is None and result.verdict == "cannot tell" and not found.by_class
-    assert "from one seed nothing tells" in fresh_words(summarise(one, resamples=50), found)[0]
+    assert result.low is None and result.verdict == "inconclusive" and not found.by_class
+    assert "inconclusive: one seed" in fresh_words(summarise(one, resamples=50), found)[0]

@@ -1,22 +1,19 @@
 """The word per recipe as the page, the terminal and the file say it."""
 
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from smoothsweep.core.metrics.needed import Needed
 from smoothsweep.orchestrator.page.render import part
-from smoothsweep.orchestrator.reading.leak.hiding import (
-    hiding_frame,
-    hiding_sentences,
-    hiding_text,
-    hidings,
-    needed_words,
-)
+from smoothsweep.orchestrator.reading.leak.hiding import hiding_sentences, hidings, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.reading.numbers.wording import needed_words
 
 PUBLISHED = {"ppa": True, "ppa logit": False, "chance": True}
 RATES = {  # alpha -> attack -> leak
@@ -53,25 +50,25 @@ def told():
 
 def test_each_recipe_gets_its_word_and_controls_are_no_attacks(told):
     summary, found = told
-    hides, removes = (recipe for recipe in summary.recipes[::-1] if recipe != found.baseline)
-    assert (found.verdicts[hides].word, found.verdicts[removes].word) == ("hides", "removes")
+    hides, reduces = (recipe for recipe in summary.recipes[::-1] if recipe not in found.baselines)
+    assert (found.verdicts[hides].word, found.verdicts[reduces].word) == ("hides", "reduces")
     assert found.attacks == ("ppa", "ppa logit") and found.published == ("ppa",)
 
 
 def test_page_terminal_and_file_say_the_same(told):
     summary, found = told
-    page, text, frame = part("hiding", data(), summary), hiding_text(summary, found), hiding_frame(found)
+    page, text, frame = part("hiding", data(), summary), verdict_text(summary, found), verdict_frame(summary, found)
     first = part("first", data(), summary)
     for recipe, verdict in found.verdicts.items():
         row = frame[frame["recipe"] == recipe].iloc[0]
-        assert row["verdict"] == verdict.word and row["removed"] == verdict.removed.value
-        line = next(line for line in text.splitlines() if verdict.word in line.split("  ")[-1])
+        assert row["verdict"] == verdict.word and row["reduction"] == row["removed"] == verdict.reduction
+        line = next(line for line in text.splitlines() if f"  {verdict.word}" in line)
         row = first.split(f'data-recipe="{recipe}"><th scope="row">')[1].split("</tr>")[0]
-        assert f">{verdict.word}</abbr>" in row, "the first screen has the same word in the recipe's own row"
-        assert f"<b>{verdict.word}</b>" in page and verdict.strongest in line
+        assert f">{verdict.word}</span>" in row, "the first screen has the same word in the recipe's own row"
+        assert f">{verdict.word}</abbr>" in page and verdict.attack in line
     (baseline,) = (line for line in text.splitlines() if line.endswith("baseline"))
-    strongest = next(iter(found.verdicts.values())).strongest_baseline
-    leaks = summary.frame[(summary.frame["recipe"] == found.baseline) & ~summary.frame["control"]]
+    strongest = next(iter(found.verdicts.values())).attack_reference
+    leaks = summary.frame[(summary.frame["recipe"] == found.baselines[0]) & ~summary.frame["control"]]
     worst = leaks.loc[leaks[summary.primary].idxmax()]
     assert worst["attack"] == strongest and strongest in baseline
     assert f"{100 * worst[summary.primary]:.1f} %" in baseline and f"{100 * worst['test_acc']:.1f} %" in baseline
@@ -79,10 +76,13 @@ def test_page_terminal_and_file_say_the_same(told):
     assert "upper bound" in sentences and "ppa logit" in sentences
 
 
-def test_published_attacks_alone_tell_nothing():
+def test_published_attacks_alone_reduce_and_say_nothing_of_hiding():
     summary = summarise(data(published=dict.fromkeys(PUBLISHED, True)))
     found = hidings(summary)
-    assert not found.verdicts and "published one" in found.reason
+    assert {one.word for one in found.verdicts.values()} == {"reduces", "inconclusive"}
+    assert "published one" in found.reason and all(one.hidden is None for one in found.verdicts.values())
+    assert "hiding: not looked for" in verdict_text(summary, found)
+    assert verdict_frame(summary, found)["hidden"].isna().all()
     assert "cannot be said" in part("hiding", data(published=dict.fromkeys(PUBLISHED, True)), summary)
 
 
@@ -94,8 +94,8 @@ def test_one_attack_shows_no_section():
 def test_one_seed_tells_nothing():
     summary = summarise(data(seeds=(1,)))
     found = hidings(summary)
-    assert {verdict.word for verdict in found.verdicts.values()} == {"cannot tell"}
-    assert hiding_sentences(summary, found)[0].endswith("it cannot be told: one seed tells nothing.")
+    assert {verdict.word for verdict in found.verdicts.values()} == {"inconclusive"}
+    assert "at least 2 seeds might settle it" in hiding_sentences(summary, found)[0]
 
 
 def test_a_recipe_that_not_every_attack_was_tried_on_is_named():
@@ -115,39 +115,45 @@ def test_the_answer_and_the_verdict_of_a_recipe_have_one_interval():
         summary = summarise(data(rates=rates))
         found = hidings(summary)
         ((recipe, verdict),) = found.verdicts.items()
-        gap, removed = summary.versus(summary.primary, recipe, found.baseline), verdict.removed
+        gap = summary.evidence.against(recipe, found.baselines[0])
         assert (-gap.difference, -gap.high, -gap.low, gap.p) == pytest.approx(
-            (removed.value, removed.low, removed.high, removed.p)
+            (verdict.reduction, verdict.low, verdict.high, verdict.p)
         )
         row, worst = summary.frame.loc[summary.rows(summary.primary)[recipe]], summary.primary
-        if row["attack"] == verdict.strongest_baseline:  # the table's pair is then the answer's
+        if row["attack"] == verdict.attack_reference:  # the table's pair is then the answer's
             shown = [row[f"{worst}{end}"] for end in ("_diff_low", "_diff_high")]
             assert shown == pytest.approx([gap.low, gap.high])
-        assert (gap.verdict == "lower") == ("removes" in verdict.word)
+        assert (gap.verdict == "lower") == (verdict.word == "reduces")
         told.add(gap.verdict)
-    assert told == {"lower", "cannot tell"}
+    assert told == {"lower", "inconclusive"}
 
 
-def test_every_undecided_recipe_has_what_would_settle_it_in_every_output():
+def test_every_undecided_recipe_has_what_might_settle_it_in_every_output():
     """A difference of some points needs seeds; one of almost none needs more than anyone trains."""
     rates = {0.0: RATES[0.0], -0.1: {"ppa": 0.77, "ppa logit": 0.72, "chance": 0.05},
              -0.2: {"ppa": 0.8, "ppa logit": 0.79, "chance": 0.05}}  # fmt: skip
     summary = summarise(data(rates=rates))
     found = hidings(summary)
-    needs = {recipe: one.needed for recipe, one in found.verdicts.items()}
-    assert all(one is not None for one in needs.values()), "both are undecided"
-    page, text, frame = part("hiding", data(rates=rates), summary), hiding_text(summary, found), hiding_frame(found)
-    for recipe, one in needs.items():
-        said = f"{needed_words(one)} would settle"
-        assert f"{said} it" in page and f"{ascii_text(said)} it" in text
-        assert f"{said} {recipe}" in hiding_sentences(summary, found)[0]
-        row = frame[frame["recipe"] == recipe].iloc[0]
-        assert (row["seeds_needed"] == one.seeds or one.seeds is None) and row["classes_needed"] == one.classes
-    assert any("no number of seeds up to 50" in needed_words(one) for one in needs.values())
-    assert any(one.seeds is not None for one in needs.values())
+    undecided = {recipe: one for recipe, one in found.verdicts.items() if one.word == "inconclusive"}
+    assert len(undecided) == 2 and all(one.needed is not None for one in undecided.values())
+    page, text = part("hiding", data(rates=rates), summary), verdict_text(summary, found)
+    frame = verdict_frame(summary, found)
+    for recipe, one in undecided.items():
+        assert needed_words(one) in page and ascii_text(needed_words(one)) in text
+        assert f"{needed_words(one)} might settle it" in hiding_sentences(summary, found)[0]
+        row, needs = frame[frame["recipe"] == recipe].iloc[0], one.needed
+        assert (row["seeds_needed"] == needs.seeds or needs.seeds is None) and row["classes_needed"] == needs.classes
+    assert any("no number of seeds up to 50" in needed_words(one) for one in undecided.values())
+    assert any(one.needed.seeds is not None for one in undecided.values())
 
 
 def test_more_classes_are_named_where_the_data_have_them():
-    assert ascii_text(needed_words(Needed(seeds=8, classes=20))) == "8 seeds"
-    assert ascii_text(needed_words(Needed(seeds=8, classes=48, more_classes=True))) == "8 seeds x 48 classes"
-    assert needed_words(Needed(seeds=None, classes=20)) == "no number of seeds up to 50"
+    one = next(iter(hidings(summarise(data())).verdicts.values()))
+
+    def words(needs, **changes):
+        return ascii_text(needed_words(replace(one, word="inconclusive", needed=needs, **changes)))
+
+    assert words(Needed(seeds=8, classes=20)) == "8 seeds"
+    assert words(Needed(seeds=8, classes=48, more_classes=True)) == "8 seeds x 48 classes"
+    assert words(Needed(seeds=None, classes=20)) == "no number of seeds up to 50"
+    assert words(None) == "" and words(None, seeds=1) == "at least 2 seeds"

@@ -70,10 +70,11 @@ def measured(values, **verdicts):
 @pytest.mark.parametrize(
     ("values", "verdicts", "said"),
     [
-        ({"plain": 0.4, "a": 0.35, "b": 0.5}, {"a": "cannot tell", "b": "higher"},
+        ({"plain": 0.4, "a": 0.35, "b": 0.5}, {"a": "inconclusive", "b": "higher"},
          "Robust accuracy lies between 35.0\u00a0% (a) and 50.0\u00a0% (b); b is higher than plain (40.0\u00a0%)."),
-        ({"plain": 0.4, "a": 0.35}, {"a": "cannot tell"},
-         "lies between 35.0\u00a0% (a) and 40.0\u00a0% (plain); none is told apart from plain (40.0\u00a0%)."),
+        ({"plain": 0.4, "a": 0.35}, {"a": "inconclusive"},
+         "lies between 35.0\u00a0% (a) and 40.0\u00a0% (plain); every recipe is inconclusive against plain "
+         "(40.0\u00a0%)."),
         ({"plain": 0.4, "a": 0.4}, {}, "Robust accuracy is 40.0\u00a0% under every recipe."),
         ({"plain": None, "a": 0.4, "b": 0.3}, {}, "lies between 30.0\u00a0% (b) and 40.0\u00a0% (a)."),
     ],

@@ -64,9 +64,13 @@ def test_each_recipe_is_told_over_its_own_seeds_at_its_own_looks_error(swept):
         assert (one.seeds, one.answer) == (seeds, answer)
         ends = [one.reduction.value, one.reduction.low, one.reduction.high]
         assert ends == pytest.approx([other.value, other.low, other.high])
-        pair = summary.versus("embedder_acc1", LABELS[alpha], LABELS[0.0])
-        assert pair.n == seeds and (pair.verdict == "lower") == (answer == "told")
-        assert [-pair.high, -pair.low] == pytest.approx(ends[1:]) and (pair.p <= 0.05) == (answer == "told")
+        verdict = summary.verdict(LABELS[alpha])
+        assert verdict.seeds == seeds and (verdict.word == "reduces") == (answer == "told")
+        assert [verdict.reduction, verdict.low, verdict.high] == pytest.approx(ends)
+        assert (verdict.p <= 0.05) == (answer == "told") and verdict.comparisons == 4 * len(LOSSES)
+        gap = summary.evidence.against(LABELS[alpha], LABELS[0.0])
+        assert (gap.n, gap.low, gap.high, gap.p) == pytest.approx((seeds, -verdict.high, -verdict.low, verdict.p))
+        assert (verdict.needed is None) == (answer == "told"), "an open one is told what might settle it"
 
 
 def test_nobody_is_incomplete_and_nobody_is_dragged_down(swept):
@@ -77,9 +81,9 @@ def test_nobody_is_incomplete_and_nobody_is_dragged_down(swept):
 
 
 def test_two_recipes_beside_the_baseline_are_compared_over_the_first_look(swept):
-    pair = swept[2].versus("embedder_acc1", LABELS[-0.1], LABELS[0.1])
+    pair = swept[2].reduction("embedder_acc1", LABELS[-0.1], LABELS[0.1])
     strongest = [np.mean([leak(one, LOSSES[0], seed) for seed in (41, 42)]) for one in (-0.1, 0.1)]
-    assert pair.n == 2 and pair.difference == pytest.approx(strongest[0] - strongest[1])
+    assert pair.seeds == 2 and pair.reduction == pytest.approx(strongest[1] - strongest[0])
 
 
 def test_further_seeds_in_the_store_change_no_answer_that_was_given(swept):
@@ -118,3 +122,4 @@ def test_an_unfinished_first_look_says_who_is_missing(tmp_path):
     found = summary.stops("embedder_acc1")
     assert LABELS[0.1] not in found and found[LABELS[-0.2]].answer == "open"
     assert look_sentences(summary)[-1] == f"Not asked yet, since seeds of the first look are missing: {LABELS[0.1]}."
+    assert summary.verdict(LABELS[0.1]) is None and summary.verdict(LABELS[-0.2]) is not None

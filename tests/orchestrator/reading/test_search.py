@@ -90,7 +90,7 @@ def test_a_cheap_attack_that_ranks_alike_may_choose(make_data):
     flat = halving([(0.3, 0.1 * k) for k in range(1, 5)], kept=2, audited=2)
     assert "finds them all equal" in agreement_words(flat, 0, OBJECTIVES[1], summary)
     unclear = halving([(0.1, 0.2), (0.2, 0.1), (0.3, 0.3)], kept=2, audited=1)
-    assert "cannot be told from so few: Kendall's tau 0.33 (1:" in text(
+    assert "is inconclusive with so few: Kendall's tau 0.33 (1:" in text(
         agreement_words(unclear, 0, OBJECTIVES[1], summary)
     )
 

@@ -136,7 +136,7 @@ def test_differences_use_the_seeds_and_classes_both_have():
     keep = np.arange(12) != 3
     assert row["embedder_acc1_diff_n"] == 1  # seeds 0, 1 against 1, 2
     assert row["embedder_acc1_diff"] == pytest.approx((hits["b", 0] - hits["a", 1])[keep].mean())
-    assert np.isnan(row["embedder_acc1_diff_low"]) and row["embedder_acc1_verdict"] == "cannot tell"
+    assert np.isnan(row["embedder_acc1_diff_low"]) and row["embedder_acc1_verdict"] == "inconclusive"
 
 
 def test_no_common_seed_gives_no_comparison():
@@ -149,7 +149,7 @@ def test_a_scalar_difference_with_one_seed_cannot_tell():
     rows = [{"alpha": 0, "seed": 0, "test_acc": 0.9}, {"alpha": 1, "seed": 0, "test_acc": 0.5}]
     row = cells(frame(*rows), None, (ALPHA,), baseline={"alpha": 0}).iloc[1]
     assert row["test_acc_diff"] == pytest.approx(-0.4)
-    assert row["test_acc_verdict"] == "cannot tell"
+    assert row["test_acc_verdict"] == "inconclusive"
 
 
 def test_failed_and_missing_trials_count_but_give_no_numbers():

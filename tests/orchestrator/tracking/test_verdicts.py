@@ -3,7 +3,8 @@
 import pytest
 from mlflow_look import doubled, look, record
 
-from smoothsweep.core.metrics.hiding import HidingVerdict
+from smoothsweep.core.metrics.hiding import Hidden
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.reduction import Bounded
 from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
 from smoothsweep.orchestrator.planning.trials import trials_of
@@ -16,11 +17,12 @@ from smoothsweep.orchestrator.tracking.verdicts import HIDING, NUMBERS, STRONGES
 RECIPE = "alpha −0.2"
 
 
-def verdict(word="removes", **changes):
-    removed, hidden = Bounded(value=0.3, low=0.1, high=0.5), Bounded(value=-0.1, low=None, high=None)
-    given = {"word": word, "claimed": 0.2, "removed": removed, "hidden": hidden}
-    attacks = dict.fromkeys(("strongest", "strongest_baseline", "published", "published_baseline"), "ppa")
-    return HidingVerdict(**{**given, **attacks, **changes})
+def verdict(word="reduces", **changes):
+    part = Bounded(value=-0.1, low=None, high=None)
+    hidden = Hidden(claimed=0.2, part=part, published="ppa", published_baseline="ppa")
+    given = {"word": word, "reduction": 0.3, "low": 0.1, "high": 0.5, "p": 0.01, "comparisons": 2, "seeds": 3}
+    attacks = dict.fromkeys(("attack", "attack_reference"), "ppa")
+    return LeakComparison(**{**given, **attacks, "hidden": hidden, **changes})
 
 
 @pytest.fixture
@@ -49,10 +51,12 @@ def test_every_trial_is_told_what_the_table_says_and_what_the_verdict_is(swept):
     told = {float(trial.cell.axes["alpha"]): found.of_trials[trial.id] for trial in trials}
     leaks = summary.leaks(summary.primary)  # one attack, so the strongest is the only one
     assert told[0.0] == Told(tags={VERDICT: "baseline"}, numbers={STRONGEST: leaks[summary.baseline_recipe]})
-    assert told[-0.2].tags[VERDICT] in ("lower", "higher", "cannot tell") and told[-0.2].tags[HIDING] == "removes"
-    numbers = {"removed": 0.3, "removed_low": 0.1, "removed_high": 0.5, "hidden": -0.1}
-    assert told[-0.2].numbers == numbers | {STRONGEST: leaks[name_of(summary)]}
-    assert found.whole == {HIDING: "alpha -0.2: removes"}
+    assert told[-0.2].tags == {VERDICT: "reduces", HIDING: "reduces"}, "one word under both names"
+    ends = {"": 0.3, "_low": 0.1, "_high": 0.5}
+    numbers = {name + end: value for name in ("reduction", "removed") for end, value in ends.items()}
+    assert told[-0.2].numbers == numbers | {"hidden": -0.1, STRONGEST: leaks[name_of(summary)]}
+    assert told[-0.2].size == "+30.0 [+10, +50]"
+    assert found.whole == {HIDING: "alpha -0.2: reduces"}
 
 
 def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_has_changed(swept, store, uri):
@@ -71,21 +75,22 @@ def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_ha
     assert HIDING not in recipe.data.tags and HIDING not in trial.data.tags
 
     _, recipe, trial, parent = after(verdicts=given, failures=half)
-    assert recipe.data.tags[HIDING] == trial.data.tags[HIDING] == "removes"
+    assert recipe.data.tags[HIDING] == trial.data.tags[HIDING] == "reduces"
     assert not {*NUMBERS, "test_acc"} & {*parent.data.metrics}, "a number of half a sweep could not be taken back"
     assert not {*NUMBERS} & {*recipe.data.metrics}
 
     for _ in range(2):
         client, recipe, _, parent = after(verdicts=given)
-    assert recipe.data.metrics["removed_low"] == 0.1 and "hidden_low" not in recipe.data.metrics, "nothing bounds it"
-    assert parent.data.tags[HIDING] == "alpha -0.2: removes"
+    assert recipe.data.metrics["reduction_low"] == recipe.data.metrics["removed_low"] == 0.1
+    assert "hidden_low" not in recipe.data.metrics, "nothing bounds it"
+    assert parent.data.tags[HIDING] == "alpha -0.2: reduces"
     assert {"test_acc", "embedder_acc1"} <= set(parent.data.metrics)
     assert len(client.get_metric_history(parent.info.run_id, "test_acc")) == 1
 
-    changed = verdict("hides", removed=Bounded(value=0.0, low=-0.1, high=0.1))
+    changed = verdict("hides", reduction=0.0, low=-0.1, high=0.1)
     client, recipe, _, _ = after(verdicts=verdicts_of(summary, Hidings(verdicts={name_of(summary): changed})))
-    assert recipe.data.tags[HIDING] == "hides" and recipe.data.metrics["removed"] == 0.0
-    assert [point.step for point in client.get_metric_history(recipe.info.run_id, "removed")] == [0, 1]
+    assert recipe.data.tags[HIDING] == "hides" and recipe.data.metrics["reduction"] == 0.0
+    assert [point.step for point in client.get_metric_history(recipe.info.run_id, "reduction")] == [0, 1]
     assert [point.value for point in client.get_metric_history(recipe.info.run_id, "hidden")] == [-0.1]
 
     _, recipe, trial, _ = after(verdicts=verdicts_of(summary, Hidings()))
@@ -94,13 +99,13 @@ def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_ha
 
 def test_a_recipe_under_further_seeds_is_told_again(load, finished, store, uri):
     """Its run may be made anew, which forgets what the old one said."""
-    told = Told(tags={HIDING: "removes"}, numbers={"removed": 0.3})
+    told = Told(tags={HIDING: "reduces"}, numbers={"reduction": 0.3})
     for seeds in ([1], [2]):
         loaded = load(seeds=seeds, grid={"recipe.defense.alpha": [0.0]}, baseline={})
         trials = finished(loaded)
         record(loaded, store, trials, verdicts=Verdicts(of_trials={trial.id: told for trial in trials}))
     (recipe,) = look(uri)[1]["recipe"]
-    assert recipe.data.tags[HIDING] == "removes" and recipe.data.metrics["removed"] == 0.3
+    assert recipe.data.tags[HIDING] == "reduces" and recipe.data.metrics["reduction"] == 0.3
     assert recipe.data.tags[TOLD] == told.fingerprint
 
 

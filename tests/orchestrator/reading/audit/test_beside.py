@@ -80,8 +80,8 @@ def test_every_recipe_counts_with_the_attack_that_works_best_against_it(audit):
     assert [(one.role, one.recipe, one.reached.attack) for one in audit.beside] == [
         ("model", MODEL, "ppa"), ("reference", PLAIN, "ppa"), ("fix", WEAK, "ppa"), ("fix", STRONG, "adapted"),
     ]  # fmt: skip
-    assert audit.beside[3].leak.difference == pytest.approx(0.3 - 0.7, abs=0.02)
-    assert [one.leak.verdict for one in audit.beside] == ["cannot tell", "", "cannot tell", "lower"]
+    assert audit.beside[3].leak.reduction == pytest.approx(0.7 - 0.3, abs=0.02)
+    assert [one.leak and one.leak.word for one in audit.beside] == ["inconclusive", None, "inconclusive", "reduces"]
 
 
 def test_what_a_recipe_took_is_its_own_trainings_and_attacks_of_all_seeds(audit):
@@ -93,32 +93,37 @@ def test_what_a_recipe_took_is_its_own_trainings_and_attacks_of_all_seeds(audit)
 def test_a_difference_is_told_where_the_statistics_tell_it_and_nowhere_else(audit):
     said = audit_sentences(audit)["beside"]
     assert "90.0" in said[0] and "95.0" in said[0]
-    assert "cannot be told at 3" in said[1]
-    [fix] = [line for line in said if "Clearly less" in line]
-    assert STRONG in fix and WEAK not in fix and "88.0" in fix
+    assert "Which of the two leaks more is inconclusive (reduction" in said[1]
+    [fix] = [line for line in said if "reduces the leak of plain training" in line]
+    assert STRONG.capitalize() in fix and WEAK not in fix and "88.0" in fix and "reduction +4" in fix
+    [other] = [line for line in said if line.startswith("Of the others")]
+    assert f"{WEAK}: inconclusive (" in other
     less = audit_sentences(read(3, recipes=(MODEL, PLAIN), model=0.4))["beside"]
-    assert "This model leaks clearly less than trainings like the reference" in less[1]
+    assert "Against trainings like the reference this model reduces the leak (reduction +" in less[1]
 
 
-def test_the_difference_and_what_is_removed_are_one_number_with_one_interval():
+def test_the_reduction_is_one_number_with_one_interval_under_new_keys_and_earlier_ones():
     """Both pay for the choice among the attacks; too few seeds leave both inconclusive."""
     few, more = (read(seeds, recipes=(MODEL, PLAIN), model=0.65, published=("ppa",)) for seeds in (2, 5))
-    assert (few.model.leak.verdict, more.model.leak.verdict) == ("cannot tell", "lower")
-    assert (few.model.hiding.word, more.model.hiding.word) == ("cannot tell", "removes")
-    for one in (few.model, more.model):
-        removed = one.hiding.removed
-        assert (one.leak.low, one.leak.high) == pytest.approx((-removed.high, -removed.low))
+    assert (few.model.leak.word, more.model.leak.word) == ("inconclusive", "reduces")
+    for one, side in ((few, "inconclusive"), (more, "lower")):
+        model = json.loads(json.dumps(audit_json(one, {})))["beside"][0]
+        new, old, other = (model[key] for key in ("reduction", "leak_beside_reference", "removed_or_hidden"))
+        assert new["verdict"] == one.model.leak.word == other["verdict"] and old["verdict"] == side
+        assert [new[key] for key in ("reduction", "low", "high")] == list(other.values())[1:]
+        assert (old["difference"], old["low"], old["high"]) == (-new["reduction"], -new["high"], -new["low"])
+        assert new["hidden"] is not None and new["comparisons"] == 2 and new["attack"] in ("ppa", "adapted")
     found = json.loads(json.dumps(audit_json(few, {})))["beside"]
-    assert found[0]["removed_or_hidden"]["verdict"] == "cannot tell" and found[1]["removed_or_hidden"] is None
+    assert found[0]["removed_or_hidden"]["verdict"] == "inconclusive" and found[1]["removed_or_hidden"] is None
     assert found[0]["removed_or_hidden"]["removed_high"] <= 1
-    assert read(2, recipes=(MODEL, PLAIN), model=0.4).model.hiding is None
+    assert read(2, recipes=(MODEL, PLAIN), model=0.4).model.leak.hidden is None
 
 
 def test_one_seed_claims_nothing_and_says_how_to_have_more():
     one = audit_sentences(read(1))["beside"]
-    assert "one seed cannot tell" in one[1] and "--seeds" in one[1]
-    assert not any("Clearly less" in line for line in one)
-    assert any("Whether a recipe lowers the leak one seed cannot tell" in line and "--seeds" in line for line in one)
+    assert "is inconclusive with one seed" in one[1] and "--seeds" in one[1]
+    assert not any("reduces the leak of" in line for line in one)
+    assert any("Whether a recipe reduces the leak is inconclusive" in line and "--seeds" in line for line in one)
 
 
 @pytest.mark.parametrize(("seeds", "planned"), [(1, {}), (3, {}), (1, {PLAIN: 71.0}), (3, {PLAIN: 71.0})])
@@ -148,7 +153,8 @@ def test_page_pdf_and_json_tell_the_same(recipes):
     assert all(line in first_screen for line in found["said"]["beside"]) and len(found["said"]["beside"]) >= 2
     assert all(line in page.replace("&#39;", "'") for line in found["said"]["trainings"])
     assert "Not tried: mixup." in page and [one["role"] for one in found["beside"]][:2] == ["model", "reference"]
-    assert found["beside"][0]["leak_beside_reference"]["verdict"] == audit.model.leak.verdict
+    assert found["beside"][0]["reduction"]["verdict"] == audit.model.leak.word
+    assert found["beside"][1]["reduction"] is None
     assert found["beside"][1]["leak_beside_reference"]["difference"] is None
     assert pdf.count(b"/Type /Page\n") == 2 and ("--fix" in page) == (len(recipes) == 2)
 

@@ -135,13 +135,13 @@ def test_people_who_cannot_be_ranked_are_not_named():
 
 def test_one_run_does_not_tell_more_than_chance():
     (_, sure) = audit_sentences(read(data(seeds=(1,))))["answer"]
-    assert "does not tell" in sure
+    assert "inconclusive" in sure
 
 
 def test_a_clear_difference_from_the_control_is_called_clear():
     rates = {"ppa": ("gradients", False, [1.0, 0.9, 1.0, 0.9]), "none": ("none", True, [0.0, 0.1, 0.0, 0.0])}
     (_, sure) = audit_sentences(read(data(seeds=(1, 2, 3), attacks=rates)))["answer"]
-    assert "clear" in sure
+    assert "gives away more" in sure and "inconclusive" not in sure
 
 
 def test_nothing_judged_is_no_audit():

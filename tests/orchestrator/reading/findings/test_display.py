@@ -4,8 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
+from smoothsweep.core.metrics.needed import Needed
 from smoothsweep.core.metrics.table import metric_of
-from smoothsweep.orchestrator.reading.findings.display import MANY, hover, judges_shown, of_cell, shown_rows, told
+from smoothsweep.orchestrator.reading.findings.display import (
+    MANY,
+    hover,
+    judges_shown,
+    of_cell,
+    shown_rows,
+    told,
+    told_difference,
+)
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
@@ -54,26 +64,44 @@ def gap(difference, low, high, verdict):
 
 
 @pytest.mark.parametrize(("metric", "verdict", "look"), [
-    ("embedder_acc1", "lower", "good"), ("embedder_acc1", "higher", "bad"), ("dist_face", "higher", "good"),
-    ("dist_face", "lower", "bad"), ("test_acc", "higher", "good"), ("test_acc", "lower", "bad"),
-    ("embedder_acc1", "cannot tell", "unclear"),
+    ("test_acc", "higher", "good"), ("test_acc", "lower", "bad"), ("test_acc", "inconclusive", "unclear"),
+    ("gradient_cosine", "higher", ""),
 ])  # fmt: skip
-def test_which_way_is_good_for_the_owner(metric, verdict, look):
+def test_which_way_a_metric_that_is_no_leak_is_good_for_the_owner(metric, verdict, look):
     spec = metric_of(metric)
     sign = {"lower": -1, "higher": 1}.get(verdict, 1)
     one = gap(0.2 * sign, *sorted((0.1 * sign, 0.3 * sign)), verdict)
-    cell = pd.Series({f"{metric}_diff": one.difference, f"{metric}_diff_low": one.low, f"{metric}_diff_high": one.high,
-                      f"{metric}_diff_n": 2, f"{metric}_verdict": verdict})  # fmt: skip
-    for found in (told(spec, one), of_cell(spec, cell)):
-        assert found.look == look and ("10" in found.size or "0.1" in found.size)
-        assert look == "unclear" or verdict in found.words
+    found = told_difference(spec, one)
+    assert found.look == look and ("10" in found.size or "0.1" in found.size)
+    assert verdict in found.words and found.needed == ""
 
 
-def test_nothing_to_compare_and_no_difference_at_all():
-    spec = metric_of("embedder_acc1")
-    assert told(spec, gap(np.nan, np.nan, np.nan, "")) is None
-    none, some = (told(spec, gap(0.0, low, 0.0, "cannot tell")).words for low in (0.0, -0.1))
-    assert none != some and told(spec, gap(0.0, 0.0, 0.1, "cannot tell")).words == some
+def compared(word, reduction, low, high, **more):
+    return LeakComparison(word=word, reduction=reduction, low=low, high=high, p=0.01, comparisons=1, attack="x",
+                          attack_reference="y", seeds=2, **more)  # fmt: skip
+
+
+@pytest.mark.parametrize(("word", "look"), [
+    ("reduces", "good"), ("leaks more", "bad"), ("hides", "bad"), ("inconclusive", "unclear"),
+])  # fmt: skip
+def test_which_word_of_a_leak_is_good_for_the_owner(word, look):
+    needed = Needed(seeds=7, classes=20) if word == "inconclusive" else None
+    found = told(metric_of("embedder_acc1"), compared(word, 0.2, 0.1, 0.3, needed=needed))
+    assert (found.words, found.look) == (word, look) and found.meaning
+    assert ascii_text(found.size) == "+20.0 [+10, +30]"
+    assert ascii_text(found.needed) == ("7 seeds" if needed else "")
+
+
+def test_nothing_to_compare():
+    assert told(metric_of("embedder_acc1"), None) is None
+    assert told_difference(metric_of("test_acc"), gap(np.nan, np.nan, np.nan, "")) is None
+
+
+def test_a_cell_of_one_attack_has_no_word_where_several_were_tried():
+    summary = summarise(data(3), resamples=20)
+    spec, cell = metric_of("embedder_acc1"), summary.frame.iloc[4]
+    found = of_cell(summary, spec, cell)
+    assert cell["attack"] == "y" and found.words == "" and found.size.startswith("\N{MINUS SIGN}")
 
 
 def test_a_point_names_its_recipe_its_attack_and_both_numbers_with_their_seeds():

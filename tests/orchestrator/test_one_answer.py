@@ -1,0 +1,222 @@
+"""One sweep through every output: for every recipe the same reduction, interval, sign and word."""
+
+import html
+import json
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import smoothsweep
+from smoothsweep.core.audit.judging import Judge
+from smoothsweep.core.audit.results import Audit
+from smoothsweep.core.audit.statistics import Tally
+from smoothsweep.core.metrics.known_error import Rate
+from smoothsweep.orchestrator.page.audit import _Paper, audit_page, audit_pdf
+from smoothsweep.orchestrator.page.render import part
+from smoothsweep.orchestrator.reading.audit.as_json import audit_json
+from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
+from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame, verdict_text
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.tracking.pages.answer import Answer, answer_text
+from smoothsweep.orchestrator.tracking.verdicts import HIDING, VERDICT, verdicts_of
+
+PLAIN, MODEL = "plain", "mine"
+RATES = {  # recipe -> leak under the published attack, under another of them, and under the adapted one
+    "strong": (0.15, 0.1, 0.25), PLAIN: (0.6, 0.65, 0.55), "masked": (0.1, 0.1, 0.66), "worse": (0.95, 0.9, 0.9),
+    MODEL: (0.62, 0.58, 0.6), "little": (0.6, 0.55, 0.62),
+}  # fmt: skip
+WORDS = {"strong": "reduces", "masked": "hides", "worse": "leaks more", MODEL: "inconclusive", "little": "inconclusive"}
+ATTACKS, PUBLISHED = ("ppa", "other", "adapted"), ("ppa", "other")
+SEEDS, CLASSES = (9, 2, 5), tuple(np.random.default_rng(4).permutation(14))
+METRIC = "embedder_acc1"
+
+
+def drawn():
+    """recipe -> attack -> hit rates [seeds, classes]."""
+    generator, people = np.random.default_rng(8), np.random.default_rng(9).normal(0, 0.03, len(CLASSES))
+    return {
+        recipe: {
+            attack: generator.binomial(20, np.clip(rate + people, 0.02, 0.98), (len(SEEDS), len(CLASSES))) / 20
+            for attack, rate in zip(ATTACKS, rates, strict=True)
+        }
+        for recipe, rates in RATES.items()
+    }
+
+
+CELLS = drawn()
+
+
+@pytest.fixture(scope="module")
+def data():
+    """The same as a finished sweep leaves it, its trials in no order."""
+    rows, classes = [], []
+    for recipe, under in CELLS.items():
+        for attack, rates in under.items():
+            for seed, hits in zip(SEEDS, rates, strict=True):
+                trial = f"{recipe}-{attack}-{seed}"
+                rows.append({
+                    "trial": trial, "seed": seed, "status": "done", "failure": None, "recipe_settings": recipe,
+                    "attack_settings": attack, "attack_access": "gradients", "attack_control": False,
+                    "attack_published": attack in PUBLISHED, "test_acc": 0.9, METRIC: float(hits.mean()),
+                    "queries": 10.0,
+                })  # fmt: skip
+                classes += [{"trial": trial, "class": k, METRIC: hit} for k, hit in zip(CLASSES, hits, strict=True)]
+    axes = (Axis(key="recipe_settings", bare=True, defense=True), Axis(key="attack_settings", role="attack", bare=True))
+    return ReportData(
+        title="t", results=pd.DataFrame(rows).sample(frac=1, random_state=1), axes=axes,
+        per_class=pd.DataFrame(classes).sample(frac=1, random_state=2), baseline={"recipe_settings": PLAIN},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def summary(data):
+    return summarise(data, resamples=100)
+
+
+@pytest.fixture(scope="module")
+def expected(summary):
+    """recipe -> (reduction as text with its interval, word): the number from the drawn rates, the interval from the
+    file of verdicts, and every other output has to say the same."""
+    frame = verdict_frame(summary, hidings(summary)).set_index("recipe")
+    found = {}
+    for recipe, word in WORDS.items():
+        row = frame.loc[recipe]
+        strongest = [max(rates.mean() for rates in CELLS[one].values()) for one in (PLAIN, recipe)]
+        assert row["reduction"] == pytest.approx(strongest[0] - strongest[1]) and row["verdict"] == word
+        assert row["reduction_low"] < row["reduction"] < row["reduction_high"]
+        decimals = 0 if row["reduction_high"] - row["reduction_low"] >= 0.04 else 1
+        ends = [f"{100 * row[end]:+.{decimals}f}" for end in ("reduction_low", "reduction_high")]
+        found[recipe] = f"{100 * row['reduction']:+.1f} [{', '.join(ends)}]", word
+    assert set(WORDS.values()) == {"reduces", "hides", "leaks more", "inconclusive"}
+    return found
+
+
+def plain_text(markup):
+    return ascii_text(html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", markup))))
+
+
+def row_of(markup, recipe):
+    """The cells of a recipe in a table of the page, as text."""
+    return plain_text(re.split(rf'<tr[^>]*data-recipe="{recipe}"', markup)[1].split("</tr>")[0])
+
+
+def test_the_terminal_says_it(summary, expected):
+    lines = verdict_text(summary, hidings(summary)).splitlines()
+    for recipe, (size, word) in expected.items():
+        (line,) = (line for line in lines if line.startswith(f"{recipe} "))
+        assert size in line and re.search(rf"  {word}(  |$)", line)
+    assert next(line for line in lines if line.startswith(PLAIN)).endswith("baseline")
+
+
+@pytest.mark.parametrize("section", ["first", "hiding", "defenses"])
+def test_the_page_says_it(data, summary, expected, section):
+    markup = part(section, data, summary)
+    for recipe, (size, word) in expected.items() if markup else ():
+        row = row_of(markup, recipe)
+        assert size in row and re.search(rf"(^|[ >]){word}( |$)", row), (section, row)
+        assert not [other for other in set(WORDS.values()) - {word} if re.search(rf" {other} ", row)]
+    assert markup or section == "defenses"
+
+
+def test_the_matrix_of_pairs_says_it_too(data, summary, expected):
+    markup = ascii_text(part("pairs", data, summary))
+    for recipe, (size, word) in expected.items():
+        value, interval = size.split(" ", 1)
+        (title,) = re.findall(rf'title="({recipe} against {PLAIN}: [^"]*)"', markup)
+        assert f"{value} point" in title and interval in title
+        assert title.endswith(f", {word}")
+
+
+def test_mlflow_says_it(summary, expected):
+    verdicts = verdicts_of(summary, hidings(summary))
+    frame = verdict_frame(summary, hidings(summary)).set_index("recipe")
+    for recipe, (size, word) in expected.items():
+        for attack in ATTACKS:  # one word on all runs of a recipe, whatever the attack
+            told = verdicts.of_trials[f"{recipe}-{attack}-{SEEDS[0]}"]
+            assert (told.tags[VERDICT], told.tags[HIDING], told.size) == (word, word, size)
+            for end in ("", "_low", "_high"):
+                value = frame.loc[recipe, f"reduction{end}"]
+                assert told.numbers[f"reduction{end}"] == told.numbers[f"removed{end}"] == value
+    means = [SimpleNamespace(label=recipe, trial=SimpleNamespace(id=f"{recipe}-ppa-{SEEDS[0]}"), metrics={METRIC: 0.5},
+                             seeds=SEEDS) for recipe in RATES]  # fmt: skip
+    found = Answer(leak=METRIC, worst=tuple(means), allowed=tuple(means), front=(), recipes=tuple(means))
+    lines = answer_text(found, verdicts.of_trials).splitlines()
+    rows = {line.split(" | ")[0][2:]: line for line in lines if "|" in line}
+    for recipe, (size, word) in expected.items():
+        assert f"| {size} | {word} |" in rows[recipe]
+
+
+@pytest.fixture(scope="module")
+def audited(data, summary):
+    notes = AuditNotes(names=[f"p{k}" for k in range(len(CLASSES))], classes=len(CLASSES), recipe=MODEL,
+                       architecture="resnet18", epochs=4)  # fmt: skip
+    return read_audit(data, summary, notes)
+
+
+def test_the_audit_s_page_says_it(audited, expected):
+    page = audit_page(audited, name="m", facts={}, anonymous=False, portraits=[])
+    rows = [plain_text(row) for row in page.split("<tr>")]
+    for recipe, (size, word) in expected.items():
+        shown = "this model" if recipe == MODEL else recipe
+        (row,) = (row for row in rows if row.strip().startswith(f"{shown} ") and "resnet18" not in row)
+        assert f"{word} {size}" in row
+    answer = plain_text(page[: page.index("<main>")])
+    value, interval = expected[MODEL][0].split(" ", 1)
+    assert re.search(rf"is inconclusive \(reduction {re.escape(value)} points? {re.escape(interval)}", answer)
+
+
+def test_the_pdf_says_it_and_cuts_nothing(audited, expected, monkeypatch):
+    written = []
+
+    def cell(self, w=None, h=None, text="", **kept):
+        written.append(ascii_text(text))
+        return original(self, w, h, text, **kept)
+
+    original = _Paper.cell
+    monkeypatch.setattr(_Paper, "cell", cell)
+    audit_pdf(audited, name="m", facts={}, anonymous=False, portraits=[])
+    for recipe, (size, word) in expected.items():
+        assert f"{word} {size}" in written, recipe
+
+
+def test_json_says_it_under_new_keys_and_earlier_ones(audited, expected):
+    beside = {one.recipe: found for one, found in
+              zip(audited.beside, json.loads(json.dumps(audit_json(audited, {})))["beside"], strict=True)}  # fmt: skip
+    earlier = {"reduces": "lower", "leaks more": "higher"}
+    for recipe, (size, word) in expected.items():
+        new, old = beside[recipe]["reduction"], beside[recipe]["leak_beside_reference"]
+        assert new["verdict"] == beside[recipe]["removed_or_hidden"]["verdict"] == word
+        assert f"{100 * new['reduction']:+.1f}" == size.split(" ")[0]
+        assert (old["difference"], old["low"], old["high"]) == (-new["reduction"], -new["high"], -new["low"])
+        assert old["verdict"] == earlier.get(word, "inconclusive")
+    assert beside[PLAIN]["reduction"] is None
+
+
+def test_python_says_it(summary, expected):
+    """From the same hits by `smoothsweep.compare`, whose models come in another order."""
+    judge = Judge(metric=METRIC, names=tuple("abcdefghijklmn"), sensitivity=Rate(share=0.9, trials=50),
+                  logits=lambda images: images)  # fmt: skip
+
+    def audit(under):
+        tallies = {attack: Tally(classes=tuple(range(len(CLASSES))), shares=rates) for attack, rates in under.items()}
+        best = max(tallies, key=lambda attack: tallies[attack].shares.mean())
+        rows = [{"attack": name, "leak": tallies[name].shares.mean(), "low": 0.0, "high": 1.0}
+                for name in sorted(tallies, key=lambda attack: -tallies[attack].shares.mean())]  # fmt: skip
+        return Audit(attacks=pd.DataFrame(rows), people=pd.DataFrame(), beyond=None, loot=None, judge=METRIC, real=0.9,
+                     test_acc=0.9, strongest=tallies[best], tallies=tallies, by=judge, seeds=SEEDS,
+                     published=PUBLISHED)  # fmt: skip
+
+    table = smoothsweep.compare({recipe: audit(CELLS[recipe]) for recipe in (PLAIN, *WORDS)}).set_index("model")
+    frame = verdict_frame(summary, hidings(summary)).set_index("recipe")
+    for recipe, (_, word) in expected.items():
+        for end in ("", "_low", "_high"):
+            assert table.loc[recipe, f"reduction{end}"] == pytest.approx(frame.loc[recipe, f"reduction{end}"], abs=1e-9)
+        assert table.loc[recipe, "verdict"] == word
+        assert table.loc[recipe, "difference"] == -table.loc[recipe, "reduction"]
+        assert table.loc[recipe, "difference_low"] == -table.loc[recipe, "reduction_high"]
+    assert table.loc[PLAIN, "verdict"] == "" and np.isnan(table.loc[PLAIN, "reduction"])
