@@ -20,12 +20,23 @@ recipe, other attacks; other recipes, the same attack; other recipes and attacks
 protects against a recipe whose trainings vary more than the others': MS_S is at least that of the two recipes of the
 contrast alone, averaged over all attacks. The variance is never less than what seeds or classes alone say.
 
+Those two recipes alone have fewer degrees of freedom than all, and where one of them varies more, it alone has a say.
+So comparisons with a baseline have a second guard, an interval by itself. Let v_1 and v_2 be what the products of
+columns within either recipe say of the contrast's MS_S, half of it each, averaged over all attacks:
+
+    guard's MS_S = MS_S of the two recipes + |v_1 - v_2|    (the larger of v_1 and v_2, for both)
+    its freedoms = (S - 1) A / (1 + (A - 1) rho^2)          (Satterthwaite's, of A equally correlated mean squares)
+
+with rho the correlation of two attacks over the trainings of a recipe, from products pooled over all recipes. Its
+quantile is for as many statements as there are recipes, the baseline too: leaks are bounded, so means over few
+trainings are skewed, and with as many as there are comparisons, errors of one side exceed their half.
+
 `Errors` (in `verdicts`) turns variances and degrees of freedom into intervals.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -55,23 +66,58 @@ class CrossedEffects:
 
     def errors(self, weights: np.ndarray) -> Errors:
         """As `contrast_errors`."""
-        recipes, attacks, seeds, classes = self.cells.shape[-4:]
+        recipes, attacks, seeds, _ = self.cells.shape[-4:]
         first, second = _recipes_of(weights)
         outer = np.broadcast_shapes(self._seeds_by_pair.shape[:-2], weights.shape[:-3])
         both = np.broadcast_to(first * recipes + second, (*outer, weights.shape[-3]))
         own = np.take_along_axis(self._seeds_by_pair, both[..., None], axis=-2)
         columns = _pairs_of_columns(np.where(first == second, 1, 2), attacks)
-        seed_part = np.maximum(_of_contrasts(weights, self._seeds_pooled), _of_contrasts(weights, own / columns))
-        parts, freedoms = [seed_part / seeds], [max(1, recipes - 1) * (seeds - 1)]
+        pair = _of_contrasts(weights, own / columns)
+        pooled = np.maximum(_of_contrasts(weights, self._seeds_pooled), pair) / seeds
+        one, other = (self._seeds_within(weights, recipe) for recipe in (first, second))
+        alone = (pair + np.abs(one - other)) / seeds
+        found = self._summed(weights, pooled, np.float64(max(1, recipes - 1) * (seeds - 1)))
+        return replace(found, guard=self._summed(weights, alone, self._freedom_alone))
+
+    def _summed(self, weights: np.ndarray, seed_part: np.ndarray, freedom: np.ndarray) -> Errors:
+        """Errors with this variance from the seeds, [..., contrasts], of so many degrees of freedom, [..., 1] or []."""
+        seeds, classes = self.cells.shape[-2:]
+        parts, freedoms = [seed_part], [freedom]
         if classes > 1:
             parts.append(self._class_part(weights, parts[0]))
-            freedoms.append(classes - 1)
+            freedoms.append(np.full(np.shape(freedom), classes - 1.0))
         variances = np.stack(parts)
         scale = np.abs(self.cells).max(axis=(-4, -3, -2, -1))[..., None]
         flat = np.sqrt(variances.sum(axis=0)) <= _ROUNDING * scale
-        return Errors(
-            variances=variances, freedoms=np.array(freedoms, dtype=np.float64), flat=flat, numbers=seeds * classes
-        )
+        return Errors(variances=variances, freedoms=np.stack(freedoms), flat=flat, numbers=seeds * classes)
+
+    def _seeds_within(self, weights: np.ndarray, recipe: np.ndarray) -> np.ndarray:
+        """Half of what the products of columns within recipes give to a contrast's mean square over seeds, if both of
+        its recipes were as `recipe` [..., contrasts] is."""
+        same = (weights**2).sum(axis=(-2, -1))
+        of_recipe = (weights.sum(axis=-1) ** 2).sum(axis=-1) - same
+        outer = np.broadcast_shapes(self._seeds_by_recipe[0].shape[:-1], recipe.shape[:-1])
+        at = np.broadcast_to(recipe, (*outer, recipe.shape[-1]))
+        square, products = (np.take_along_axis(each, at, axis=-1) for each in self._seeds_by_recipe)
+        return (same * square + of_recipe * products) / 2
+
+    @cached_property
+    def _seeds_by_recipe(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean squares of the seeds of each recipe, averaged over attacks, and mean products of two attacks,
+        [..., recipes] each."""
+        attacks, seeds = self.cells.shape[-3:-1]
+        squares = (self._by_seed**2).sum(axis=(-2, -1))
+        products = (self._by_seed.sum(axis=-2) ** 2).sum(axis=-1) - squares
+        return squares / ((seeds - 1) * attacks), products / ((seeds - 1) * max(1, attacks * (attacks - 1)))
+
+    @cached_property
+    def _freedom_alone(self) -> np.ndarray:
+        """Degrees of freedom of one recipe's mean square over seeds, [..., 1]: seeds - 1 times the effective number of
+        attacks, since those share a training."""
+        attacks, seeds = self.cells.shape[-3:-1]
+        squares, products = (each.mean(axis=-1, keepdims=True) for each in self._seeds_by_recipe)
+        shared = np.clip(products / np.where(squares > 0, squares, 1.0), 0.0, 1.0)
+        return (seeds - 1) * attacks / (1 + (attacks - 1) * shared**2)
 
     @cached_property
     def _by_seed(self) -> np.ndarray:

@@ -181,7 +181,7 @@ class LeakCells:
 
     def ends(self, claim: Claim) -> Ends:
         """The lowest of the lower ends of `claim.low` and the highest of the upper ends of `claim.high`."""
-        correction = Dunnett(comparisons=claim.looked_at * self.compared)
+        correction = Dunnett(comparisons=claim.looked_at * self.compared, recipes=self.compared + 1)
         below, above = ((self._values(each), self.effects.errors(each)) for each in (claim.low, claim.high))
         lower = below[0] - half_widths(below[1], below[0], self.alpha, correction)
         upper = above[0] + half_widths(above[1], above[0], self.alpha, correction)
@@ -208,14 +208,9 @@ class LeakCells:
 
     def seeds_needed(self, behind: Narrowest) -> int | None:
         """The least number of seeds with which the contrast would be clear, if its value and its variances stayed."""
-        recipes, _, now, _ = self.cells.shape[-4:]
+        now = self.cells.shape[-2]
         for seeds in range(now + 1, MOST_SEEDS + 1):
-            over_seeds, *rest = behind.errors.variances
-            freedom = max(1, recipes - 1) * (seeds - 1)
-            freedoms = np.array([freedom, *behind.errors.freedoms[1:]], dtype=np.float64)
-            numbers = behind.errors.numbers // now * seeds
-            variances = np.stack([over_seeds * now / seeds, *rest])
-            more = replace(behind.errors, variances=variances, freedoms=freedoms, numbers=numbers)
+            more = with_seeds(behind.errors, now, seeds)
             if behind.gap > half_widths(more, np.array([behind.gap]), self.alpha, behind.correction)[0]:
                 return seeds
         return None
@@ -236,8 +231,26 @@ def half_widths(errors: Errors, gaps: np.ndarray, alpha: float, correction: Dunn
     return np.where(np.isnan(halves), np.inf, halves)
 
 
+def with_seeds(errors: Errors, now: int, seeds: int) -> Errors:
+    """What the same contrasts would vary by with so many seeds instead of `now`, if all variances stayed."""
+    over_seeds, *rest = errors.variances
+    free, *others = errors.freedoms
+    return replace(
+        errors,
+        variances=np.stack([over_seeds * now / seeds, *rest]),
+        freedoms=np.stack([free * (seeds - 1) / (now - 1), *others]),
+        numbers=errors.numbers // now * seeds,
+        guard=None if errors.guard is None else with_seeds(errors.guard, now, seeds),
+    )
+
+
 def _only(errors: Errors, at: int) -> Errors:
-    return replace(errors, variances=errors.variances[:, at : at + 1], flat=errors.flat[at : at + 1])
+    return replace(
+        errors,
+        variances=errors.variances[:, at : at + 1],
+        flat=errors.flat[at : at + 1],
+        guard=None if errors.guard is None else _only(errors.guard, at),
+    )
 
 
 def _end(end: float, span: float | None) -> float | None:
