@@ -80,7 +80,8 @@ def compare_recipes(
     [seeds, 1] for a metric without classes. One seed: differences, and no more. level: in (0, 1). among: how many
     comparisons these are part of, where that is more than their own number. span: the most that two values can differ
     by, which no interval leaves; None where nothing bounds them. reference: the recipe that the others are compared
-    with first of all; its pairs are a family of their own, with Dunnett's quantile for as many as they are.
+    with first of all; its pairs are a family of their own, with Dunnett's quantile for as many as they are, and with
+    the guard of `crossed_effects`.
 
     Raises InputError for fewer than two recipes, shapes that differ, values that are not finite, or impossible options.
     """
@@ -99,7 +100,8 @@ def compare_recipes(
         p_values, corrected, halves = _told(errors, gaps, level, Bonferroni(comparisons=counted))
         if reference in names:
             planned = (first == names.index(reference)) | (second == names.index(reference))
-            family = Dunnett(comparisons=max(len(names) - 1, among))
+            others = max(len(names) - 1, among)
+            family = Dunnett(comparisons=others, recipes=others + 1)
             for every, own in zip((corrected, halves), _told(errors, gaps, level, family)[1:], strict=True):
                 every[planned] = own[planned]
     columns = zip(first, second, gaps, halves, p_values, corrected, strict=True)

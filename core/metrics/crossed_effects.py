@@ -20,6 +20,17 @@ recipe, other attacks; other recipes, the same attack; other recipes and attacks
 protects against a recipe whose trainings vary more than the others': MS_S is at least that of the two recipes of the
 contrast alone, averaged over all attacks. The variance is never less than what seeds or classes alone say.
 
+Those two recipes alone have fewer degrees of freedom than all, and where one of them varies more, it alone has a say.
+So comparisons with a baseline have a second guard, an interval by itself. Let v_1 and v_2 be what the products of
+columns within either recipe say of the contrast's MS_S, half of it each, averaged over all attacks:
+
+    guard's MS_S = MS_S of the two recipes + |v_1 - v_2|    (the larger of v_1 and v_2, for both)
+    its freedoms = (S - 1) A / (1 + (A - 1) rho^2)          (Satterthwaite's, of A equally correlated mean squares)
+
+with rho the correlation of two attacks over the trainings of a recipe, from products pooled over all recipes. Its
+quantile is for as many statements as there are recipes, the baseline too: leaks are bounded, so means over few
+trainings are skewed, and with as many as there are comparisons, errors of one side exceed their half.
+
 `Errors` (in `verdicts`) turns variances and degrees of freedom into intervals.
 """
 
@@ -42,23 +53,31 @@ class MeanSquares:
     Attributes:
         seeds: MS_S pooled over all recipes, [..., contrasts].
         seeds_own: MS_S of the two recipes alone, averaged over all attacks.
+        seeds_alone: MS_S of the second guard, the larger of the two recipes' own for both.
         classes: MS_C of the contrast itself; None for a single class.
         residual: MS_E pooled over all recipes; None for a single class.
     """
 
     seeds: np.ndarray
     seeds_own: np.ndarray
+    seeds_alone: np.ndarray
     classes: np.ndarray | None
     residual: np.ndarray | None
 
     def variances(self, seeds: int, classes: int) -> np.ndarray:
         """Of the mean of a contrast over so many seeds and classes, [parts, ..., contrasts]: the part of the seeds
         under its guard, and that of the classes."""
-        guarded = np.maximum(self.seeds, self.seeds_own)
+        return self._parts(np.maximum(self.seeds, self.seeds_own), seeds, classes)
+
+    def guard_variances(self, seeds: int, classes: int) -> np.ndarray:
+        """The same from the two recipes alone, as the second guard has them."""
+        return self._parts(self.seeds_alone, seeds, classes)
+
+    def _parts(self, of_seeds: np.ndarray, seeds: int, classes: int) -> np.ndarray:
         if self.classes is None or self.residual is None:
-            return guarded[None] / seeds
-        beyond = np.maximum(np.maximum(0.0, self.classes - self.residual), self.classes - guarded)
-        return np.stack([guarded, beyond]) / (seeds * classes)
+            return of_seeds[None] / seeds
+        beyond = np.maximum(np.maximum(0.0, self.classes - self.residual), self.classes - of_seeds)
+        return np.stack([of_seeds, beyond]) / (seeds * classes)
 
 
 def freedoms_of(recipes: int, seeds: int, classes: int) -> np.ndarray:
@@ -93,12 +112,17 @@ class CrossedEffects:
     def errors(self, weights: np.ndarray) -> Errors:
         """As `contrast_errors`."""
         recipes, _, seeds, classes = self.cells.shape[-4:]
-        variances = self.mean_squares(weights).variances(seeds, classes)
+        found = self.mean_squares(weights)
+        guard = self._errors(found.guard_variances(seeds, classes), self._freedoms_alone)
+        return replace(
+            self._errors(found.variances(seeds, classes), freedoms_of(recipes, seeds, classes)), guard=guard
+        )
+
+    def _errors(self, variances: np.ndarray, freedoms: np.ndarray) -> Errors:
+        seeds, classes = self.cells.shape[-2:]
         scale = np.abs(self.cells).max(axis=(-4, -3, -2, -1))[..., None]
         flat = np.sqrt(variances.sum(axis=0)) <= _ROUNDING * scale
-        return Errors(
-            variances=variances, freedoms=freedoms_of(recipes, seeds, classes), flat=flat, numbers=seeds * classes
-        )
+        return Errors(variances=variances, freedoms=freedoms, flat=flat, numbers=seeds * classes)
 
     def mean_squares(self, weights: np.ndarray) -> MeanSquares:
         """Estimate the mean squares of contrasts. weights, `Raises`: as of `contrast_errors`."""
@@ -108,16 +132,47 @@ class CrossedEffects:
         both = np.broadcast_to(first * recipes + second, (*outer, weights.shape[-3]))
         own = np.take_along_axis(self._seeds_by_pair, both[..., None], axis=-2)
         own = own / _pairs_of_columns(np.where(first == second, 1, 2), attacks)
-        pooled = classes * _of_contrasts(weights, self._seeds_pooled)
+        pair = _of_contrasts(weights, own)
+        one, other = (self._seeds_within(weights, recipe) for recipe in (first, second))
         found = MeanSquares(
-            seeds=pooled, seeds_own=classes * _of_contrasts(weights, own), classes=None, residual=None
-        )
+            seeds=classes * _of_contrasts(weights, self._seeds_pooled), seeds_own=classes * pair,
+            seeds_alone=classes * (pair + np.abs(one - other)), classes=None, residual=None,
+        )  # fmt: skip
         if classes == 1:
             return found
         columns = self._over_seeds.reshape(*self._over_seeds.shape[:-3], recipes * attacks, classes)
         tables = weights.reshape(*weights.shape[:-2], recipes * attacks) @ columns
         residual = _of_contrasts(weights, self._residual_pooled)
         return replace(found, classes=seeds * tables.var(axis=-1, ddof=1), residual=residual)
+
+    def _seeds_within(self, weights: np.ndarray, recipe: np.ndarray) -> np.ndarray:
+        """Half of what the products of columns within recipes give to a contrast's mean square over seeds, if both of
+        its recipes were as `recipe` [..., contrasts] is."""
+        same = (weights**2).sum(axis=(-2, -1))
+        of_recipe = (weights.sum(axis=-1) ** 2).sum(axis=-1) - same
+        outer = np.broadcast_shapes(self._seeds_by_recipe[0].shape[:-1], recipe.shape[:-1])
+        at = np.broadcast_to(recipe, (*outer, recipe.shape[-1]))
+        square, products = (np.take_along_axis(each, at, axis=-1) for each in self._seeds_by_recipe)
+        return (same * square + of_recipe * products) / 2
+
+    @cached_property
+    def _seeds_by_recipe(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean squares of the seeds of each recipe, averaged over attacks, and mean products of two attacks,
+        [..., recipes] each."""
+        attacks, seeds = self.cells.shape[-3:-1]
+        squares = (self._by_seed**2).sum(axis=(-2, -1))
+        products = (self._by_seed.sum(axis=-2) ** 2).sum(axis=-1) - squares
+        return squares / ((seeds - 1) * attacks), products / ((seeds - 1) * max(1, attacks * (attacks - 1)))
+
+    @cached_property
+    def _freedoms_alone(self) -> np.ndarray:
+        """Of the guard, [parts, ..., 1]: of one recipe's mean square over seeds, seeds - 1 times the effective number
+        of attacks, since those share a training; and of the classes."""
+        attacks, seeds, classes = self.cells.shape[-3:]
+        squares, products = (each.mean(axis=-1, keepdims=True) for each in self._seeds_by_recipe)
+        shared = np.clip(products / np.where(squares > 0, squares, 1.0), 0.0, 1.0)
+        freedom = (seeds - 1) * attacks / (1 + (attacks - 1) * shared**2)
+        return np.stack([freedom, np.full(freedom.shape, classes - 1.0)] if classes > 1 else [freedom])
 
     @cached_property
     def _by_seed(self) -> np.ndarray:

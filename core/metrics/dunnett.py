@@ -34,6 +34,11 @@ class Bonferroni:
 
     comparisons: int = 1
 
+    @property
+    def of_recipes(self) -> None:
+        """None: the comparisons have no reference that would share its noise with all of them."""
+        return None
+
     def quantiles(self, freedom: np.ndarray | float, alpha: np.ndarray | float) -> np.ndarray:
         """Quantiles for degrees of freedom `freedom` and family-wise error `alpha`, broadcast against each other."""
         return -special.stdtrit(freedom, np.asarray(alpha) / (2 * self.comparisons))
@@ -41,9 +46,18 @@ class Bonferroni:
 
 @dataclass(frozen=True, kw_only=True)
 class Dunnett:
-    """Two-sided quantiles that hold for `comparisons` statements at once, each pair of them correlated by one half."""
+    """Two-sided quantiles that hold for `comparisons` statements at once, each pair of them correlated by one half.
+
+    recipes: how many are in the comparisons, the reference too; 0 where no guard is asked for.
+    """
 
     comparisons: int = 1
+    recipes: int = 0
+
+    @property
+    def of_recipes(self) -> Dunnett | None:
+        """The correction of the guard (`verdicts.Errors`), which makes one statement of every recipe; None for none."""
+        return Dunnett(comparisons=self.recipes) if self.recipes else None
 
     def quantiles(self, freedom: np.ndarray | float, alpha: np.ndarray | float) -> np.ndarray:
         """Quantiles for degrees of freedom `freedom` (at least 1) and family-wise error `alpha`, broadcast."""

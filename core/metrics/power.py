@@ -89,7 +89,10 @@ def planned(components: Components, design: Design, *, level: float = 0.95, powe
         variances=variances, freedoms=freedoms_of(design.recipes, seeds, classes),
         flat=np.zeros(variances.shape[1:], dtype=bool), numbers=seeds * classes,
     )  # fmt: skip
-    correction = Dunnett(comparisons=design.attacks * max(1, design.recipes - 1))
+    guard = replace(errors, variances=drawn.guard_variances(seeds, classes), freedoms=freedoms_of(2, seeds, classes))
+    errors = replace(errors, guard=guard)
+    others = max(1, design.recipes - 1)
+    correction = Dunnett(comparisons=design.attacks * others, recipes=others + 1)
     halves = errors.half_widths(np.zeros(_DRAWS), 1 - level, correction)
     of_classes = components.person**2 / classes if classes > 1 else 0.0
     over = seeds * classes
@@ -130,10 +133,13 @@ def _drawn(components: Components, design: Design) -> MeanSquares:
     own = expected * _chi_squares(seeds - 1, 0)
     rest = expected * _chi_squares(others * (seeds - 1), 1) if others else 0.0
     pooled = (own + others * rest) / (1 + others)
+    # The spreads of two equal recipes differ by twice the product of the sum and the difference of their effects, which
+    # are independent: given the difference, a normal variable.
+    alone = own + np.sqrt(expected * own / (seeds - 1)) * _half_normals()
     if classes == 1:
-        return MeanSquares(seeds=pooled, seeds_own=own, classes=None, residual=None)
+        return MeanSquares(seeds=pooled, seeds_own=own, seeds_alone=alone, classes=None, residual=None)
     return MeanSquares(
-        seeds=pooled, seeds_own=own,
+        seeds=pooled, seeds_own=own, seeds_alone=alone,
         classes=(seeds * components.person**2 + cell) * _chi_squares(classes - 1, 2),
         residual=cell * _chi_squares((1 + others) * (seeds - 1) * (classes - 1), 3),
     )  # fmt: skip
@@ -144,6 +150,13 @@ def _chi_squares(freedom: int, stream: int) -> np.ndarray:
     """Evenly spread quantiles of chi-square over its degrees of freedom, [draws], in an order of the stream's own."""
     order = np.random.default_rng(stream).permutation(_DRAWS)
     return 2 * special.gammaincinv(freedom / 2, (order + 0.5) / _DRAWS) / freedom
+
+
+@lru_cache(maxsize=1)
+def _half_normals() -> np.ndarray:
+    """Evenly spread quantiles of the size of a normal variable, [draws], in an order of their own."""
+    order = np.random.default_rng(4).permutation(_DRAWS)
+    return special.ndtri(0.5 + (order + 0.5) / (2 * _DRAWS))
 
 
 def _told_from(halves: np.ndarray, error: float, power: float) -> float:

@@ -84,8 +84,7 @@ class Ends:
         for sign, (gaps, errors) in ((1, self.below), (-1, self.above)):
             clear = (sign * gaps > 0).all(axis=-1)
             if clear.any():
-                own = replace(errors, variances=errors.variances[:, clear], flat=errors.flat[clear])
-                found[clear] = own.p_values(gaps[clear], self.correction).max(axis=-1)
+                found[clear] = errors.of(clear).p_values(gaps[clear], self.correction).max(axis=-1)
         return found
 
 
@@ -120,7 +119,8 @@ def number_of(baseline: str, leaks: Leaks) -> int:
 def beside_baseline(recipes: int, among: int = 1) -> Dunnett:
     """The family of comparisons with the baseline: of `recipes`, itself among them, or of `among` beside it where that
     is more."""
-    return Dunnett(comparisons=max(1, among, recipes - 1))
+    others = max(1, among, recipes - 1)
+    return Dunnett(comparisons=others, recipes=others + 1)
 
 
 @dataclass(frozen=True, kw_only=True)

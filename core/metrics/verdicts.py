@@ -9,13 +9,15 @@ a nominal 5 %. So each variance is then stretched by its own quantile before it 
 
     difference +- sqrt(sum_i q(alpha; freedom_i)^2 variance_i)
 
-which covers at least at its level for any ratio of the true variances. One seed says nothing of another training run,
-so it never tells; neither do equal differences without any spread, unless a sign test would.
+which covers at least at its level for any ratio of the true variances. Where recipes are compared with a baseline, no
+interval is narrower than that of a guard, made in the same way from the two recipes alone (`crossed_effects`). One seed
+says nothing of another training run, so it never tells; neither do equal differences without any spread, unless a sign
+test would.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -42,15 +44,30 @@ _HALVINGS = 45  # of log p between 1 and the smallest: to 1e-12 of its value
 
 @dataclass(frozen=True, kw_only=True)
 class Errors:
-    """What differences [..., pairs] vary by. variances: of every part, [parts, ..., pairs], each of the mean
-    difference, in its squared unit. freedoms: [parts], degrees of freedom. flat: [..., pairs], where no spread was
-    seen. numbers: differences that each mean is over (seeds times classes), for the sign test of those without spread.
+    """What differences [..., pairs] vary by.
+
+    variances: of every part, [parts, ..., pairs], each of the mean difference, in its squared unit; the first is that
+    of the seeds. freedoms: [parts], or [parts, ..., 1] by sweep, degrees of freedom. flat: [..., pairs], where no
+    spread was seen. numbers: differences that each mean is over (seeds times classes), for the sign test of those
+    without spread. guard: the same from the recipes of each difference alone, which no interval may be narrower than
+    where the correction says for how many recipes (`Dunnett.of_recipes`); None for no guard.
     """
 
     variances: np.ndarray
     freedoms: np.ndarray
     flat: np.ndarray
     numbers: int
+    guard: Errors | None = None
+
+    def of(self, chosen: np.ndarray) -> Errors:
+        """Those of some of the rows of pairs. chosen: bool [...], of the dimensions before the pairs."""
+        freedoms = self.freedoms
+        if freedoms.ndim > 1:
+            freedoms = np.broadcast_to(freedoms, (len(freedoms), *chosen.shape, 1))[:, chosen]
+        guard = None if self.guard is None else self.guard.of(chosen)
+        return replace(
+            self, variances=self.variances[:, chosen], flat=self.flat[chosen], freedoms=freedoms, guard=guard
+        )
 
     def half_widths(self, gaps: np.ndarray, alpha: float, correction: Correction = ALONE) -> np.ndarray:
         """Half the width of each interval with error `alpha`, [..., pairs], for all comparisons of `correction` at
@@ -71,18 +88,31 @@ class Errors:
         return np.where(self.flat, np.where(gaps == 0, 1.0, sign_test), np.exp(high))
 
     def _stretched(self, alpha: float | np.ndarray, correction: Correction) -> np.ndarray:
-        """The squared half width: the variances times squared quantiles."""
-        if self.freedoms[0] >= LEAST_POOLED:
-            total = self.variances.sum(axis=0)
-            return correction.quantiles(self._satterthwaite(total), alpha) ** 2 * total
+        """The squared half width: the variances times squared quantiles, and at least the guard's."""
+        few = self.freedoms[0] < LEAST_POOLED
+        if few.all():
+            own = self._banerjee(alpha, correction)
+        elif few.any():
+            own = np.where(few, self._banerjee(alpha, correction), self._satterthwaite(alpha, correction))
+        else:
+            own = self._satterthwaite(alpha, correction)
+        if self.guard is None or correction.of_recipes is None:
+            return own
+        return np.maximum(own, self.guard._stretched(alpha, correction.of_recipes))
+
+    def _banerjee(self, alpha: float | np.ndarray, correction: Correction) -> np.ndarray:
+        """Every variance times its own squared quantile."""
         parts = zip(self.freedoms, self.variances, strict=True)
         return sum(correction.quantiles(freedom, alpha) ** 2 * variance for freedom, variance in parts)
 
-    def _satterthwaite(self, total: np.ndarray) -> np.ndarray:
-        """Degrees of freedom of the sum of the variances, [..., pairs]; those of the first where there is none."""
-        weights = np.moveaxis(self.variances, 0, -1) ** 2 / self.freedoms
-        spread = weights.sum(axis=-1)
-        return np.where(spread > 0, total**2 / np.where(spread > 0, spread, 1.0), self.freedoms[0])
+    def _satterthwaite(self, alpha: float | np.ndarray, correction: Correction) -> np.ndarray:
+        """The sum of the variances times the squared quantile of its degrees of freedom; those of the first where
+        there is no variance."""
+        total = self.variances.sum(axis=0)
+        parts = zip(self.freedoms, self.variances, strict=True)
+        spread = sum(variance**2 / freedom for freedom, variance in parts)
+        freedom = np.where(spread > 0, total**2 / np.where(spread > 0, spread, 1.0), self.freedoms[0])
+        return correction.quantiles(freedom, alpha) ** 2 * total
 
     @property
     def _sign_test(self) -> float:

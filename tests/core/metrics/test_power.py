@@ -47,7 +47,7 @@ def test_the_difference_that_is_told_is_found_in_four_of_five_sweeps(seeds, clas
     cells = drawn(QUICKSTART, design, found.tells, draws)
     gaps = (cells[:, 0] - cells[:, 1]).mean(axis=(1, 2, 3))
     halves = contrast_errors(cells, weights_beside(recipes, 1, 0)[:1]).half_widths(
-        gaps[:, None], 0.05, Dunnett(comparisons=recipes - 1)
+        gaps[:, None], 0.05, Dunnett(comparisons=recipes - 1, recipes=recipes)
     )[:, 0]
     assert (gaps > halves).mean() == pytest.approx(0.8, abs=3 * np.sqrt(0.8 * 0.2 / draws))
     assert halves.mean() == pytest.approx(found.half, rel=0.06)
