@@ -13,7 +13,12 @@ from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.defenses.families import CHEAP
 from smoothsweep.orchestrator.reading.findings.fresh import fresh_answer
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
-from smoothsweep.orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
+from smoothsweep.orchestrator.reading.findings.integrity import (
+    control_line,
+    integrity_lines,
+    inverts_nothing,
+    without_leak,
+)
 from smoothsweep.orchestrator.reading.findings.uncertainty import (
     flattery,
     gap_of,
@@ -22,7 +27,7 @@ from smoothsweep.orchestrator.reading.findings.uncertainty import (
     standing,
     start,
     sureness,
-)  # fmt: skip
+)
 from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, number, points
@@ -275,19 +280,6 @@ def by_access(summary: Summary, row: int) -> tuple[str, ...]:
     reached = {level: summary.worst(metric, level).get(recipe) for level in levels}
     parts = [f"{summary.shown(at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
     return (f"By what an attacker sees of {named(recipe)}: {listing(parts)}.",) if len(parts) > 1 else ()
-
-
-def control_line(summary: Summary) -> tuple[str, ...]:
-    """One sentence on the most that the judge credits to a control; none without controls."""
-    metric = summary.primary
-    found = summary.worst_of_control(metric) if metric else None
-    if found is None:
-        return ()
-    attack, row = found
-    return (
-        f"What the judge credits to a control is no leak: {attack} reaches {summary.shown(row)} "
-        f"at {named(summary.frame.loc[row, 'recipe'])}.",
-    )
 
 
 def limits(data: ReportData, summary: Summary) -> tuple[str, ...]:

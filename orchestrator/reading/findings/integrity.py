@@ -1,4 +1,4 @@
-"""What the numbers say of adversarial images and backdoors, in sentences: masked gradients, collapsed trainings."""
+"""What the numbers say of controls, images and backdoors, in sentences: masked gradients, collapsed trainings."""
 
 from __future__ import annotations
 
@@ -93,4 +93,17 @@ def _collapsed(data: ReportData) -> tuple[str, ...]:
     return (
         f"Of {count(len(measured), 'poisoned training')}, {failed}{NBSP}collapsed: the target gives nearly every clean "
         "image one class. A backdoor's success there says nothing, and neither do means over such seeds.",
+    )
+
+
+def control_line(summary: Summary) -> tuple[str, ...]:
+    """One sentence on the most that the judge credits to a control; none without controls."""
+    metric = summary.primary
+    found = summary.worst_of_control(metric) if metric else None
+    if found is None:
+        return ()
+    attack, row = found
+    return (
+        f"What the judge credits to a control is no leak: {attack} reaches {summary.shown(row)} "
+        f"at {named(summary.frame.loc[row, 'recipe'])}.",
     )

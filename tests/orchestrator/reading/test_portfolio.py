@@ -3,7 +3,8 @@
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.reading.findings.findings import by_access, control_line, find
+from smoothsweep.orchestrator.reading.findings.findings import by_access, find
+from smoothsweep.orchestrator.reading.findings.integrity import control_line
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 

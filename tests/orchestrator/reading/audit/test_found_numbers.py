@@ -121,7 +121,8 @@ def test_every_recipe_stands_under_its_own_strongest_attack_beside_the_reference
     assert [(one.recipe, one.role, one.reached.attack) for one in audit.beside] == [
         ("mine", "model", "rlb"), ("plain", "reference", "ppa"), ("fixed", "fix", "brep"),
     ]  # fmt: skip
-    assert [one.leak.difference for one in audit.beside] == pytest.approx([-0.1, np.nan, -0.45], nan_ok=True)
+    assert audit.reference.leak is None
+    assert [one.leak.reduction for one in (audit.model, *audit.fixes)] == pytest.approx([0.1, 0.45])
     assert [one.accuracy.difference for one in audit.beside] == pytest.approx([0.1, np.nan, -0.1], nan_ok=True)
     assert [one.test_acc for one in audit.beside] == pytest.approx([one + 0.001 * np.mean(SEEDS) for one in
                                                                     ACCURACY.values()])  # fmt: skip
